@@ -1,0 +1,70 @@
+"""The plain loop as a backend: one worker in this process, for laptops and crash tests."""
+
+import shutil
+import time
+from collections.abc import Callable
+
+from raypipe.cluster.backend import Done, Event, Failed, Needs, Ready, Rows, Site, Task
+from raypipe.cluster.worker import introduce, perform
+from raypipe.storage.records import Shard
+
+
+class InlineBackend:
+    """Computes each shard inside `wait`; what the stage raises becomes Failed."""
+
+    def __init__(self, *, device: str = "cpu", threads: int = 1) -> None:
+        """One worker on `device`."""
+        self._device, self._threads = device, threads
+        self._task: Task | None = None
+        self._site: Site | None = None
+        self._started = 0
+        self._queue: list[Callable[[], Event]] = []
+
+    def start(self, task: Task) -> int:
+        """See Backend."""
+        self._task = task
+        self._site = Site(task.ledger.storage.scratch(), self._device, self._threads)
+        self._started += 1
+        self._queue.append(self._open)
+        return self._started
+
+    def submit(self, worker: int, shard: Shard, skip: Rows) -> None:
+        """See Backend."""
+        self._queue.append(lambda: self._compute(worker, shard, skip))
+
+    def wait(self, seconds: float) -> list[Event]:
+        """See Backend; computes one thing."""
+        return [self._queue.pop(0)()] if self._queue else []
+
+    def kill(self, worker: int) -> None:
+        """See Backend; between shards there is nothing to stop."""
+        if self._site is not None:
+            shutil.rmtree(self._site.scratch, ignore_errors=True)
+
+    def capacity(self, needs: Needs) -> int:
+        """One."""
+        return 1
+
+    def now(self) -> float:
+        """See Backend."""
+        return time.monotonic()
+
+    def close(self) -> None:
+        """See Backend."""
+        self.kill(self._started)
+
+    def _open(self) -> Event:
+        assert self._task is not None and self._site is not None
+        try:
+            return Ready(self._started, introduce(self._task, self._site))
+        except Exception as error:  # becomes an event; the loop decides and raises
+            return Failed(self._started, None, error)
+
+    def _compute(self, worker: int, shard: Shard, skip: Rows) -> Event:
+        assert self._task is not None
+        began = time.monotonic()
+        try:
+            record = perform(self._task, shard, skip, lambda rows: None)
+        except Exception as error:  # becomes an event; the loop decides and raises
+            return Failed(worker, shard, error)
+        return Done(worker, shard, record, time.monotonic() - began)

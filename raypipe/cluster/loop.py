@@ -1,0 +1,224 @@
+"""The loop that maps a stage over the pending shards of a ledger, whatever the backend."""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from raypipe.cluster.backend import (
+    Backend,
+    Beating,
+    Done,
+    Event,
+    Failed,
+    Lost,
+    Preempted,
+    Ready,
+    Task,
+)
+from raypipe.errors import IncompleteError, RaypipeError
+from raypipe.storage.holder import Process
+from raypipe.storage.records import Json, Shard
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the loop tolerates."""
+
+    num_actors: int = 1
+    max_attempts: int = 3
+    """Failures of one shard before the invocation ends; preemption is no failure."""
+    silent_seconds: float = 120.0
+    """A worker is dead after this long without a heartbeat ..."""
+    silent_seconds_opening: float = 600.0
+    """... or this long before its first batch, while weights load."""
+    poll_seconds: float = 1.0
+
+
+@dataclass(slots=True)
+class Report:
+    """What one invocation did to one store."""
+
+    num_planned: int = 0
+    num_reused: int = 0
+    num_done: int = 0
+    num_lost: int = 0
+    num_preempted: int = 0
+    seconds: float = 0.0
+    busy_seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class _Worker:
+    shard: Shard | None = None
+    ready: bool = False
+    beaten: bool = False
+    last_seen: float = 0.0
+
+
+class Loop:
+    """State of one invocation over one store; see `run`."""
+
+    def __init__(
+        self,
+        task: Task,
+        backend: Backend,
+        limits: Limits,
+        *,
+        on_progress: Callable[[Report], None],
+        on_ready: Callable[[Mapping[str, Json], Process | None], None],
+        should_stop: Callable[[], RaypipeError | None],
+    ) -> None:
+        """Nothing starts yet."""
+        self._task, self._backend, self._limits = task, backend, limits
+        self._on_progress, self._on_ready, self._should_stop = on_progress, on_ready, should_stop
+        self._pending = deque(task.ledger.pending())
+        self._workers: dict[int, _Worker] = {}
+        self._attempts: dict[int, int] = {}
+        self._opening_failures = 0
+        self._began = backend.now()
+        planned = len(task.ledger.shards)
+        self.report = Report(num_planned=planned, num_reused=planned - len(self._pending))
+
+    def run(self) -> Report:
+        """Until nothing is pending; see `run`."""
+        try:
+            while self._pending or any(w.shard for w in self._workers.values()):
+                self._grow()
+                for event in self._backend.wait(self._limits.poll_seconds):
+                    self._handle(event)
+                self._find_silent()
+                stop = self._should_stop()
+                if stop is not None:
+                    raise stop
+        finally:
+            for number in list(self._workers):
+                self._backend.kill(number)
+            self.report.seconds = self._backend.now() - self._began
+        return self.report
+
+    def _grow(self) -> None:
+        """Keep as many workers as there is work, from the first ready one on."""
+        in_flight = sum(1 for w in self._workers.values() if w.shard)
+        wanted = min(self._limits.num_actors, len(self._pending) + in_flight)
+        while len(self._workers) < wanted:
+            number = self._backend.start(self._task)
+            self._workers[number] = _Worker(last_seen=self._backend.now())
+
+    def _handle(self, event: Event) -> None:
+        worker = self._workers.get(event.worker)
+        if worker is None:
+            return  # a late word of a worker that was given up
+        worker.last_seen = self._backend.now()
+        match event:
+            case Ready(facts=facts, process=process):
+                self._on_ready(facts, process)
+                worker.ready = True
+                self._feed(event.worker)
+            case Beating():
+                worker.beaten = True
+            case Done(shard=shard, seconds=seconds):
+                worker.shard, worker.beaten = None, True
+                self.report.num_done += 1
+                self.report.busy_seconds += seconds
+                self._note("done", shard, seconds=round(seconds, 3))
+                self._on_progress(self.report)
+                self._feed(event.worker)
+            case Failed(shard=shard, error=error):
+                worker.shard = None
+                self._count_failure(shard, error)
+                self._give_up(event.worker)
+            case Lost(reason=reason):
+                self.report.num_lost += 1
+                self._lose(event.worker, reason, counts=True)
+            case Preempted(reason=reason):
+                self.report.num_preempted += 1
+                self._lose(event.worker, reason, counts=False)
+
+    def _feed(self, number: int) -> None:
+        """The next shard for an idle worker; none is left: let the worker go."""
+        if not self._pending:
+            self._give_up(number)
+            return
+        shard = self._pending.popleft()
+        self._workers[number].shard = shard
+        self._backend.submit(number, shard, ())
+
+    def _give_up(self, number: int) -> None:
+        del self._workers[number]
+        self._backend.kill(number)
+
+    def _lose(self, number: int, reason: str, *, counts: bool) -> None:
+        shard = self._workers.pop(number).shard
+        if counts:
+            self._count_failure(shard, RuntimeError(reason))
+        elif shard is not None:
+            self._note("preempted", shard, reason=reason)
+            self._pending.appendleft(shard)
+
+    def _count_failure(self, shard: Shard | None, error: Exception) -> None:
+        """Requeue the shard, or end the invocation.
+
+        Raises:
+            RaypipeError: bad input, damage, or too many attempts; the shard is named.
+        """
+        store = self._task.ledger.store
+        if isinstance(error, RaypipeError):
+            error.add_note(f"in {store}: {shard or 'a worker that was opening'}")
+            raise error
+        if shard is None:
+            self._opening_failures += 1
+            if self._opening_failures >= self._limits.max_attempts:
+                raise IncompleteError(
+                    f"{store}: {self._opening_failures} workers in a row ended before their first "
+                    f"shard; the last one: {error!r}"
+                ) from error
+            return
+        attempts = self._attempts[shard.index] = self._attempts.get(shard.index, 0) + 1
+        self._note("failed", shard, reason=repr(error), attempt=attempts)
+        if attempts >= self._limits.max_attempts:
+            raise IncompleteError(
+                f"{store}: {shard} failed {attempts} times; the last time: {error!r}"
+            ) from error
+        self._pending.appendleft(shard)
+
+    def _find_silent(self) -> None:
+        limits, now = self._limits, self._backend.now()
+        for number, worker in list(self._workers.items()):
+            allowed = limits.silent_seconds if worker.beaten else limits.silent_seconds_opening
+            if now - worker.last_seen > allowed:
+                self._backend.kill(number)
+                self.report.num_lost += 1
+                self._lose(number, f"no heartbeat for {allowed:.0f} s", counts=True)
+
+    def _note(self, event: str, shard: Shard, **facts: Json) -> None:
+        self._task.ledger.note({"event": event, "shard": shard.index, **facts})
+
+
+def run(
+    task: Task,
+    backend: Backend,
+    limits: Limits,
+    *,
+    on_progress: Callable[[Report], None] = lambda report: None,
+    on_ready: Callable[[Mapping[str, Json], Process | None], None] = lambda facts, process: None,
+    should_stop: Callable[[], RaypipeError | None] = lambda: None,
+) -> Report:
+    """Commit every pending shard of the task's ledger; publishing is left to the caller.
+
+    Workers are started as long as there is work for them, fed one shard at a time, replaced when
+    they are lost and let go when nothing is left. A shard whose worker fails goes to the front of
+    the queue; preemption and node loss count no attempt.
+
+    Raises:
+        IncompleteError: a shard failed `max_attempts` times; it is named.
+        RaypipeError: what a stage raised about its input, or what `should_stop` returned.
+    """
+    loop = Loop(
+        task,
+        backend,
+        limits,
+        on_progress=on_progress,
+        on_ready=on_ready,
+        should_stop=should_stop,
+    )
+    return loop.run()

@@ -1,0 +1,61 @@
+"""What happens inside a worker: speak first, then compute and commit."""
+
+import hashlib
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+
+import raypipe
+from raypipe.cluster.backend import Beat, Payload, Rows, Site, Task
+from raypipe.errors import InputError
+from raypipe.storage.records import Json, Record, Shard
+
+
+def introduce(task: Task, site: Site) -> dict[str, Json]:
+    """Open the stage and tell who this worker is: versions, package hash, numerics class.
+
+    Raises:
+        InputError: the stores of the driver are not the folder that this worker sees.
+    """
+    name, content = task.nonce
+    if name:
+        _answer(task, name, content)
+    facts: dict[str, Json] = {
+        "python": platform.python_version(),
+        "raypipe": raypipe.__version__,
+        "package_sha256": package_sha256(),
+    }
+    facts.update(task.stage.open(site))
+    return facts
+
+
+def perform(task: Task, shard: Shard, skip: Rows, beat: Beat) -> Record:
+    """The committed record of a shard computed here; no data passes through the driver."""
+    payload: Payload = task.stage.run(shard, skip, beat)
+    facts: Mapping[str, Json] = payload.facts
+    if skip:
+        facts = {**facts, "skipped_rows": sorted(skip)}
+    return task.ledger.commit(shard, payload.path, facts)
+
+
+def package_sha256() -> str:
+    """SHA-256 over raypipe's own source files, names and bytes in order."""
+    root = Path(raypipe.__file__).parent
+    total = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        total.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return total.hexdigest()
+
+
+def _answer(task: Task, name: str, content: str) -> None:
+    uri = task.ledger.storage.uri
+    try:
+        found = task.ledger.storage.read(name).decode()
+    except FileNotFoundError:
+        found = "no such file"
+    if found != content:
+        raise InputError(
+            f"{platform.node()}: {uri}/{name}: expected the word the driver left there, found "
+            f"{found!r}. The stores must be one folder that every node mounts at the same path, "
+            "or a bucket (recipe key `stores`)."
+        )

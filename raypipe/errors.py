@@ -1,0 +1,50 @@
+"""The few ways an invocation can end badly, each with its exit code."""
+
+from collections.abc import Sequence
+
+
+class RaypipeError(Exception):
+    """An ending that a user can act on; `exit_code` is what the process returns."""
+
+    exit_code = 1
+
+
+class InputError(RaypipeError, ValueError):
+    """Bad input or configuration: every problem found, one a line.
+
+    Each problem names what, where (file and line, or row), expected, found and the remedy.
+    """
+
+    exit_code = 2
+
+    def __init__(self, problems: str | Sequence[str]) -> None:
+        self.problems = [problems] if isinstance(problems, str) else list(problems)
+        super().__init__("\n".join(self.problems))
+
+    def __reduce__(self) -> tuple[type, tuple[list[str]]]:
+        """Pickle with every problem, so that a worker's error reaches the driver whole."""
+        return type(self), (self.problems,)
+
+
+class IncompleteError(RaypipeError):
+    """Something planned is missing: a shard, a manifest, a query."""
+
+    exit_code = 3
+
+
+class CorruptError(RaypipeError):
+    """Stored bytes are not the bytes that were committed."""
+
+    exit_code = 3
+
+
+class RefusedError(RaypipeError):
+    """A guard said no: `--frozen`, or a lease that is alive."""
+
+    exit_code = 4
+
+
+class LimitError(RaypipeError):
+    """A limit the user set was passed."""
+
+    exit_code = 5

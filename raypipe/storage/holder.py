@@ -1,0 +1,103 @@
+"""Who a process is, and whether it is provably dead."""
+
+import os
+import socket
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from enum import Enum
+from pathlib import Path
+
+import psutil
+
+from raypipe.storage.records import Json
+
+
+class Life(Enum):
+    """What can be proved of a process from here."""
+
+    ALIVE = "alive"
+    DEAD = "dead"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process, told apart from any later one with the same id by its start time."""
+
+    host: str
+    boot_id: str
+    pid_namespace: str
+    pid: int
+    start_time: float
+
+    def to_json(self) -> dict[str, Json]:
+        """The five fields."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(body: Mapping[str, Json]) -> "Process":
+        """The process of such a body."""
+        return Process(**body)
+
+    def life(self) -> Life:
+        """ALIVE or DEAD where it can be proved from this process, UNKNOWN elsewhere.
+
+        Another boot of the same host proves death; another host or process-id namespace proves
+        nothing, because their processes cannot be seen from here.
+        """
+        here = this_process()
+        if self.host != here.host:
+            return Life.UNKNOWN
+        if self.boot_id != here.boot_id:
+            return Life.DEAD
+        if self.pid_namespace != here.pid_namespace:
+            return Life.UNKNOWN
+        return Life.ALIVE if _start_time(self.pid) == self.start_time else Life.DEAD
+
+    def __str__(self) -> str:
+        """`process 17 on host a`."""
+        return f"process {self.pid} on {self.host}"
+
+
+def this_process() -> Process:
+    """The calling process."""
+    pid = os.getpid()
+    start = _start_time(pid)
+    assert start is not None
+    return Process(socket.gethostname(), _boot_id(), _pid_namespace(), pid, start)
+
+
+def wait_until_dead(processes: Iterable[Process], seconds: float) -> list[Process]:
+    """The processes that still live after at most `seconds`; unknown ones are not waited for."""
+    deadline = time.monotonic() + seconds
+    living = [p for p in processes if p.life() is Life.ALIVE]
+    while living and time.monotonic() < deadline:
+        time.sleep(0.1)
+        living = [p for p in living if p.life() is Life.ALIVE]
+    return living
+
+
+def _start_time(pid: int) -> float | None:
+    """Start of a running process, None if there is none; a zombie has ended."""
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        if Path("/proc/self/stat").exists():
+            # Ticks since boot: unlike a wall-clock time they do not move when the clock is set.
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            return float(fields[19])
+        return float(process.create_time())
+    except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def _boot_id() -> str:
+    path = Path("/proc/sys/kernel/random/boot_id")
+    return path.read_text().strip() if path.exists() else str(psutil.boot_time())
+
+
+def _pid_namespace() -> str:
+    path = Path("/proc/self/ns/pid")
+    return os.readlink(path) if path.exists() else "host"

@@ -1,0 +1,187 @@
+"""Who works on a store or a workspace. It saves work; safety never depends on it.
+
+Generation n of a lease is the exclusive creation of `NAME.d/n.json` with the holder's identity;
+`NAME` itself is replaced every few seconds with a counter, the processes that work for the
+holder, and whether it was given back.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from raypipe.errors import CorruptError, RefusedError
+from raypipe.storage.holder import Life, Process, this_process, wait_until_dead
+from raypipe.storage.records import Json, seal, unseal
+from raypipe.storage.storage import Storage
+
+RENEW_SECONDS = 3.0
+WATCH_SECONDS = 15.0
+WAIT_FOR_PROCESSES_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What storage says of a lease: its newest generation, holder and last renewal."""
+
+    generation: int
+    holder: Process
+    counter: int
+    processes: tuple[Process, ...]
+    released: bool
+
+    def life(self) -> Life:
+        """Of the holder; a lease given back is dead."""
+        return Life.DEAD if self.released else self.holder.life()
+
+
+class Lease:
+    """A held lease; renews itself until `release`."""
+
+    def __init__(self, storage: Storage, name: str, generation: int) -> None:
+        """Use `acquire`."""
+        self.generation = generation
+        self._storage, self._name = storage, name
+        self._holder = this_process()
+        self._processes: set[Process] = set()
+        self._counter = 0
+        self._lost = False
+        self._ended = threading.Event()
+        self._lock = threading.Lock()
+        self._renew()
+        self._thread = threading.Thread(target=self._keep, name=f"lease {name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def lost(self) -> bool:
+        """Whether another holder has taken the lease; the work should stop."""
+        return self._lost
+
+    def add_processes(self, processes: Iterable[Process]) -> None:
+        """Name processes that work for the holder: a successor waits until they are gone."""
+        self._processes.update(processes)
+        self._renew()
+
+    def release(self) -> None:
+        """Give the lease back; a successor takes it at once."""
+        self._ended.set()
+        self._thread.join()
+        if not self._lost:
+            self._renew(released=True)
+
+    def _keep(self) -> None:
+        while not self._ended.wait(RENEW_SECONDS):
+            if self._storage.exists(_claim(self._name, self.generation + 1)):
+                self._lost = True
+                return
+            self._renew()
+
+    def _renew(self, released: bool = False) -> None:
+        with self._lock:
+            self._counter += 1
+            body = {
+                "generation": self.generation,
+                "counter": self._counter,
+                "holder": self._holder.to_json(),
+                "processes": [p.to_json() for p in sorted(self._processes, key=lambda p: p.pid)],
+                "released": released,
+            }
+            self._storage.replace(self._name, seal(body))
+
+
+def standing(storage: Storage, name: str) -> Standing | None:
+    """The newest generation of a lease, or None if nobody ever held it."""
+    renewal = _read(storage, name)
+    generation = renewal["generation"] if renewal else 0
+    claim: Mapping[str, Json] | None = None
+    while (newer := _read(storage, _claim(name, generation + 1))) is not None:
+        generation, claim = generation + 1, newer
+    if claim is not None:  # its holder had not renewed yet when the renewal was read
+        return Standing(generation, Process.from_json(claim["holder"]), 0, (), False)
+    if renewal is None:
+        return None
+    return Standing(
+        generation,
+        Process.from_json(renewal["holder"]),
+        renewal["counter"],
+        tuple(Process.from_json(p) for p in renewal["processes"]),
+        renewal["released"],
+    )
+
+
+def acquire(
+    storage: Storage,
+    name: str,
+    *,
+    watch_seconds: float = WATCH_SECONDS,
+    on_watch: Callable[[Standing], None] = lambda standing: None,
+) -> Lease:
+    """A lease that this process holds.
+
+    A live holder is refused; a provably dead one is succeeded at once; one of which nothing can
+    be proved is watched for a renewal. Waits for the old holder's processes to end.
+
+    Raises:
+        RefusedError: the holder lives, or its processes do not end.
+    """
+    while True:
+        found = standing(storage, name)
+        if found is not None:
+            _refuse_living(storage, name, found, watch_seconds, on_watch)
+        generation = found.generation + 1 if found else 1
+        claim = seal({"holder": this_process().to_json()})
+        if storage.create(_claim(name, generation), claim):
+            _wait_for(name, found)
+            if generation > 2:
+                storage.delete(_claim(name, generation - 2))
+            return Lease(storage, name, generation)
+
+
+def _refuse_living(
+    storage: Storage,
+    name: str,
+    found: Standing,
+    watch_seconds: float,
+    on_watch: Callable[[Standing], None],
+) -> None:
+    life = found.life()
+    if life is Life.UNKNOWN:
+        on_watch(found)
+        deadline = time.monotonic() + watch_seconds  # our own clock: two hosts' never compared
+        while time.monotonic() < deadline and life is Life.UNKNOWN:
+            time.sleep(min(0.5, watch_seconds / 10))
+            now = standing(storage, name)
+            if now is not None and now.released:
+                return
+            if now is None or (now.generation, now.counter) != (found.generation, found.counter):
+                life = Life.ALIVE
+    if life is Life.ALIVE:
+        raise RefusedError(
+            f"{name}: {found.holder} is at work here. Wait until it ends, or stop it; "
+            "a holder that is dead is succeeded without asking."
+        )
+
+
+def _wait_for(name: str, found: Standing | None) -> None:
+    processes = found.processes if found else ()
+    living = wait_until_dead(processes, WAIT_FOR_PROCESSES_SECONDS)
+    if living:
+        raise RefusedError(
+            f"{name}: processes of the invocation before still run after "
+            f"{WAIT_FOR_PROCESSES_SECONDS:.0f} s: {', '.join(map(str, living))}. End them."
+        )
+
+
+def _claim(name: str, generation: int) -> str:
+    return f"{name}.d/{generation:07d}.json"
+
+
+def _read(storage: Storage, name: str) -> dict[str, Json] | None:
+    try:
+        return unseal(name, storage.read(name))
+    except FileNotFoundError:
+        return None
+    except CorruptError:
+        if ".d/" in name:
+            raise
+        return None  # a damaged renewal guards nothing: the claims still tell the holder

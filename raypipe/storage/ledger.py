@@ -1,0 +1,167 @@
+"""The ledger of one store: plan, pending, commit, publish. Knows neither Ray nor torch."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from raypipe.errors import CorruptError, IncompleteError, LimitError
+from raypipe.storage.posix import hash_file
+from raypipe.storage.records import FORMAT, Json, Manifest, Record, Shard, seal, unseal
+from raypipe.storage.spec import StageSpec
+from raypipe.storage.storage import Storage
+
+
+class Ledger:
+    """Who has done what of one store, told by small records that are created once.
+
+    A shard is done when its record exists; the store is complete when its manifest exists.
+    Both are exclusive creations: of two writers the first wins, and the bytes are the same.
+    """
+
+    def __init__(
+        self, storage: Storage, store: str, spec: StageSpec, shards: Sequence[Shard] | None = None
+    ) -> None:
+        """Create the plan, or adopt the one that stands, its shards included.
+
+        Raises:
+            IncompleteError: there is no plan and no shards were given.
+            CorruptError: a record's bytes are damaged.
+        """
+        self.store = store
+        self.spec = spec
+        self.fingerprint = spec.fingerprint()
+        self.folder = f"{store}/{self.fingerprint}"
+        self.storage = storage.owned(f"{store}-{self.fingerprint}")
+        if not storage.exists(f"{self.folder}/plan.json"):
+            self._create_plan(shards)
+        plan = self._read("plan.json")
+        self.shards = tuple(Shard(*numbers) for numbers in plan["shards"])
+
+    def pending(self) -> list[Shard]:
+        """Shards without a record, in order."""
+        return [s for s in self.shards if not self.storage.exists(self._name(s))]
+
+    def commit(self, shard: Shard, payload: Path, facts: Mapping[str, Json]) -> Record:
+        """Put the blob, then create the record that names it; the winner's record comes back.
+
+        A lost race is no error: the other writer computed the same rows.
+        """
+        sha256 = hash_file(payload)
+        record = Record(shard, sha256, payload.stat().st_size, dict(facts))
+        self.storage.put(sha256, payload)
+        if not self.storage.create(self._name(shard), seal(record.to_json())):
+            return self.record(shard)
+        return record
+
+    def record(self, shard: Shard) -> Record:
+        """The shard's committed record.
+
+        Raises:
+            FileNotFoundError: the shard is pending.
+            CorruptError: the record is damaged, or speaks of another shard.
+        """
+        name = self._name(shard)
+        record = Record.from_json(unseal(name, self.storage.read(name)))
+        if record.shard != shard:
+            raise CorruptError(f"{name}: expected {shard}, found a record of {record.shard}")
+        return record
+
+    def manifest(self) -> Manifest | None:
+        """The published manifest, or None while the store is incomplete."""
+        return read_manifest(self.storage, self.store, self.fingerprint)
+
+    def publish(self, max_failed_rows: int = 0) -> Manifest:
+        """Verify and create the manifest; the one that stands comes back if another was first.
+
+        Verified: every shard of the plan has its record, the shards' ranges are disjoint and
+        without gaps, every payload's bytes have their hash.
+
+        Raises:
+            IncompleteError: shards are missing.
+            LimitError: more rows are in the quarantine than `max_failed_rows`.
+            CorruptError: a payload or record is damaged.
+        """
+        standing = self.manifest()
+        if standing is not None:
+            return standing
+        missing = self.pending()
+        if missing:
+            raise IncompleteError(
+                f"{self.store}: {len(missing)} of {len(self.shards)} shards are missing, "
+                f"first {missing[0]}; run the same command again to compute them"
+            )
+        records = tuple(self.record(s) for s in self.shards)
+        _check_ranges(self.store, self.shards)
+        skipped = sorted({row for r in records for row in r.facts.get("skipped_rows", ())})
+        if len(skipped) > max_failed_rows:
+            raise LimitError(
+                f"{self.store}: {len(skipped)} rows could not be computed, more than "
+                f"max_failed_rows={max_failed_rows}; first rows {skipped[:10]}"
+            )
+        for sha256 in {r.sha256 for r in records}:
+            self.storage.check(sha256)
+        numerics = sorted({str(r.facts["numerics"]) for r in records if "numerics" in r.facts})
+        manifest = Manifest(self.store, self.fingerprint, records, tuple(numerics), tuple(skipped))
+        self.storage.create(f"{self.folder}/manifest.json", manifest.to_bytes())
+        published = self.manifest()
+        assert published is not None
+        return published
+
+    def note(self, event: Mapping[str, Json]) -> None:
+        """Add a line to attempts.jsonl: times, attempts and reasons, which no hash covers."""
+        line = json.dumps(event, sort_keys=True).encode()
+        self.storage.append(f"{self.folder}/attempts.jsonl", line)
+
+    def _create_plan(self, shards: Sequence[Shard] | None) -> None:
+        if shards is None:
+            raise IncompleteError(f"{self.folder}: no plan is stored here and none was given")
+        self.storage.create(f"{self.folder}/spec.json", seal(self.spec.to_json()))
+        body = {
+            "format": FORMAT,
+            "fingerprint": self.fingerprint,
+            "shards": [s.to_json() for s in shards],
+        }
+        self.storage.create(f"{self.folder}/plan.json", seal(body))
+
+    def _read(self, file: str) -> dict[str, Json]:
+        name = f"{self.folder}/{file}"
+        return unseal(name, self.storage.read(name))
+
+    def _name(self, shard: Shard) -> str:
+        return f"{self.folder}/shards/{shard.index:05d}.json"
+
+
+def read_manifest(storage: Storage, store: str, fingerprint: str) -> Manifest | None:
+    """The manifest of a store, None while it is incomplete.
+
+    Raises:
+        CorruptError: the bytes are damaged or belong to another store.
+    """
+    name = f"{store}/{fingerprint}/manifest.json"
+    try:
+        data = storage.read(name)
+    except FileNotFoundError:
+        return None
+    manifest = Manifest.from_bytes(name, data)
+    if (manifest.store, manifest.fingerprint) != (store, fingerprint):
+        raise CorruptError(f"{name}: found the manifest of {manifest.store}/{manifest.fingerprint}")
+    return manifest
+
+
+def read_spec(storage: Storage, store: str, fingerprint: str) -> StageSpec:
+    """The spec that a store was planned with."""
+    name = f"{store}/{fingerprint}/spec.json"
+    return StageSpec.from_json(unseal(name, storage.read(name)))
+
+
+def _check_ranges(store: str, shards: Sequence[Shard]) -> None:
+    """Disjoint and complete: over each span the row ranges follow one another from the first."""
+    by_span: dict[tuple[int, int], int] = {}
+    for shard in sorted(shards, key=lambda s: (s.span_start, s.start)):
+        span = (shard.span_start, shard.span_stop)
+        expected = by_span.get(span, 0)
+        if shard.start != expected:
+            raise CorruptError(f"{store}: {shard} should start at row {expected}")
+        by_span[span] = shard.stop
+    if len(set(by_span.values())) > 1:
+        raise CorruptError(f"{store}: its spans end at different rows: {by_span}")

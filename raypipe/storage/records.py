@@ -1,0 +1,150 @@
+"""Sealed JSON records: small files that know whether they are whole."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from raypipe.errors import CorruptError
+
+Json = Any
+FORMAT = 1
+
+
+def canonical(body: Json) -> bytes:
+    """The one byte string of a JSON value: sorted keys, no blanks, ASCII."""
+    return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def digest(data: bytes) -> str:
+    """SHA-256 in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def seal(body: Mapping[str, Json]) -> bytes:
+    """The record's bytes: canonical JSON of the body and the body's SHA-256."""
+    sealed = {"body": body, "sha256": digest(canonical(body))}
+    return canonical(sealed) + b"\n"
+
+
+def unseal(name: str, data: bytes) -> dict[str, Json]:
+    """The body of a sealed record.
+
+    Raises:
+        CorruptError: any byte differs from what `seal` wrote, blanks included.
+    """
+    try:
+        body = json.loads(data)["body"]
+        whole = isinstance(body, dict) and seal(body) == data
+    except (ValueError, KeyError, TypeError):
+        whole = False
+    if not whole:
+        raise CorruptError(
+            f"{name}: the record's bytes are not those that were written (its SHA-256 differs). "
+            "Delete this one file and run again: it is made anew from the committed shards."
+        )
+    return dict(body)
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A unit of work: rows [start, stop), and for searches a span of the other side."""
+
+    index: int
+    start: int
+    stop: int
+    span_start: int = 0
+    span_stop: int = 0
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the shard's own side."""
+        return self.stop - self.start
+
+    def to_json(self) -> list[int]:
+        """The five numbers, in declaration order."""
+        return [self.index, self.start, self.stop, self.span_start, self.span_stop]
+
+    def __str__(self) -> str:
+        """How messages and logs name the shard."""
+        span = f" x [{self.span_start}, {self.span_stop})" if self.span_stop else ""
+        return f"shard {self.index:05d} rows [{self.start}, {self.stop}){span}"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One committed shard: where its payload is and what a reader must know of it.
+
+    Only what the rows' values determine is in here; times and attempts go to attempts.jsonl,
+    so that a job that was killed leaves the records of a calm one.
+    """
+
+    shard: Shard
+    sha256: str
+    num_bytes: int
+    facts: Mapping[str, Json] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Json]:
+        """The record's body."""
+        return {**asdict(self), "shard": self.shard.to_json(), "facts": dict(self.facts)}
+
+    @staticmethod
+    def from_json(body: Mapping[str, Json]) -> "Record":
+        """The record of such a body."""
+        return Record(Shard(*body["shard"]), body["sha256"], body["num_bytes"], dict(body["facts"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A finished store: every shard's record in shard order; its existence means complete."""
+
+    store: str
+    fingerprint: str
+    records: tuple[Record, ...]
+    numerics: tuple[str, ...]
+    skipped_rows: tuple[int, ...] = ()
+
+    @property
+    def num_rows(self) -> int:
+        """Rows over all shards (of a search's parts: query rows once a span)."""
+        return sum(r.shard.num_rows for r in self.records)
+
+    @property
+    def coverage(self) -> float:
+        """Share of the rows that have a value: 1.0 unless rows are in the quarantine."""
+        return 1.0 - len(self.skipped_rows) / self.num_rows if self.num_rows else 1.0
+
+    def to_bytes(self) -> bytes:
+        """The sealed bytes; equal for equal payloads, whoever computed them."""
+        return seal(
+            {
+                "format": FORMAT,
+                "store": self.store,
+                "fingerprint": self.fingerprint,
+                "records": [r.to_json() for r in self.records],
+                "numerics": list(self.numerics),
+                "skipped_rows": list(self.skipped_rows),
+            }
+        )
+
+    @property
+    def digest(self) -> str:
+        """What downstream fingerprints hold of this store."""
+        return digest(self.to_bytes())
+
+    @staticmethod
+    def from_bytes(name: str, data: bytes) -> "Manifest":
+        """The manifest of sealed bytes.
+
+        Raises:
+            CorruptError: the bytes are not those that were published.
+        """
+        body = unseal(name, data)
+        return Manifest(
+            body["store"],
+            body["fingerprint"],
+            tuple(Record.from_json(r) for r in body["records"]),
+            tuple(body["numerics"]),
+            tuple(body["skipped_rows"]),
+        )

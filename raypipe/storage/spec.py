@@ -1,0 +1,88 @@
+"""What a row's value depends on, and the fingerprint that names its store."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from raypipe.storage.records import Json, canonical, digest
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One field in which two specs differ; None where a side lacks it."""
+
+    field: str
+    old: Json
+    new: Json
+
+    def __str__(self) -> str:
+        """`params.depth 1000 -> 100`, digests shortened to 12 characters."""
+        return f"{self.field} {_short(self.old)} -> {_short(self.new)}"
+
+
+@dataclass(frozen=True, slots=True)
+class StageSpec:
+    """All that a row's value depends on.
+
+    stage is the kind of work, semantics the version of its code's output (forced up by a
+    golden-bytes test), params settings and hashes of weights, inputs the digests of what is read:
+    manifests of upstream stores, or raw content. Workers, budgets and shard sizes are not in it.
+    """
+
+    stage: str
+    semantics: int
+    params: Mapping[str, Json] = field(default_factory=dict)
+    inputs: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Json]:
+        """The body of spec.json."""
+        return {
+            "stage": self.stage,
+            "semantics": self.semantics,
+            "params": dict(self.params),
+            "inputs": dict(self.inputs),
+        }
+
+    @staticmethod
+    def from_json(body: Mapping[str, Json]) -> "StageSpec":
+        """The spec of such a body."""
+        return StageSpec(body["stage"], body["semantics"], body["params"], body["inputs"])
+
+    def fingerprint(self) -> str:
+        """The store's name under its stage: 32 hexadecimal characters of the body's SHA-256."""
+        return digest(canonical(self.to_json()))[:32]
+
+    def diff(self, other: "StageSpec") -> list[Change]:
+        """The fields in which `other` (the new one) differs, sorted, nested ones dotted."""
+        old, new = _flat(self.to_json()), _flat(other.to_json())
+        names = sorted(old.keys() | new.keys())
+        return [
+            Change(name, old.get(name), new.get(name))
+            for name in names
+            if old.get(name) != new.get(name) or (name in old) != (name in new)
+        ]
+
+    def settings_diff(self, other: "StageSpec") -> list[Change]:
+        """`diff` without the digests of content: what `--frozen` refuses.
+
+        A schedule re-indexes changing content on purpose; its settings must stand still.
+        """
+        return [
+            c
+            for c in self.diff(other)
+            if not c.field.startswith("inputs.") or None in (c.old, c.new)
+        ]
+
+
+def _flat(value: Json, prefix: str = "") -> dict[str, Json]:
+    if isinstance(value, Mapping) and value:
+        out: dict[str, Json] = {}
+        for key, inner in value.items():
+            out.update(_flat(inner, f"{prefix}.{key}" if prefix else str(key)))
+        return out
+    return {prefix: value}
+
+
+def _short(value: Json) -> str:
+    text = value if isinstance(value, str) else canonical(value).decode()
+    is_hash = len(text) >= 32 and all(c in "0123456789abcdef" for c in text)
+    return text[:12] if is_hash else text
