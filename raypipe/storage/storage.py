@@ -13,7 +13,7 @@ class Storage(Protocol):
     uri: str
 
     def create(self, name: str, data: bytes) -> bool:
-        """Whole and durable, or nothing; False if the name exists: the one concurrency primitive."""
+        """Whole and durable, or nothing; False if the name exists: the one primitive."""
 
     def replace(self, name: str, data: bytes) -> None:
         """For what guards nothing: renewals of a lease, refs. Readers see old or new, no mix."""

@@ -1,0 +1,141 @@
+"""Storage in a bucket: conditional puts through s3fs or gcsfs, node-local verified copies."""
+
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+from filelock import FileLock
+
+from raypipe.errors import CorruptError, InputError
+from raypipe.storage.posix import hash_file
+from raypipe.storage.storage import Storage, checked_name
+
+
+class BucketStorage:
+    """A bucket prefix of stores; every create is a put that fails where the key exists.
+
+    Blobs are fetched once a node into a cache folder under a file lock and verified there.
+    """
+
+    def __init__(self, uri: str, owner: str = "unowned") -> None:
+        """Connects at first use. Raises InputError if the scheme's package is not installed."""
+        self.uri = uri.rstrip("/")
+        self._owner = owner
+        self._cache = Path(tempfile.gettempdir()) / f"raypipe-cache-{os.getuid()}"
+        try:
+            self._fs, self._root = fsspec.core.url_to_fs(self.uri)
+        except ImportError as error:
+            extra = self.uri.partition("://")[0].replace("gs", "gcs")
+            raise InputError(
+                f"stores: {uri}: {error}; install with `pip install 'raypipe[{extra}]'`"
+            ) from error
+
+    def create(self, name: str, data: bytes) -> bool:
+        """See Storage; one conditional put."""
+        try:
+            self._fs.pipe_file(self._key(name), data, mode="create")
+        except FileExistsError:
+            return False
+        return True
+
+    def replace(self, name: str, data: bytes) -> None:
+        """See Storage; a put is atomic on a bucket."""
+        self._fs.pipe_file(self._key(name), data)
+
+    def append(self, name: str, line: bytes) -> None:
+        """See Storage; a bucket cannot append, so each line is an object of its own."""
+        self._fs.pipe_file(self._key(f"{name}.d/{uuid.uuid4().hex}"), line)
+
+    def read(self, name: str) -> bytes:
+        """See Storage."""
+        self._fs.invalidate_cache()
+        data: bytes = self._fs.cat_file(self._key(name))
+        return data
+
+    def exists(self, name: str) -> bool:
+        """See Storage."""
+        self._fs.invalidate_cache()
+        return bool(self._fs.exists(self._key(name)))
+
+    def put(self, sha256: str, file: Path) -> None:
+        """See Storage; an upload under the hash of its bytes cannot harm another."""
+        if not self.has(sha256):
+            self._fs.put_file(str(file), self._blob(sha256))
+        file.unlink(missing_ok=True)
+
+    def has(self, sha256: str) -> bool:
+        """See Storage."""
+        self._fs.invalidate_cache()
+        return bool(self._fs.exists(self._blob(sha256)))
+
+    def check(self, sha256: str) -> None:
+        """See Storage; downloads the blob whole, past the cache."""
+        folder = Path(tempfile.mkdtemp(prefix="raypipe-check-"))
+        try:
+            self._download(sha256, folder / sha256)
+        finally:
+            shutil.rmtree(folder)
+
+    def local(self, sha256: str) -> Path:
+        """See Storage."""
+        target = self._cache / sha256[:2] / checked_name(sha256)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{target}.lock"):
+            if not target.exists() or hash_file(target) != sha256:
+                partial = target.with_suffix(".partial")
+                self._download(sha256, partial)
+                os.replace(partial, target)
+        return target
+
+    def scratch(self) -> Path:
+        """See Storage; node-local."""
+        return Path(tempfile.mkdtemp(prefix="raypipe-scratch-"))
+
+    def owned(self, owner: str) -> Storage:
+        """See Storage."""
+        return BucketStorage(self.uri, checked_name(owner))
+
+    def sweep(self) -> None:
+        """See Storage; a put leaves nothing unfinished on a bucket."""
+
+    def names(self, prefix: str) -> Iterator[str]:
+        """See Storage; sorted."""
+        self._fs.invalidate_cache()
+        root = f"{self._root}/{prefix}" if prefix else self._root
+        for key in sorted(self._fs.find(root)):
+            yield str(key)[len(self._root) + 1 :]
+
+    def delete(self, name: str) -> None:
+        """See Storage."""
+        self._fs.rm_file(self._key(name))
+
+    def free_bytes(self) -> int | None:
+        """None: a bucket has no such limit."""
+        return None
+
+    def _download(self, sha256: str, target: Path) -> None:
+        try:
+            self._fs.get_file(self._blob(sha256), str(target))
+            found = hash_file(target)
+        except FileNotFoundError:
+            found = "no object"
+        if found != sha256:
+            target.unlink(missing_ok=True)
+            raise CorruptError(
+                f"{self.uri}/blobs/{sha256[:2]}/{sha256}: expected these bytes' SHA-256, "
+                f"found {found}. `raypipe verify` lists the shards it belongs to."
+            )
+
+    def _key(self, name: str) -> str:
+        return f"{self._root}/{checked_name(name)}"
+
+    def _blob(self, sha256: str) -> str:
+        return self._key(f"blobs/{sha256[:2]}/{sha256}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BucketStorage, (self.uri, self._owner)

@@ -1,0 +1,72 @@
+"""A finished store as its readers see it: a manifest and verified local payloads."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from raypipe.storage.records import Manifest, Record
+from raypipe.storage.storage import Storage
+from raypipe.storage.tables import read_table
+from raypipe.storage.tokens import Flat, Offsets, concatenate, read_tokens
+from raypipe.storage.vectors import read_vectors
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A published store. Readers follow its manifest and never list folders."""
+
+    storage: Storage
+    manifest: Manifest
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the store."""
+        return self.manifest.num_rows
+
+    @property
+    def digest(self) -> str:
+        """What a downstream fingerprint holds of it."""
+        return self.manifest.digest
+
+    def path(self, record: Record) -> Path:
+        """The verified local file of a shard."""
+        return self.storage.local(record.sha256)
+
+    def overlapping(self, start: int, stop: int) -> Iterator[tuple[Record, int, int]]:
+        """Shards that hold rows of [start, stop), with the part of each, counted from its start."""
+        for record in self.manifest.records:
+            first = max(start, record.shard.start)
+            last = min(stop, record.shard.stop)
+            if first < last:
+                yield record, first - record.shard.start, last - record.shard.start
+
+    def table(self, schema: pa.Schema, start: int = 0, stop: int | None = None) -> pa.Table:
+        """Rows [start, stop) of a store of tables whose shards are ranges of those rows."""
+        stop = self.num_rows if stop is None else stop
+        parts = [
+            read_table(self.path(record), schema, start=first, stop=last)
+            for record, first, last in self.overlapping(start, stop)
+        ]
+        return pa.concat_tables(parts) if parts else schema.empty_table()
+
+    def whole_table(self, schema: pa.Schema) -> pa.Table:
+        """Every shard's table in shard order, where rows of a table are not rows of the shard."""
+        parts = [read_table(self.path(r), schema) for r in self.manifest.records]
+        return pa.concat_tables(parts) if parts else schema.empty_table()
+
+    def tokens(self, start: int, stop: int) -> tuple[Flat, Offsets]:
+        """Word pieces of rows [start, stop): flat and offsets int64 [stop - start + 1]."""
+        parts = []
+        for record, first, last in self.overlapping(start, stop):
+            flat, offsets = read_tokens(self.path(record))
+            part = offsets[first : last + 1]
+            parts.append((flat[part[0] : part[-1]], part - part[0]))
+        return concatenate(parts)
+
+    def vectors(self, record: Record) -> NDArray[np.float16]:
+        """A shard's embeddings, fp16 [rows, dim], mapped."""
+        return read_vectors(self.path(record))
