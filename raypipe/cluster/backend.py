@@ -1,60 +1,15 @@
-"""What a stage is to a backend, and what a backend is to the loop."""
+"""What a backend is to the loop: it starts workers and tells what becomes of them."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
+from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Stage
 from raypipe.storage.holder import Process
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Json, Record, Shard
-from raypipe.storage.spec import StageSpec
 
-Rows = Sequence[int]
-Beat = Callable[[Rows], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """What one worker of a stage holds while it lives."""
-
-    num_cpus: float = 1.0
-    num_gpus: float = 0.0
-    threads: int = 1
-    memory_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """Where a stage is opened: the worker's device, threads and folder for unfinished files."""
-
-    scratch: Path
-    device: str = "cpu"
-    threads: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Payload:
-    """A shard's file, complete but uncommitted, and what a reader must know of it.
-
-    facts hold only what the rows determine; `numerics` among them where floats are computed.
-    """
-
-    path: Path
-    facts: Mapping[str, Json] = field(default_factory=dict)
-
-
-class Stage(Protocol):
-    """Work that maps over shards. It reads stores and knows nothing about who runs it."""
-
-    spec: StageSpec
-    needs: Needs
-
-    def open(self, site: Site) -> Mapping[str, Json]:
-        """In the worker: load by path and hash; report versions and numerics class."""
-
-    def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        """Pure in (shard, skip); beat(rows) before each batch: heartbeat and poison evidence."""
+__all__ = ["Beat", "Needs", "Payload", "Rows", "Site", "Stage"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,80 @@
+"""What a stage is: work that maps over shards and knows nothing about who runs it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from raypipe.storage.records import Json, Shard
+from raypipe.storage.spec import StageSpec
+
+Rows = Sequence[int]
+Beat = Callable[[Rows], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What one worker of a stage holds while it lives."""
+
+    num_cpus: float = 1.0
+    num_gpus: float = 0.0
+    threads: int = 1
+    memory_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """How large a plan's shards should be; in no fingerprint."""
+
+    num_actors: int = 1
+    shard_tokens: int = 250_000
+    shard_rows: int = 100_000
+    shard_queries: int = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a stage is opened: the worker's device, threads and folder for unfinished files."""
+
+    scratch: Path
+    device: str = "cpu"
+    threads: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """A shard's file, complete but uncommitted, and what a reader must know of it.
+
+    facts hold only what the rows determine; `numerics` among them where floats are computed.
+    """
+
+    path: Path
+    facts: Mapping[str, Json] = field(default_factory=dict)
+
+
+class Stage(Protocol):
+    """Work that maps over shards: reads stores, writes one store."""
+
+    @property
+    def spec(self) -> StageSpec:
+        """All that a row's value depends on."""
+
+    @property
+    def needs(self) -> Needs:
+        """What one worker holds."""
+
+    def shards(self, sizing: Sizing) -> list[Shard]:
+        """The plan for a new store; one that stands is adopted instead."""
+
+    def open(self, site: Site) -> Mapping[str, Json]:
+        """In the worker: load by path and hash; report versions and numerics class."""
+
+    def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+        """Pure in (shard, skip); beat(rows) before each batch: heartbeat and poison evidence."""
+
+
+def ranges(num_rows: int, size: int) -> list[Shard]:
+    """Shards of at most `size` rows, as equal as can be; one empty shard for no rows."""
+    num_shards = max(1, -(-num_rows // size))
+    edges = [num_rows * i // num_shards for i in range(num_shards + 1)]
+    return [Shard(i, edges[i], edges[i + 1]) for i in range(num_shards)]
