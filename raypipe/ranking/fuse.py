@@ -1,0 +1,96 @@
+"""Fusion of whole runs: tables of `schema.RUN` in, one table out, query by query."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from raypipe import schema
+from raypipe.errors import InputError
+from raypipe.ranking.order import ranks
+from raypipe.ranking.rules import Ranking, alternate, average, reciprocal_rank, weighted
+from raypipe.ranking.runs import Run
+
+METHODS = ("alternate", "rrf", "weighted", "average")
+"""What `fuse_tables` can do, by the names of the command line and the recipe."""
+
+
+def fuse_tables(
+    runs: Sequence[pa.Table],
+    *,
+    method: str,
+    scored_by: str,
+    weights: Sequence[float] | None = None,
+    k: float = 60,
+    depth: int | None = None,
+) -> pa.Table:
+    """One run (`schema.RUN`) of the union of the runs' queries, by query row, best first.
+
+    Args:
+        runs: tables of `schema.RUN`; the rank column is the order, lines may stand in any order.
+        method: one of `METHODS`; `raypipe.ranking.rules` has each one's equation.
+        scored_by: the name of the stage that does this, for every line of the result.
+        weights: one a run, for `weighted` only; None gives each run 1 / number of runs.
+        k: the constant of `rrf`.
+        depth: passages kept a query; None keeps all.
+
+    Raises:
+        InputError: bad arguments, or a run with a NaN, a repeated passage, ranks that are not
+            1..n, or (for weighted and average) a query whose scores come from several stages.
+    """
+    rule = _rule(method, num_runs=len(runs), weights=weights, k=k, depth=depth)
+    opened = [Run(table, name=f"run {number}") for number, table in enumerate(runs, start=1)]
+    problems = [problem for run in opened for problem in run.problems()]
+    if method in ("weighted", "average"):
+        problems += [problem for run in opened for problem in run.mixed_scales()]
+    if problems:
+        raise InputError(problems)
+    query_rows = np.unique(np.concatenate([run.query_rows for run in opened]))
+    fused = [rule([run.ranking(row) for run in opened]) for row in query_rows.tolist()]
+    return _table(query_rows, fused, scored_by)
+
+
+def _rule(
+    method: str,
+    *,
+    num_runs: int,
+    weights: Sequence[float] | None,
+    k: float,
+    depth: int | None,
+) -> Callable[[Sequence[Ranking]], Ranking]:
+    """The function that fuses one query, its settings bound, after checking them all."""
+    problems = []
+    if method not in METHODS:
+        problems.append(f"fuse: method: expected one of {', '.join(METHODS)}; found {method!r}")
+    if num_runs < 2:
+        problems.append(f"fuse: expected two runs or more; found {num_runs}")
+    if weights is not None and method != "weighted":
+        problems.append(f"fuse: weights are for method weighted; remove them or change {method!r}")
+    if weights is not None and len(weights) != num_runs:
+        problems.append(f"fuse: expected one weight a run, {num_runs}; found {len(weights)}")
+    if weights is not None and not all(np.isfinite(weight) for weight in weights):
+        problems.append(f"fuse: weights: expected finite numbers; found {list(weights)}")
+    if not (np.isfinite(k) and k >= 0):
+        problems.append(f"fuse: k: expected a number from 0; found {k}")
+    if depth is not None and depth < 1:
+        problems.append(f"fuse: depth: expected 1 or more; found {depth}")
+    if problems:
+        raise InputError(problems)
+    if method == "weighted":
+        shares = [1 / num_runs] * num_runs if weights is None else list(weights)
+        return partial(weighted, weights=shares, depth=depth)
+    if method == "rrf":
+        return partial(reciprocal_rank, k=k, depth=depth)
+    return partial(alternate if method == "alternate" else average, depth=depth)
+
+
+def _table(query_rows: NDArray[np.int32], fused: Sequence[Ranking], scored_by: str) -> pa.Table:
+    """The fused rankings as one table of `schema.RUN`."""
+    lengths = [len(ranking.rows) for ranking in fused]
+    queries = np.repeat(query_rows, lengths).astype(np.int32)
+    rows = np.concatenate([ranking.rows for ranking in fused] or [np.empty(0, np.int64)])
+    scores = np.concatenate([ranking.scores for ranking in fused] or [np.empty(0, np.float32)])
+    names = pa.repeat(pa.scalar(scored_by, pa.string()), len(queries))
+    return pa.table([queries, rows, ranks(queries), scores, names], schema=schema.RUN)
