@@ -48,3 +48,11 @@ class LimitError(RaypipeError):
     """A limit the user set was passed."""
 
     exit_code = 5
+
+
+class Interrupted(RaypipeError):
+    """A signal asked the invocation to end; what is committed stays, the rerun resumes."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        self.exit_code = exit_code
+        super().__init__(message)

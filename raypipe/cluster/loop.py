@@ -44,7 +44,8 @@ class Report:
     num_lost: int = 0
     num_preempted: int = 0
     seconds: float = 0.0
-    busy_seconds: float = 0.0
+    working_seconds: float = 0.0
+    """From the first worker's readiness to the last commit: loading is not in it."""
 
 
 @dataclass(slots=True)
@@ -76,6 +77,7 @@ class Loop:
         self._attempts: dict[int, int] = {}
         self._opening_failures = 0
         self._began = backend.now()
+        self._first_ready: float | None = None
         planned = len(task.ledger.shards)
         self.report = Report(num_planned=planned, num_reused=planned - len(self._pending))
 
@@ -113,13 +115,15 @@ class Loop:
             case Ready(facts=facts, process=process):
                 self._on_ready(facts, process)
                 worker.ready = True
+                if self._first_ready is None:
+                    self._first_ready = worker.last_seen
                 self._feed(event.worker)
             case Beating():
                 worker.beaten = True
             case Done(shard=shard, seconds=seconds):
                 worker.shard, worker.beaten = None, True
                 self.report.num_done += 1
-                self.report.busy_seconds += seconds
+                self.report.working_seconds = worker.last_seen - (self._first_ready or 0.0)
                 self._note("done", shard, seconds=round(seconds, 3))
                 self._on_progress(self.report)
                 self._feed(event.worker)

@@ -20,13 +20,16 @@ def introduce(task: Task, site: Site) -> dict[str, Json]:
     name, content = task.nonce
     if name:
         _answer(task, name, content)
-    facts: dict[str, Json] = {
+    return {**own_facts(), **task.stage.open(site)}
+
+
+def own_facts() -> dict[str, Json]:
+    """Versions of Python and raypipe and the hash of raypipe's source, in this process."""
+    return {
         "python": platform.python_version(),
         "raypipe": raypipe.__version__,
         "package_sha256": package_sha256(),
     }
-    facts.update(task.stage.open(site))
-    return facts
 
 
 def perform(task: Task, shard: Shard, skip: Rows, beat: Beat) -> Record:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from raypipe.errors import CorruptError, IncompleteError, LimitError
+from raypipe.errors import CorruptError, IncompleteError, InputError, LimitError
 from raypipe.storage.posix import hash_file
 from raypipe.storage.records import FORMAT, Json, Manifest, Record, Shard, seal, unseal
 from raypipe.storage.spec import StageSpec
@@ -70,7 +70,7 @@ class Ledger:
         """The published manifest, or None while the store is incomplete."""
         return read_manifest(self.storage, self.store, self.fingerprint)
 
-    def publish(self, max_failed_rows: int = 0) -> Manifest:
+    def publish(self, max_failed_rows: int = 0, *, one_numerics: bool = False) -> Manifest:
         """Verify and create the manifest; the one that stands comes back if another was first.
 
         Verified: every shard of the plan has its record, the shards' ranges are disjoint and
@@ -79,6 +79,7 @@ class Ledger:
         Raises:
             IncompleteError: shards are missing.
             LimitError: more rows are in the quarantine than `max_failed_rows`.
+            InputError: `one_numerics`, and the shards come from several numerics classes.
             CorruptError: a payload or record is damaged.
         """
         standing = self.manifest()
@@ -98,9 +99,14 @@ class Ledger:
                 f"{self.store}: {len(skipped)} rows could not be computed, more than "
                 f"max_failed_rows={max_failed_rows}; first rows {skipped[:10]}"
             )
+        numerics = sorted({str(r.facts["numerics"]) for r in records if "numerics" in r.facts})
+        if one_numerics and len(numerics) > 1:
+            raise InputError(
+                f"{self.store}: resources.numerics is `one`, found shards of {len(numerics)} "
+                f"numerics classes: {'; '.join(numerics)}. Compute them on one kind of machine."
+            )
         for sha256 in {r.sha256 for r in records}:
             self.storage.check(sha256)
-        numerics = sorted({str(r.facts["numerics"]) for r in records if "numerics" in r.facts})
         manifest = Manifest(self.store, self.fingerprint, records, tuple(numerics), tuple(skipped))
         self.storage.create(f"{self.folder}/manifest.json", manifest.to_bytes())
         published = self.manifest()

@@ -27,9 +27,14 @@ def write_table(path: Path, schema: pa.Schema, batches: Iterable[pa.Table | pa.R
 
 
 def read_table(
-    path: Path, schema: pa.Schema, *, start: int = 0, stop: int | None = None
+    path: Path,
+    schema: pa.Schema,
+    *,
+    start: int = 0,
+    stop: int | None = None,
+    columns: Sequence[str] | None = None,
 ) -> pa.Table:
-    """Rows [start, stop) of a payload, from the row groups that hold them.
+    """Rows [start, stop) of a payload, from the row groups that hold them; all columns or some.
 
     Raises:
         CorruptError: the file's columns are not the schema's, or a page's checksum differs.
@@ -42,10 +47,10 @@ def read_table(
         first, last = start // ROW_GROUP_ROWS, -(-stop // ROW_GROUP_ROWS)
         if start >= stop:
             return schema.empty_table()
-        table = file.read_row_groups(list(range(first, last)))
+        table = file.read_row_groups(list(range(first, last)), columns=columns)
     except (OSError, pa.ArrowInvalid) as error:
         raise CorruptError(f"{path.name}: not a readable Parquet payload: {error}") from error
-    return table.slice(start - first * ROW_GROUP_ROWS, stop - start).cast(schema)
+    return table.slice(start - first * ROW_GROUP_ROWS, stop - start)
 
 
 def _check_schema(path: Path, found: pa.Schema, expected: pa.Schema) -> None:

@@ -1,0 +1,1 @@
+"""The driver: a recipe as a list of stages; run, publish, evaluate, summarise."""

@@ -1,0 +1,101 @@
+"""Which device, how many actors, how many threads: decided once, said in one line."""
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+
+from raypipe.errors import InputError
+
+MAX_CPU_ACTORS = 8  # each holds its own weights; more add little on one machine
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """What the model stages of an invocation run on."""
+
+    device: str
+    num_gpus: int
+    gpu_name: str
+    gpus_visible: int
+    num_actors: int
+    threads: int
+    torch: str
+
+    def line(self) -> str:
+        """`device: 2 x NVIDIA H100 (of 8 visible), torch 2.13+cu130, fp16, 2 actors`."""
+        actors = f"{self.num_actors} actor{'s' if self.num_actors > 1 else ''}"
+        if self.device == "cpu":
+            return f"device: CPU, torch {self.torch}, fp32, {actors} x {self.threads} threads"
+        found = f"{self.num_gpus} x {self.gpu_name} (of {self.gpus_visible} visible)"
+        return f"device: {found}, torch {self.torch}, fp32, {actors}"
+
+
+def choose(
+    device: str = "auto",
+    *,
+    gpus: int | str = "all",
+    actors: int | str = "auto",
+    threads: int | str = "auto",
+) -> Devices:
+    """The devices of an invocation on this machine.
+
+    Raises:
+        InputError: cuda is asked for, or visible, but torch cannot use it; more GPUs are asked
+            for than there are.
+    """
+    import torch
+
+    usable = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    visible = nvidia_devices()
+    if device == "cuda" and not usable or device == "auto" and visible and not usable:
+        raise InputError(
+            f"resources.device: {device}: {len(visible)} NVIDIA device(s) are here "
+            f"({', '.join(visible) or 'none'}), but torch {torch.__version__} (CUDA "
+            f"{torch.version.cuda or 'not built in'}) can use none. Install a torch build for "
+            "this driver, or set resources.device=cpu"
+        )
+    if device == "cpu" or not usable:
+        return _cpu(actors, threads, torch.__version__)
+    wanted = usable if gpus == "all" else int(gpus)
+    if wanted > usable:
+        raise InputError(f"resources.gpus: {wanted} asked for, {usable} can be used")
+    return Devices(
+        device="cuda",
+        num_gpus=wanted,
+        gpu_name=torch.cuda.get_device_name(0),
+        gpus_visible=usable,
+        num_actors=wanted if actors == "auto" else int(actors),
+        threads=1 if threads == "auto" else int(threads),
+        torch=torch.__version__,
+    )
+
+
+def nvidia_devices() -> list[str]:
+    """Names of the NVIDIA devices that the driver shows; empty without a driver."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return []
+    command = [program, "--query-gpu=name", "--format=csv,noheader"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return done.stdout.split("\n")[:-1] if done.returncode == 0 else []
+
+
+def num_cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _cpu(actors: int | str, threads: int | str, torch: str) -> Devices:
+    # One thread an actor is the fastest use of few cores: no barrier between small products.
+    num_actors = min(num_cores(), MAX_CPU_ACTORS) if actors == "auto" else int(actors)
+    per_actor = max(1, num_cores() // num_actors) if threads == "auto" else int(threads)
+    return Devices(
+        device="cpu",
+        num_gpus=0,
+        gpu_name="",
+        gpus_visible=0,
+        num_actors=num_actors,
+        threads=per_actor,
+        torch=torch,
+    )

@@ -1,0 +1,208 @@
+"""One stage brought to completion: reuse what stands, compute what is missing, publish."""
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from raypipe.cluster.backend import Backend, Task
+from raypipe.cluster.loop import Limits, Report, run
+from raypipe.cluster.worker import own_facts
+from raypipe.driver.workspace import Workspace
+from raypipe.errors import IncompleteError, InputError, RaypipeError, RefusedError
+from raypipe.stages.stage import Needs, Sizing, Stage
+from raypipe.storage.holder import Process
+from raypipe.storage.lease import Lease, Standing, acquire
+from raypipe.storage.ledger import Ledger, read_manifest, read_spec
+from raypipe.storage.records import Json, Manifest
+from raypipe.storage.stored import Stored
+
+log = logging.getLogger(__name__)
+
+
+class Backends(Protocol):
+    """Where backends come from; started when the first shard needs one."""
+
+    def warm(self) -> None:
+        """Begin to start in the background."""
+
+    def get(self) -> Backend:
+        """The backend, started."""
+
+    def limits(self, needs: Needs, shards: int) -> Limits:
+        """How many actors such a stage gets."""
+
+
+class Watcher(Protocol):
+    """What is told about each stage while it runs."""
+
+    def began(self, store: str, report: Report) -> None:
+        """Shards of a stage are being computed."""
+
+    def advanced(self, store: str, report: Report) -> None:
+        """A shard was committed."""
+
+    def ended(self, store: str, result: "StageResult") -> None:
+        """A stage is complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageResult:
+    """What a stage contributed to this invocation."""
+
+    store: str
+    fingerprint: str
+    reused: bool
+    num_rows: int
+    num_shards: int
+    num_shards_reused: int
+    num_quarantined: int
+    coverage: float
+    seconds: float
+    working_seconds: float | None
+    """Of the invocation that computed it, loading excluded; None if it took several."""
+
+
+@dataclass
+class Execution:
+    """Brings stages to completion, one after the other, for one invocation."""
+
+    workspace: Workspace
+    backends: Backends
+    sizing: Sizing
+    watcher: Watcher
+    max_failed_rows: int = 0
+    numerics_one: bool = False
+    may_run: Callable[[str], bool] = lambda store: True
+    should_stop: Callable[[], RaypipeError | None] = lambda: None
+    on_change: Callable[[str], None] = log.info
+    results: dict[str, StageResult] = field(default_factory=dict)
+
+    def ensure(self, store: str, stage: Stage) -> Stored:
+        """The finished store of a stage: the one that stands, or computed now.
+
+        Raises:
+            IncompleteError: it does not stand and this invocation may not compute it.
+            RaypipeError: whatever ended the computation.
+        """
+        fingerprint = stage.spec.fingerprint()
+        self._tell_change(store, stage)
+        manifest = read_manifest(self.workspace.stores, store, fingerprint)
+        if manifest is None and not self.may_run(store):
+            raise IncompleteError(
+                f"{store}: not stored with these settings, and --only leaves it out; "
+                "run without --only, or with --until"
+            )
+        self.workspace.refer(store, fingerprint)
+        if manifest is None:
+            manifest = self._compute(store, stage)
+        else:
+            self._finish(store, manifest, None)
+        return Stored(self.workspace.stores, manifest)
+
+    def _tell_change(self, store: str, stage: Stage) -> None:
+        before = self.workspace.refs().get(store)
+        if before in (None, stage.spec.fingerprint()):
+            return
+        assert before is not None
+        changes = read_spec(self.workspace.stores, store, before).diff(stage.spec)
+        self.on_change(f"{store}: {'; '.join(map(str, changes))}")
+
+    def _compute(self, store: str, stage: Stage) -> Manifest:
+        stores = self.workspace.stores
+        folder = f"{store}/{stage.spec.fingerprint()}"
+        lease = acquire(stores, f"{folder}/lease.json", on_watch=self._watch)
+        nonce = self.workspace.leave_nonce()
+        try:
+            ledger = self._ledger(store, stage)
+            ledger.storage.sweep()
+            report = self._map(store, stage, ledger, lease, nonce)
+            manifest = ledger.publish(self.max_failed_rows, one_numerics=self.numerics_one)
+            # Time is told of a store that one invocation computed whole, of no other.
+            seconds = None if report.num_reused else report.working_seconds
+            ledger.note({"event": "published", "working_seconds": seconds})
+            ledger.storage.sweep()
+            self._finish(store, manifest, report)
+            return manifest
+        finally:
+            stores.delete(nonce[0])
+            lease.release()
+
+    def _ledger(self, store: str, stage: Stage) -> Ledger:
+        try:
+            return Ledger(self.workspace.stores, store, stage.spec)
+        except IncompleteError:
+            return Ledger(self.workspace.stores, store, stage.spec, stage.shards(self.sizing))
+
+    def _map(
+        self, store: str, stage: Stage, ledger: Ledger, lease: Lease, nonce: tuple[str, str]
+    ) -> Report:
+        seen: dict[str, Json] = own_facts()
+
+        def on_ready(facts: Mapping[str, Json], process: Process | None) -> None:
+            _compare_workers(store, seen, facts)
+            if process is not None:
+                lease.add_processes([process])
+
+        def stop() -> RaypipeError | None:
+            if lease.lost:
+                return RefusedError(f"{store}: another invocation has taken over this store")
+            return self.should_stop()
+
+        pending = len(ledger.pending())
+        self.watcher.began(store, Report(len(ledger.shards), len(ledger.shards) - pending))
+        if not pending:
+            return Report(len(ledger.shards), len(ledger.shards))
+        return run(
+            Task(stage, ledger, nonce),
+            self.backends.get(),
+            self.backends.limits(stage.needs, pending),
+            on_progress=lambda report: self.watcher.advanced(store, report),
+            on_ready=on_ready,
+            should_stop=stop,
+        )
+
+    def _watch(self, found: Standing) -> None:
+        log.info("lease of %s: nothing can be proved of it, watching for a renewal", found.holder)
+        self.backends.warm()
+
+    def _finish(self, store: str, manifest: Manifest, report: Report | None) -> None:
+        result = StageResult(
+            store=store,
+            fingerprint=manifest.fingerprint,
+            reused=report is None,
+            num_rows=manifest.num_rows,
+            num_shards=len(manifest.records),
+            num_shards_reused=len(manifest.records) if report is None else report.num_reused,
+            num_quarantined=len(manifest.skipped_rows),
+            coverage=manifest.coverage,
+            seconds=report.seconds if report else 0.0,
+            working_seconds=_working_seconds(self.workspace, manifest),
+        )
+        self.results[store] = result
+        self.watcher.ended(store, result)
+
+
+_EQUAL_FACTS = ("python", "raypipe", "package_sha256", "torch", "transformers", "tokenizers")
+
+
+def _compare_workers(store: str, seen: dict[str, Json], facts: Mapping[str, Json]) -> None:
+    """Refuse a worker that differs from the first one in what could change bytes."""
+    for key in _EQUAL_FACTS:
+        if key in facts and seen.setdefault(key, facts[key]) != facts[key]:
+            raise InputError(
+                f"{store}: a worker has {key} {facts[key]}, expected {seen[key]} as here "
+                "and on the workers before it; install one version on every node (a pinned image)"
+            )
+
+
+def _working_seconds(workspace: Workspace, manifest: Manifest) -> float | None:
+    """Of the invocation that published the store, from its log of attempts."""
+    name = f"{manifest.store}/{manifest.fingerprint}/attempts.jsonl"
+    try:
+        lines = workspace.stores.read(name).splitlines()
+    except FileNotFoundError:
+        return None
+    events = [json.loads(line) for line in lines if b'"published"' in line]
+    return events[-1]["working_seconds"] if events else None

@@ -1,0 +1,90 @@
+"""A workspace folder: its identity, its summary, and what it refers to in the stores."""
+
+import json
+import os
+import secrets
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from raypipe.errors import CorruptError
+from raypipe.storage.records import FORMAT, Json, seal, unseal
+from raypipe.storage.storage import Storage, open_storage
+
+LEASE = "lease.json"
+
+
+class Workspace:
+    """A folder that an invocation writes to; relocatable, its stores may be shared with others."""
+
+    def __init__(self, folder: Path, stores: str | None = None) -> None:
+        """Creates the folder and its identity where they are new."""
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.own = open_storage(str(folder))
+        self.stores = open_storage(stores or str(folder / "stores"))
+        self.id = self._identity()
+
+    def refs(self) -> dict[str, str]:
+        """Store name -> fingerprint that this workspace last used."""
+        return read_refs(self.stores, self.id)
+
+    def refer(self, store: str, fingerprint: str) -> None:
+        """Note a store before its first shard, so that gc spares it; no write if it is noted."""
+        refs = self.refs()
+        if refs.get(store) != fingerprint:
+            refs[store] = fingerprint
+            self.stores.replace(f"refs/{self.id}.json", seal({"format": FORMAT, "stores": refs}))
+
+    def leave_nonce(self) -> tuple[str, str]:
+        """Name and content of a fresh file in the stores that every worker must find there."""
+        name, content = f"nonce/{uuid.uuid4().hex}", secrets.token_hex(16)
+        self.stores.create(name, content.encode())
+        return name, content
+
+    def write_summary(self, summary: Mapping[str, Json]) -> None:
+        """Replace summary.json."""
+        replace_file(self.folder / "summary.json", json.dumps(summary, indent=1).encode() + b"\n")
+
+    def read_summary(self) -> dict[str, Json] | None:
+        """summary.json, None if there is none.
+
+        Raises:
+            CorruptError: it is no JSON object.
+        """
+        path = self.folder / "summary.json"
+        if not path.exists():
+            return None
+        try:
+            return dict(json.loads(path.read_bytes()))
+        except ValueError as error:
+            raise CorruptError(f"{path}: expected a JSON object, found {error}") from error
+
+    def _identity(self) -> str:
+        path = self.folder / "workspace.json"
+        if not path.exists():
+            self.own.create("workspace.json", seal({"format": FORMAT, "id": uuid.uuid4().hex}))
+        identity: str = unseal(str(path), path.read_bytes())["id"]
+        return identity
+
+
+def read_refs(stores: Storage, workspace_id: str) -> dict[str, str]:
+    """What a workspace refers to; empty if it never did."""
+    name = f"refs/{workspace_id}.json"
+    try:
+        return dict(unseal(name, stores.read(name))["stores"])
+    except FileNotFoundError:
+        return {}
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Readers see the old bytes or the new; an equal file is left untouched."""
+    if path.exists() and path.read_bytes() == data:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with temporary.open("wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(temporary, path)

@@ -1,0 +1,52 @@
+"""Arrays of a ranking as the table that run stores hold."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from raypipe import schema
+from raypipe.ranking.order import order_table, ranks
+from raypipe.storage.stored import Stored
+from raypipe.storage.tables import read_table
+
+
+def run_table(
+    query_rows: NDArray[np.int32],
+    passage_rows: NDArray[np.int64],
+    scores: NDArray[np.float32],
+    *,
+    scored_by: str,
+) -> pa.Table:
+    """A table of schema.RUN of lines that stand in order: by query row, best first."""
+    names = pa.repeat(pa.scalar(scored_by, pa.string()), len(query_rows))
+    columns = [query_rows.astype(np.int32), passage_rows, ranks(query_rows), scores, names]
+    return pa.table(columns, schema=schema.RUN)
+
+
+def dense_table(
+    first_query: int, rows: NDArray[np.int64], scores: NDArray[np.float32], *, scored_by: str
+) -> pa.Table:
+    """A run of [Q, K] arrays of consecutive queries; places with row -1 are empty."""
+    filled = rows >= 0
+    query_rows = np.repeat(np.arange(first_query, first_query + len(rows)), filled.sum(axis=1))
+    return run_table(query_rows.astype(np.int32), rows[filled], scores[filled], scored_by=scored_by)
+
+
+def read_queries_of_run(stored: Stored, start: int, stop: int) -> pa.Table:
+    """A run's lines of query rows [start, stop), over every shard that holds some, in its order."""
+    parts = []
+    for record, _, _ in stored.overlapping(start, stop):
+        table = read_table(stored.path(record), schema.RUN)
+        rows = table["query_row"]
+        parts.append(table.filter(pc.and_(pc.greater_equal(rows, start), pc.less(rows, stop))))
+    return pa.concat_tables(parts) if parts else schema.RUN.empty_table()
+
+
+def best(table: pa.Table, *, depth: int, scored_by: str) -> pa.Table:
+    """The first `depth` of each query over parts of a run whose passages are disjoint."""
+    query_rows = table["query_row"].to_numpy()
+    rows, scores = table["passage_row"].to_numpy(), table["score"].to_numpy()
+    by_order = order_table(query_rows, scores, rows)
+    kept = by_order[ranks(query_rows[by_order]) <= depth]
+    return run_table(query_rows[kept], rows[kept], scores[kept], scored_by=scored_by)
