@@ -1,0 +1,34 @@
+"""The check for collections whose ids are declared to be 0 to n-1 in order (MS MARCO v1)."""
+
+from collections.abc import Iterable, Sequence
+
+from raypipe.data.fields import shown
+from raypipe.data.problems import Problems
+
+
+def check_dense_ids(
+    batches: Iterable[Sequence[str]], *, name: str, num_passages: int | None = None
+) -> None:
+    """Pass where the ids, given in row order from row 0, are "0", "1", ... in plain decimal.
+
+    A gap shifts every id behind it; a negative, repeated, out-of-range or padded ("007") id, or
+    one beyond int64, differs from its row all the same.
+
+    Args:
+        batches: ids in batches of any size.
+        name: the collection's, for messages.
+        num_passages: how many there must be, where that is known.
+
+    Raises:
+        InputError: the first ten ids that are not their row and a count of all.
+    """
+    problems = Problems()
+    row = 0
+    for batch in batches:
+        for passage_id in batch:
+            if passage_id != str(row):
+                problems.add(f"{name}: row {row:,}: expected id {row}, found {shown(passage_id)}")
+            row += 1
+    if num_passages is not None and row != num_passages:
+        problems.add(f"{name}: expected {num_passages:,} passages, found {row:,}")
+    problems.raise_if_any()

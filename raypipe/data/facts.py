@@ -1,0 +1,119 @@
+"""What one pass over an input file finds out: size, hashes, records, where to seek."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from raypipe.data.compression import is_compressed, open_binary
+from raypipe.data.formats import Format, get_format
+from raypipe.data.records import chunks
+
+CHECKPOINT_RECORDS = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileFacts:
+    """An input file as it was when counted."""
+
+    name: str
+    """File name without its folder; an ir_datasets id as given."""
+    num_bytes: int
+    sha256: str
+    md5: str
+    """Of the raw, compressed bytes; of the streamed records where there is no file of lines."""
+    num_records: int
+    compressed: bool
+    checkpoint_records: int
+    checkpoints: tuple[int, ...]
+    """Byte offsets in the uncompressed text of records 0, checkpoint_records, 2 of them, ..."""
+
+
+def to_json(facts: FileFacts) -> dict[str, Any]:
+    """The facts as a plain dict that JSON keeps as it is."""
+    return asdict(facts) | {"checkpoints": list(facts.checkpoints)}
+
+
+def from_json(fields: Mapping[str, Any]) -> FileFacts:
+    """The facts that `to_json` wrote."""
+    return FileFacts(**{**fields, "checkpoints": tuple(fields["checkpoints"])})
+
+
+def count_file(
+    path: Path, *, format: str, checkpoint_records: int = CHECKPOINT_RECORDS
+) -> FileFacts:
+    """Facts of one file, from one pass over its raw bytes in bounded memory.
+
+    Records are counted, not parsed; `read_records` finds what is wrong with them.
+
+    Raises:
+        InputError: no such file or format, truncated or damaged data.
+    """
+    kind = get_format(format)
+    if kind.parse is None:
+        return _count_stream(path, kind, checkpoint_records)
+    sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
+    num_bytes = 0
+
+    def observe(block: memoryview) -> None:
+        nonlocal num_bytes
+        num_bytes += len(block)
+        sha256.update(block)
+        md5.update(block)
+
+    num_records, checkpoints = _count_lines(path, observe, checkpoint_records)
+    return FileFacts(
+        name=path.name,
+        num_bytes=num_bytes,
+        sha256=sha256.hexdigest(),
+        md5=md5.hexdigest(),
+        num_records=num_records,
+        compressed=is_compressed(path),
+        checkpoint_records=checkpoint_records,
+        checkpoints=checkpoints,
+    )
+
+
+def _count_lines(path: Path, observe: Any, every: int) -> tuple[int, tuple[int, ...]]:
+    """Number of records, and the offset of each `every`-th."""
+    checkpoints, num_ended, offset, last_end = [0], 0, 0, 0
+    with open_binary(path, observe=observe) as stream:
+        for chunk in chunks(stream):
+            ends = np.flatnonzero(np.frombuffer(chunk, np.uint8) == ord("\n")) + 1
+            # Record r begins behind newline number r, counted from 1.
+            for record in range((num_ended // every + 1) * every, num_ended + len(ends) + 1, every):
+                checkpoints.append(offset + int(ends[record - num_ended - 1]))
+            if len(ends):
+                last_end = offset + int(ends[-1])
+            num_ended += len(ends)
+            offset += len(chunk)
+    num_records = num_ended + (offset > last_end)
+    return num_records, tuple(checkpoints[: -(-num_records // every)])
+
+
+def _count_stream(path: Path, kind: Format, checkpoint_records: int) -> FileFacts:
+    """Facts of a source without lines: its hashes are over the records it streams."""
+    assert kind.stream is not None, f"format {kind.name} has neither parse nor stream"
+    sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
+    num_bytes = num_records = 0
+    for passage_id, text in kind.stream(path, 0, None):
+        fields = [value.encode("utf-8", "surrogatepass") for value in (passage_id, text)]
+        # Lengths first, so that no two lists of records have the same bytes.
+        record = b"".join(len(field).to_bytes(8, "little") + field for field in fields)
+        sha256.update(record)
+        md5.update(record)
+        num_bytes += len(record)
+        num_records += 1
+    return FileFacts(
+        name=str(path),
+        num_bytes=num_bytes,
+        sha256=sha256.hexdigest(),
+        md5=md5.hexdigest(),
+        num_records=num_records,
+        compressed=False,
+        checkpoint_records=checkpoint_records,
+        checkpoints=(),
+    )

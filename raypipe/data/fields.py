@@ -1,0 +1,103 @@
+"""Fields of one record: ids, JSON objects, text. Each function raises ValueError with the cause."""
+
+import json
+import re
+from typing import Any
+
+# Unicode white space, controls and the byte order mark: each would break a six-column run file,
+# or a reader that calls split() on it.
+_NOT_IN_AN_ID = re.compile("[\\s\x00-\x1f\x7f-\x9f\ufeff]")
+_SHOWN = 40
+
+
+def shown(value: object) -> str:
+    """The value for a message: quoted, escaped, cut to 40 characters."""
+    text = ascii(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+def checked_id(value: str, *, field: str = "id") -> str:
+    """The id itself.
+
+    Raises:
+        ValueError: empty, or with white space or control characters in it.
+    """
+    if not value:
+        raise ValueError(f"empty {field}")
+    if _NOT_IN_AN_ID.search(value):
+        raise ValueError(f"white space or a control character in the {field} {shown(value)}")
+    return value
+
+
+def id_and_text(record: bytes) -> tuple[str, str]:
+    """Id and text of `id TAB text`, split at the first tab; the text is not stripped.
+
+    Raises:
+        ValueError: no tab, a bad id, or bytes that are not UTF-8 (UnicodeDecodeError).
+    """
+    head, tab, tail = record.partition(b"\t")
+    if not tab:
+        raise ValueError(f"expected id TAB text, found no tab in {shown(_text(record))}")
+    return checked_id(head.decode()), tail.decode()
+
+
+def json_object(record: bytes) -> dict[str, Any]:
+    """The record as a JSON object.
+
+    Raises:
+        ValueError: not JSON, not an object, or bytes that are not UTF-8 (UnicodeDecodeError).
+    """
+    text = record.decode()  # json.loads on bytes guesses UTF-16 where it meets a NUL
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not valid JSON ({error}): {shown(text)}") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"expected a JSON object, found {shown(value)}")
+    return value
+
+
+def json_id(record: dict[str, Any], *fields: str) -> str:
+    """The first of the fields that is there, as a string; an integer is written in decimal.
+
+    Raises:
+        ValueError: none of the fields, another type, or a bad id.
+    """
+    for field in fields:
+        if field in record:
+            value = record[field]
+            if isinstance(value, int) and not isinstance(value, bool):
+                value = str(value)
+            if not isinstance(value, str):
+                raise ValueError(f'expected a string in "{field}", found {shown(value)}')
+            return checked_id(value, field=field)
+    raise _missing(record, *fields)
+
+
+def json_text(record: dict[str, Any], field: str) -> str:
+    """The field's string, unchanged.
+
+    Raises:
+        ValueError: no such field, or not a string.
+    """
+    if field not in record:
+        raise _missing(record, field)
+    value = record[field]
+    if not isinstance(value, str):
+        raise ValueError(f'expected a string in "{field}", found {shown(value)}')
+    return value
+
+
+def _missing(record: dict[str, Any], *fields: str) -> ValueError:
+    wanted = " or ".join(f'"{field}"' for field in fields)
+    found = ", ".join(shown(key) for key in list(record)[:8]) or "no fields"
+    return ValueError(f"expected a field {wanted}, found {found}")
+
+
+def _text(record: bytes) -> str:
+    return record[: 4 * _SHOWN].decode(errors="replace")
+
+
+def without_surrogates(text: str) -> str:
+    r"""The text with each lone surrogate (a JSON "\ud800") replaced by U+FFFD."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -1,0 +1,152 @@
+"""The id index: original passage ids to rows, without holding a string.
+
+138M ids fit no dictionary. The file has two rows of uint64, mapped by readers: hashes of the ids
+in ascending order, and the passage row of each; equal hashes by row ascending. A hash only
+proposes; the id itself, read back from the collection, decides.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raypipe.data.problems import MAX_SHOWN
+from raypipe.errors import InputError
+
+Rows: TypeAlias = NDArray[np.int64]
+Hashes: TypeAlias = NDArray[np.uint64]
+IdsOfRows: TypeAlias = Callable[[Rows], Sequence[str]]
+"""Ids of the rows given, in their order; it is always asked in ascending order of row."""
+
+_BATCH_ROWS = 1 << 16
+_BATCH_SUSPECTS = 1000
+_DTYPE = "<u8"
+
+
+def hash_ids(ids: Sequence[str]) -> Hashes:
+    """64-bit BLAKE2b of each id's UTF-8 bytes: [len(ids)] uint64, the same on every machine."""
+    digests = b"".join(blake2b(value.encode(), digest_size=8).digest() for value in ids)
+    return np.frombuffer(digests, _DTYPE).astype(np.uint64)
+
+
+def build_id_index(
+    batches: Iterable[Sequence[str]],
+    path: Path,
+    *,
+    ids_of_rows: IdsOfRows,
+    hash_ids: Callable[[Sequence[str]], Hashes] = hash_ids,
+) -> int:
+    """Write the index of the ids, given in row order from row 0; the number of ids comes back.
+
+    Memory: 8 bytes an id for the hashes and 24 while they are sorted, and one batch of strings.
+
+    Args:
+        batches: ids in batches of any size.
+        path: the file to write; it need not end in .npy.
+        ids_of_rows: reads ids back, to tell a repeated id from two ids with one hash.
+        hash_ids: the hash, replaceable so that collisions can be tested.
+
+    Raises:
+        InputError: repeated ids, the first ten with both rows; nothing is written then.
+    """
+    parts = [hash_ids(batch) for batch in batches if len(batch)]
+    hashes = np.concatenate(parts) if parts else np.empty(0, np.uint64)
+    parts.clear()
+    order = np.argsort(hashes, kind="stable")  # stable: equal hashes by row
+    hashes = hashes[order]
+    _refuse_repeated(hashes, order, ids_of_rows)
+    with path.open("wb") as file:
+        header = {"descr": _DTYPE, "fortran_order": False, "shape": (2, len(hashes))}
+        np.lib.format.write_array_header_1_0(file, header)
+        hashes.astype(_DTYPE, copy=False).tofile(file)
+        order.view(np.uint64).astype(_DTYPE, copy=False).tofile(file)
+    return len(hashes)
+
+
+class IdIndex:
+    """Rows of ids, from the mapped file."""
+
+    def __init__(
+        self,
+        path: Path,
+        ids_of_rows: IdsOfRows,
+        *,
+        hash_ids: Callable[[Sequence[str]], Hashes] = hash_ids,
+    ) -> None:
+        self._hashes, self._rows = np.load(path, mmap_mode="r")
+        self._ids_of_rows, self._hash_ids = ids_of_rows, hash_ids
+
+    def __len__(self) -> int:
+        return len(self._hashes)
+
+    def rows_of(self, ids: Sequence[str]) -> Rows:
+        """Passage row of each id: [len(ids)] int64, -1 where no passage has exactly this id."""
+        parts = [
+            self._rows_of(ids[start : start + _BATCH_ROWS])
+            for start in range(0, len(ids), _BATCH_ROWS)
+        ]
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+    def _rows_of(self, ids: Sequence[str]) -> Rows:
+        found = np.full(len(ids), -1, np.int64)
+        hashes = self._hash_ids(ids)
+        positions = np.searchsorted(self._hashes, hashes)
+        open_ = np.arange(len(ids))  # places in `ids` that are not decided yet
+        while len(open_):
+            inside = open_[positions[open_] < len(self._hashes)]
+            open_ = inside[self._hashes[positions[inside]] == hashes[inside]]
+            rows = self._rows[positions[open_]].astype(np.int64)
+            equal = [
+                ids[place] == value
+                for place, value in zip(open_, _ids_of(rows, self._ids_of_rows), strict=True)
+            ]
+            matched = np.asarray(equal, bool)
+            found[open_[matched]] = rows[matched]
+            open_ = open_[~matched]
+            positions[open_] += 1  # another id with the same hash may follow
+        return found
+
+
+def _ids_of(rows: Rows, ids_of_rows: IdsOfRows) -> list[str]:
+    """Ids of the rows in their order, asked for in ascending order and once a row."""
+    if not len(rows):
+        return []
+    distinct, inverse = np.unique(rows, return_inverse=True)
+    ids = ids_of_rows(distinct)
+    return [ids[place] for place in inverse]
+
+
+def _refuse_repeated(hashes: Hashes, rows: Rows, ids_of_rows: IdsOfRows) -> None:
+    """Raise InputError with the first ten repeated ids by row, and how many may follow."""
+    suspects = np.flatnonzero(hashes[1:] == hashes[:-1]) + 1
+    suspects = suspects[np.argsort(rows[suspects], kind="stable")]
+    problems: list[str] = []
+    num_checked = 0
+    while num_checked < len(suspects) and len(problems) < MAX_SHOWN:
+        batch = suspects[num_checked : num_checked + _BATCH_SUSPECTS]
+        problems += _repeated(batch, hashes, rows, ids_of_rows)
+        num_checked += len(batch)
+    if problems:
+        hidden = len(problems[MAX_SHOWN:]) + len(suspects) - num_checked
+        more = [f"and {hidden:,} more repeated ids"] if hidden else []
+        raise InputError(problems[:MAX_SHOWN] + more)
+
+
+def _repeated(batch: Rows, hashes: Hashes, rows: Rows, ids_of_rows: IdsOfRows) -> list[str]:
+    """Problems: those positions in the sorted hashes whose id stands in an earlier row too."""
+    runs = np.searchsorted(hashes, hashes[batch])  # where each position's equal hashes begin
+    spans = [np.arange(run, position + 1) for run, position in zip(runs, batch, strict=True)]
+    by_row = np.sort(rows[np.unique(np.concatenate(spans))])
+    first: dict[str, int] = {}
+    id_of = dict(zip(by_row.tolist(), ids_of_rows(by_row), strict=True))
+    for row, passage_id in id_of.items():
+        first.setdefault(passage_id, row)
+    return [
+        f"row {row:,}: passage id {id_of[row]!r} again, first in row {first[id_of[row]]:,};"
+        " ids must be unique"
+        for row in rows[batch].tolist()
+        if first[id_of[row]] != row
+    ]

@@ -1,0 +1,30 @@
+"""Problems with an input, gathered so that a user sees them together."""
+
+from raypipe.errors import InputError
+
+MAX_SHOWN = 10
+
+
+class Problems:
+    """The first ten problems and a count of all."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+        self.num_problems = 0
+
+    def add(self, message: str) -> None:
+        """Count a problem, and keep its message if it is among the first ten."""
+        self.num_problems += 1
+        if len(self.shown) < MAX_SHOWN:
+            self.shown.append(message)
+
+    def raise_if_any(self) -> None:
+        """Raise what was gathered.
+
+        Raises:
+            InputError: the first ten problems, then how many more there are.
+        """
+        if not self.num_problems:
+            return
+        hidden = self.num_problems - len(self.shown)
+        raise InputError(self.shown + ([f"and {hidden:,} more problems"] if hidden else []))

@@ -1,0 +1,126 @@
+"""Passages of a range of records of one input file."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from raypipe.data.compression import open_binary
+from raypipe.data.facts import FileFacts
+from raypipe.data.fields import shown, without_surrogates
+from raypipe.data.formats import Format, get_format
+from raypipe.data.problems import Problems
+from raypipe.data.records import lines
+from raypipe.errors import CorruptError
+
+Errors = Literal["strict", "replace"]
+
+
+@dataclass
+class Tally:
+    """Counts that a reading adds to."""
+
+    num_replaced: int = 0
+    """Records in which bytes that are not UTF-8, or lone surrogates, became U+FFFD."""
+    num_blank: int = 0
+    """Passages whose text is empty or white space; they are kept."""
+
+
+def read_records(
+    path: Path,
+    *,
+    format: str,
+    start: int,
+    stop: int,
+    facts: FileFacts,
+    errors: Errors = "strict",
+    tally: Tally | None = None,
+) -> Iterator[tuple[str, str]]:
+    """(passage_id, text) of records [start, stop) of the file, in order.
+
+    A plain file is entered at the checkpoint before `start`; a compressed one is unpacked from
+    its beginning, so it is best read whole. Problems are gathered while good records are
+    yielded and raised at the end of the range: what was yielded counts only if nothing is.
+
+    Args:
+        path: the file that `facts` describes.
+        format: a name in `formats.FORMATS`.
+        start: first record, from 0.
+        stop: record behind the last; at most `facts.num_records`.
+        facts: from `count_file` on the same file.
+        errors: "replace" turns bad UTF-8 into U+FFFD and counts the record in `tally`.
+        tally: counts to add to.
+
+    Raises:
+        InputError: records that cannot be parsed, the first ten by line and a count.
+        CorruptError: the file is not the one that was counted.
+    """
+    assert 0 <= start <= stop <= facts.num_records, (start, stop, facts.num_records)
+    kind, tally = get_format(format), tally or Tally()
+    if start == stop:
+        return
+    num_read = 0
+    problems = Problems()
+    for number, parsed in _parsed(path, kind, start, stop, facts, errors, tally):
+        num_read += 1
+        if isinstance(parsed, str):
+            problems.add(f"{path}: line {number:,}: {parsed}")
+        else:
+            tally.num_blank += not parsed[1].strip()
+            yield parsed
+    problems.raise_if_any()
+    if num_read != stop - start:
+        raise _changed(path, f"records {start:,} to {stop:,} expected, {num_read:,} found")
+
+
+def _parsed(
+    path: Path, kind: Format, start: int, stop: int, facts: FileFacts, errors: Errors, tally: Tally
+) -> Iterator[tuple[int, tuple[str, str] | str]]:
+    """Each record's number from 1 with its passage, or with what is wrong with it."""
+    if kind.parse is None:
+        assert kind.stream is not None
+        yield from enumerate(kind.stream(path, start, stop), start + 1)
+        return
+    with open_binary(path) as stream:
+        if (num_bytes := path.stat().st_size) != facts.num_bytes:
+            raise _changed(path, f"{facts.num_bytes:,} bytes expected, {num_bytes:,} found")
+        first = _seek(stream, path, start, facts)
+        records = lines(stream, name=str(path), first=first, skip=start - first)
+        # The range comes first in zip, so that no record behind it is read.
+        for number, record in zip(range(start + 1, stop + 1), records, strict=False):
+            yield number, _passage(record, kind, errors, tally)
+
+
+def _seek(stream: BinaryIO, path: Path, start: int, facts: FileFacts) -> int:
+    """Move to the checkpoint at or before `start`; the number of the record that begins there."""
+    if facts.compressed or start < facts.checkpoint_records:
+        return 0
+    checkpoint = start // facts.checkpoint_records
+    stream.seek(facts.checkpoints[checkpoint] - 1)
+    if stream.read(1) != b"\n":
+        raise _changed(path, f"no record begins at byte {facts.checkpoints[checkpoint]:,}")
+    return checkpoint * facts.checkpoint_records
+
+
+def _passage(record: bytes, kind: Format, errors: Errors, tally: Tally) -> tuple[str, str] | str:
+    """The record's passage, or what is wrong with it."""
+    assert kind.parse is not None
+    try:
+        try:
+            passage_id, text = kind.parse(record)
+            (passage_id + text).encode()  # a JSON escape can name half a surrogate pair
+        except UnicodeError as error:
+            if errors == "strict":
+                return f"not UTF-8 ({error}); errors: replace puts U+FFFD there and counts it"
+            passage_id, text = kind.parse(record.decode(errors="replace").encode())
+            if without_surrogates(passage_id) != passage_id or "\ufffd" in passage_id:
+                return f"the id {shown(passage_id)} is not UTF-8; ids are never replaced"
+            tally.num_replaced += 1
+            text = without_surrogates(text)
+    except ValueError as error:
+        return str(error)
+    return passage_id, text
+
+
+def _changed(path: Path, difference: str) -> CorruptError:
+    return CorruptError(f"{path}: not the file that was counted: {difference}; prepare it again")

@@ -1,0 +1,87 @@
+r"""Records of a text file: bytes split on b"\n" and on nothing else.
+
+Passages contain U+2028, U+0085, vertical tabs, lone carriage returns, NULs and quotes. Readers
+in text mode, csv readers and `splitlines` break records there or lose them without an error.
+"""
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from raypipe.errors import InputError
+
+MAX_LINE_BYTES = 64 << 20  # a longer line is a bomb or no text file at all
+CHUNK_BYTES = 1 << 20
+BOM = b"\xef\xbb\xbf"
+
+
+def chunks(stream: BinaryIO) -> Iterator[bytes]:
+    """The stream's bytes in blocks of at most 1 MiB."""
+    while chunk := stream.read(CHUNK_BYTES):
+        yield chunk
+
+
+def lines(
+    stream: BinaryIO,
+    *,
+    name: str = "stream",
+    first: int = 0,
+    skip: int = 0,
+    max_line_bytes: int = MAX_LINE_BYTES,
+) -> Iterator[bytes]:
+    r"""Records in order, each without its b"\n" and without one trailing b"\r".
+
+    Memory is bounded by the longest line. A last line without b"\n" counts; nothing after the
+    last b"\n" does not. A byte order mark is removed from the file's record 0.
+
+    Args:
+        stream: bytes, read from where it stands to its end.
+        name: the file's name, for messages.
+        first: number of the record that begins where the stream stands (after a seek).
+        skip: records to pass over; cheap, as they are only counted.
+        max_line_bytes: bound on one record.
+
+    Raises:
+        InputError: a line above `max_line_bytes`, or what the stream itself finds.
+    """
+    number = first + skip
+    for line in _split(_after(chunks(stream), skip), limit=max_line_bytes):
+        number += 1
+        if len(line) > max_line_bytes:
+            raise InputError(
+                f"{name}: line {number:,}: longer than {max_line_bytes:,} bytes; is this a text"
+                " file with one record a line?"
+            )
+        if number == 1:
+            line = line.removeprefix(BOM)
+        yield line.removesuffix(b"\r")
+
+
+def _after(blocks: Iterator[bytes], num_lines: int) -> Iterator[bytes]:
+    """What follows the first `num_lines` lines."""
+    for block in blocks:
+        if num_lines:
+            count = block.count(b"\n")
+            if count < num_lines:
+                num_lines -= count
+                continue
+            block = block.split(b"\n", num_lines)[-1]
+            num_lines = 0
+        yield block
+
+
+def _split(blocks: Iterator[bytes], *, limit: int) -> Iterator[bytes]:
+    """Lines without b"\\n"; stops early, with an overlong line, where one passes the limit."""
+    tail: list[bytes] = []
+    tail_bytes = 0
+    for block in blocks:
+        head, *rest = block.split(b"\n")
+        tail.append(head)
+        tail_bytes += len(head)
+        if tail_bytes > limit:
+            break
+        if rest:
+            yield b"".join(tail)
+            yield from rest[:-1]
+            tail, tail_bytes = [rest[-1]], len(rest[-1])
+    if tail_bytes:
+        yield b"".join(tail)

@@ -1,0 +1,114 @@
+import gzip
+
+import pytest
+
+from raypipe.data.candidates import read_candidates
+from raypipe.data.queries import read_queries
+from raypipe.errors import InputError
+
+
+def write(folder, content, name="queries.tsv"):
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def test_ids_stay_strings_and_texts_are_not_stripped(tmp_path):
+    content = (
+        "007\t  leading blank\n7\tNA\n19335\tanthropological definition\r\n2\ttab\there\n9\t\n"
+    )
+    assert read_queries(write(tmp_path, content)) == [
+        ("007", "  leading blank"),
+        ("7", "NA"),
+        ("19335", "anthropological definition"),
+        ("2", "tab\there"),
+        ("9", ""),
+    ]
+
+
+def test_two_ids_may_share_a_text(tmp_path):
+    assert read_queries(write(tmp_path, "1\tsame\n2\tsame\n")) == [("1", "same"), ("2", "same")]
+
+
+def test_trec_car_ids_are_kept_as_they_are(tmp_path):
+    query_id = "enwiki:Taste/A%20(b)"
+    assert read_queries(write(tmp_path, query_id + "\tTaste A b\n")) == [(query_id, "Taste A b")]
+
+
+def test_repeated_ids_are_refused_the_first_ten_with_both_lines(tmp_path):
+    path = write(tmp_path, "".join(f"{n % 12}\tq{n}\n" for n in range(24)))
+    with pytest.raises(InputError) as caught:
+        read_queries(path)
+    assert len(caught.value.problems) == 11
+    assert "line 13: query id '0' again with another text, first in line 1" in str(caught.value)
+    assert caught.value.problems[-1] == "and 2 more problems"
+
+
+def test_beir_queries_from_the_folder_and_only_judged_ones(tmp_path):
+    lines = b'{"_id": "PLAIN-1", "text": "a"}\n{"_id": "PLAIN-2", "text": "b", "metadata": {}}\n'
+    write(tmp_path, gzip.compress(lines), "queries.jsonl.gz")
+    write(tmp_path, b"", "corpus.jsonl")
+    assert read_queries(tmp_path) == [("PLAIN-1", "a"), ("PLAIN-2", "b")]
+    assert read_queries(tmp_path, keep={"PLAIN-2", "PLAIN-9"}) == [("PLAIN-2", "b")]
+    with pytest.raises(InputError, match="no query has one of the ids to keep"):
+        read_queries(tmp_path, keep={"1"})
+
+
+def test_json_lines_are_found_by_content_and_bom_is_no_matter(tmp_path):
+    path = write(tmp_path, '\ufeff{"_id": 3, "text": "a"}\n', "topics.txt")
+    assert read_queries(path) == [("3", "a")]
+
+
+TOP1000 = (
+    "2\t77\tquery two\ttext a\n"
+    "1\t5\tquery one\ttext b\twith tab\n"
+    "2\t5\tquery two\ttext b\n"
+    '3\t9\tquery two\t"\n'
+)
+
+
+def test_a_top1000_file_gives_its_distinct_queries_in_first_seen_order(tmp_path):
+    path = write(tmp_path, TOP1000, "msmarco-passagetest2019-top1000.tsv")
+    assert read_queries(path) == [("2", "query two"), ("1", "query one"), ("3", "query two")]
+    renamed = write(tmp_path, TOP1000, "candidates.tsv")
+    assert read_queries(renamed, format="top1000") == read_queries(path)
+    with pytest.raises(InputError, match="query id '2' again"):
+        read_queries(renamed)
+
+
+def test_a_top1000_file_with_two_texts_for_a_query_is_refused(tmp_path):
+    path = write(tmp_path, "1\t5\tone\tx\n1\t6\tuno\tx\n", "top1000.dev")
+    with pytest.raises(InputError, match="line 2: query id '1' again with another text"):
+        read_queries(path)
+
+
+def test_candidates_come_in_file_order_unsorted(tmp_path):
+    path = write(tmp_path, gzip.compress(TOP1000.encode()), "top1000.dev.gz")
+    assert list(read_candidates(path)) == [("2", "77"), ("1", "5"), ("2", "5"), ("3", "9")]
+
+
+def test_candidates_are_streamed_and_problems_come_at_the_end(tmp_path):
+    path = write(tmp_path, "1\t5\tq\tx\n1\t6\tq\n\t7\tq\tx\n1\t8\tq\tx\n", "top1000.dev")
+    candidates = read_candidates(path)
+    assert [next(candidates), next(candidates)] == [("1", "5"), ("1", "8")]
+    with pytest.raises(InputError) as caught:
+        next(candidates)
+    assert [problem.split(": ")[1] for problem in caught.value.problems] == ["line 2", "line 3"]
+
+
+@pytest.mark.parametrize(
+    ("content", "cause"),
+    [
+        (b"", "no queries in the file"),
+        (b"only-an-id\n", "line 1: expected id TAB text"),
+        (b"1\ta\n\n2\tb\n", "line 2: expected id TAB text"),
+        (b"1 2\ta\n", "line 1: white space"),
+        (b"1\t\xff\n", "line 1: not UTF-8"),
+        (b'{"_id": "1", "text": "\\ud800"}', "line 1: not UTF-8"),
+        (b'{"_id": "1"}', 'line 1: expected a field "text"'),
+    ],
+)
+def test_bad_queries_are_named_by_file_and_line(tmp_path, content, cause):
+    with pytest.raises(InputError) as caught:
+        read_queries(write(tmp_path, content))
+    assert f"queries.tsv: {cause}" in str(caught.value)
