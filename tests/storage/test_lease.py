@@ -1,0 +1,167 @@
+"""Leases: the living are refused, the provably dead succeeded at once, the unknown watched."""
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from raypipe.errors import RefusedError
+from raypipe.storage import lease as lease_module
+from raypipe.storage.holder import Life, this_process, wait_until_dead
+from raypipe.storage.lease import acquire, standing
+from raypipe.storage.posix import PosixStorage
+from raypipe.storage.records import seal
+
+NAME = "toy/f/lease.json"
+
+
+@pytest.fixture
+def storage(tmp_path):
+    return PosixStorage(tmp_path)
+
+
+def leave(storage, holder, *, generation=1, processes=()):
+    """What a holder that never gave its lease back leaves behind."""
+    storage.create(f"{NAME}.d/{generation:07d}.json", seal({"holder": holder.to_json()}))
+    body = {
+        "generation": generation,
+        "counter": 5,
+        "holder": holder.to_json(),
+        "processes": [p.to_json() for p in processes],
+        "released": False,
+    }
+    storage.replace(NAME, seal(body))
+
+
+def dead_process():
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    return dataclasses.replace(this_process(), pid=child.pid, start_time=1.0)
+
+
+def test_a_live_lease_is_refused(storage):
+    held = acquire(storage, NAME)
+    with pytest.raises(RefusedError, match=f"process {os.getpid()}"):
+        acquire(storage, NAME)
+    held.release()
+    acquire(storage, NAME).release()
+    assert standing(storage, NAME).generation == 2
+
+
+def test_a_provably_dead_holder_is_succeeded_at_once(storage):
+    leave(storage, dead_process())
+    held = acquire(storage, NAME, watch_seconds=1000)
+    assert held.generation == 2
+    held.release()
+
+
+@pytest.mark.parametrize(
+    ("change", "life"),
+    [
+        ({}, Life.ALIVE),
+        ({"start_time": 1.0}, Life.DEAD),
+        ({"boot_id": "another boot"}, Life.DEAD),
+        ({"host": "elsewhere"}, Life.UNKNOWN),
+        ({"pid_namespace": "pid:[1]"}, Life.UNKNOWN),
+        ({"host": "elsewhere", "boot_id": "another boot"}, Life.UNKNOWN),
+    ],
+)
+def test_what_can_be_proved_of_a_process(change, life):
+    assert dataclasses.replace(this_process(), **change).life() is life
+
+
+def test_a_killed_but_unreaped_process_is_dead():
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    child.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    process = dataclasses.replace(this_process(), pid=child.pid, start_time=0.0)
+    while process.life() is not Life.DEAD and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert process.life() is Life.DEAD
+    child.wait()
+
+
+def test_an_unknown_holder_that_does_not_renew_is_succeeded_after_the_watch(storage):
+    leave(storage, dataclasses.replace(this_process(), host="elsewhere"))
+    watched = []
+    held = acquire(storage, NAME, watch_seconds=0.3, on_watch=watched.append)
+    assert [w.holder.host for w in watched] == ["elsewhere"]
+    assert held.generation == 2
+    held.release()
+
+
+def test_an_unknown_holder_that_renews_is_refused(storage):
+    elsewhere = dataclasses.replace(this_process(), host="elsewhere")
+    leave(storage, elsewhere)
+
+    def renew():
+        time.sleep(0.2)
+        body = {"generation": 1, "counter": 6, "holder": elsewhere.to_json()}
+        storage.replace(NAME, seal({**body, "processes": [], "released": False}))
+
+    threading.Thread(target=renew).start()
+    with pytest.raises(RefusedError, match="elsewhere"):
+        acquire(storage, NAME, watch_seconds=5)
+
+
+def test_of_many_successors_one_wins(storage):
+    leave(storage, dead_process())
+    gate, won, refused = threading.Barrier(8), [], []
+
+    def succeed():
+        gate.wait()
+        try:
+            won.append(acquire(storage, NAME))
+        except RefusedError:
+            refused.append(1)
+
+    threads = [threading.Thread(target=succeed) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(won), len(refused)) == (1, 7)
+    won[0].release()
+
+
+def test_a_holder_that_died_between_claim_and_renewal_is_succeeded(storage):
+    leave(storage, dead_process())
+    storage.create(f"{NAME}.d/0000002.json", seal({"holder": dead_process().to_json()}))
+    held = acquire(storage, NAME)
+    assert held.generation == 3
+    held.release()
+
+
+def test_the_old_holders_processes_are_waited_for(storage):
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.7)"])
+    from raypipe.storage.holder import _start_time
+
+    worker = dataclasses.replace(
+        this_process(), pid=child.pid, start_time=_start_time(child.pid) or 0.0
+    )
+    leave(storage, dead_process(), processes=[worker])
+    held = acquire(storage, NAME)
+    assert worker.life() is Life.DEAD
+    held.release()
+    child.wait()
+
+
+def test_processes_that_do_not_end_are_named_after_the_wait():
+    assert wait_until_dead([this_process()], 0.2) == [this_process()]
+
+
+def test_a_holder_that_was_succeeded_knows_it(storage, monkeypatch):
+    # A shorter interval: the rule is the same and the test is quick.
+    monkeypatch.setattr(lease_module, "RENEW_SECONDS", 0.05)
+    held = acquire(storage, NAME)
+    storage.create(f"{NAME}.d/0000002.json", seal({"holder": this_process().to_json()}))
+    deadline = time.monotonic() + 5
+    while not held.lost and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert held.lost
+    held.release()

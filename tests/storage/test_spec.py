@@ -1,0 +1,57 @@
+"""Fingerprints: each field counts, and a change is told by its name."""
+
+import dataclasses
+
+import pytest
+
+from raypipe.storage.spec import StageSpec
+
+SPEC = StageSpec(
+    "encode",
+    1,
+    {"weights_sha256": "0" * 64, "limits": {"passage": 256, "query": 20}},
+    {"tokens": "a" * 64},
+)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("stage", "tokenize", "stage encode -> tokenize"),
+        ("semantics", 2, "semantics 1 -> 2"),
+        (
+            "params",
+            {"weights_sha256": "1" * 64, "limits": {"passage": 256, "query": 20}},
+            "params.weights_sha256 000000000000 -> 111111111111",
+        ),
+        (
+            "params",
+            {"weights_sha256": "0" * 64, "limits": {"passage": 128, "query": 20}},
+            "params.limits.passage 256 -> 128",
+        ),
+        ("inputs", {"tokens": "b" * 64}, "inputs.tokens aaaaaaaaaaaa -> bbbbbbbbbbbb"),
+    ],
+)
+def test_changing_a_field_changes_the_fingerprint_and_names_the_field(field, value, told):
+    changed = dataclasses.replace(SPEC, **{field: value})
+    assert changed.fingerprint() != SPEC.fingerprint()
+    assert [str(change) for change in SPEC.diff(changed)] == [told]
+
+
+def test_fingerprint_does_not_depend_on_the_order_of_keys():
+    turned = dataclasses.replace(SPEC, params=dict(reversed(SPEC.params.items())))
+    assert turned.fingerprint() == SPEC.fingerprint()
+    assert SPEC.diff(turned) == []
+
+
+def test_settings_diff_leaves_out_digests_of_content_but_not_a_new_input():
+    other = dataclasses.replace(SPEC, inputs={"tokens": "b" * 64})
+    more = dataclasses.replace(SPEC, inputs={"tokens": "a" * 64, "queries": "c" * 64})
+    assert SPEC.settings_diff(other) == []
+    assert [c.field for c in SPEC.settings_diff(more)] == ["inputs.queries"]
+
+
+def test_a_field_set_to_null_differs_from_a_field_left_out():
+    left_out = dataclasses.replace(SPEC, params={**SPEC.params, "prefix": None})
+    assert left_out.fingerprint() != SPEC.fingerprint()
+    assert [c.field for c in SPEC.diff(left_out)] == ["params.prefix"]
