@@ -1,0 +1,100 @@
+"""Text of the embedded collection: paragraphs as passages, names as words, near-duplicates."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+_WORD = re.compile(r"\w+")
+_NAME_PART = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+|[^\W\d_a-zA-Z]+")
+_BLANK_LINES = re.compile(r"\n\s*\n")
+_SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+|\n")
+_OF_A_MACHINE = re.compile(r"\b0x[0-9a-fA-F]{7,}|(?<![\w.])/(?:usr|home|root|tmp|opt|var)/")
+MIN_WORDS = 5
+MAX_WORDS = 100
+
+
+def words(text: str) -> list[str]:
+    """Words in lower case, in order."""
+    return _WORD.findall(text.lower())
+
+
+def name_words(name: str) -> str:
+    """A dotted, snake_case or CamelCase name as words: `OrderedDict.move_to_end` gives
+    `ordered dict move to end`. A word that follows itself stands once.
+    """
+    found: list[str] = []
+    for part in _NAME_PART.findall(name):
+        if found[-1:] != [part.lower()]:
+            found.append(part.lower())
+    return " ".join(found)
+
+
+def paragraphs(text: str) -> list[str]:
+    """Paragraphs of 5 to about 100 words, each on one line with single spaces.
+
+    A shorter one is joined with the next (the last with the one before), a longer one is cut at
+    the ends of its sentences or lines. Those that name addresses or folders are left out.
+    """
+    pieces = [piece for block in _BLANK_LINES.split(text) for piece in _pieces(block)]
+    merged: list[str] = []
+    for piece in pieces:
+        if merged and _is_short(merged[-1]):
+            merged[-1] = f"{merged[-1]} {piece}"
+        else:
+            merged.append(piece)
+    if len(merged) > 1 and _is_short(merged[-1]):
+        merged[-2:] = [f"{merged[-2]} {merged[-1]}"]
+    return [each for each in merged if not _is_short(each) and not _OF_A_MACHINE.search(each)]
+
+
+def _is_short(text: str) -> bool:
+    return len(words(text)) < MIN_WORDS
+
+
+def _pieces(block: str) -> Iterator[str]:
+    """The block on one line, or cut into pieces of at most MAX_WORDS words."""
+    held: list[str] = []
+    for sentence in _SENTENCE_END.split(block) if len(words(block)) > MAX_WORDS else [block]:
+        fresh = sentence.split()
+        for start in range(0, len(fresh), MAX_WORDS):
+            part = fresh[start : start + MAX_WORDS]
+            if held and len(words(" ".join(held + part))) > MAX_WORDS:
+                yield " ".join(held)
+                held = []
+            held += part
+    if held:
+        yield " ".join(held)
+
+
+def near_duplicates(
+    texts: Sequence[str], *, groups: Sequence[int], threshold: float
+) -> list[tuple[int, int]]:
+    """All pairs (i, j), i < j, of texts in different groups whose sets of words have a Jaccard
+    coefficient of at least the threshold; exact, by ascending j, then i.
+
+    Two such sets share a word among the first |x| - ceil(t |x|) + 1 of each, in one order of all
+    words; with the rarest first, few pairs share one, and only those are compared.
+
+    Source: Bayardo, Ma, Srikant, Scaling up all pairs similarity search, WWW 2007, section 3;
+    Chaudhuri, Ganti, Kaushik, A primitive operator for similarity joins, ICDE 2006, section 4.
+    """
+    sets = [frozenset(words(text)) for text in texts]
+    counts = Counter(word for each in sets for word in each)
+    holders: dict[str, list[int]] = {}
+    pairs: list[tuple[int, int]] = []
+    for j, each in enumerate(sets):
+        rarest = sorted(each, key=lambda word: (counts[word], word))
+        prefix = rarest[: len(each) - math.ceil(threshold * len(each)) + 1]
+        candidates = {i for word in prefix for i in holders.get(word, ())}
+        for i in sorted(candidates):
+            if groups[i] != groups[j] and _jaccard(sets[i], each) >= threshold:
+                pairs.append((i, j))
+        for word in prefix:
+            holders.setdefault(word, []).append(j)
+    return pairs
+
+
+def _jaccard(left: frozenset[str], right: frozenset[str]) -> float:
+    shared = len(left & right)
+    return shared / (len(left) + len(right) - shared)
