@@ -33,11 +33,13 @@ class _Codec(NamedTuple):
 
 
 def _feed_gzip(decoder: Any, data: bytes) -> Iterator[bytes]:
-    block = None
-    while data or (block and len(block) == _BUFFER_BYTES):
+    full = False
+    while data or full:
         block = decoder.decompress(data, _BUFFER_BYTES)
         yield block
-        data = decoder.unconsumed_tail
+        if decoder.eof:  # unconsumed_tail then repeats what unused_data holds
+            return
+        data, full = decoder.unconsumed_tail, len(block) == _BUFFER_BYTES
 
 
 def _feed_bzip2(decoder: bz2.BZ2Decompressor, data: bytes) -> Iterator[bytes]:

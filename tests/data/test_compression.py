@@ -113,6 +113,14 @@ def test_the_observer_sees_every_raw_byte_once_and_in_order(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", PACK)
+@pytest.mark.parametrize("num_bytes", [(1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3 << 20])
+def test_texts_about_as_long_as_the_buffer_end_where_they_end(tmp_path, suffix, num_bytes):
+    text = b"x" * num_bytes
+    path = write(tmp_path, "x" + suffix, PACK[suffix](text) * 2)
+    assert read(path) == text * 2
+
+
+@pytest.mark.parametrize("suffix", PACK)
 def test_a_bomb_is_unpacked_in_bounded_blocks(tmp_path, suffix):
     path = write(tmp_path, "bomb" + suffix, PACK[suffix](bytes(200 << 20)))
     assert path.stat().st_size < 250_000
