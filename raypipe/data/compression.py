@@ -33,13 +33,9 @@ class _Codec(NamedTuple):
 
 
 def _feed_gzip(decoder: Any, data: bytes) -> Iterator[bytes]:
-    full = False
-    while data or full:
-        block = decoder.decompress(data, _BUFFER_BYTES)
-        yield block
-        if decoder.eof:  # unconsumed_tail then repeats what unused_data holds
-            return
-        data, full = decoder.unconsumed_tail, len(block) == _BUFFER_BYTES
+    while data and not decoder.eof:  # at eof unconsumed_tail repeats what unused_data holds
+        yield decoder.decompress(data, _BUFFER_BYTES)
+        data = decoder.unconsumed_tail
 
 
 def _feed_bzip2(decoder: bz2.BZ2Decompressor, data: bytes) -> Iterator[bytes]:
