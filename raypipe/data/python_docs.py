@@ -53,12 +53,12 @@ def python_docs(*, max_passages: int | None = None) -> PythonDocs:
             f"max_passages: expected at least {SMALLEST_PASSAGES}, found {bound}: fewer leave a"
             " split without queries"
         )
-    draft = drafted()
-    chosen = choose_sections(draft.relevant, splits=draft.splits, max_passages=bound)
-    return _finished(draft, chosen)
+    return sized(drafted(), max_passages=bound)
 
 
-def _finished(draft: Draft, chosen: set[str]) -> PythonDocs:
+def sized(draft: Draft, *, max_passages: int) -> PythonDocs:
+    """The collection of at most that many passages out of a draft, without checking the bound."""
+    chosen = choose_sections(draft.relevant, splits=draft.splits, max_passages=max_passages)
     held = {key for name in chosen for key in draft.relevant[name]}
     passages = [(key, text) for key, text in draft.passages.items() if key in held]
     queries: dict[str, list[tuple[str, str]]] = {split: [] for split in SHARES}

@@ -6,12 +6,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 _WORD = re.compile(r"\w+")
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+_RULE = re.compile(r"[-=+*~_#]{4,}")
 _NAME_PART = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+|[^\W\d_a-zA-Z]+")
 _BLANK_LINES = re.compile(r"\n\s*\n")
 _SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+|\n")
 _OF_A_MACHINE = re.compile(r"\b0x[0-9a-fA-F]{7,}|(?<![\w.])/(?:usr|home|root|tmp|opt|var)/")
 MIN_WORDS = 5
-MAX_WORDS = 100
+MAX_TOKENS = 150
+"""Words and signs; word pieces are about 1.2 times as many, and MiniLM reads 256."""
 
 
 def words(text: str) -> list[str]:
@@ -31,10 +34,11 @@ def name_words(name: str) -> str:
 
 
 def paragraphs(text: str) -> list[str]:
-    """Paragraphs of 5 to about 100 words, each on one line with single spaces.
+    """Paragraphs of 5 words to 150 words and signs, each on one line with single spaces.
 
     A shorter one is joined with the next (the last with the one before), a longer one is cut at
-    the ends of its sentences or lines. Those that name addresses or folders are left out.
+    the ends of its sentences or lines. Rules of tables and headings are left out, and so are
+    paragraphs that name memory addresses or folders of a machine.
     """
     pieces = [piece for block in _BLANK_LINES.split(text) for piece in _pieces(block)]
     merged: list[str] = []
@@ -53,18 +57,30 @@ def _is_short(text: str) -> bool:
 
 
 def _pieces(block: str) -> Iterator[str]:
-    """The block on one line, or cut into pieces of at most MAX_WORDS words."""
+    """The block on one line, or cut into pieces of at most MAX_TOKENS words and signs."""
     held: list[str] = []
-    for sentence in _SENTENCE_END.split(block) if len(words(block)) > MAX_WORDS else [block]:
-        fresh = sentence.split()
-        for start in range(0, len(fresh), MAX_WORDS):
-            part = fresh[start : start + MAX_WORDS]
-            if held and len(words(" ".join(held + part))) > MAX_WORDS:
-                yield " ".join(held)
-                held = []
-            held += part
+    size = 0
+    for part in _parts(_RULE.sub(" ", block)):
+        if held and size + _num_tokens(part) > MAX_TOKENS:
+            yield " ".join(held)
+            held, size = [], 0
+        held += part.split()
+        size += _num_tokens(part)
     if held:
         yield " ".join(held)
+
+
+def _parts(block: str) -> Iterator[str]:
+    """What is not cut: a whole block, else its sentences and lines, else their words."""
+    if _num_tokens(block) <= MAX_TOKENS:
+        yield block
+        return
+    for sentence in _SENTENCE_END.split(block):
+        yield from [sentence] if _num_tokens(sentence) <= MAX_TOKENS else sentence.split()
+
+
+def _num_tokens(text: str) -> int:
+    return len(_TOKEN.findall(text))
 
 
 def near_duplicates(
@@ -88,13 +104,15 @@ def near_duplicates(
         prefix = rarest[: len(each) - math.ceil(threshold * len(each)) + 1]
         candidates = {i for word in prefix for i in holders.get(word, ())}
         for i in sorted(candidates):
-            if groups[i] != groups[j] and _jaccard(sets[i], each) >= threshold:
+            if groups[i] != groups[j] and _is_near(sets[i], each, threshold=threshold):
                 pairs.append((i, j))
         for word in prefix:
             holders.setdefault(word, []).append(j)
     return pairs
 
 
-def _jaccard(left: frozenset[str], right: frozenset[str]) -> float:
+def _is_near(left: frozenset[str], right: frozenset[str], *, threshold: float) -> bool:
+    if min(len(left), len(right)) < threshold * max(len(left), len(right)):
+        return False  # even one inside the other is too small
     shared = len(left & right)
-    return shared / (len(left) + len(right) - shared)
+    return shared / (len(left) + len(right) - shared) >= threshold

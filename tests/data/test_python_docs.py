@@ -12,7 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from raypipe.data.python_docs import PythonDocs, python_docs, write_python_docs
+from raypipe.data.python_docs import (
+    STANDARD_PASSAGES,
+    PythonDocs,
+    python_docs,
+    sized,
+    write_python_docs,
+)
+from raypipe.data.python_docs_draft import Draft, drafted
 from raypipe.errors import InputError
 
 REPOSITORY = Path(__file__).parents[2]
@@ -26,8 +33,13 @@ write_python_docs(Path(sys.argv[2]), python_docs())
 
 
 @pytest.fixture(scope="module")
-def docs() -> PythonDocs:
-    return python_docs()
+def draft() -> Draft:
+    return drafted()
+
+
+@pytest.fixture(scope="module")
+def docs(draft: Draft) -> PythonDocs:
+    return sized(draft, max_passages=STANDARD_PASSAGES)
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +136,10 @@ def folder_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
+def test_a_bound_gives_the_collection_of_that_size(draft: Draft, small: PythonDocs) -> None:
+    assert small == sized(draft, max_passages=300)
+
+
 def test_files_are_tab_separated_and_trec(tmp_path: Path, small: PythonDocs) -> None:
     write_python_docs(tmp_path, small)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -160,11 +176,11 @@ def test_no_machine_shows_in_the_texts(docs: PythonDocs) -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("max_passages", [100, 300])
+@pytest.mark.parametrize("max_passages", [100, 300, 1000])
 def test_smaller_collections_are_valid_and_keep_whole_sections(
-    docs: PythonDocs, small: PythonDocs, max_passages: int
+    draft: Draft, docs: PythonDocs, max_passages: int
 ) -> None:
-    less = small if max_passages == 300 else python_docs(max_passages=max_passages)
+    less = sized(draft, max_passages=max_passages)
     check_is_valid(less)
     assert max_passages * 0.8 <= len(less.passages) <= max_passages
     assert all(less.queries.values())
@@ -238,8 +254,8 @@ def test_bm25_finds_some_but_not_all_of_a_small_collection(small: PythonDocs) ->
     assert 0.1 < rr_at_10(small, "test", bm25(small)) < 0.8
 
 
-def test_known_sections_of_the_documentation_are_found() -> None:
-    everything = python_docs(max_passages=100_000)
+def test_known_sections_of_the_documentation_are_found(draft: Draft) -> None:
+    everything = sized(draft, max_passages=100_000)
     ids = {passage_id for passage_id, _ in everything.passages}
     assert {"heapq.heappush#1", "builtins.str.upper#1"} <= ids
     queries = {key: text for rows in everything.queries.values() for key, text in rows}

@@ -43,14 +43,19 @@ def test_text_of_fewer_than_five_words_is_no_passage() -> None:
 
 
 def test_long_paragraphs_are_cut_at_sentences_without_losing_words() -> None:
-    sentences = [" ".join(f"w{number}x{place}" for place in range(30)) + "." for number in range(9)]
+    sentences = [" ".join(f"w{number}x{place}" for place in range(49)) + "." for number in range(9)]
     cut = paragraphs(" ".join(sentences))
     assert cut == [" ".join(sentences[start : start + 3]) for start in (0, 3, 6)]
 
 
 def test_a_sentence_longer_than_the_limit_is_cut_anyway() -> None:
     cut = paragraphs(" ".join(f"w{number}" for number in range(250)))
-    assert [len(words(each)) for each in cut] == [100, 100, 50]
+    assert [len(words(each)) for each in cut] == [150, 100]
+
+
+def test_signs_count_towards_the_limit_and_rules_are_left_out() -> None:
+    cut = paragraphs("a | b\n" * 60 + "+------+=====+\n")
+    assert cut == [" ".join(["a | b"] * 50), " ".join(["a | b"] * 10)]
 
 
 def test_paragraphs_with_addresses_or_folders_are_left_out() -> None:
