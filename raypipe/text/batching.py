@@ -1,0 +1,24 @@
+"""Batches by token budget, shortest first, so that equal lengths stand together."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64 = NDArray[np.int64]
+
+
+def batches(lengths: Int64, *, budget_tokens: int) -> Iterator[Int64]:
+    """Positions of each batch, int64, by length then position; the order is the caller's to undo.
+
+    A batch holds at most `budget_tokens`, or a single row that is longer.
+    """
+    order = np.argsort(lengths, kind="stable")
+    ends = np.cumsum(lengths[order])
+    start = 0
+    while start < len(order):
+        before = ends[start - 1] if start else 0
+        stop = int(np.searchsorted(ends, before + budget_tokens, side="right"))
+        stop = max(stop, start + 1)
+        yield order[start:stop]
+        start = stop
