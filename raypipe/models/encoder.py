@@ -110,7 +110,7 @@ def numerics_class(device: str) -> str:
         where = torch.cuda.get_device_name(0)
     else:
         where = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
-    blas = "mkl" if torch.backends.mkl.is_available() else "other blas"
+    blas = "mkl" if torch.backends.mkl.is_available() else "blas"  # type: ignore[no-untyped-call]
     return f"{where}, torch {torch.__version__}, {blas}, fp32"
 
 

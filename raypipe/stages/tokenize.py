@@ -1,0 +1,68 @@
+"""Texts of a collection or query set as word pieces, once a tokenizer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import tokenizers
+
+from raypipe.models.loading import ModelFolder, open_tokenizer
+from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing, ranges
+from raypipe.storage.records import Json, Shard
+from raypipe.storage.spec import StageSpec
+from raypipe.storage.stored import Stored
+from raypipe.storage.tokens import concatenate, write_tokens
+from raypipe.text.tokenize import tokenize_batch
+
+MAX_PIECES = 512
+"""No model here takes more; a longer text is cut before it costs time."""
+BATCH_ROWS = 2048
+
+
+@dataclass
+class TokenizeStage:
+    """Word pieces of every row's text, without specials."""
+
+    texts: Stored
+    schema: pa.Schema
+    model: ModelFolder
+    prefix: str = ""
+    needs: Needs = Needs()
+
+    @property
+    def spec(self) -> StageSpec:
+        """The texts, the tokenizer and its library, the limit."""
+        params = {
+            "tokenizer_sha256": self.model.tokenizer_sha256,
+            "tokenizers": tokenizers.__version__,
+            "max_pieces": MAX_PIECES,
+            "prefix": self.prefix,
+        }
+        return StageSpec("tokenize", 1, params, {"texts": self.texts.digest})
+
+    def shards(self, sizing: Sizing) -> list[Shard]:
+        """Ranges of rows; no fewer than actors, so that none idles."""
+        size = min(sizing.shard_rows, -(-self.texts.num_rows // sizing.num_actors) or 1)
+        return ranges(self.texts.num_rows, size)
+
+    def open(self, site: Site) -> Mapping[str, Json]:
+        """See Stage."""
+        self._scratch = site.scratch
+        self._tokenizer = open_tokenizer(self.model)
+        return {"tokenizers": tokenizers.__version__}
+
+    def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+        """Pieces of the shard's rows, uint16 or uint32 flat with offsets."""
+        parts = []
+        for start in range(shard.start, shard.stop, BATCH_ROWS):
+            stop = min(start + BATCH_ROWS, shard.stop)
+            beat(range(start, stop))
+            texts = self.texts.table(self.schema, start, stop)["text"].to_pylist()
+            prefixed = [self.prefix + text for text in texts] if self.prefix else texts
+            parts.append(tokenize_batch(self._tokenizer, prefixed, max_pieces=MAX_PIECES))
+        if not parts:
+            parts.append(tokenize_batch(self._tokenizer, [], max_pieces=MAX_PIECES))
+        flat, offsets = concatenate(parts)
+        path = self._scratch / f"{shard.index}.safetensors"
+        write_tokens(path, flat, offsets)
+        return Payload(path, {"rows": shard.num_rows, "pieces": len(flat)})
