@@ -1,0 +1,43 @@
+"""The recipe: one YAML file as frozen, checked objects. No environment is read here."""
+
+from raypipe.config.load import load_recipe
+from raypipe.config.packaged import recipe_names, recipe_text
+from raypipe.config.paths import missing_inputs
+from raypipe.config.recipe import Collection, Evaluate, Model, QuerySet, Recipe, Resources
+from raypipe.config.resolved import resolved_yaml
+from raypipe.config.select import select
+from raypipe.config.stage_kinds import (
+    Bm25,
+    Encode,
+    Fuse,
+    Index,
+    Read,
+    Search,
+    Stage,
+    Tune,
+    input_names,
+)
+
+__all__ = [
+    "Bm25",
+    "Collection",
+    "Encode",
+    "Evaluate",
+    "Fuse",
+    "Index",
+    "Model",
+    "QuerySet",
+    "Read",
+    "Recipe",
+    "Resources",
+    "Search",
+    "Stage",
+    "Tune",
+    "input_names",
+    "load_recipe",
+    "missing_inputs",
+    "recipe_names",
+    "recipe_text",
+    "resolved_yaml",
+    "select",
+]

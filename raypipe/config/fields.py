@@ -1,0 +1,99 @@
+"""The kinds of values that the recipe's models share, and the sources of their defaults."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+)
+from pydantic_core import PydanticCustomError
+
+MAX_NAME = 64
+
+
+class Part(BaseModel):
+    """A frozen part of a recipe: unknown keys and values of another type are refused."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a value comes from, in the metadata of a field; the resolved recipe shows it."""
+
+    text: str
+    value: Any = None
+    """The value it speaks of (or a function of the model); None means the field's default."""
+    default: bool = True
+    """False for a value of a paper that must be written to be used."""
+
+
+OWN = "raypipe's choice"
+
+
+def _expected(text: str) -> PydanticCustomError:
+    return PydanticCustomError("expected", "{expected}", {"expected": text})
+
+
+def _word_or_count(word: str) -> Callable[[Any], Any]:
+    def check(value: Any) -> Any:
+        if value == word or (type(value) is int and 1 <= value <= 10**12):
+            return value
+        raise _expected(f"{word} or a whole number from 1")
+
+    return check
+
+
+def _location(value: str) -> str:
+    scheme, separator, _ = value.partition("://")
+    if separator and scheme not in ("file", "s3", "gs"):
+        raise _expected("a path or a URI that begins with file://, s3:// or gs://")
+    if value.startswith("~"):
+        raise _expected("a path without ~ (write ${HOME} for the home folder)")
+    return value
+
+
+def _measure(value: str) -> str:
+    if re.fullmatch(r"[A-Za-z_]\w*(\([^()]*\))?(@[1-9]\d*)?", value):
+        return value
+    raise _expected("a measure such as nDCG@10, AP(rel=2) or RR(rel=2)@10")
+
+
+def _name(value: str) -> str:
+    if re.fullmatch(r"[a-z0-9][a-z0-9-]*", value) and len(value) <= MAX_NAME:
+        return value
+    raise _expected(
+        f"a name of at most {MAX_NAME} lower-case letters, digits and hyphens, the first no hyphen"
+    )
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _one_or_more(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else _tuple(value)
+
+
+Name = Annotated[str, AfterValidator(_name)]
+"""Stands in file names, stores and TREC tags, so no dots, blanks or capitals."""
+Text = Annotated[str, StringConstraints(min_length=1)]
+Location = Annotated[Text, AfterValidator(_location)]
+"""A path, relative to the recipe's folder while it is written, or a URI."""
+Measure = Annotated[Text, AfterValidator(_measure)]
+"""Its shape only; that it exists is for evaluation to say."""
+Count = Annotated[int, Field(ge=1, le=10**12)]
+Real = Annotated[float, Field(allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Unit = Annotated[float, Field(ge=0, le=1)]
+Listed = BeforeValidator(_tuple)
+OneOrMore = BeforeValidator(_one_or_more)
+AutoOrCount = Annotated[Literal["auto"] | int, BeforeValidator(_word_or_count("auto"))]
+AllOrCount = Annotated[Literal["all"] | int, BeforeValidator(_word_or_count("all"))]

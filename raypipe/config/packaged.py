@@ -1,0 +1,40 @@
+"""The recipes that come with raypipe."""
+
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+import raypipe
+from raypipe.config.words import did_you_mean, listed
+from raypipe.errors import InputError
+
+
+def recipe_names() -> list[str]:
+    """Names of the packaged recipes, sorted."""
+    return sorted(_recipes())
+
+
+def recipe_text(name: str) -> str:
+    """The YAML of a packaged recipe; relative paths in it are for the caller to place.
+
+    Raises:
+        InputError: no recipe of that name.
+    """
+    recipes = _recipes()
+    if name not in recipes:
+        hint = did_you_mean(name, recipes)
+        raise InputError(f"no packaged recipe {name!r}{hint} there are: {listed(sorted(recipes))}")
+    return recipes[name].read_text(encoding="utf-8")
+
+
+def _recipes() -> dict[str, Traversable]:
+    """Recipes by name: from the wheel, or from the checkout that the package stands in."""
+    folder = files(raypipe) / "recipes"
+    if not folder.is_dir():
+        folder = Path(raypipe.__file__).parents[1] / "jobs" / "configs"
+    suffix = ".yaml"
+    return {
+        entry.name.removesuffix(suffix): entry
+        for entry in (folder.iterdir() if folder.is_dir() else ())
+        if entry.name.endswith(suffix)
+    }

@@ -1,0 +1,136 @@
+"""The kinds of stages a recipe can have; the key `do` picks one.
+
+A stage's name is the name of its system, its store, its run file and its TREC tag.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from raypipe.config.fields import (
+    OWN,
+    Count,
+    Listed,
+    Location,
+    Measure,
+    Name,
+    NotNegative,
+    Part,
+    Real,
+    Source,
+    Unit,
+)
+
+K0 = "Nogueira et al. 2019: 1,000 candidates"
+ANSERINI = "Anserini and Pyserini, for any collection"
+TUNED_V1 = "Anserini: tuned for recall@1000 on the dev queries of MS MARCO v1 passages"
+
+
+class Index(Part):
+    """A Lucene index of the collection."""
+
+    do: Literal["index"]
+
+
+class Encode(Part):
+    """Embeddings of the collection, one a passage."""
+
+    do: Literal["encode"]
+    model: Name
+
+
+class Tune(Part):
+    """A grid for k1 and b: every pair is run on one query set, the best by the measure is used.
+
+    That query set must have `report: false`: what chose the parameters is no test of them.
+    """
+
+    queries: Name
+    measure: Measure
+    k1: Annotated[tuple[NotNegative, ...], Listed, Field(min_length=1)]
+    b: Annotated[tuple[Unit, ...], Listed, Field(min_length=1)]
+
+
+class Bm25(Part):
+    """BM25's parameters: both, or a grid to tune them on.
+
+    The default is 0.9 and 0.4 whatever the collection. 0.82 and 0.68 were tuned on the 8.8M
+    MS MARCO v1 passages and stand in the recipe of those, msmarco-passage: the format
+    msmarco-v1 means lines of id TAB text, which any collection may use, so nothing known when
+    a recipe is loaded tells the official one, and a value tuned elsewhere must not slip in.
+    """
+
+    k1: Annotated[
+        NotNegative | None, Source(ANSERINI, value=0.9), Source(TUNED_V1, value=0.82, default=False)
+    ] = None
+    """None only where `tune` is given."""
+    b: Annotated[
+        Unit | None, Source(ANSERINI, value=0.4), Source(TUNED_V1, value=0.68, default=False)
+    ] = None
+    tune: Tune | None = None
+
+
+class Search(Part):
+    """The best passages for each query: BM25 over an index, inner products over embeddings."""
+
+    do: Literal["search"]
+    index: Name
+    """An earlier `index` or `encode` stage."""
+    bm25: Bm25 | None = None
+    """Given for a Lucene index, None for embeddings."""
+    depth: Annotated[Count, Source(K0)] = 1000
+    """Passages a query."""
+
+
+class Fuse(Part):
+    """Several runs made into one; `raypipe.ranking.rules` has each method's equation."""
+
+    do: Literal["fuse"]
+    runs: Annotated[tuple[Name, ...], Listed, Field(min_length=2)]
+    """Earlier run stages; `alternate` takes the first one's best passage first."""
+    method: Literal["alternate", "rrf", "weighted", "average"]
+    weights: Annotated[
+        tuple[Real, ...] | None,
+        Listed,
+        Source(f"equal weights, {OWN}", value=lambda fuse: equal_weights(len(fuse.runs))),
+    ] = None
+    """One a run, for `weighted` only."""
+    k: Annotated[NotNegative | None, Source("Cormack et al. 2009, section 2", value=60.0)] = None
+    """The constant of `rrf`, for it only."""
+    depth: Annotated[Count, Source(K0)] = 1000
+
+
+class Read(Part):
+    """An existing ranking, one file a query set."""
+
+    do: Literal["read"]
+    runs: Annotated[dict[Name, Location], Field(min_length=1)]
+
+
+Stage = Annotated[Index | Encode | Search | Fuse | Read, Field(discriminator="do")]
+
+STAGE_KINDS: dict[str, type[Part]] = {
+    "encode": Encode,
+    "fuse": Fuse,
+    "index": Index,
+    "read": Read,
+    "search": Search,
+}
+RUN_KINDS = ("search", "fuse", "read")
+"""Their output is a run; the others' is an index."""
+
+
+def input_names(stage: Stage) -> tuple[str, ...]:
+    """The stages whose output this one reads, in the order it reads them."""
+    match stage:
+        case Search(index=index):
+            return (index,)
+        case Fuse(runs=runs):
+            return runs
+        case _:
+            return ()
+
+
+def equal_weights(num_runs: int) -> tuple[float, ...]:
+    """What `weighted` uses where no weights are given; they sum to 1."""
+    return (1 / num_runs,) * num_runs

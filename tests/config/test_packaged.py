@@ -1,0 +1,94 @@
+import ast
+import os
+from pathlib import Path
+
+import pytest
+
+import raypipe.config
+from raypipe.config import (
+    Recipe,
+    Search,
+    load_recipe,
+    missing_inputs,
+    recipe_names,
+    recipe_text,
+    resolved_yaml,
+)
+from raypipe.errors import InputError
+
+ENV = {"RAYPIPE_DATA": "/data", "MSMARCO": "/msmarco", "MODELS": "/models"}
+DATA = Path(os.environ.get("RAYPIPE_DATA", Path(__file__).parents[2] / "../shared/data"))
+
+
+def packaged(name: str) -> Recipe:
+    return load_recipe(recipe_text(name), env=ENV, source=name)
+
+
+def bm25_of(recipe: Recipe) -> tuple[float | None, float | None]:
+    stage = recipe.stages["bm25"]
+    assert isinstance(stage, Search) and stage.bm25
+    return stage.bm25.k1, stage.bm25.b
+
+
+def test_the_first_recipes_are_packaged():
+    expected = {"quickstart", "msmarco-passage", "msmarco-v2-dl21", "nfcorpus"}
+    assert expected <= set(recipe_names())
+    assert recipe_names() == sorted(recipe_names())
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_a_packaged_recipe_loads_under_its_name_and_comes_back(name: str):
+    recipe = packaged(name)
+    assert recipe.name == name
+    assert recipe.evaluate and recipe.evaluate.topics and recipe.evaluate.relevance
+    resolved = resolved_yaml(recipe)
+    assert load_recipe(resolved) == recipe
+    assert resolved_yaml(load_recipe(resolved)) == resolved
+
+
+def test_only_the_collection_they_were_tuned_on_has_tuned_bm25_parameters():
+    assert bm25_of(packaged("msmarco-passage")) == (0.82, 0.68)
+    for name in ("quickstart", "msmarco-v2-dl21", "nfcorpus"):
+        assert bm25_of(packaged(name)) == (0.9, 0.4)
+
+
+def test_the_quickstart_needs_nothing_from_outside():
+    recipe = load_recipe(recipe_text("quickstart"), env={})
+    assert missing_inputs(recipe) == []
+
+
+def test_queries_without_judgements_are_ranked_all_the_same():
+    queries = packaged("msmarco-v2-dl21").queries
+    assert [(name, q.judged, q.report) for name, q in queries.items()] == [
+        ("dl21", True, True),
+        ("dl22", False, True),
+    ]
+
+
+def test_an_unknown_recipe_is_told_with_the_nearest():
+    with pytest.raises(InputError, match="'quikstart'; did you mean quickstart?"):
+        recipe_text("quikstart")
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="RAYPIPE_DATA names no folder")
+@pytest.mark.parametrize("name", ["msmarco-v2-dl21", "nfcorpus"])
+def test_the_files_of_the_data_recipes_are_there(name: str):
+    recipe = load_recipe(recipe_text(name), env={"RAYPIPE_DATA": str(DATA.resolve())})
+    assert missing_inputs(recipe) == []
+
+
+def test_the_package_imports_only_light_things_and_reads_no_environment():
+    imported: set[str] = set()
+    for path in Path(raypipe.config.__file__).parent.glob("*.py"):
+        text = path.read_text()
+        assert "os.environ" not in text and "getenv" not in text
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add(node.module or "")
+    ours = {name for name in imported if name.startswith("raypipe.")}
+    assert all(name == "raypipe.errors" or name.startswith("raypipe.config.") for name in ours)
+    outside = {name.split(".")[0] for name in imported}
+    assert outside & {"yaml", "pydantic"} == {"yaml", "pydantic"}
+    assert not outside & {"torch", "ray", "numpy", "pyarrow", "transformers", "faiss", "fsspec"}
