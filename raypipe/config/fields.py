@@ -61,7 +61,7 @@ def _location(value: str) -> str:
 
 
 def _measure(value: str) -> str:
-    if re.fullmatch(r"[A-Za-z_]\w*(\([^()]*\))?(@[1-9]\d*)?", value):
+    if re.fullmatch(r"[A-Za-z_]\w*(\([^()]*\))?(@\d+(\.\d+)?)?", value):
         return value
     raise _expected("a measure such as nDCG@10, AP(rel=2) or RR(rel=2)@10")
 

@@ -99,8 +99,12 @@ def _places(data: Any) -> dict[Key, int]:
 
 def _complete(recipe: Recipe) -> Recipe:
     """The recipe with the defaults that depend on another value."""
+    collection = recipe.collection
+    if collection.format == "python-docs":
+        found = _absent(collection.max_passages, max_passages=6000)
+        collection = collection.model_copy(update=found)
     stages = {name: _complete_stage(stage, recipe) for name, stage in recipe.stages.items()}
-    return recipe.model_copy(update={"stages": stages})
+    return recipe.model_copy(update={"collection": collection, "stages": stages})
 
 
 def _complete_stage(stage: Stage, recipe: Recipe) -> Stage:

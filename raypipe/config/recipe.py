@@ -34,11 +34,13 @@ class Collection(Part):
     format: Literal["msmarco-v1", "msmarco-v2", "beir", "pyserini", "ir-datasets", "python-docs"]
     """How the input is read. msmarco-v1 means id TAB text, whatever the collection."""
     input: Annotated[tuple[Location, ...], OneOrMore] = ()
-    """Files and folders, or ids for ir-datasets. python-docs needs none."""
+    """Files and folders, or ids for ir-datasets. None for python-docs: Python has them."""
     errors: Annotated[Literal["strict", "replace"], Source(OWN)] = "strict"
     """What to do with bytes that are not UTF-8: refuse them, or put U+FFFD and count."""
-    max_passages: Count | None = None
-    """For python-docs only: the first so many."""
+    max_passages: Annotated[
+        Count | None, Source(f"a minute of encoding on two cores, {OWN}", value=6000)
+    ] = None
+    """For python-docs only: whole sections of it up to so many passages."""
 
 
 class QuerySet(Part):

@@ -94,3 +94,27 @@ def test_formats_and_fusions_are_those_that_are_built():
     known = Collection.model_fields["format"].annotation.__args__
     assert set(known) == {*FORMATS, "python-docs"}
     assert set(Fuse.model_fields["method"].annotation.__args__) == set(METHODS)
+
+
+def test_the_size_of_python_docs_is_written_down(text: str):
+    from raypipe.data.python_docs import STANDARD_PASSAGES
+
+    python_docs = text.replace("msmarco-v1, input: collection.tsv", "python-docs")
+    assert load_recipe(python_docs).collection.max_passages == STANDARD_PASSAGES
+    smaller = load_recipe(python_docs, overrides=["collection.max_passages=300"])
+    assert smaller.collection.max_passages == 300
+    assert load_recipe(text).collection.max_passages is None
+
+
+@pytest.mark.parametrize(
+    "measure",
+    ["AP", "nDCG@10", "RR(rel=2)@10", "IPrec@0.1", "alpha_nDCG(judged_only=True)@5", "Judged@10"]
+    + ["nDCG(dcg='exp-log2')@10", "RBP(p=0.8,rel=1)"],
+)
+def test_measures_of_ir_measures_pass_as_they_are_written(text: str, measure: str):
+    import ir_measures
+
+    assert ir_measures.parse_measure(measure) is not None
+    data = yaml.safe_load(text) | {"evaluate": {"measures": [measure]}}
+    recipe = load_recipe(data)
+    assert recipe.evaluate and recipe.evaluate.measures == (measure,)
