@@ -18,6 +18,7 @@ class LazyBackends:
         self._thread: threading.Thread | None = None
         self._backend: Backend | None = None
         self._error: BaseException | None = None
+        self._started, self._closed = threading.Event(), threading.Event()
 
     def warm(self) -> None:
         """See Backends."""
@@ -28,8 +29,7 @@ class LazyBackends:
     def get(self) -> Backend:
         """See Backends."""
         self.warm()
-        assert self._thread is not None
-        self._thread.join()
+        self._started.wait()
         if self._error is not None:
             raise self._error
         assert self._backend is not None
@@ -43,12 +43,17 @@ class LazyBackends:
     def close(self) -> None:
         """End what was started."""
         if self._thread is not None:
-            self._thread.join()
+            self._started.wait()
         if self._backend is not None:
             self._backend.close()
+        self._closed.set()
 
     def _run(self) -> None:
         try:
             self._backend = self._start()
         except BaseException as error:  # told to whoever asks for the backend
             self._error = error
+        self._started.set()
+        # Linux ends Ray's processes with the thread that started them (PR_SET_PDEATHSIG), which
+        # is how a killed driver leaves none; so this thread lives as long as the backend.
+        self._closed.wait()

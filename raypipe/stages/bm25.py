@@ -44,7 +44,7 @@ class IndexStage:
     def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         """The index folder packed into one file."""
         folder, packed = self._scratch / "index", self._scratch / "index.tar"
-        num_indexed = build_index(self._batches(beat), folder)
+        num_indexed = build_index(self._batches(beat), folder, beat=lambda: beat(()))
         pack_folder(folder, packed)
         shutil.rmtree(folder)
         return Payload(packed, {"rows": shard.num_rows, "indexed": num_indexed})

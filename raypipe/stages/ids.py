@@ -60,7 +60,7 @@ class IdsStage:
 
 
 def ids_of_rows(collection: Stored, rows: NDArray[np.int64]) -> list[str]:
-    """Original ids of passage rows, in the order given; reads only the row groups that hold them."""
+    """Original ids of passage rows, in the order given; reads only the row groups they are in."""
     distinct, inverse = np.unique(rows, return_inverse=True)
     found: list[str] = []
     position = 0

@@ -6,7 +6,8 @@ import shutil
 import signal
 import subprocess
 import tarfile
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,9 @@ def index_settings() -> dict[str, str]:
     return {"anserini": anserini_jar().name, "store": "positions docvectors raw"}
 
 
-def build_index(batches: Iterable[pa.Table], folder: Path) -> int:
+def build_index(
+    batches: Iterable[pa.Table], folder: Path, *, beat: Callable[[], None] = lambda: None
+) -> int:
     """The number of passages indexed into `folder`, which must not exist.
 
     Fields and analysis are Anserini's IndexCollection with its English defaults; positions,
@@ -34,12 +37,12 @@ def build_index(batches: Iterable[pa.Table], folder: Path) -> int:
     character are not indexed (Anserini refuses them) and are never found.
 
     Raises:
-        IncompleteError: the Java process failed, or indexed another number of passages.
+        IncompleteError: the Java process failed; its last words are told.
     """
     texts = folder.with_name(folder.name + "-input")
     texts.mkdir()
     rows = _write_input(batches, texts / "passages.jsonl")
-    _run_java(texts, folder)
+    _run_java(texts, folder, beat)
     shutil.rmtree(texts)
     make_timeless(folder)
     (folder / "write.lock").unlink(missing_ok=True)
@@ -82,7 +85,7 @@ _JAVA_BLANKS = "".join(map(chr, range(0x21)))
 """What Java's String.trim removes; a text of nothing else is empty to Anserini."""
 
 
-def _run_java(texts: Path, folder: Path) -> None:
+def _run_java(texts: Path, folder: Path, beat: Callable[[], None]) -> None:
     # tests.seed makes Lucene's segment ids a function of their number instead of the clock.
     command = [str(find_java().program), "-Xmx2g", *QUIET, "-Dtests.seed=1"]
     command += ["-cp", str(anserini_jar()), "io.anserini.index.IndexCollection"]
@@ -90,12 +93,17 @@ def _run_java(texts: Path, folder: Path) -> None:
     command += ["-input", str(texts), "-index", str(folder), "-threads", "1"]
     command += ["-storePositions", "-storeDocvectors", "-storeRaw", "-optimize"]
     command += ["-memoryBuffer", "1024"]
-    done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=_die_with_parent
-    )
-    if done.returncode != 0 or not any(folder.glob("segments_*")):
-        said = done.stdout.decode(errors="replace")[-2000:]
-        raise IncompleteError(f"Lucene: indexing ended with {done.returncode}: {said}")
+    log = texts.with_suffix(".log")
+    with log.open("wb") as out:
+        java = subprocess.Popen(
+            command, stdout=out, stderr=subprocess.STDOUT, preexec_fn=_die_with_parent
+        )
+        while java.poll() is None:
+            beat()
+            time.sleep(0.05)
+    if java.returncode != 0 or not any(folder.glob("segments_*")):
+        said = log.read_text(errors="replace")[-2000:]
+        raise IncompleteError(f"Lucene: indexing ended with {java.returncode}: {said}")
 
 
 def _die_with_parent() -> None:

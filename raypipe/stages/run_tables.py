@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.ranking.order import order_table, ranks
+from raypipe.stages.ids import ids_of_rows
 from raypipe.storage.stored import Stored
 from raypipe.storage.tables import read_table
 
@@ -50,3 +51,11 @@ def best(table: pa.Table, *, depth: int, scored_by: str) -> pa.Table:
     by_order = order_table(query_rows, scores, rows)
     kept = by_order[ranks(query_rows[by_order]) <= depth]
     return run_table(query_rows[kept], rows[kept], scores[kept], scored_by=scored_by)
+
+
+def with_ids(run: pa.Table, queries: pa.Table, collection: Stored) -> pa.Table:
+    """A run (schema.RUN) as it leaves: schema.RUN_FILE, original ids in place of rows."""
+    passage_ids = pa.array(ids_of_rows(collection, run["passage_row"].to_numpy()), pa.string())
+    query_ids = queries["query_id"].take(run["query_row"])
+    columns = [query_ids, passage_ids, run["rank"], run["score"]]
+    return pa.table(columns, schema=schema.RUN_FILE)

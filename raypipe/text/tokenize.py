@@ -27,7 +27,8 @@ def tokenize_batch(
             pieces[place] = _pieces_of_long(tokenizer, text, max_pieces, 2 * wanted)
     lengths = [len(p) for p in pieces]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    flat: NDArray[np.uint16 | np.uint32] = np.fromiter((piece for row in pieces for piece in row), dtype, count=int(offsets[-1]))
+    every = (piece for row in pieces for piece in row)
+    flat: NDArray[np.uint16 | np.uint32] = np.fromiter(every, dtype, count=int(offsets[-1]))
     return flat, offsets
 
 

@@ -1,0 +1,5 @@
+"""`python -m raypipe`."""
+
+from raypipe.cli import main
+
+main()

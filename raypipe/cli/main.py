@@ -1,0 +1,95 @@
+"""Every verb under one application; what ends an invocation becomes its exit code."""
+
+import json
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+import typer
+
+from raypipe.cli import pipeline, single, upkeep
+from raypipe.errors import RaypipeError
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Batch indexing and scoring for passage ranking, on one machine or a Ray cluster.",
+)
+pipeline.register(app)
+single.register(app)
+upkeep.register(app)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a verb and exit: 0, or the code of what ended it, with a last line that says so."""
+    logging.basicConfig(
+        level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr
+    )
+    logging.getLogger("raypipe").setLevel(logging.INFO)
+    code, reason = run(list(sys.argv[1:] if arguments is None else arguments))
+    sys.stdout.flush()
+    print(f"raypipe: exit {code} ({reason})", file=sys.stderr, flush=True)
+    sys.exit(code)
+
+
+def run(arguments: list[str]) -> tuple[int, str]:
+    """(exit code, reason) of one invocation; problems are told on stderr."""
+    try:
+        command = typer.main.get_command(app)
+        result = command.main(args=arguments, prog_name="raypipe", standalone_mode=False)
+        return (
+            (int(result), "as status says")
+            if isinstance(result, int) and result
+            else (0, "complete")
+        )
+    except RaypipeError as error:
+        _tell(error)
+        return error.exit_code, str(error).partition("\n")[0] or type(error).__name__
+    except click.exceptions.Abort:
+        return 130, "interrupted"
+    except click.ClickException as error:
+        error.show(sys.stderr)
+        return 2, error.format_message()
+    except click.exceptions.Exit as error:
+        return error.exit_code, "complete" if error.exit_code == 0 else "as asked"
+    except KeyboardInterrupt:
+        return 130, "interrupted; the same command resumes"
+    except OSError as error:
+        return _system(error)
+    except Exception as error:  # a bug: the traceback is for whoever mends it
+        traceback.print_exc()
+        return 1, f"a bug in raypipe: {error!r}"
+
+
+def _tell(error: RaypipeError) -> None:
+    for line in str(error).splitlines():
+        print(f"error: {line}", file=sys.stderr)
+    for note in getattr(error, "__notes__", ()):
+        print(f"  {note}", file=sys.stderr)
+
+
+def _system(error: OSError) -> tuple[int, str]:
+    """Disk full, no permission, a read-only disk: the user's to mend, nothing is half done."""
+    import errno
+
+    mendable = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EPERM)
+    if error.errno in mendable:
+        reason = f"{error.strerror}: {error.filename}; mend it and run the same command again"
+        print(f"error: {reason}", file=sys.stderr)
+        return 2 if error.errno != errno.ENOSPC else 3, reason
+    traceback.print_exc()
+    return 1, f"a bug in raypipe: {error!r}"
+
+
+def print_result(result: object, text: str, *, as_json: bool) -> None:
+    """One JSON object, or text, on stdout."""
+    print(json.dumps(result) if as_json else text, flush=True)
+
+
+def environment() -> dict[str, str]:
+    """The environment, read here and nowhere below."""
+    return dict(os.environ)

@@ -1,0 +1,115 @@
+"""quickstart, pipeline and recipes."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from raypipe.config import Recipe, load_recipe, recipe_names, recipe_text
+from raypipe.driver.pipeline import Options, Outcome, run_pipeline, to_stderr
+from raypipe.driver.progress import TerminalWatcher
+from raypipe.errors import InputError
+
+Out = Annotated[Path, typer.Option("--out", help="The workspace: made, or resumed.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+Overrides = Annotated[
+    list[str] | None, typer.Argument(help="Overrides, such as stages.bm25.depth=100.")
+]
+OpenCluster = Annotated[
+    bool, typer.Option("--allow-open-cluster", help="Use a cluster without token authentication.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    app.command()(quickstart)
+    app.command(name="pipeline")(pipeline)
+    app.command()(recipes)
+
+
+def quickstart(
+    out: Out = Path("raypipe-quickstart"),
+    passages: Annotated[
+        int | None, typer.Option(help="A smaller collection, of 100 passages or more.", min=100)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Index and search Python's own documentation: every stage, real models, nothing fetched."""
+    overrides = [] if passages is None else [f"collection.max_passages={passages}"]
+    recipe = load_recipe(recipe_text("quickstart"), overrides=overrides, source="quickstart")
+    to_stderr("quickstart: Python's own documentation, BM25 and MiniLM, on a Ray of its own")
+    outcome = execute(recipe, out, Options(), as_json=as_json)
+    if not as_json:
+        print(_next(outcome, out))
+
+
+def pipeline(
+    recipe: Annotated[str, typer.Argument(help="A YAML file, or the name of a packaged recipe.")],
+    overrides: Overrides = None,
+    out: Out = Path("raypipe-work"),
+    only: Annotated[str | None, typer.Option(help="This stage; its inputs are stored.")] = None,
+    until: Annotated[str | None, typer.Option(help="This stage and what it needs.")] = None,
+    frozen: Annotated[
+        bool, typer.Option("--frozen", help="Exit 4 if a setting differs from the last time.")
+    ] = False,
+    allow_open_cluster: OpenCluster = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring every stage of a recipe to completion; run it again to resume."""
+    options = Options(
+        only=only,
+        until=until,
+        frozen=frozen,
+        ray_address=os.environ.get("RAY_ADDRESS"),
+        allow_open_cluster=allow_open_cluster,
+    )
+    execute(named_recipe(recipe, overrides or []), out, options, as_json=as_json)
+
+
+def recipes(
+    name: Annotated[str | None, typer.Argument(help="Print this one.")] = None,
+) -> None:
+    """The packaged recipes, or one of them."""
+    print("\n".join(recipe_names()) if name is None else recipe_text(name).rstrip())
+
+
+def named_recipe(recipe: str, overrides: list[str]) -> Recipe:
+    """The recipe of a file, or the packaged one of that name."""
+    path = Path(recipe)
+    if path.suffix in (".yaml", ".yml") or path.exists():
+        if not path.is_file():
+            raise InputError(f"{path}: no such recipe file; `raypipe recipes` lists packaged ones")
+        return load_recipe(path, overrides=overrides, env=os.environ)
+    text = recipe_text(recipe)
+    return load_recipe(
+        text, overrides=overrides, env=os.environ, base=Path.cwd(), source=f"recipe {recipe}"
+    )
+
+
+def execute(recipe: Recipe, out: Path, options: Options, *, as_json: bool) -> Outcome:
+    """Run a recipe and print its table, or its summary as JSON."""
+    watcher = TerminalWatcher(sys.stderr)
+    try:
+        outcome = run_pipeline(recipe, out, options, watcher=watcher, say=to_stderr)
+    finally:
+        watcher.stop()
+    stages = outcome.summary["stages"]
+    reused = sum(1 for stage in stages.values() if stage["reused"])
+    to_stderr(f"{len(stages)} stages, {reused} reused, {outcome.summary['seconds']} s: {out}")
+    if as_json:
+        print(json.dumps(outcome.summary))
+    elif outcome.table:
+        print(outcome.table)
+    return outcome
+
+
+def _next(outcome: Outcome, out: Path) -> str:
+    return (
+        "Runs, measures and this table are in the workspace. Next, search deeper or fuse otherwise;"
+        f"\nonly what changes is computed:\n\n"
+        f"    raypipe pipeline quickstart --out {out} stages.fused.method=alternate\n\n"
+        "and `raypipe recipes` for collections of your own."
+    )

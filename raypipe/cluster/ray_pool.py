@@ -1,0 +1,194 @@
+"""The Ray backend: one actor a worker, pinned to its GPUs, never restarted by Ray.
+
+Ray's own restarts would spend attempts on dead nodes and know nothing of the ledger; here a dead
+actor is an event, its shard goes back to the queue and a new actor takes its place.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import ray
+from ray.exceptions import RayActorError, RayTaskError
+
+from raypipe.cluster.backend import (
+    Beating,
+    Done,
+    Event,
+    Failed,
+    Lost,
+    Needs,
+    Preempted,
+    Ready,
+    Rows,
+    Site,
+    Task,
+)
+from raypipe.cluster.worker import introduce, perform
+from raypipe.storage.holder import Process, this_process
+from raypipe.storage.records import Json, Record, Shard
+
+POLL_SECONDS = 2.0
+
+
+@ray.remote(max_restarts=0, max_task_retries=0, concurrency_groups={"beat": 1})
+class Actor:
+    """One worker; its beats answer in a thread of their own while a shard is computed."""
+
+    def __init__(self, task: Task, threads: int) -> None:
+        """Holds paths and hashes; weights are loaded by `open`."""
+        self._task, self._threads = task, threads
+        self._lock = threading.Lock()
+        self._beats = 0
+        self._rows: tuple[int, ...] = ()
+
+    def open(self) -> tuple[dict[str, Json], Process, str]:
+        """Load the stage and speak: facts, process, node."""
+        gpus = ray.get_gpu_ids()
+        site = Site(self._task.ledger.storage.scratch(), _device(gpus), self._threads)
+        facts = introduce(self._task, site)
+        facts["gpu_ids"] = [str(gpu) for gpu in gpus]
+        facts["cuda_visible_devices"] = os.environ.get("CUDA_VISIBLE_DEVICES")
+        return facts, this_process(), ray.get_runtime_context().get_node_id()
+
+    def run(self, shard: Shard, skip: Rows) -> tuple[Record, float]:
+        """Compute and commit a shard."""
+        began = time.monotonic()
+        record = perform(self._task, shard, skip, self._beat)
+        return record, time.monotonic() - began
+
+    @ray.method(concurrency_group="beat")  # type: ignore[untyped-decorator]
+    def beats(self) -> tuple[int, tuple[int, ...]]:
+        """How many batches have begun, and the rows of the newest."""
+        with self._lock:
+            return self._beats, self._rows
+
+    def _beat(self, rows: Rows) -> None:
+        with self._lock:
+            self._beats += 1
+            self._rows = tuple(rows)
+
+
+class RayBackend:
+    """Actors on the connected cluster; see Backend."""
+
+    def __init__(self, *, threads: int = 1) -> None:
+        """Ray must be initialised; actors get `threads` threads each."""
+        self._threads = threads
+        self._actors: dict[int, Any] = {}
+        self._nodes: dict[int, str] = {}
+        self._work: dict[Any, tuple[int, Shard | None]] = {}
+        self._polls: dict[Any, int] = {}
+        self._beats: dict[int, int] = {}
+        self._started = 0
+        self._polled = time.monotonic()
+
+    def start(self, task: Task) -> int:
+        """See Backend; an actor that does not fit yet waits in Ray's queue without an event."""
+        self._started += 1
+        needs = task.stage.needs
+        environment = {"OMP_NUM_THREADS": str(self._threads)}
+        actor = Actor.options(  # type: ignore[attr-defined]
+            num_cpus=needs.num_cpus,
+            num_gpus=needs.num_gpus,
+            runtime_env={"env_vars": environment},
+        ).remote(task, self._threads)
+        self._actors[self._started] = actor
+        self._beats[self._started] = 0
+        self._work[actor.open.remote()] = (self._started, None)
+        return self._started
+
+    def submit(self, worker: int, shard: Shard, skip: Rows) -> None:
+        """See Backend."""
+        self._work[self._actors[worker].run.remote(shard, skip)] = (worker, shard)
+
+    def wait(self, seconds: float) -> list[Event]:
+        """See Backend."""
+        self._poll()
+        refs = [*self._work, *self._polls]
+        if not refs:
+            time.sleep(seconds)
+            return []
+        ray.wait(refs, num_returns=1, timeout=seconds)
+        ready, _ = ray.wait(refs, num_returns=len(refs), timeout=0)
+        events = [self._polled_event(r) if r in self._polls else self._event(r) for r in ready]
+        return [event for event in events if event is not None]
+
+    def kill(self, worker: int) -> None:
+        """See Backend."""
+        actor = self._actors.pop(worker, None)
+        self._work = {ref: at for ref, at in self._work.items() if at[0] != worker}
+        self._polls = {ref: at for ref, at in self._polls.items() if at != worker}
+        if actor is not None:
+            ray.kill(actor, no_restart=True)
+
+    def capacity(self, needs: Needs) -> int:
+        """See Backend; at least 1, since a cluster that scales may have no such node yet."""
+        have: Mapping[str, float] = ray.cluster_resources()
+        fits = [have.get("CPU", 0) / needs.num_cpus] if needs.num_cpus else []
+        fits += [have.get("GPU", 0) / needs.num_gpus] if needs.num_gpus else []
+        return max(1, int(min(fits, default=1)))
+
+    def now(self) -> float:
+        """See Backend."""
+        return time.monotonic()
+
+    def close(self) -> None:
+        """See Backend; leaves the cluster, and ends one that this process started."""
+        for worker in list(self._actors):
+            self.kill(worker)
+        ray.shutdown()
+
+    def _poll(self) -> None:
+        """Ask every worker that has answered the last time for its beats."""
+        if time.monotonic() - self._polled < POLL_SECONDS:
+            return
+        self._polled = time.monotonic()
+        asked = set(self._polls.values())
+        for worker in self._nodes.keys() & self._actors.keys() - asked:
+            self._polls[self._actors[worker].beats.remote()] = worker
+
+    def _polled_event(self, ref: Any) -> Event | None:
+        """Beating if a batch has begun since the last answer: a hung forward still answers."""
+        worker = self._polls.pop(ref)
+        try:
+            count, rows = ray.get(ref)
+        except RayActorError:
+            return None  # its work ends with the same error, which is told once
+        if count == self._beats[worker]:
+            return None
+        self._beats[worker] = count
+        return Beating(worker, rows)
+
+    def _event(self, ref: Any) -> Event:
+        worker, shard = self._work.pop(ref)
+        try:
+            result = ray.get(ref)
+        except RayTaskError as error:
+            cause = error.cause if isinstance(error.cause, Exception) else RuntimeError(str(error))
+            return Failed(worker, shard, cause)
+        except RayActorError as error:
+            self._actors.pop(worker, None)
+            if getattr(error, "preempted", False) or self._node_is_gone(worker):
+                return Preempted(worker, str(error))
+            return Lost(worker, str(error).partition("\n")[0])
+        if shard is None:
+            facts, process, self._nodes[worker] = result
+            return Ready(worker, facts, process)
+        record, seconds = result
+        return Done(worker, shard, record, seconds)
+
+    def _node_is_gone(self, worker: int) -> bool:
+        node = self._nodes.get(worker)
+        return any(n["NodeID"] == node and not n["Alive"] for n in ray.nodes())
+
+
+def _device(gpus: list[Any]) -> str:
+    """cuda where the actor holds a GPU that torch can use; logical GPUs compute on the CPU."""
+    if not gpus:
+        return "cpu"
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"

@@ -1,0 +1,227 @@
+"""A recipe as the stores it stands for, one after the other; implied stages included.
+
+collection.count -> collection -> collection.ids
+queries.SET
+MODEL.tokens -> EMBEDDINGS; MODEL.SET.tokens -> EMBEDDINGS.SET (the queries' side)
+INDEX (Lucene), RUN.SET.tune
+RUN.SET.parts -> RUN.SET
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from raypipe import schema
+from raypipe.config import Bm25, Encode, Fuse, Index, Read, Recipe, Search
+from raypipe.data.formats import get_format
+from raypipe.data.known import check_known_collection, has_dense_ids
+from raypipe.data.qrels import read_qrels
+from raypipe.errors import InputError
+from raypipe.models.loading import ModelFolder, resolve_model
+from raypipe.stages.bm25 import Bm25Stage, IndexStage
+from raypipe.stages.encode import EncodeStage
+from raypipe.stages.fuse import FuseStage
+from raypipe.stages.ids import IdsStage
+from raypipe.stages.prepare import ConvertStage, CountStage, counted
+from raypipe.stages.queries import QueriesStage
+from raypipe.stages.read_run import ReadRunStage
+from raypipe.stages.search import MergeStage, PartsStage
+from raypipe.stages.stage import Needs, Stage
+from raypipe.stages.tokenize import TokenizeStage
+from raypipe.stages.tune import TuneStage, chosen
+from raypipe.storage.stored import Stored
+
+log = logging.getLogger(__name__)
+
+Ensure = Callable[[str, Stage], Stored]
+"""Brings a store to completion; see Execution.ensure."""
+
+
+@dataclass
+class Runs:
+    """The runs of one query set, in recipe order, and what a table says of them."""
+
+    stored: dict[str, Stored] = field(default_factory=dict)
+    chain: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Stores that depend on the queries, whose time is the system's time."""
+    reranks: dict[str, str] = field(default_factory=dict)
+    model: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Graph:
+    """Stores of a recipe, each brought to completion when it is first asked for."""
+
+    recipe: Recipe
+    ensure: Ensure
+    needs: Needs = Needs()
+    budget_tokens: int | None = None
+    models: Mapping[str, ModelFolder] = field(default_factory=dict)
+    _known: dict[str, Stored] = field(default_factory=dict)
+
+    def collection(self) -> Stored:
+        """Passages; counted, converted, their ids checked."""
+        if "collection" not in self._known:
+            self._known["collection"] = self._prepare()
+        return self._known["collection"]
+
+    def ids(self) -> Stored:
+        """The id index of the collection."""
+        self.collection()
+        return self._known["collection.ids"]
+
+    def queries(self, name: str) -> Stored:
+        """A query set."""
+        store = f"queries.{name}"
+        if store not in self._known:
+            queries = self.recipe.queries[name]
+            assert queries.file is not None
+            only = None
+            if queries.only_judged and queries.qrels is not None:
+                only = frozenset(read_qrels(Path(queries.qrels))["query_id"].to_pylist())
+            self._known[store] = self.ensure(store, QueriesStage(Path(queries.file), only))
+        return self._known[store]
+
+    def index(self, name: str) -> Stored:
+        """An `index` or `encode` stage."""
+        if name not in self._known:
+            stage = self.recipe.stages[name]
+            if isinstance(stage, Index):
+                self._known[name] = self.ensure(name, IndexStage(self.collection()))
+            else:
+                assert isinstance(stage, Encode)
+                self._known[name] = self._encode(name, stage.model, None)
+        return self._known[name]
+
+    def run(self, name: str, query_set: str, runs: Runs) -> Stored:
+        """A run of one query set, and in `runs` what a table says of it."""
+        stage = self.recipe.stages[name]
+        store = f"{name}.{query_set}"
+        chain: tuple[str, ...]
+        match stage:
+            case Search(bm25=Bm25() as bm25):
+                stored = self._bm25(store, name, stage, bm25, query_set)
+                chain, reranks, model = (store,), "collection", "BM25"
+            case Search():
+                stored, chain = self._dense(store, name, stage, query_set)
+                encode = self.recipe.stages[stage.index]
+                assert isinstance(encode, Encode)
+                reranks, model = "collection", encode.model
+            case Fuse():
+                stored = self._fuse(store, name, stage, query_set, runs)
+                inner = [step for run in stage.runs for step in runs.chain[run]]
+                chain = (*dict.fromkeys(inner), store)
+                reranks = " + ".join(stage.runs)
+                model = f"{stage.method}"
+            case Read():
+                if query_set not in stage.runs:
+                    raise InputError(f"stages.{name}.runs: no file for the query set {query_set}")
+                file = Path(stage.runs[query_set])
+                queries = self.queries(query_set)
+                read = ReadRunStage(name, file, self.collection(), self.ids(), queries)
+                stored, chain = self.ensure(store, read), ()
+                reranks, model = "as read", file.name
+            case _:
+                raise AssertionError(name)
+        runs.stored[name], runs.chain[name] = stored, chain
+        runs.reranks[name], runs.model[name] = reranks, model
+        return stored
+
+    def _prepare(self) -> Stored:
+        collection = self.recipe.collection
+        files = get_format(collection.format).files([Path(p) for p in collection.input])
+        facts = counted(self.ensure("collection.count", CountStage(files, collection.format)))
+        for warning in check_known_collection(facts):
+            log.warning("%s", warning)
+        if not sum(f.num_records for f in facts):
+            raise InputError(f"{', '.join(map(str, files))}: expected passages, found no record")
+        convert = ConvertStage(files, facts, collection.format, collection.errors)
+        stored = self.ensure("collection", convert)
+        ids = self.ensure("collection.ids", IdsStage(stored, has_dense_ids(facts)))
+        self._known["collection.ids"] = ids
+        return stored
+
+    def model(self, name: str) -> ModelFolder:
+        """A model of the recipe, hashed."""
+        if name not in self.models:
+            wanted = self.recipe.models[name]
+            self.models = {**self.models, name: resolve_model(wanted.path, wanted.preset)}
+        return self.models[name]
+
+    def _encode(self, store: str, model_name: str, query_set: str | None) -> Stored:
+        model = self.model(model_name)
+        side = "passage" if query_set is None else "query"
+        if query_set is None:
+            texts, table, tokens = self.collection(), schema.PASSAGES, f"{model_name}.tokens"
+        else:
+            texts, table = self.queries(query_set), schema.QUERIES
+            tokens = f"{model_name}.{query_set}.tokens"
+        if tokens not in self._known:
+            tokenize = TokenizeStage(texts, table, model, model.conventions.prefix(side))
+            self._known[tokens] = self.ensure(tokens, tokenize)
+        encode = EncodeStage(self._known[tokens], model, side, self.budget_tokens, self.needs)
+        return self.ensure(store, encode)
+
+    def _dense(
+        self, store: str, name: str, stage: Search, query_set: str
+    ) -> tuple[Stored, tuple[str, ...]]:
+        encode = self.recipe.stages[stage.index]
+        assert isinstance(encode, Encode)
+        embeddings = self.index(stage.index)
+        vectors = f"{stage.index}.{query_set}"
+        if vectors not in self._known:
+            self._known[vectors] = self._encode(vectors, encode.model, query_set)
+        parts = PartsStage(name, embeddings, self._known[vectors], stage.depth)
+        found = self.ensure(f"{store}.parts", parts)
+        num_queries = self.queries(query_set).num_rows
+        merged = self.ensure(store, MergeStage(name, found, num_queries, stage.depth))
+        tokens = f"{encode.model}.{query_set}.tokens"
+        return merged, (tokens, vectors, f"{store}.parts", store)
+
+    def _bm25(self, store: str, name: str, stage: Search, bm25: Bm25, query_set: str) -> Stored:
+        index, queries = self.index(stage.index), self.queries(query_set)
+        if bm25.tune is None:
+            assert bm25.k1 is not None and bm25.b is not None
+            k1, b = bm25.k1, bm25.b
+        else:
+            k1, b = chosen(self._tune(name, stage, bm25))
+        return self.ensure(store, Bm25Stage(name, index, queries, k1, b, stage.depth))
+
+    def _tune(self, name: str, stage: Search, bm25: Bm25) -> Stored:
+        store = f"{name}.tune"
+        if store not in self._known:
+            tune = bm25.tune
+            assert tune is not None
+            qrels = self.recipe.queries[tune.queries].qrels
+            assert qrels is not None
+            grid = TuneStage(
+                collection=self.collection(),
+                index=self.index(stage.index),
+                queries=self.queries(tune.queries),
+                qrels=Path(qrels),
+                measure=tune.measure,
+                k1=tune.k1,
+                b=tune.b,
+                depth=stage.depth,
+            )
+            self._known[store] = self.ensure(store, grid)
+            k1, b = chosen(self._known[store])
+            log.info("%s: tuned on %s, %s: k1=%s b=%s", name, tune.queries, tune.measure, k1, b)
+        return self._known[store]
+
+    def _fuse(self, store: str, name: str, stage: Fuse, query_set: str, runs: Runs) -> Stored:
+        for run in stage.runs:
+            if run not in runs.stored:
+                self.run(run, query_set, runs)
+        inputs = {run: runs.stored[run] for run in stage.runs}
+        fuse = FuseStage(
+            name,
+            inputs,
+            self.queries(query_set).num_rows,
+            stage.method,
+            stage.depth,
+            stage.weights,
+            stage.k if stage.k is not None else 60,
+        )
+        return self.ensure(store, fuse)

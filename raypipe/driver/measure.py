@@ -1,0 +1,174 @@
+"""Runs as files, measures as a table: what an invocation is for."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from raypipe import schema
+from raypipe.config import Encode, Recipe, Search
+from raypipe.data.qrels import read_qrels
+from raypipe.driver.execute import StageResult
+from raypipe.driver.graph import Graph, Runs
+from raypipe.driver.table import Row, render
+from raypipe.driver.workspace import Workspace, replace_file
+from raypipe.evaluation.difference import difference
+from raypipe.evaluation.exports import write_msmarco, write_trec
+from raypipe.evaluation.measures import Measured, evaluate
+from raypipe.models.loading import starting_weights
+from raypipe.stages.run_tables import with_ids
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Measurement:
+    """What summary.json and table.md say of the runs."""
+
+    systems: dict[str, dict[str, Any]] = field(default_factory=dict)
+    means: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+    table: str = ""
+
+
+def measure(
+    recipe: Recipe,
+    workspace: Workspace,
+    graph: Graph,
+    runs: Mapping[str, Runs],
+    results: Mapping[str, StageResult],
+) -> Measurement:
+    """Writes runs/SET/SYSTEM.trec and .tsv, measures/SET.tsv and table.md; returns their summary.
+
+    A query set without judgements is ranked and not measured.
+    """
+    found = Measurement()
+    blocks = []
+    for query_set, of_set in runs.items():
+        if not of_set.stored:
+            continue
+        tables = _write_runs(workspace, graph, query_set, of_set)
+        num_queries = graph.queries(query_set).num_rows
+        times = {name: _ms(of_set.chain[name], results, num_queries) for name in tables}
+        for name in tables:
+            found.systems[name] = {
+                "reranks": of_set.reranks[name],
+                "model": of_set.model[name],
+                "ms_per_query": times[name],
+            }
+        qrels = recipe.queries[query_set].qrels
+        if recipe.evaluate is None or qrels is None:
+            continue
+        judged = read_qrels(Path(qrels))
+        measured = {
+            name: evaluate(table, judged, recipe.evaluate.measures)
+            for name, table in tables.items()
+        }
+        _write_measures(workspace.folder / "measures" / f"{query_set}.tsv", measured)
+        found.means[query_set] = {name: dict(m.mean) for name, m in measured.items()}
+        blocks.append(_block(recipe, graph, query_set, of_set, measured, times))
+    if blocks:
+        found.table = "\n".join(blocks)
+        replace_file(workspace.folder / "table.md", found.table.encode())
+    return found
+
+
+def _write_runs(
+    workspace: Workspace, graph: Graph, query_set: str, of_set: Runs
+) -> dict[str, pa.Table]:
+    queries = graph.queries(query_set).table(schema.QUERIES)
+    folder = workspace.folder / "runs" / query_set
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = {}
+    for name, stored in of_set.stored.items():
+        tables[name] = with_ids(stored.whole_table(schema.RUN), queries, graph.collection())
+        write_trec(tables[name], folder / f"{name}.trec", tag=name)
+        write_msmarco(tables[name], folder / f"{name}.tsv")
+    return tables
+
+
+def _write_measures(path: Path, measured: Mapping[str, Measured]) -> None:
+    lines = ["query_id\tsystem\tmeasure\tvalue\n"]
+    for system, of_system in measured.items():
+        for name, values in of_system.per_query.items():
+            lines += [f"{query}\t{system}\t{name}\t{value!r}\n" for query, value in values.items()]
+    replace_file(path, "".join(lines).encode())
+
+
+def _block(
+    recipe: Recipe,
+    graph: Graph,
+    query_set: str,
+    of_set: Runs,
+    measured: Mapping[str, Measured],
+    times: Mapping[str, float | None],
+) -> str:
+    assert recipe.evaluate is not None
+    baseline = recipe.evaluate.baseline
+    names = recipe.evaluate.measures
+    rows = []
+    for system, of_system in measured.items():
+        compared = {}
+        if baseline is not None and baseline in measured and system != baseline:
+            base = measured[baseline].per_query
+            compared = {m: difference(of_system.per_query[m], base[m]) for m in names}
+        row = Row(
+            system=system,
+            reranks=of_set.reranks[system],
+            model=of_set.model[system],
+            values=of_system.mean,
+            ms_per_query=times[system],
+            start_weights_saw=_saw(recipe, graph, system),
+            differences=compared,
+        )
+        rows.append(row)
+    first = next(iter(measured.values()))
+    return render(
+        query_set,
+        rows,
+        measures=names,
+        num_topics=first.num_topics,
+        baseline=baseline,
+        notes=_notes(recipe, graph, query_set, measured),
+    )
+
+
+def _notes(
+    recipe: Recipe, graph: Graph, query_set: str, measured: Mapping[str, Measured]
+) -> list[str]:
+    assert recipe.evaluate is not None
+    notes = []
+    if recipe.evaluate.topics:
+        notes.append(f"topics: {recipe.evaluate.topics}")
+    if recipe.evaluate.relevance:
+        notes.append(f"relevant: {recipe.evaluate.relevance}")
+    num_passages = graph.collection().num_rows
+    notes.append(f"{num_passages:,} passages, {graph.queries(query_set).num_rows:,} queries")
+    notes.append("ms/query: wall time of the whole chain over all queries, loading excluded")
+    for system, of_system in measured.items():
+        if of_system.missing_queries:
+            missing = len(of_system.missing_queries)
+            notes.append(f"{system}: {missing} judged queries without a result; each counts 0")
+    return notes
+
+
+def _saw(recipe: Recipe, graph: Graph, system: str) -> str:
+    stage = recipe.stages[system]
+    if isinstance(stage, Search):
+        encode = recipe.stages[stage.index]
+        if isinstance(encode, Encode):
+            return starting_weights(graph.model(encode.model))
+    return ""
+
+
+def _ms(
+    chain: tuple[str, ...], results: Mapping[str, StageResult], num_queries: int
+) -> float | None:
+    """Milliseconds a query over the stores of a chain; None where a time is not known."""
+    seconds = [results[store].working_seconds if store in results else None for store in chain]
+    known = [s for s in seconds if s is not None]
+    if not known or len(known) < len(seconds) or not num_queries:
+        return None
+    return round(1000 * sum(known) / num_queries, 2)

@@ -1,0 +1,253 @@
+"""A recipe brought to completion in a workspace: the main job."""
+
+import signal
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from raypipe.cluster.backend import Backend
+from raypipe.cluster.inline import InlineBackend
+from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
+from raypipe.driver import devices
+from raypipe.driver.backends import LazyBackends
+from raypipe.driver.builtin import with_files
+from raypipe.driver.execute import Execution, StageResult, Watcher
+from raypipe.driver.frozen import refuse_changes
+from raypipe.driver.graph import Graph, Runs
+from raypipe.driver.measure import Measurement, measure
+from raypipe.driver.workspace import LEASE, Workspace, replace_file
+from raypipe.errors import InputError, Interrupted, RaypipeError
+from raypipe.stages.stage import Needs, Sizing
+from raypipe.storage.lease import acquire
+
+SHARD_TOKENS = {"cpu": 60_000, "cuda": 4_000_000}
+"""About 10 s of MiniLM on one core, for progress that moves; about 4M tokens on a GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line adds to a recipe."""
+
+    only: str | None = None
+    until: str | None = None
+    frozen: bool = False
+    ray_address: str | None = None
+    """A cluster to join; None starts one of this process alone."""
+    allow_open_cluster: bool = False
+
+
+@dataclass
+class Outcome:
+    """What an invocation leaves to print."""
+
+    summary: dict[str, Any]
+    table: str = ""
+    warnings: list[str] = field(default_factory=list)
+
+
+def run_pipeline(
+    recipe: Recipe,
+    out: Path,
+    options: Options = Options(),
+    *,
+    watcher: Watcher,
+    say: Callable[[str], None] = lambda line: None,
+) -> Outcome:
+    """Every selected stage complete, measured and summarised.
+
+    summary.json says `running` from the first act on and tells the ending, whatever it is.
+
+    Raises:
+        RaypipeError: whatever ended the invocation; its exit code stands in summary.json.
+    """
+    selected = select(recipe, only=options.only, until=options.until)
+    problems = missing_inputs(recipe)
+    if problems:
+        raise InputError(problems)
+    workspace = Workspace(out, recipe.stores)
+    lease = acquire(workspace.own, LEASE)
+    began = time.monotonic()
+    invocation = uuid.uuid4().hex[:12]
+    running = {"format": 1, "status": "running", "exit": None, "reason": None, "run": invocation}
+    workspace.write_summary({**running, "recipe": recipe.name})
+    summary = {**running, "recipe": recipe.name}
+    try:
+        with interruptible() as should_stop:
+            outcome = _run(recipe, workspace, selected, options, watcher, say, should_stop)
+        summary |= {"status": "complete", "exit": 0, "reason": "complete", **outcome.summary}
+        summary["seconds"] = round(time.monotonic() - began, 1)
+        outcome.summary = summary
+        return outcome
+    except BaseException as error:
+        code = error.exit_code if isinstance(error, RaypipeError) else 1
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        summary |= {"status": "failed", "exit": code, "reason": reason}
+        raise
+    finally:
+        workspace.write_summary(summary)
+        lease.release()
+        workspace.own.sweep()
+
+
+def _run(
+    recipe: Recipe,
+    workspace: Workspace,
+    selected: list[str],
+    options: Options,
+    watcher: Watcher,
+    say: Callable[[str], None],
+    should_stop: Callable[[], RaypipeError | None],
+) -> Outcome:
+    replace_file(workspace.folder / "recipe.yaml", resolved_yaml(recipe).encode())
+    wanted = recipe.resources
+    chosen = devices.choose(
+        wanted.device, gpus=wanted.gpus, actors=wanted.actors, threads=wanted.threads
+    )
+    say(chosen.line())
+    named = with_files(recipe, workspace.folder / "python-docs")
+    if options.frozen:
+        refuse_changes(named, workspace)
+    backends = LazyBackends(lambda: _start(recipe, chosen, options), lambda: chosen)
+    allowed = _allowed(selected) if options.only else None
+    execution = Execution(
+        workspace=workspace,
+        backends=backends,
+        sizing=_sizing(recipe, chosen),
+        watcher=watcher,
+        max_failed_rows=wanted.max_failed_rows,
+        numerics_one=wanted.numerics == "one",
+        may_run=lambda store: allowed is None or allowed(store),
+        should_stop=should_stop,
+        on_change=say,
+    )
+    budget = wanted.budget_tokens
+    graph = Graph(
+        named,
+        execution.ensure,
+        needs=Needs(num_gpus=1.0 if chosen.device == "cuda" else 0.0, threads=chosen.threads),
+        budget_tokens=budget if isinstance(budget, int) else None,
+    )
+    try:
+        runs = _stages(named, graph, selected)
+        measurement = measure(named, workspace, graph, runs, execution.results)
+    finally:
+        backends.close()
+    return Outcome(_summary(measurement, execution.results, chosen), measurement.table)
+
+
+def _stages(recipe: Recipe, graph: Graph, selected: list[str]) -> dict[str, Runs]:
+    """Every selected stage in recipe order; runs for each reported query set."""
+    runs = {name: Runs() for name, queries in recipe.queries.items() if queries.report}
+    graph.collection()
+    for name in selected:
+        if recipe.stages[name].do in ("index", "encode"):
+            graph.index(name)
+            continue
+        for query_set, of_set in runs.items():
+            graph.run(name, query_set, of_set)
+    for of_set in runs.values():
+        for name in list(of_set.stored):
+            if name not in selected:
+                del of_set.stored[name]
+    return runs
+
+
+def _allowed(selected: list[str]) -> Callable[[str], bool]:
+    return lambda store: store.partition(".")[0] in selected
+
+
+def _start(recipe: Recipe, chosen: devices.Devices, options: Options) -> Backend:
+    if recipe.resources.backend == "inline":
+        return InlineBackend(device=chosen.device, threads=chosen.threads)
+    from raypipe.cluster import ray_start
+    from raypipe.cluster.ray_pool import RayBackend
+
+    if options.ray_address is None:
+        num_cpus = max(devices.num_cores(), chosen.num_actors)
+        ray_start.start_local(num_cpus=num_cpus, num_gpus=chosen.num_gpus)
+    else:
+        ray_start.connect(options.ray_address, allow_open=options.allow_open_cluster)
+    return RayBackend(threads=chosen.threads)
+
+
+def _sizing(recipe: Recipe, chosen: devices.Devices) -> Sizing:
+    wanted = recipe.resources
+    tokens = wanted.shard_tokens
+    return Sizing(
+        num_actors=chosen.num_actors,
+        shard_tokens=tokens if isinstance(tokens, int) else SHARD_TOKENS[chosen.device],
+        shard_rows=wanted.shard_rows,
+        shard_queries=wanted.shard_queries,
+    )
+
+
+def _summary(
+    measurement: Measurement, results: dict[str, StageResult], chosen: devices.Devices
+) -> dict[str, Any]:
+    import platform
+
+    import raypipe
+
+    return {
+        "systems": measurement.systems,
+        "measures": measurement.means,
+        "stages": {
+            store: {
+                "seconds": round(result.seconds, 2),
+                "rows": result.num_rows,
+                "shards": {
+                    "planned": result.num_shards,
+                    "reused": result.num_shards_reused,
+                    "quarantined": result.num_quarantined,
+                },
+                "coverage": result.coverage,
+                "reused": result.reused,
+                "fingerprint": result.fingerprint,
+            }
+            for store, result in results.items()
+        },
+        "device": chosen.line().removeprefix("device: "),
+        "versions": {
+            "raypipe": raypipe.__version__,
+            "python": platform.python_version(),
+            "torch": chosen.torch,
+        },
+    }
+
+
+@contextmanager
+def interruptible() -> Iterator[Callable[[], RaypipeError | None]]:
+    """Within it SIGINT and SIGTERM let the shard in hand be; the function tells of one that came."""
+    came: list[int] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+
+    def should_stop() -> RaypipeError | None:
+        if not came:
+            return None
+        name = signal.Signals(came[0]).name
+        return Interrupted(
+            f"{name}: the same command resumes where this one stopped", 128 + came[0]
+        )
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield should_stop
+        stopped = should_stop()
+        if stopped is not None:
+            raise stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def to_stderr(line: str) -> None:
+    """Progress and messages never stand on stdout."""
+    print(line, file=sys.stderr, flush=True)
