@@ -26,9 +26,7 @@ upkeep.register(app)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a verb and exit: 0, or the code of what ended it, with a last line that says so."""
-    logging.basicConfig(
-        level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr
-    )
+    logging.basicConfig(format="%(levelname)s: %(message)s", stream=sys.stderr)
     logging.getLogger("raypipe").setLevel(logging.INFO)
     code, reason = run(list(sys.argv[1:] if arguments is None else arguments))
     sys.stdout.flush()
@@ -41,11 +39,8 @@ def run(arguments: list[str]) -> tuple[int, str]:
     try:
         command = typer.main.get_command(app)
         result = command.main(args=arguments, prog_name="raypipe", standalone_mode=False)
-        return (
-            (int(result), "as status says")
-            if isinstance(result, int) and result
-            else (0, "complete")
-        )
+        code = result if isinstance(result, int) else 0
+        return code, "complete" if code == 0 else "as status says"
     except RaypipeError as error:
         _tell(error)
         return error.exit_code, str(error).partition("\n")[0] or type(error).__name__

@@ -6,6 +6,7 @@ from pathlib import Path
 from raypipe.config import Recipe
 from raypipe.data.python_docs import python_docs, write_python_docs
 
+PASSAGES = "passages.tsv"
 SEMANTICS = 1
 """Raised when the generator's output changes for one Python version."""
 
@@ -23,9 +24,11 @@ def with_files(recipe: Recipe, folder: Path) -> Recipe:
         note.unlink(missing_ok=True)
         docs = python_docs(max_passages=recipe.collection.max_passages)
         write_python_docs(folder, docs)
+        # Not MS MARCO's file name: its official count and hash are not this collection's.
+        (folder / "collection.tsv").rename(folder / PASSAGES)
         note.write_text(json.dumps(wanted))
     collection = recipe.collection.model_copy(
-        update={"format": "msmarco-v1", "input": (str(folder / "collection.tsv"),)}
+        update={"format": "msmarco-v1", "input": (str(folder / PASSAGES),)}
     )
     queries = {
         name: q.model_copy(

@@ -223,7 +223,7 @@ def _summary(
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], RaypipeError | None]]:
-    """Within it SIGINT and SIGTERM let the shard in hand be; the function tells of one that came."""
+    """Within it SIGINT and SIGTERM end nothing at once; the function tells of one that came."""
     came: list[int] = []
 
     def handle(number: int, frame: FrameType | None) -> None:

@@ -1,0 +1,54 @@
+"""Scores that fall strictly in float32, for files that other tools sort again."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raypipe.errors import InputError
+
+Float32 = NDArray[np.float32]
+Int64 = NDArray[np.int64]
+
+
+def lowered(scores: Float32, groups: NDArray[np.integer] | None = None) -> Float32:
+    """Scores that fall strictly in float32, each as little changed as possible, float32 [N].
+
+    A line that is not below the line above is lowered to the next float32 below it, from the top
+    down. trec_eval compares float32, so a smaller step would be a tie again. The order of the
+    lines is the ranking and is not changed: of a reranked head and a tail that some other stage
+    scored, the tail is lowered as far as it needs.
+
+    Args:
+        scores: float32 [N], best first; of several queries where `groups` is given.
+        groups: one value a line, the lines of a query standing together; None for one query.
+
+    Raises:
+        InputError: a score is NaN or infinite, or there is no float32 left below.
+    """
+    if not np.isfinite(scores).all():
+        raise InputError("scores: NaN or infinite; expected finite float32")
+    if groups is None:
+        groups = np.zeros(len(scores), dtype=np.int64)
+    # On the number line of float32s (see _keys) "below by one step at least" is y[i] <= y[i-1] - 1,
+    # so y[i] + i is a running minimum. A group's offset is larger than any key, which makes the
+    # minimum start afresh at each query.
+    query = np.concatenate([[0], np.cumsum(groups[1:] != groups[:-1])])[: len(groups)]
+    slope = np.arange(len(groups)) - query * (1 << 34)
+    keys = np.minimum.accumulate(_keys(scores) + slope) - slope
+    if len(keys) and keys.min() < -_LARGEST_KEY:
+        raise InputError("scores: no float32 is left below the smallest; expected scores > -3.4e38")
+    return _scores(keys)
+
+
+_LARGEST_KEY = int(np.float32(np.finfo(np.float32).max).view(np.int32))
+
+
+def _keys(scores: Float32) -> Int64:
+    """Each score's place among all float32 values, 0 for both zeros; next float = next integer."""
+    bits = np.ascontiguousarray(scores, dtype=np.float32).view(np.int32).astype(np.int64)
+    return np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
+
+
+def _scores(keys: Int64) -> Float32:
+    """The inverse of `_keys`; 0 becomes +0.0."""
+    bits = np.where(keys < 0, -keys - (1 << 31), keys)
+    return bits.astype(np.int32).view(np.float32)
