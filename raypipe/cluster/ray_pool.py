@@ -26,6 +26,7 @@ from raypipe.cluster.backend import (
     Site,
     Task,
 )
+from raypipe.cluster.reaper import Reaper
 from raypipe.cluster.worker import introduce, perform
 from raypipe.storage.holder import Process, this_process
 from raypipe.storage.records import Json, Record, Shard
@@ -74,8 +75,12 @@ class Actor:
 class RayBackend:
     """Actors on the connected cluster; see Backend."""
 
-    def __init__(self, *, threads: int = 1) -> None:
-        """Ray must be initialised; actors get `threads` threads each."""
+    def __init__(self, *, threads: int = 1, reaper: Reaper | None = None) -> None:
+        """Ray must be initialised; actors get `threads` threads each.
+
+        A cluster of this process alone comes with the reaper that ends what it leaves.
+        """
+        self._reaper = reaper
         self._threads = threads
         self._actors: dict[int, Any] = {}
         self._nodes: dict[int, str] = {}
@@ -140,6 +145,8 @@ class RayBackend:
         for worker in list(self._actors):
             self.kill(worker)
         ray.shutdown()
+        if self._reaper is not None:
+            self._reaper.close()
 
     def _poll(self) -> None:
         """Ask every worker that has answered the last time for its beats."""

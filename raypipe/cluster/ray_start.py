@@ -14,6 +14,7 @@ ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # a worker without GPUs must not see any
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS": "0",
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "10",  # a dead head is told soon; reruns are cheap
 }
 
 

@@ -113,7 +113,7 @@ class Execution:
         stores = self.workspace.stores
         folder = f"{store}/{stage.spec.fingerprint()}"
         lease = acquire(stores, f"{folder}/lease.json", on_watch=self._watch)
-        nonce = self.workspace.leave_nonce()
+        nonce = self.workspace.leave_nonce(f"{store}-{stage.spec.fingerprint()}")
         try:
             ledger = self._ledger(store, stage)
             ledger.storage.sweep()

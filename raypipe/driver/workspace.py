@@ -36,10 +36,13 @@ class Workspace:
             refs[store] = fingerprint
             self.stores.replace(f"refs/{self.id}.json", seal({"format": FORMAT, "stores": refs}))
 
-    def leave_nonce(self) -> tuple[str, str]:
-        """Name and content of a fresh file in the stores that every worker must find there."""
-        name, content = f"nonce/{uuid.uuid4().hex}", secrets.token_hex(16)
-        self.stores.create(name, content.encode())
+    def leave_nonce(self, store: str) -> tuple[str, str]:
+        """Name and content of a fresh file in the stores that every worker must find there.
+
+        One name a store, so that the next holder of its lease replaces what a killed one left.
+        """
+        name, content = f"nonce/{store}", secrets.token_hex(16)
+        self.stores.replace(name, content.encode())
         return name, content
 
     def write_summary(self, summary: Mapping[str, Json]) -> None:

@@ -1,0 +1,112 @@
+"""Twenty kills of a real job on Ray: the bytes are those of a calm job without Ray."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from raypipe.data.python_docs import python_docs, write_python_docs
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(420)]
+
+REPOSITORY = Path(__file__).parent.parent.parent
+SEED = 20261121
+RECIPE = """
+format: 1
+name: kills
+collection: {{format: msmarco-v1, input: {files}/passages.tsv}}
+queries:
+  test: {{file: {files}/queries.test.tsv}}
+models:
+  minilm: {{path: minilm}}
+stages:
+  embeddings: {{do: encode, model: minilm}}
+  dense: {{do: search, index: embeddings, depth: 20}}
+resources: {{device: cpu, threads: 1, shard_tokens: 500, shard_rows: 100, shard_queries: 10}}
+"""
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kills")
+    write_python_docs(folder, python_docs(max_passages=600))
+    (folder / "collection.tsv").rename(folder / "passages.tsv")
+    path = folder / "recipe.yaml"
+    path.write_text(RECIPE.format(files=folder))
+    return path
+
+
+def start(recipe, out, actors, backend):
+    command = [sys.executable, "-m", "raypipe", "pipeline", recipe, "--out", out]
+    command += [f"resources.actors={actors}", f"resources.backend={backend}"]
+    log = open(f"{out}.log", "ab")
+    return subprocess.Popen([str(part) for part in command], cwd=REPOSITORY, stdout=log, stderr=log)
+
+
+def num_records(out):
+    return sum(1 for _ in (out / "stores").glob("*/*/shards/*.json"))
+
+
+def durable_bytes(out):
+    """Every file that readers may use; not logs of attempts, leases and refs."""
+    kept = {}
+    for folder in ("stores", "runs"):
+        for path in (out / folder).rglob("*"):
+            name = str(path.relative_to(out))
+            told = ("attempts.jsonl", "lease.json", "refs/")
+            if path.is_file() and not any(word in name for word in told):
+                kept[name] = path.read_bytes()
+    return kept
+
+
+def wait_for_one_of(processes, seconds):
+    deadline = time.monotonic() + seconds
+    living = [p for p in processes if p.is_running()]
+    while living and time.monotonic() < deadline:
+        time.sleep(0.1)
+        living = [p for p in living if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+    return living
+
+
+@pytest.mark.parametrize(("actors", "kinds"), [(1, "cdccdcc"), (2, "cccdccd"), (3, "ccdccc")])
+def test_a_killed_job_leaves_the_bytes_of_a_calm_one(recipe, tmp_path, actors, kinds):
+    """`d` kills the driver, `c` a random process below it, at a random share of what is left."""
+    rng = random.Random(SEED + actors)
+    calm = tmp_path / "calm"
+    assert start(recipe, calm, actors, "inline").wait() == 0
+    total = num_records(calm)
+    out = tmp_path / "killed"
+    driver = start(recipe, out, actors, "ray")
+    seen: set[psutil.Process] = set()
+    for number, kind in enumerate(kinds):
+        done = num_records(out)
+        target = done + rng.uniform(0, 1) * (total - done) / (len(kinds) - number)
+        while num_records(out) < target and driver.poll() is None:
+            time.sleep(0.02)
+        if driver.poll() is not None:
+            driver = start(recipe, out, actors, "ray")
+            while num_records(out) <= done and driver.poll() is None and done < total:
+                time.sleep(0.02)
+        below = psutil.Process(driver.pid).children(recursive=True)
+        seen.update(below)
+        victim = driver.pid if kind == "d" or not below else rng.choice(below).pid
+        print(f"seed {SEED + actors}, kill {number} {kind}: {victim} at {num_records(out)}/{total}")
+        try:
+            os.kill(victim, signal.SIGKILL)
+        except ProcessLookupError:
+            continue  # it ended by itself in between
+        if victim == driver.pid:
+            driver.wait()
+            left = wait_for_one_of(below, 10)
+            assert not left, f"still running 10 s after the driver: {left}"
+    while driver.wait() != 0:
+        driver = start(recipe, out, actors, "ray")
+    assert durable_bytes(out) == durable_bytes(calm)
+    assert not [path for path in out.rglob("tmp/**/*") if path.is_file()]
+    assert not wait_for_one_of(seen, 10)

@@ -1,0 +1,52 @@
+"""What tests share: real data's folder, a small real collection, the command line as a child."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parent.parent
+
+
+def data_folder() -> Path:
+    return Path(os.environ.get("RAYPIPE_DATA") or REPOSITORY.parent / "shared" / "data")
+
+
+@pytest.fixture(scope="session")
+def raypipe_data() -> Path:
+    """The folder of real collections; tests that need it are skipped where it is absent."""
+    folder = data_folder()
+    if not folder.is_dir():
+        pytest.skip("RAYPIPE_DATA is not set and ../shared/data is not there")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def small_files(tmp_path_factory) -> Path:
+    """300 passages of python-docs as files: passages.tsv, queries.test.tsv, qrels.test.txt."""
+    from raypipe.data.python_docs import python_docs, write_python_docs
+
+    folder = tmp_path_factory.mktemp("small")
+    write_python_docs(folder, python_docs(max_passages=300))
+    (folder / "collection.tsv").rename(folder / "passages.tsv")
+    return folder
+
+
+@pytest.fixture
+def raypipe_cli():
+    """`raypipe ARGUMENTS` in a child process: its completed process, output as text."""
+
+    def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "raypipe", *map(str, arguments)]
+        return subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            cwd=REPOSITORY,
+            env={**os.environ, **environment},
+            timeout=220,
+        )
+
+    return run

@@ -1,0 +1,77 @@
+"""Imports go one way, and heavy packages stay where they belong."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent / "raypipe"
+LAYERS = [
+    {"__init__", "config", "schema", "errors"},
+    {"storage"},
+    {"data", "text", "ranking", "evaluation"},
+    {"models"},
+    {"stages"},
+    {"cluster"},
+    {"driver"},
+    {"cli", "__main__"},
+]
+ALLOWED = {
+    "ray": {"cluster", "driver"},
+    "torch": {"models", "stages", "cluster", "driver"},
+    "transformers": {"models/loading.py"},
+    "jnius": {"stages/lucene_java.py"},
+    "pyserini": set(),
+    "faiss": {"stages", "driver/export.py"},
+    "ir_measures": {"evaluation"},
+    "typer": {"cli"},
+}
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def layer_of(name: str) -> int:
+    return next(i for i, layer in enumerate(LAYERS) if name in layer)
+
+
+def imports(path: Path) -> list[str]:
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_go_from_outer_layers_to_inner_ones(path):
+    relative = path.relative_to(ROOT)
+    here = relative.parts[0].removesuffix(".py")
+    for name in imports(path):
+        parts = name.split(".")
+        if parts[0] != "raypipe" or len(parts) < 2:
+            continue
+        there = parts[1]
+        if there in {"__version__"} or not any(there in layer for layer in LAYERS):
+            continue
+        assert there == here or layer_of(there) <= layer_of(here), f"{relative} imports {name}"
+        siblings = LAYERS[2]
+        both = here in siblings and there in siblings
+        assert not both or here == there, f"{relative} imports its sibling {name}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_heavy_packages_are_imported_only_where_they_belong(path):
+    relative = path.relative_to(ROOT).as_posix()
+    for name in imports(path):
+        package = name.split(".")[0]
+        if package in ALLOWED:
+            places = ALLOWED[package]
+            assert relative in places or relative.split("/")[0] in places, f"{relative}: {name}"
+
+
+def test_no_file_waits_for_its_work():
+    for path in FILES:
+        text = path.read_text()
+        for word in ("NotImplementedError", "TODO", "FIXME"):
+            assert word not in text, f"{path.name}: {word}"
