@@ -31,6 +31,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     code, reason = run(list(sys.argv[1:] if arguments is None else arguments))
     sys.stdout.flush()
     print(f"raypipe: exit {code} ({reason})", file=sys.stderr, flush=True)
+    _leave(code)
+
+
+def _leave(code: int) -> None:
+    """Exit; past Ray's own farewell where its daemons are gone and would be waited for."""
+    ray = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized():
+        sys.stderr.flush()
+        os._exit(code)
     sys.exit(code)
 
 

@@ -26,7 +26,7 @@ from raypipe.cluster.backend import (
     Site,
     Task,
 )
-from raypipe.cluster.reaper import Reaper
+from raypipe.cluster.ray_start import LocalRay
 from raypipe.cluster.worker import introduce, perform
 from raypipe.storage.holder import Process, this_process
 from raypipe.storage.records import Json, Record, Shard
@@ -75,12 +75,12 @@ class Actor:
 class RayBackend:
     """Actors on the connected cluster; see Backend."""
 
-    def __init__(self, *, threads: int = 1, reaper: Reaper | None = None) -> None:
+    def __init__(self, *, threads: int = 1, local: LocalRay | None = None) -> None:
         """Ray must be initialised; actors get `threads` threads each.
 
-        A cluster of this process alone comes with the reaper that ends what it leaves.
+        `local` is given for a cluster of this process alone.
         """
-        self._reaper = reaper
+        self._local = local
         self._threads = threads
         self._actors: dict[int, Any] = {}
         self._nodes: dict[int, str] = {}
@@ -110,7 +110,13 @@ class RayBackend:
         self._work[self._actors[worker].run.remote(shard, skip)] = (worker, shard)
 
     def wait(self, seconds: float) -> list[Event]:
-        """See Backend."""
+        """See Backend.
+
+        Raises:
+            IncompleteError: a daemon of the cluster that this process started is gone.
+        """
+        if self._local is not None:
+            self._local.check()
         self._poll()
         refs = [*self._work, *self._polls]
         if not refs:
@@ -126,7 +132,7 @@ class RayBackend:
         actor = self._actors.pop(worker, None)
         self._work = {ref: at for ref, at in self._work.items() if at[0] != worker}
         self._polls = {ref: at for ref, at in self._polls.items() if at != worker}
-        if actor is not None:
+        if actor is not None and not (self._local and self._local.ended()):
             ray.kill(actor, no_restart=True)
 
     def capacity(self, needs: Needs) -> int:
@@ -142,11 +148,13 @@ class RayBackend:
 
     def close(self) -> None:
         """See Backend; leaves the cluster, and ends one that this process started."""
-        for worker in list(self._actors):
-            self.kill(worker)
-        ray.shutdown()
-        if self._reaper is not None:
-            self._reaper.close()
+        if self._local is None or not self._local.ended():
+            for worker in list(self._actors):
+                self.kill(worker)
+        if self._local is None or not self._local.ended():
+            ray.shutdown()  # it would wait for daemons that are gone
+        if self._local is not None:
+            self._local.close()
 
     def _poll(self) -> None:
         """Ask every worker that has answered the last time for its beats."""

@@ -4,9 +4,11 @@ import logging
 import os
 from ipaddress import ip_address
 
+import psutil
 import ray
 
-from raypipe.errors import RefusedError
+from raypipe.cluster.reaper import Reaper
+from raypipe.errors import IncompleteError, RefusedError
 
 OBJECT_STORE_BYTES = 200 << 20  # rows never pass through it, only shard numbers and paths
 
@@ -18,8 +20,47 @@ ENVIRONMENT = {
 }
 
 
-def start_local(*, num_cpus: int, num_gpus: int = 0) -> None:
+class LocalRay:
+    """The daemons of a cluster of this process alone, and the reaper of what they leave."""
+
+    def __init__(self, reaper: Reaper) -> None:
+        """Ray must have been started by this process."""
+        self._reaper = reaper
+        below = psutil.Process().children()
+        names = ("gcs_server", "raylet")
+        self._daemons: dict[psutil.Process, str] = {p: p.name() for p in below if p.name() in names}
+
+    def ended(self) -> bool:
+        """Whether a daemon is gone; Ray's own calls may then wait for ever."""
+        return self._missing() is not None
+
+    def check(self) -> None:
+        """Nothing, while every daemon runs.
+
+        Raises:
+            IncompleteError: one is gone; it is named.
+        """
+        name = self._missing()
+        if name is not None:
+            raise IncompleteError(
+                f"Ray's {name} on this machine has ended; what is committed stays, and the same "
+                "command resumes"
+            )
+
+    def close(self) -> None:
+        """End every process that is left."""
+        self._reaper.close()
+
+    def _missing(self) -> str | None:
+        for process, name in self._daemons.items():
+            if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
+                return name
+        return None
+
+
+def start_local(*, num_cpus: int, num_gpus: int = 0) -> LocalRay:
     """A cluster of this process alone, whatever RAY_ADDRESS says; it ends with this process."""
+    reaper = Reaper()
     os.environ.update(ENVIRONMENT)
     ray.init(
         address="local",
@@ -31,6 +72,7 @@ def start_local(*, num_cpus: int, num_gpus: int = 0) -> None:
         log_to_driver=False,
         runtime_env={"env_vars": ENVIRONMENT},
     )
+    return LocalRay(reaper)
 
 
 def connect(address: str, *, allow_open: bool = False) -> None:

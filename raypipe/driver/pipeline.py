@@ -167,13 +167,11 @@ def _start(recipe: Recipe, chosen: devices.Devices, options: Options) -> Backend
         return InlineBackend(device=chosen.device, threads=chosen.threads)
     from raypipe.cluster import ray_start
     from raypipe.cluster.ray_pool import RayBackend
-    from raypipe.cluster.reaper import Reaper
 
     if options.ray_address is None:
         num_cpus = max(devices.num_cores(), chosen.num_actors)
-        reaper = Reaper()
-        ray_start.start_local(num_cpus=num_cpus, num_gpus=chosen.num_gpus)
-        return RayBackend(threads=chosen.threads, reaper=reaper)
+        local = ray_start.start_local(num_cpus=num_cpus, num_gpus=chosen.num_gpus)
+        return RayBackend(threads=chosen.threads, local=local)
     ray_start.connect(options.ray_address, allow_open=options.allow_open_cluster)
     return RayBackend(threads=chosen.threads)
 
