@@ -3,7 +3,8 @@
 Shapes: T tokens of a batch, H hidden, B sequences, L length of a group, N heads, D head size.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,7 +113,26 @@ def hidden_states(
 
 
 def attend_by_length(qkv: Tensor, num_heads: int, groups: Groups) -> Tensor:
-    """Attention within each sequence, [T, 3H] -> [T, H]; one call without mask a length."""
+    """Attention within each sequence, [T, 3H] -> [T, H]; one call without mask a length.
+
+    On one CPU thread: with two, each has a buffer of its own, and where sizes leave one of them
+    unaligned (seen at length 17, head size 8) the last bit depends on who computed the row.
+    """
+    with _one_thread():
+        return _attend_by_length(qkv, num_heads, groups)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _attend_by_length(qkv: Tensor, num_heads: int, groups: Groups) -> Tensor:
     parts = []
     width = qkv.shape[1] // 3
     start = 0

@@ -1,0 +1,215 @@
+"""The main job through the inline backend: what is reused, rebuilt, refused and told."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from raypipe.config import load_recipe
+from raypipe.driver.pipeline import Options, run_pipeline
+from raypipe.errors import IncompleteError, InputError, RefusedError
+from raypipe.evaluation.runs import read_run
+from raypipe.storage.lease import acquire
+from raypipe.storage.ledger import read_manifest
+from raypipe.storage.stored import Stored
+
+RECIPE = """
+format: 1
+name: tiny
+collection: {{format: msmarco-v1, input: {files}/passages.tsv}}
+queries:
+  test: {{file: {files}/queries.test.tsv, qrels: {files}/qrels.test.txt}}
+models:
+  minilm: {{path: minilm}}
+stages:
+  embeddings: {{do: encode, model: minilm}}
+  dense: {{do: search, index: embeddings, depth: 50}}
+  again: {{do: search, index: embeddings, depth: 20}}
+  fused: {{do: fuse, runs: [dense, again], method: rrf, depth: 30}}
+evaluate: {{measures: ["nDCG@10", "RR@10"], baseline: dense}}
+resources: {{backend: inline, device: cpu, shard_tokens: 2000}}
+"""
+
+
+class Silent:
+    def began(self, store, report): ...
+
+    def advanced(self, store, report): ...
+
+    def ended(self, store, result): ...
+
+
+PLAIN = Options()
+
+
+def pipeline(files, out, *overrides, options=PLAIN):
+    said = []
+    recipe = load_recipe(RECIPE.format(files=files), overrides=overrides, source="tiny")
+    outcome = run_pipeline(recipe, out, options, watcher=Silent(), say=said.append)
+    return outcome.summary, said
+
+
+@pytest.fixture(scope="module")
+def finished(small_files, tmp_path_factory):
+    out = tmp_path_factory.mktemp("finished") / "work"
+    summary, _ = pipeline(small_files, out)
+    return out, summary
+
+
+@pytest.fixture
+def work(finished, tmp_path):
+    out, _ = finished
+    return shutil.copytree(out, tmp_path / "work", copy_function=shutil.copy2)
+
+
+def rebuilt(summary):
+    return {name for name, stage in summary["stages"].items() if not stage["reused"]}
+
+
+def test_a_finished_workspace_is_reused_wherever_it_is_moved(work, small_files):
+    summary, said = pipeline(small_files, work)
+    assert rebuilt(summary) == set()
+    assert [line for line in said if "->" in line] == []
+
+
+def test_dense_search_equals_numpy_on_the_stored_vectors(finished):
+    out, summary = finished
+    from raypipe.storage.storage import open_storage
+
+    storage = open_storage(str(out / "stores"))
+
+    def vectors(store):
+        manifest = read_manifest(storage, store, summary["stages"][store]["fingerprint"])
+        stored = Stored(storage, manifest)
+        return np.concatenate([stored.vectors(r) for r in manifest.records]).astype(np.float64)
+
+    scores = (vectors("embeddings.test") @ vectors("embeddings").T).astype(np.float32)
+    ids = [line.split("\t")[0] for line in _lines(out, "passages.tsv", summary)]
+    queries = [line.split("\t")[0] for line in _lines(out, "queries.test.tsv", summary)]
+    run = read_run(out / "runs/test/dense.tsv").to_pylist()
+    for row, query in enumerate(queries):
+        best = np.lexsort((np.arange(len(ids)), -scores[row]))[:50]
+        assert [r["passage_id"] for r in run if r["query_id"] == query] == [ids[b] for b in best]
+
+
+def _lines(out, name, summary):
+    import yaml
+
+    recipe = yaml.safe_load((out / "recipe.yaml").read_text())
+    inputs = recipe["collection"]["input"]
+    path = inputs[0] if isinstance(inputs, list) else inputs
+    from pathlib import Path
+
+    return (Path(path).parent / name).read_text().split("\n")[:-1]
+
+
+@pytest.mark.parametrize(
+    ("override", "stores", "told"),
+    [
+        (
+            "stages.again.depth=10",
+            {"again.test.parts", "again.test", "fused.test"},
+            "again.test.parts: params.depth 20 -> 10",
+        ),
+        ("stages.fused.depth=5", {"fused.test"}, "fused.test: params.depth 30 -> 5"),
+        (
+            "stages.fused.method=alternate",
+            {"fused.test"},
+            "fused.test: params.k 60.0 -> null; params.method rrf -> alternate",
+        ),
+        ("stages.fused.k=10", {"fused.test"}, "fused.test: params.k 60.0 -> 10.0"),
+        ("evaluate.measures=['AP']", set(), None),
+        ("resources.shard_tokens=500", set(), None),
+        ("resources.threads=2", set(), None),
+        ("resources.budget_tokens=300", set(), None),
+    ],
+)
+def test_a_changed_field_rebuilds_exactly_what_depends_on_it(
+    work, small_files, override, stores, told
+):
+    summary, said = pipeline(small_files, work, override)
+    assert rebuilt(summary) == stores
+    assert told is None or told in said
+
+
+def test_changed_content_rebuilds_everything_that_reads_it(work, small_files, tmp_path):
+    files = shutil.copytree(small_files, tmp_path / "files")
+    with (files / "queries.test.tsv").open("a") as out:
+        out.write("another\tanother query\n")
+    summary, _ = pipeline(files, work)
+    assert {"queries.test", "minilm.test.tokens", "embeddings.test", "dense.test"} <= rebuilt(
+        summary
+    )
+    assert "embeddings" not in rebuilt(summary)
+    assert "collection" not in rebuilt(summary)
+
+
+def test_frozen_refuses_a_changed_setting_before_any_work(work, small_files):
+    frozen = Options(frozen=True)
+    before = sorted(work.glob("stores/*/*"))
+    with pytest.raises(RefusedError, match=r"again.test.parts: params.depth 20 -> 7"):
+        pipeline(small_files, work, "stages.again.depth=7", options=frozen)
+    assert sorted(work.glob("stores/*/*")) == before
+    assert json.loads((work / "summary.json").read_text())["exit"] == 4
+
+
+def test_frozen_takes_changed_content(work, small_files, tmp_path):
+    files = shutil.copytree(small_files, tmp_path / "files")
+    with (files / "passages.tsv").open("a") as out:
+        out.write("another#1\tanother passage\n")
+    summary, _ = pipeline(files, work, options=Options(frozen=True))
+    assert "embeddings" in rebuilt(summary)
+
+
+def test_only_needs_its_inputs_stored_and_until_computes_them(small_files, tmp_path):
+    with pytest.raises(IncompleteError, match="--until"):
+        pipeline(small_files, tmp_path / "w", options=Options(only="fused"))
+    summary, _ = pipeline(small_files, tmp_path / "w", options=Options(until="dense"))
+    assert "dense.test" in summary["stages"] and "again.test" not in summary["stages"]
+    assert list(summary["systems"]) == ["dense"]
+
+
+def test_a_workspace_in_use_is_refused(work, small_files):
+    from raypipe.storage.storage import open_storage
+
+    held = acquire(open_storage(str(work)), "lease.json")
+    with pytest.raises(RefusedError, match="at work here"):
+        pipeline(small_files, work)
+    held.release()
+
+
+def test_missing_inputs_are_all_told_before_any_work(tmp_path):
+    with pytest.raises(InputError) as told:
+        pipeline(tmp_path / "nowhere", tmp_path / "w")
+    assert len(told.value.problems) == 3
+    assert not (tmp_path / "w").exists()
+
+
+def test_repeated_passage_ids_are_refused_and_told_in_the_summary(small_files, tmp_path):
+    files = shutil.copytree(small_files, tmp_path / "files")
+    text = (files / "passages.tsv").read_text()
+    (files / "passages.tsv").write_text(text + text.split("\n")[0] + "\n")
+    with pytest.raises(InputError, match="row 300"):
+        pipeline(files, tmp_path / "w")
+    summary = json.loads((tmp_path / "w" / "summary.json").read_text())
+    assert (summary["status"], summary["exit"]) == ("failed", 2)
+    assert not list((tmp_path / "w").glob("stores/collection.ids/*/manifest.json"))
+
+
+@pytest.mark.parametrize("actors", [1, 3])
+def test_shards_and_actors_change_no_run(finished, small_files, tmp_path, actors):
+    out, _ = finished
+    other = tmp_path / "w"
+    pipeline(
+        small_files,
+        other,
+        f"resources.actors={actors}",
+        "resources.shard_tokens=700",
+        "resources.shard_queries=7",
+        "resources.shard_rows=41",
+    )
+    for name in ("dense", "again", "fused"):
+        for ending in ("trec", "tsv"):
+            path = f"runs/test/{name}.{ending}"
+            assert (other / path).read_bytes() == (out / path).read_bytes()

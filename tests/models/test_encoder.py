@@ -1,0 +1,167 @@
+"""The packed forward: transformers' numbers, and bytes that know no neighbours."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import BertModel
+
+from raypipe.errors import InputError
+from raypipe.models.encoder import load_encoder
+from raypipe.models.loading import open_tokenizer, resolve_model
+from raypipe.text.tokenize import tokenize_batch
+
+spec = importlib.util.spec_from_file_location("tiny", Path(__file__).parent / "tiny.py")
+tiny = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(tiny)
+
+RNG = np.random.default_rng(7)
+WORDS = ["lease", "shards", "rank", "zebra", "querying", "of", "passages", "running", "é", "🦓"]
+TEXTS = ["", "a", " "] + [
+    " ".join(RNG.choice(WORDS, size)) for size in [1, 2, 3, 5, 8, 8, 8, 13, 21, 34, 55, 200, 1000]
+]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return resolve_model(str(tiny.make_tiny_bert(tmp_path_factory.mktemp("m") / "tiny")))
+
+
+def pieces(model, texts):
+    return tokenize_batch(open_tokenizer(model), texts, max_pieces=512)
+
+
+def reference(model, texts, side):
+    """One text at a time through transformers' own forward, fp32."""
+    bert = BertModel.from_pretrained(model.folder, attn_implementation="eager").eval()
+    tokenizer = open_tokenizer(model)
+    conventions = model.conventions
+    rows = []
+    for text in texts:
+        ids = tokenizer.encode(text, add_special_tokens=False).ids[: conventions.limit(side)]
+        row = torch.tensor([[tokenizer.token_to_id("[CLS]"), *ids, tokenizer.token_to_id("[SEP]")]])
+        segments = torch.full_like(row, conventions.segment(side))
+        with torch.inference_mode():
+            hidden = bert(row, token_type_ids=segments).last_hidden_state[0]
+        vector = hidden.mean(0) if conventions.pooling == "mean" else hidden[0]
+        rows.append(
+            torch.nn.functional.normalize(vector, dim=0) if conventions.normalise else vector
+        )
+    return torch.stack(rows).numpy()
+
+
+@pytest.mark.parametrize("side", ["query", "passage"])
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+@pytest.mark.parametrize("normalise", [False, True])
+def test_equals_one_text_at_a_time_on_every_length(tmp_path, side, pooling, normalise):
+    folder = tiny.make_tiny_bert(tmp_path / "m", pooling=pooling, normalise=normalise)
+    model = resolve_model(str(folder))
+    found = load_encoder(model).encode(*pieces(model, TEXTS), side=side)
+    np.testing.assert_allclose(found, reference(model, TEXTS, side), atol=1e-5)
+
+
+def test_packaged_model_equals_transformers_and_its_fp16_is_the_nearest(model):
+    minilm = resolve_model("minilm")
+    found = load_encoder(minilm).encode(*pieces(minilm, TEXTS), side="passage")
+    expected = reference(minilm, TEXTS, "passage")
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    stored, nearest = found.astype(np.float16), expected.astype(np.float16)
+    # Where they differ, the value lies within 1e-5 of the boundary between the two.
+    differ = stored != nearest
+    middle = (stored.astype(np.float64) + nearest.astype(np.float64)) / 2
+    assert (np.abs(expected - middle)[differ] < 1e-5).all()
+
+
+@pytest.mark.parametrize("which", ["tiny", "minilm"])
+def test_a_rows_bytes_do_not_know_its_neighbours(model, which):
+    model = model if which == "tiny" else resolve_model("minilm")
+    texts = TEXTS if which == "tiny" else TEXTS[:14]
+    flat, offsets = pieces(model, texts)
+    alone = load_encoder(model, threads=1).encode(flat, offsets, side="passage", budget_tokens=1)
+    for threads in (1, 2):
+        encoder = load_encoder(model, threads=threads)
+        for budget in (17, 100, 512, 4096):
+            order = RNG.permutation(np.repeat(np.arange(len(texts)), 2))
+            company = [texts[row] for row in order]
+            found = encoder.encode(*pieces(model, company), side="passage", budget_tokens=budget)
+            assert np.array_equal(found.view(np.int32), alone[order].view(np.int32))
+
+
+def test_beats_name_every_row_before_it_is_computed(model):
+    told: list[int] = []
+    load_encoder(model).encode(*pieces(model, TEXTS), side="query", beat=told.extend)
+    assert sorted(told) == list(range(len(TEXTS)))
+
+
+def test_vectors_that_are_not_finite_are_an_error_that_names_the_rows(tmp_path):
+    folder = tiny.make_tiny_bert(tmp_path / "m")
+    weights = load_file(folder / "model.safetensors")
+    zebra = open_tokenizer(resolve_model(str(folder))).token_to_id("zebra")
+    weights["embeddings.word_embeddings.weight"][zebra] = float("nan")
+    save_file(weights, folder / "model.safetensors")
+    model = resolve_model(str(folder))
+    with pytest.raises(ArithmeticError, match=r"1 vectors.*\[1\]"):
+        load_encoder(model).encode(*pieces(model, ["a", "zebra", "run"]), side="passage")
+
+
+def test_a_checkpoint_with_the_prefix_of_repbert_gives_the_same_vectors(tmp_path, model):
+    folder = tiny.make_tiny_bert(tmp_path / "m")
+    weights = load_file(folder / "model.safetensors")
+    save_file(
+        {f"bert.{name}": tensor for name, tensor in weights.items()}, folder / "model.safetensors"
+    )
+    found = load_encoder(resolve_model(str(folder))).encode(*pieces(model, TEXTS), side="query")
+    plain = load_encoder(model).encode(*pieces(model, TEXTS), side="query")
+    assert np.array_equal(found, plain)
+
+
+def test_missing_tensors_are_all_named(tmp_path):
+    folder = tiny.make_tiny_bert(tmp_path / "m")
+    weights = load_file(folder / "model.safetensors")
+    gone = ["embeddings.LayerNorm.bias", "encoder.layer.1.output.dense.weight"]
+    save_file({n: t for n, t in weights.items() if n not in gone}, folder / "model.safetensors")
+    with pytest.raises(InputError) as told:
+        load_encoder(resolve_model(str(folder)))
+    assert all(any(name in problem for problem in told.value.problems) for name in gone)
+
+
+def test_pickles_are_refused_and_never_opened(tmp_path):
+    folder = tiny.make_tiny_bert(tmp_path / "m")
+    (folder / "model.safetensors").unlink()
+    canary = tmp_path / "canary"
+    (folder / "pytorch_model.bin").write_bytes(
+        b"cos\nsystem\n(S'touch %s'\ntR." % str(canary).encode()
+    )
+    with pytest.raises(InputError, match=r"pytorch_model.bin.*safetensors"):
+        resolve_model(str(folder))
+    assert not canary.exists()
+
+
+def test_conventions_are_never_guessed(tmp_path):
+    folder = tiny.make_tiny_bert(tmp_path / "m")
+    (folder / "raypipe.json").unlink()
+    with pytest.raises(InputError, match="nothing says"):
+        resolve_model(str(folder))
+    with pytest.raises(InputError, match="did you mean repbert"):
+        resolve_model(str(folder), "reqbert")
+    assert resolve_model(str(folder), "repbert").conventions.passage_segment == 1
+
+
+def test_conventions_beyond_the_model_are_refused(tmp_path):
+    folder = tiny.make_tiny_bert(tmp_path / "m", segments=1, passage_limit=100)
+    with pytest.raises(InputError) as told:
+        load_encoder(resolve_model(str(folder)))
+    assert len(told.value.problems) == 2
+
+
+def test_changed_weights_are_found_when_they_are_loaded(tmp_path):
+    folder = tiny.make_tiny_bert(tmp_path / "m")
+    model = resolve_model(str(folder))
+    weights = load_file(folder / "model.safetensors")
+    weights["embeddings.LayerNorm.bias"] += 1
+    save_file(weights, folder / "model.safetensors")
+    with pytest.raises(InputError, match="SHA-256"):
+        load_encoder(model)

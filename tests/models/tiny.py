@@ -1,0 +1,46 @@
+"""A tiny seeded BERT as a model folder, the same bytes for the same seed."""
+
+import json
+
+import torch
+from tokenizers import Tokenizer, normalizers, pre_tokenizers
+from tokenizers.models import WordPiece
+from transformers import BertConfig, BertModel
+
+WORDS = ["the", "a", "of", "lease", "shard", "rank", "query", "passage", "zebra", "run", "##s"]
+
+
+def make_tiny_bert(folder, *, seed=0, segments=2, **conventions):
+    """2 layers, hidden 32, 4 heads, 64 positions; raypipe.json beside the weights."""
+    folder.mkdir(parents=True)
+    letters = [chr(c) for c in range(97, 123)]
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, *letters]
+    tokens += [f"##{letter}" for letter in letters if f"##{letter}" not in WORDS]
+    vocabulary = {token: number for number, token in enumerate(dict.fromkeys(tokens))}
+    tokenizer = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    torch.manual_seed(seed)
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        type_vocab_size=segments,
+    )
+    BertModel(config).save_pretrained(folder)
+    body = {
+        "kind": "encoder",
+        "pooling": "mean",
+        "normalise": False,
+        "query_segment": 0,
+        "passage_segment": 1,
+        "query_limit": 20,
+        "passage_limit": 62,
+        **conventions,
+    }
+    (folder / "raypipe.json").write_text(json.dumps(body))
+    return folder

@@ -1,0 +1,48 @@
+"""The quickstart as a user runs it, on a smaller collection."""
+
+import hashlib
+import json
+
+import pytest
+
+pytestmark = pytest.mark.ray
+
+
+def hashes(folder):
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for part in ("stores", "runs", "measures")
+        for path in (folder / part).rglob("*")
+        if path.is_file()
+    }
+
+
+def test_quickstart_ends_with_a_table_and_a_second_run_changes_no_byte(raypipe_cli, tmp_path):
+    out = tmp_path / "quickstart"
+    first = raypipe_cli("quickstart", "--out", out, "--passages", 300, RAY_ADDRESS="10.0.0.1:6379")
+    assert first.returncode == 0, first.stderr
+    for expected in ("bm25", "dense", "fused", "nDCG@10 (n=", "RR@10 (n=", "R@100 (n=", "ms/query"):
+        assert expected in first.stdout
+    assert "95% interval" in first.stdout
+    assert "start weights saw" in first.stdout
+    assert first.stderr.splitlines()[-1] == "raypipe: exit 0 (complete)"
+
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["status"] == "complete" and summary["exit"] == 0
+    assert set(summary["systems"]) == {"bm25", "dense", "fused"}
+    assert all(system["ms_per_query"] > 0 for system in summary["systems"].values())
+    assert not any(stage["reused"] for stage in summary["stages"].values())
+    assert (out / "table.md").read_text().strip() in first.stdout
+    for system in summary["systems"]:
+        lines = (out / f"runs/test/{system}.trec").read_text().splitlines()
+        assert lines and all(len(line.split()) == 6 for line in lines)
+    assert not [path for path in out.rglob("*tmp*/**/*") if path.is_file()]
+
+    before = hashes(out)
+    second = raypipe_cli("quickstart", "--out", out, "--passages", 300, "--json")
+    assert second.returncode == 0, second.stderr
+    again = json.loads(second.stdout)
+    assert all(stage["reused"] for stage in again["stages"].values())
+    assert "reused" in second.stderr
+    assert again["measures"] == summary["measures"]
+    assert hashes(out) == before
