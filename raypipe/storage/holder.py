@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from raypipe.storage.records import Json
+from raypipe.storage.records import Json, digest
 
 
 class Life(Enum):
@@ -66,6 +66,29 @@ def this_process() -> Process:
     start = _start_time(pid)
     assert start is not None
     return Process(socket.gethostname(), _boot_id(), _pid_namespace(), pid, start)
+
+
+def process_label() -> str:
+    """A name for this process that `label_is_dead` reads back; safe in a file name."""
+    own = this_process()
+    return f"process-{own.pid}-{own.start_time:.0f}-{_place(own)}"
+
+
+def label_is_dead(label: str) -> bool:
+    """Whether the labelled process has provably ended; False where it cannot be seen from here."""
+    kind, _, rest = label.partition("-")
+    pid, _, rest = rest.partition("-")
+    start, _, place = rest.partition("-")
+    if kind != "process" or place != _place(this_process()):
+        return False
+    found = _start_time(int(pid))
+    return found is None or f"{found:.0f}" != start
+
+
+def _place(process: Process) -> str:
+    """Where process ids mean the same: host, boot and process-id namespace, as 8 characters."""
+    where = f"{process.host} {process.boot_id} {process.pid_namespace}"
+    return digest(where.encode())[:8]
 
 
 def wait_until_dead(processes: Iterable[Process], seconds: float) -> list[Process]:

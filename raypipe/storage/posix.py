@@ -8,17 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from raypipe.errors import CorruptError
+from raypipe.storage.holder import label_is_dead, process_label
 from raypipe.storage.storage import Storage, checked_name
 
 
 class PosixStorage:
     """A root folder of stores; every create is a hard link, so the first writer wins.
 
-    Unfinished files live under `tmp/OWNER/`, one owner a store, so that whoever holds the
-    store's lease can sweep what a killed invocation left.
+    Unfinished files live under `tmp/OWNER/`: of a store, so that whoever holds its lease can
+    sweep what a killed invocation left, or of a process, swept once it is provably dead.
     """
 
-    def __init__(self, root: Path, owner: str = "unowned") -> None:
+    def __init__(self, root: Path, owner: str | None = None) -> None:
         self.root = root
         self.uri = str(root)
         self._owner = owner
@@ -105,7 +106,7 @@ class PosixStorage:
 
     def scratch(self) -> Path:
         """See Storage."""
-        folder = self.root / "tmp" / self._owner / uuid.uuid4().hex
+        folder = self._folder() / uuid.uuid4().hex
         folder.mkdir(parents=True)
         return folder
 
@@ -115,7 +116,10 @@ class PosixStorage:
 
     def sweep(self) -> None:
         """See Storage."""
-        shutil.rmtree(self.root / "tmp" / self._owner, ignore_errors=True)
+        shutil.rmtree(self._folder(), ignore_errors=True)
+        for folder in (self.root / "tmp").glob("process-*"):
+            if label_is_dead(folder.name):
+                shutil.rmtree(folder, ignore_errors=True)
 
     def names(self, prefix: str) -> Iterator[str]:
         """See Storage; sorted."""
@@ -143,9 +147,12 @@ class PosixStorage:
         return self.root / "blobs" / sha256[:2] / checked_name(sha256)
 
     def _temporary(self) -> Path:
-        folder = self.root / "tmp" / self._owner
+        folder = self._folder()
         folder.mkdir(parents=True, exist_ok=True)
         return folder / uuid.uuid4().hex
+
+    def _folder(self) -> Path:
+        return self.root / "tmp" / (self._owner or process_label())
 
     def __getstate__(self) -> dict[str, object]:
         return {"root": self.root, "uri": self.uri, "_owner": self._owner, "_verified": set()}

@@ -113,6 +113,18 @@ def test_sweep_removes_only_its_owners_unfinished_files(tmp_path):
     assert files(tmp_path)[0].startswith("tmp/other/")
 
 
+def test_sweep_removes_what_dead_processes_left_and_nothing_of_living_ones(tmp_path):
+    pid = os.fork()
+    if pid == 0:
+        (PosixStorage(tmp_path).scratch() / "half").write_bytes(b"x")
+        os._exit(0)
+    os.waitpid(pid, 0)
+    (PosixStorage(tmp_path).scratch() / "half").write_bytes(b"x")
+    PosixStorage(tmp_path).owned("store").sweep()
+    (left,) = files(tmp_path)
+    assert left.startswith(f"tmp/process-{os.getpid()}-")
+
+
 def test_a_pickled_storage_verifies_anew(tmp_path):
     storage = PosixStorage(tmp_path)
     sha256 = put(storage, b"rows")
