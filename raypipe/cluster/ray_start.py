@@ -1,15 +1,23 @@
 """Ray started on the spot, or an existing cluster joined; nothing is sent anywhere."""
 
+import json
 import logging
 import os
+import threading
+import urllib.request
+from collections.abc import Sequence
 from ipaddress import ip_address
+from queue import Empty, SimpleQueue
+from urllib.error import HTTPError
 
 import psutil
 import ray
 
 from raypipe.cluster.reaper import Reaper
-from raypipe.errors import IncompleteError, RefusedError
+from raypipe.errors import IncompleteError, InputError, RefusedError
 
+JOIN_SECONDS = 60.0
+ASK_SECONDS = 5.0
 OBJECT_STORE_BYTES = 200 << 20  # rows never pass through it, only shard numbers and paths
 
 ENVIRONMENT = {
@@ -79,27 +87,104 @@ def connect(address: str, *, allow_open: bool = False) -> None:
     """Join a cluster.
 
     Raises:
-        RefusedError: the cluster is on other machines and asks for no token: anyone who reaches
-            its ports can run code there.
+        InputError: no answer: no cluster is there, or the token is missing or wrong.
+        RefusedError: other machines can reach the cluster and it asks for no token.
     """
     os.environ.update(ENVIRONMENT)
-    ray.init(
-        address=address,
-        logging_level=logging.ERROR,
-        log_to_driver=False,
-        runtime_env={"env_vars": ENVIRONMENT},
-    )
-    hosts = {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
-    is_open = os.environ.get("RAY_AUTH_MODE") != "token"
-    if is_open and not allow_open and not _only_this_machine(hosts):
+    dashboard = _join(address)
+    hosts = sorted({node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]})
+    mode = os.environ.get("RAY_AUTH_MODE", "")
+    closed = asks_for_token(_status_without_token(dashboard), mode)
+    problem = None if closed or allow_open else open_cluster_problem(address, hosts)
+    if problem is not None:
         ray.shutdown()
-        raise RefusedError(
-            f"the Ray cluster at {address} spans {len(hosts)} host(s) and RAY_AUTH_MODE is not "
-            "`token`: whoever reaches it can run code. Start it with token authentication and "
-            "export RAY_AUTH_MODE=token everywhere, or pass --allow-open-cluster"
-        )
+        raise RefusedError(problem)
 
 
-def _only_this_machine(hosts: set[str]) -> bool:
-    mine = ray.util.get_node_ip_address()
-    return all(host == mine or ip_address(host).is_loopback for host in hosts)
+def asks_for_token(status: int | None, mode: str) -> bool:
+    """Whether a cluster turns strangers away.
+
+    Args:
+        status: what its dashboard answered a request without a token; None for no answer (it
+            listens on the head's loopback, and this is another node).
+        mode: RAY_AUTH_MODE here, believed only where the cluster itself did not answer.
+    """
+    return mode == "token" if status is None else status in (401, 403)
+
+
+def open_cluster_problem(address: str, hosts: Sequence[str]) -> str | None:
+    """Why a cluster without token authentication is refused; None if only loopback reaches it.
+
+    Source: CVE-2023-48022; whoever reaches an open Ray cluster can run code on it.
+    """
+    reachable = [host for host in hosts if not _is_loopback(host)]
+    if not reachable:
+        return None
+    return (
+        f"the Ray cluster at {address} listens on {', '.join(reachable)} and asks for no token: "
+        "whoever reaches it can run code. Run `ray get-auth-token --generate`, export "
+        "RAY_AUTH_MODE=token, start it again, or pass --allow-open-cluster"
+    )
+
+
+def job_environment(job_config: str) -> dict[str, str]:
+    """ENVIRONMENT without what the job was submitted with: Ray refuses a name that both set.
+
+    Args:
+        job_config: the JSON that Ray leaves in RAY_JOB_CONFIG_JSON_ENV_VAR, or "".
+    """
+    runtime_env = json.loads(job_config or "{}").get("runtime_env") or {}
+    return {k: v for k, v in ENVIRONMENT.items() if k not in (runtime_env.get("env_vars") or {})}
+
+
+def _join(address: str) -> str:
+    """Address of the joined cluster's dashboard, which may be empty.
+
+    Ray itself asks for ever, whether nobody answers or the token is wrong, so it is left to a
+    thread that may be abandoned.
+    """
+    answers: SimpleQueue[str | Exception] = SimpleQueue()
+    variables = job_environment(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR", ""))
+
+    def join() -> None:
+        try:
+            joined = ray.init(
+                address=address,
+                logging_level=logging.ERROR,
+                log_to_driver=False,
+                runtime_env={"env_vars": variables},
+            )
+            answers.put(joined.dashboard_url or "")
+        except Exception as error:  # told to the thread that waits
+            answers.put(error)
+
+    threading.Thread(target=join, name=f"join {address}", daemon=True).start()
+    try:
+        answer = answers.get(timeout=JOIN_SECONDS)
+    except Empty:
+        answer = TimeoutError(f"no answer after {JOIN_SECONDS:.0f} s")
+    if isinstance(answer, Exception):
+        raise InputError(
+            f"RAY_ADDRESS {address}: {answer}. Expected a running cluster (`ray status`) and, "
+            "where it asks for a token, RAY_AUTH_MODE=token with its token in ~/.ray/auth_token; "
+            "unset RAY_ADDRESS to use this machine alone"
+        ) from answer
+    return answer
+
+
+def _status_without_token(dashboard: str) -> int | None:
+    """HTTP status of the cluster's job list for a stranger; None if nobody answers."""
+    if not dashboard:
+        return None
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with direct.open(f"http://{dashboard}/api/jobs/", timeout=ASK_SECONDS) as answer:
+            return int(answer.status)
+    except HTTPError as error:
+        return error.code
+    except OSError:
+        return None
+
+
+def _is_loopback(host: str) -> bool:
+    return host == "localhost" or ip_address(host).is_loopback

@@ -9,6 +9,7 @@ from typing import Protocol
 from raypipe.cluster.backend import Backend, Task
 from raypipe.cluster.loop import Limits, Report, run
 from raypipe.cluster.worker import own_facts
+from raypipe.driver.space import check_space
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import IncompleteError, InputError, RaypipeError, RefusedError
 from raypipe.stages.stage import Needs, Sizing, Stage
@@ -117,6 +118,7 @@ class Execution:
         try:
             ledger = self._ledger(store, stage)
             ledger.storage.sweep()
+            check_space(stores, stage, ledger)
             report = self._map(store, stage, ledger, lease, nonce)
             manifest = ledger.publish(self.max_failed_rows, one_numerics=self.numerics_one)
             # Time is told of a store that one invocation computed whole, of no other.

@@ -1,0 +1,230 @@
+"""`jobs/*.py` under `ray job submit`, against a head started here, with a token and no network."""
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from raypipe.storage.lease import standing
+from raypipe.storage.storage import open_storage
+
+pytestmark = pytest.mark.ray
+
+REPOSITORY = Path(__file__).parent.parent
+SHARDS = 250
+RECIPE = """
+format: 1
+name: job
+collection: {format: msmarco-v1, input: passages.tsv}
+queries:
+  dev: {file: queries.tsv}
+models:
+  tiny: {path: model}
+stages:
+  embeddings: {do: encode, model: tiny}
+  dense: {do: search, index: embeddings, depth: 5}
+resources: {device: cpu, actors: 1, threads: 1, shard_rows: 1}
+"""
+
+
+@dataclass
+class Head:
+    address: str
+    environment: dict[str, str]
+    working_dir: Path
+
+    def submit(self, *entrypoint: object) -> subprocess.Popen[str]:
+        """`ray job submit`, which follows the job's log and exits with 1 if it fails."""
+        ray = [sys.executable, "-m", "ray.scripts.scripts", "job", "submit"]
+        command = [*ray, "--address", self.address, "--working-dir", self.working_dir, "--"]
+        return subprocess.Popen(
+            [str(part) for part in (*command, *entrypoint)],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def environment() -> dict[str, str]:
+    """A token for this head alone; any connection beyond this machine fails at a dead proxy."""
+    dead = "http://127.0.0.1:9"
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_") and k != "PYTHONPATH"}
+    return {
+        **kept,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "HTTP_PROXY": dead,
+        "HTTPS_PROXY": dead,
+        "NO_PROXY": f"127.0.0.1,localhost,{socket.gethostbyname(socket.gethostname())}",
+    }
+
+
+def answer(url: str) -> int | None:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as reply:
+            return int(reply.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return None
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory):
+    working_dir = tmp_path_factory.mktemp("submitted")
+    for name in ("jobs", "raypipe"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(REPOSITORY / name, working_dir / name, ignore=ignored)
+    (working_dir / "apart").mkdir()
+    (working_dir / "apart" / "note").write_text("a worker's own folder\n")
+    dashboard, client, agent = free_ports(3)
+    folder = tempfile.mkdtemp(prefix="rp", dir="/tmp")  # socket paths hold 107 characters
+    variables = environment()
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"]
+    command += ["--port=0", f"--dashboard-port={dashboard}", f"--ray-client-server-port={client}"]
+    command += [f"--dashboard-agent-listen-port={agent}", "--min-worker-port=0"]
+    command += ["--max-worker-port=0", "--num-cpus=1", "--object-store-memory=100000000"]
+    command += [f"--temp-dir={folder}", "--disable-usage-stats"]
+    log = open(f"{folder}/head.log", "wb")
+    process = subprocess.Popen(command, env=variables, stdout=log, stderr=log)
+    address = f"http://127.0.0.1:{dashboard}"
+    try:
+        deadline = time.monotonic() + 60
+        while answer(f"{address}/api/version") is None:
+            assert process.poll() is None and time.monotonic() < deadline, Path(
+                log.name
+            ).read_text()
+            time.sleep(0.2)
+        yield Head(address, variables, working_dir)
+    finally:
+        below = psutil.Process(process.pid).children(recursive=True)
+        process.terminate()
+        _, alive = psutil.wait_procs(below, timeout=15)
+        for one in alive:
+            one.kill()
+        process.wait()
+        log.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory, tiny_bert):
+    folder = tmp_path_factory.mktemp("files")
+    lines = [f"{row}\tthe lease of shard {row} ranks a zebra\n" for row in range(SHARDS)]
+    (folder / "passages.tsv").write_text("".join(lines))
+    (folder / "queries.tsv").write_text("q1\tthe zebra\nq2\ta lease\n")
+    (folder / "recipe.yaml").write_text(RECIPE)
+    tiny_bert(folder / "model")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tiny_bert():
+    """`make_tiny_bert` of tests/models, which is no package."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location("tiny", Path(__file__).parent / "models" / "tiny.py")
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.make_tiny_bert
+
+
+def summary(out: Path) -> dict[str, object]:
+    return json.loads((out / "summary.json").read_text())
+
+
+def num_committed(out: Path) -> int:
+    return sum(1 for _ in out.glob("stores/collection/*/shards/*.json"))
+
+
+def test_the_job_interface_turns_a_stranger_away(head):
+    assert answer(f"{head.address}/api/jobs/") == 401
+
+
+def test_a_killed_driver_leaves_no_success_and_the_next_job_completes(
+    head, files, tmp_path, raypipe_cli
+):
+    out = tmp_path / "work"
+    job = ("python", "jobs/pipeline.py", files / "recipe.yaml", "--out", out)
+    submitted = head.submit(*job)
+    deadline = time.monotonic() + 60
+    while num_committed(out) < 3:
+        assert submitted.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    lease = standing(open_storage(str(out)), "lease.json")
+    os.kill(lease.holder.pid, signal.SIGKILL)
+    assert summary(out)["status"] == "running" and summary(out)["exit"] is None
+    assert raypipe_cli("status", out).returncode == 3
+    log, _ = submitted.communicate(timeout=60)
+    assert submitted.returncode == 1 and "failed" in log
+    committed = num_committed(out)
+    assert committed < SHARDS
+
+    again = head.submit(*job)
+    log, _ = again.communicate(timeout=90)
+    assert again.returncode == 0, log
+    assert "raypipe: exit 0 (complete)" in log
+    told = summary(out)
+    assert (told["status"], told["exit"]) == ("complete", 0)
+    assert told["stages"]["collection"]["shards"]["reused"] >= committed
+    assert len((out / "runs" / "dev" / "dense.trec").read_text().splitlines()) == 10
+    assert raypipe_cli("status", out).returncode == 0
+
+
+def test_a_failing_job_fails_and_its_log_names_file_line_store_and_shard(
+    head, files, tmp_path, raypipe_cli
+):
+    bad = tmp_path / "passages.tsv"
+    bad.write_bytes(b"0\ta lease\n1\ta zebra\n2\tbroken \xff\xfe bytes\n3\ta shard\n")
+    out = tmp_path / "work"
+    job = ("python", "jobs/pipeline.py", files / "recipe.yaml", "--out", out)
+    submitted = head.submit(*job, f"collection.input={bad}")
+    log, _ = submitted.communicate(timeout=90)
+    assert submitted.returncode == 1
+    assert f"{bad}" in log and "UTF-8" in log, log
+    assert "in collection: shard 2 " in log
+    assert "raypipe: exit 2 " in log
+    assert (summary(out)["status"], summary(out)["exit"]) == ("failed", 2)
+    assert raypipe_cli("status", out).returncode == 2
+
+
+def test_a_folder_that_is_not_shared_is_found_before_work_starts(head, files, tmp_path):
+    """The stores' path leads through each process's own folder: elsewhere for the worker."""
+    (tmp_path / "apart").mkdir()
+    (tmp_path / "stores").symlink_to("/proc/self/cwd/apart")
+    out = tmp_path / "work"
+    script = "jobs=$PWD/jobs/pipeline.py; cd $0 && exec python $jobs $1 --out $2 stores=$0/stores"
+    submitted = head.submit("bash", "-c", script, tmp_path, files / "recipe.yaml", out)
+    log, _ = submitted.communicate(timeout=90)
+    assert submitted.returncode == 1
+    assert "expected the word the driver left there" in log
+    assert "one folder that every node mounts" in log
+    assert summary(out)["exit"] == 2
+    assert not list((tmp_path / "apart").glob("*/*/shards/*")), "no shard was computed"
