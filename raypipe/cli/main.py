@@ -7,8 +7,8 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-import click
 import typer
+import typer.exceptions
 
 from raypipe.cli import pipeline, single, upkeep
 from raypipe.errors import RaypipeError
@@ -53,13 +53,13 @@ def run(arguments: list[str]) -> tuple[int, str]:
     except RaypipeError as error:
         _tell(error)
         return error.exit_code, str(error).partition("\n")[0] or type(error).__name__
-    except click.exceptions.Abort:
+    except typer.Abort:
         return 130, "interrupted"
-    except click.ClickException as error:
-        error.show(sys.stderr)
-        return 2, error.format_message()
-    except click.exceptions.Exit as error:
+    except typer.Exit as error:
         return error.exit_code, "complete" if error.exit_code == 0 else "as asked"
+    except typer.exceptions.TyperException as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2, str(error)
     except KeyboardInterrupt:
         return 130, "interrupted; the same command resumes"
     except OSError as error:
