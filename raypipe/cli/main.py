@@ -49,7 +49,7 @@ def run(arguments: list[str]) -> tuple[int, str]:
         command = typer.main.get_command(app)
         result = command.main(args=arguments, prog_name="raypipe", standalone_mode=False)
         code = result if isinstance(result, int) else 0
-        return code, "complete" if code == 0 else "as status says"
+        return code, "complete" if code == 0 else "as the workspace says"
     except RaypipeError as error:
         _tell(error)
         return error.exit_code, str(error).partition("\n")[0] or type(error).__name__
@@ -58,8 +58,9 @@ def run(arguments: list[str]) -> tuple[int, str]:
     except typer.Exit as error:
         return error.exit_code, "complete" if error.exit_code == 0 else "as asked"
     except typer.exceptions.TyperException as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2, str(error)
+        reason = str(error) or "no verb was given"
+        print(f"error: {reason}", file=sys.stderr)
+        return 2, reason
     except KeyboardInterrupt:
         return 130, "interrupted; the same command resumes"
     except OSError as error:

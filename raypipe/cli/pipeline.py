@@ -4,14 +4,15 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from raypipe.config import Recipe, load_recipe, recipe_names, recipe_text
-from raypipe.driver.pipeline import Options, Outcome, run_pipeline, to_stderr
-from raypipe.driver.progress import TerminalWatcher
 from raypipe.errors import InputError
+
+if TYPE_CHECKING:
+    from raypipe.driver.pipeline import Options, Outcome
 
 Out = Annotated[Path, typer.Option("--out", help="The workspace: made, or resumed.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
@@ -38,12 +39,14 @@ def quickstart(
     as_json: AsJson = False,
 ) -> None:
     """Index and search Python's own documentation: every stage, real models, nothing fetched."""
+    from raypipe.driver.pipeline import Options, to_stderr
+
     overrides = [] if passages is None else [f"collection.max_passages={passages}"]
     recipe = load_recipe(recipe_text("quickstart"), overrides=overrides, source="quickstart")
     to_stderr("quickstart: Python's own documentation, BM25 and MiniLM, on a Ray of its own")
-    outcome = execute(recipe, out, Options(), as_json=as_json)
+    execute(recipe, out, Options(), as_json=as_json)
     if not as_json:
-        print(_next(outcome, out))
+        print(_next(out))
 
 
 def pipeline(
@@ -59,6 +62,8 @@ def pipeline(
     as_json: AsJson = False,
 ) -> None:
     """Bring every stage of a recipe to completion; run it again to resume."""
+    from raypipe.driver.pipeline import Options
+
     options = Options(
         only=only,
         until=until,
@@ -89,8 +94,11 @@ def named_recipe(recipe: str, overrides: list[str]) -> Recipe:
     )
 
 
-def execute(recipe: Recipe, out: Path, options: Options, *, as_json: bool) -> Outcome:
+def execute(recipe: Recipe, out: Path, options: "Options", *, as_json: bool) -> "Outcome":
     """Run a recipe and print its table, or its summary as JSON."""
+    from raypipe.driver.pipeline import run_pipeline, to_stderr
+    from raypipe.driver.progress import TerminalWatcher
+
     watcher = TerminalWatcher(sys.stderr)
     try:
         outcome = run_pipeline(recipe, out, options, watcher=watcher, say=to_stderr)
@@ -106,7 +114,7 @@ def execute(recipe: Recipe, out: Path, options: Options, *, as_json: bool) -> Ou
     return outcome
 
 
-def _next(outcome: Outcome, out: Path) -> str:
+def _next(out: Path) -> str:
     return (
         "Runs, measures and this table are in the workspace. Next, search deeper or fuse otherwise;"
         f"\nonly what changes is computed:\n\n"

@@ -1,7 +1,119 @@
-"""Verbs about what is stored: status, verify, gc, export, evaluate, doctor."""
+"""Verbs about what is stored: status, verify, gc, evaluate, doctor."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
 
 import typer
+
+from raypipe.errors import CorruptError, InputError
+
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A workspace.")]
+DEFAULT_MEASURES = "nDCG@10 RR@10 AP R@100"
 
 
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
+    for verb in (status, verify, gc, evaluate, doctor):
+        app.command()(verb)
+
+
+def status(folder: Folder, as_json: AsJson = False) -> int:
+    """How the last invocation ended, or how far it is; exits with its code."""
+    from raypipe.driver.status import status as status_of
+
+    found = status_of(folder)
+    if as_json:
+        print(json.dumps(asdict(found)))
+        return found.exit_code
+    print(f"{found.state}: exit {found.exit_code}, {found.reason}")
+    for store, progress in found.stores.items():
+        done = f" {progress['done']} of {progress['shards']} shards" if "done" in progress else ""
+        print(f"  {store}: {progress['state']}{done}")
+    return found.exit_code
+
+
+def verify(folder: Folder, as_json: AsJson = False) -> None:
+    """Compare every stored byte with its hash; exit 3 and the damaged files if one differs."""
+    from raypipe.driver.status import open_workspace
+    from raypipe.driver.verify import verify as damages_of
+
+    damages = damages_of(open_workspace(folder))
+    if as_json:
+        print(json.dumps({"damaged": [asdict(damage) for damage in damages]}))
+    for damage in damages if not as_json else ():
+        print(f"{damage.name}: {damage.problem}\n  remedy: {damage.remedy}")
+    if damages:
+        raise CorruptError(f"{folder}: {len(damages)} damaged files")
+    if not as_json:
+        print("every record and payload has the bytes that were committed")
+
+
+def gc(
+    folder: Folder,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete what is listed.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List stores and payloads that nobody refers to and that are a day old; delete with --yes."""
+    from raypipe.driver.gc import delete, find_garbage
+    from raypipe.driver.status import open_workspace
+
+    workspace = open_workspace(folder)
+    garbage = find_garbage(workspace)
+    if as_json:
+        print(json.dumps({"names": garbage.names, "bytes": garbage.num_bytes, "deleted": yes}))
+    else:
+        print(
+            "\n".join(garbage.names + [f"{len(garbage.names)} files, {garbage.num_bytes:,} bytes"])
+        )
+    if yes:
+        delete(workspace, garbage)
+
+
+def evaluate(
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="TREC, MS MARCO or Parquet.")
+    ],
+    qrels: Annotated[Path, typer.Option(help="TREC, MS MARCO or BEIR judgements.")],
+    measures: Annotated[str, typer.Option(help="As ir_measures writes them.")] = DEFAULT_MEASURES,
+    as_json: AsJson = False,
+) -> None:
+    """Measure run files."""
+    from raypipe.data.qrels import read_qrels
+    from raypipe.evaluation.measures import evaluate as measured
+    from raypipe.evaluation.runs import read_run
+
+    missing = [f"{path}: no such file" for path in [*runs, qrels] if not path.exists()]
+    if missing:
+        raise InputError(missing)
+    names = measures.replace(",", " ").split()
+    judged = read_qrels(qrels)
+    found = {str(path): measured(read_run(path), judged, names) for path in runs}
+    if as_json:
+        print(json.dumps({run: {"mean": m.mean, "n": m.num_topics} for run, m in found.items()}))
+        return
+    first = next(iter(found.values()))
+    print("\t".join(["run", *[f"{name} (n={first.num_topics[name]})" for name in names]]))
+    for run, of_run in found.items():
+        print("\t".join([run, *[f"{of_run.mean[name]:.4f}" for name in names]]))
+
+
+def doctor(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where work would lie.")] = Path(
+        "."
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """Try what raypipe needs here: Python, disk, torch, Ray, the model, Java, Lucene."""
+    from raypipe.driver.doctor import examine
+
+    findings = examine(folder)
+    if as_json:
+        print(json.dumps([asdict(finding) for finding in findings]))
+    else:
+        print("\n".join(f"{'ok' if f.ok else 'FAILED':6} {f.name}: {f.told}" for f in findings))
+    failed = [f"{f.name}: {f.told}" for f in findings if not f.ok]
+    if failed:
+        raise InputError(failed)

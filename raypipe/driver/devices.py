@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from raypipe.errors import InputError
@@ -69,6 +70,55 @@ def choose(
         threads=1 if threads == "auto" else int(threads),
         torch=torch.__version__,
     )
+
+
+def of_cluster(
+    resources: Mapping[str, float],
+    device: str = "auto",
+    *,
+    gpus: int | str = "all",
+    actors: int | str = "auto",
+    threads: int | str = "auto",
+) -> Devices:
+    """The devices of an invocation on a joined cluster, whose head may have none itself.
+
+    Args:
+        resources: what the cluster has now, as `ray.cluster_resources()` tells it. An explicit
+            count of GPUs may exceed it: a cluster that scales starts nodes for waiting actors.
+
+    Raises:
+        InputError: cuda is asked for, no GPU is there and no count says how many will be.
+    """
+    import torch
+
+    visible = int(resources.get("GPU", 0))
+    if device == "cpu" or (device == "auto" and not visible):
+        per_actor = 1 if threads == "auto" else int(threads)
+        cores = int(resources.get("CPU", 0)) or num_cores()
+        num_actors = max(1, cores // per_actor) if actors == "auto" else int(actors)
+        return Devices("cpu", 0, "", 0, num_actors, per_actor, torch.__version__)
+    if gpus == "all" and not visible:
+        raise InputError(
+            "resources.device: cuda: the cluster has no GPU now; start a node with one, or name "
+            "the count that a scaling cluster will start: resources.gpus=N"
+        )
+    wanted = visible if gpus == "all" else int(gpus)
+    return Devices(
+        device="cuda",
+        num_gpus=wanted,
+        gpu_name=_accelerators(resources),
+        gpus_visible=visible,
+        num_actors=wanted if actors == "auto" else int(actors),
+        threads=1 if threads == "auto" else int(threads),
+        torch=torch.__version__,
+    )
+
+
+def _accelerators(resources: Mapping[str, float]) -> str:
+    """`H100`, `A100 + H100`: the kinds of GPU that Ray found; `GPU` where it tells none."""
+    prefix = "accelerator_type:"
+    kinds = sorted(k.removeprefix(prefix) for k in resources if k.startswith(prefix))
+    return " + ".join(kinds) or "GPU"
 
 
 def nvidia_devices() -> list[str]:

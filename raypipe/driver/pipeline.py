@@ -106,9 +106,7 @@ def _run(
 ) -> Outcome:
     replace_file(workspace.folder / "recipe.yaml", resolved_yaml(recipe).encode())
     wanted = recipe.resources
-    chosen = devices.choose(
-        wanted.device, gpus=wanted.gpus, actors=wanted.actors, threads=wanted.threads
-    )
+    chosen = _devices(recipe, options)
     say(chosen.line())
     named = with_files(recipe, workspace.folder / "python-docs")
     if options.frozen:
@@ -162,6 +160,18 @@ def _allowed(selected: list[str]) -> Callable[[str], bool]:
     return lambda store: store.partition(".")[0] in selected
 
 
+def _devices(recipe: Recipe, options: Options) -> devices.Devices:
+    """Of this machine, or of the cluster to join, which is joined here: its head may have none."""
+    wanted = recipe.resources
+    asked = {"gpus": wanted.gpus, "actors": wanted.actors, "threads": wanted.threads}
+    if options.ray_address is None or wanted.backend == "inline":
+        return devices.choose(wanted.device, **asked)
+    from raypipe.cluster import ray_start
+
+    resources = ray_start.connect(options.ray_address, allow_open=options.allow_open_cluster)
+    return devices.of_cluster(resources, wanted.device, **asked)
+
+
 def _start(recipe: Recipe, chosen: devices.Devices, options: Options) -> Backend:
     if recipe.resources.backend == "inline":
         return InlineBackend(device=chosen.device, threads=chosen.threads)
@@ -172,7 +182,6 @@ def _start(recipe: Recipe, chosen: devices.Devices, options: Options) -> Backend
         num_cpus = max(devices.num_cores(), chosen.num_actors)
         local = ray_start.start_local(num_cpus=num_cpus, num_gpus=chosen.num_gpus)
         return RayBackend(threads=chosen.threads, local=local)
-    ray_start.connect(options.ray_address, allow_open=options.allow_open_cluster)
     return RayBackend(threads=chosen.threads)
 
 

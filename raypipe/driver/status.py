@@ -1,0 +1,80 @@
+"""What a workspace says of its last invocation; read without Ray or torch."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from raypipe.driver.workspace import LEASE, Workspace
+from raypipe.errors import InputError
+from raypipe.storage.holder import Life
+from raypipe.storage.lease import standing
+from raypipe.storage.ledger import Ledger, read_manifest, read_spec
+
+INCOMPLETE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The state of a workspace."""
+
+    state: str
+    """running, complete, failed, or killed: running without anyone at work."""
+    exit_code: int
+    """What `raypipe status` exits with: the invocation's own code; 0 while it runs."""
+    reason: str
+    stores: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+def status(folder: Path) -> Status:
+    """The state of a workspace and how far each of its stores is.
+
+    Raises:
+        InputError: no invocation ever began here.
+    """
+    if not (folder / "workspace.json").exists():
+        raise InputError(f"{folder}: no workspace; expected a folder that `--out` named")
+    workspace = Workspace(folder, _stores(folder))
+    summary = workspace.read_summary()
+    if summary is None:
+        raise InputError(f"{folder}: no invocation has begun here: there is no summary.json")
+    stores = {
+        store: _progress(workspace, store, fingerprint)
+        for store, fingerprint in sorted(workspace.refs().items())
+    }
+    if summary["status"] != "running":
+        return Status(summary["status"], summary["exit"], summary["reason"], stores)
+    lease = standing(workspace.own, LEASE)
+    if lease is None or lease.life() is Life.DEAD:
+        reason = "its driver was killed; the same command resumes"
+        return Status("killed", INCOMPLETE, reason, stores)
+    return Status("running", 0, f"{lease.holder} is at work", stores)
+
+
+def _progress(workspace: Workspace, store: str, fingerprint: str) -> dict[str, Any]:
+    if read_manifest(workspace.stores, store, fingerprint) is not None:
+        return {"state": "complete"}
+    name = f"{store}/{fingerprint}/plan.json"
+    if not workspace.stores.exists(name):
+        return {"state": "not planned"}
+    ledger = Ledger(workspace.stores, store, read_spec(workspace.stores, store, fingerprint))
+    done = len(ledger.shards) - len(ledger.pending())
+    return {"state": "incomplete", "shards": len(ledger.shards), "done": done}
+
+
+def _stores(folder: Path) -> str | None:
+    """Where the recipe of the last invocation keeps its stores."""
+    import yaml
+
+    path = folder / "recipe.yaml"
+    return yaml.safe_load(path.read_bytes()).get("stores") if path.exists() else None
+
+
+def open_workspace(folder: Path) -> Workspace:
+    """A workspace that exists, its stores where its recipe keeps them.
+
+    Raises:
+        InputError: there is none.
+    """
+    if not (folder / "workspace.json").exists():
+        raise InputError(f"{folder}: no workspace; expected a folder that `--out` named")
+    return Workspace(folder, _stores(folder))

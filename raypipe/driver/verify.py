@@ -1,0 +1,76 @@
+"""Every byte of a workspace's stores compared with its hash."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from raypipe.driver.workspace import Workspace
+from raypipe.errors import CorruptError
+from raypipe.storage.ledger import Ledger, read_manifest, read_spec
+from raypipe.storage.records import Manifest, Record
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A file whose bytes are not those that were written."""
+
+    name: str
+    problem: str
+    remedy: str
+
+
+def verify(workspace: Workspace) -> list[Damage]:
+    """Damaged records and payloads of every store the workspace refers to, by name.
+
+    Specs, plans, shard records and manifests are unsealed, payloads hashed whole.
+    """
+    found: dict[str, Damage] = {}
+    for store, fingerprint in sorted(workspace.refs().items()):
+        for damage in _store(workspace, store, fingerprint):
+            found.setdefault(damage.name, damage)
+    return list(found.values())
+
+
+def _store(workspace: Workspace, store: str, fingerprint: str) -> Iterator[Damage]:
+    folder = f"{store}/{fingerprint}"
+    if not workspace.stores.exists(f"{folder}/plan.json"):
+        return
+    try:
+        spec = read_spec(workspace.stores, store, fingerprint)
+        ledger = Ledger(workspace.stores, store, spec)
+    except CorruptError as error:
+        remedy = f"delete the folder {folder} and run again: it is computed anew"
+        yield Damage(str(error).partition(":")[0], str(error), remedy)
+        return
+    manifest = None
+    try:
+        manifest = read_manifest(workspace.stores, store, fingerprint)
+    except CorruptError as error:
+        name = f"{folder}/manifest.json"
+        yield Damage(name, str(error), f"delete {name} and run again")
+    pending = {shard.index for shard in ledger.pending()}
+    for shard in ledger.shards:
+        name = f"{folder}/shards/{shard.index:05d}.json"
+        if shard.index in pending:
+            if manifest is not None:
+                yield Damage(name, "the record is missing", f"delete {folder}/manifest.json too")
+            continue
+        try:
+            record = ledger.record(shard)
+        except CorruptError as error:
+            remedy = f"delete {name} and {folder}/manifest.json and run again"
+            yield Damage(name, str(error), remedy)
+            continue
+        yield from _payload(workspace, folder, name, record, manifest)
+
+
+def _payload(
+    workspace: Workspace, folder: str, name: str, record: Record, manifest: Manifest | None
+) -> Iterator[Damage]:
+    blob = f"blobs/{record.sha256[:2]}/{record.sha256}"
+    try:
+        workspace.stores.check(record.sha256)
+    except CorruptError as error:
+        remedy = f"delete {blob}, {name} and {folder}/manifest.json and run again"
+        yield Damage(blob, f"{folder}, {record.shard}: {error}", remedy)
+    if manifest is not None and record not in manifest.records:
+        yield Damage(name, "it is not the record that the manifest names", f"delete {name}")
