@@ -83,8 +83,8 @@ def start_local(*, num_cpus: int, num_gpus: int = 0) -> LocalRay:
     return LocalRay(reaper)
 
 
-def connect(address: str, *, allow_open: bool = False) -> None:
-    """Join a cluster.
+def connect(address: str, *, allow_open: bool = False) -> dict[str, float]:
+    """What the joined cluster has now: CPU, GPU, accelerator_type:NAME and so on.
 
     Raises:
         InputError: no answer: no cluster is there, or the token is missing or wrong.
@@ -99,6 +99,7 @@ def connect(address: str, *, allow_open: bool = False) -> None:
     if problem is not None:
         ray.shutdown()
         raise RefusedError(problem)
+    return dict(ray.cluster_resources())
 
 
 def asks_for_token(status: int | None, mode: str) -> bool:

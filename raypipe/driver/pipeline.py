@@ -40,6 +40,10 @@ class Options:
     ray_address: str | None = None
     """A cluster to join; None starts one of this process alone."""
     allow_open_cluster: bool = False
+    stages: tuple[str, ...] | None = None
+    """Exactly these stages of the recipe; () prepares the collection alone."""
+    tokens_of: str | None = None
+    """A model whose word pieces of the collection are made too."""
 
 
 @dataclass
@@ -67,6 +71,8 @@ def run_pipeline(
         RaypipeError: whatever ended the invocation; its exit code stands in summary.json.
     """
     selected = select(recipe, only=options.only, until=options.until)
+    if options.stages is not None:
+        selected = list(options.stages)
     problems = missing_inputs(recipe)
     if problems:
         raise InputError(problems)
@@ -132,6 +138,8 @@ def _run(
         budget_tokens=budget if isinstance(budget, int) else None,
     )
     try:
+        if options.tokens_of is not None:
+            graph.tokens(options.tokens_of)
         runs = _stages(named, graph, selected)
         measurement = measure(named, workspace, graph, runs, execution.results)
     finally:

@@ -3,6 +3,7 @@
 import os
 import shutil
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import fsspec
 from filelock import FileLock
 
 from raypipe.errors import CorruptError, InputError
+from raypipe.storage.holder import label_is_dead, process_label
 from raypipe.storage.posix import hash_file
 from raypipe.storage.storage import Storage, checked_name
 
@@ -49,12 +51,19 @@ class BucketStorage:
 
     def append(self, name: str, line: bytes) -> None:
         """See Storage; a bucket cannot append, so each line is an object of its own."""
-        self._fs.pipe_file(self._key(f"{name}.d/{uuid.uuid4().hex}"), line)
+        key = f"{name}.lines/{time.time_ns():020d}-{uuid.uuid4().hex}"
+        self._fs.pipe_file(self._key(key), line.rstrip(b"\n") + b"\n")
 
     def read(self, name: str) -> bytes:
-        """See Storage."""
+        """See Storage; the lines of a log in the order of their writers' clocks."""
         self._fs.invalidate_cache()
-        data: bytes = self._fs.cat_file(self._key(name))
+        try:
+            data: bytes = self._fs.cat_file(self._key(name))
+        except FileNotFoundError:
+            lines = sorted(self._fs.find(self._key(f"{name}.lines")))
+            if not lines:
+                raise
+            data = b"".join(self._fs.cat_file(line) for line in lines)
         return data
 
     def exists(self, name: str) -> bool:
@@ -63,9 +72,10 @@ class BucketStorage:
         return bool(self._fs.exists(self._key(name)))
 
     def put(self, sha256: str, file: Path) -> None:
-        """See Storage; an upload under the hash of its bytes cannot harm another."""
-        if not self.has(sha256):
-            self._fs.put_file(str(file), self._blob(sha256))
+        """See Storage; always uploaded, so that a damaged blob under this hash is replaced."""
+        if hash_file(file) != sha256:
+            raise CorruptError(f"{file}: its bytes changed between hashing and storing; run again")
+        self._fs.put_file(str(file), self._blob(sha256))
         file.unlink(missing_ok=True)
 
     def has(self, sha256: str) -> bool:
@@ -93,8 +103,15 @@ class BucketStorage:
         return target
 
     def scratch(self) -> Path:
-        """See Storage; node-local."""
-        return Path(tempfile.mkdtemp(prefix="raypipe-scratch-"))
+        """See Storage; node-local, and what dead processes of this node left there goes first."""
+        root = Path(tempfile.gettempdir()) / f"raypipe-scratch-{os.getuid()}"
+        root.mkdir(exist_ok=True)
+        for left in root.iterdir():
+            if label_is_dead(left.name):
+                shutil.rmtree(left, ignore_errors=True)
+        folder = root / process_label() / uuid.uuid4().hex
+        folder.mkdir(parents=True)
+        return folder
 
     def owned(self, owner: str) -> Storage:
         """See Storage."""
