@@ -17,19 +17,21 @@ SHOWN = 10
 class Codes(NamedTuple):
     """A string column as integers: equal strings have equal codes."""
 
-    codes: NDArray[np.int64]
-    """int64 [N], numbered from 0 in order of first appearance."""
+    codes: NDArray[np.int32]
+    """int32 [N], numbered from 0 in order of first appearance."""
     names: pa.Array
     """The distinct strings, in code order."""
 
 
 def encode(column: pa.ChunkedArray) -> Codes:
     """The column's codes; strings of any total length, which one Arrow array cannot hold."""
-    encoded = column.dictionary_encode().unify_dictionaries()
+    encoded = column.dictionary_encode()
     if not encoded.num_chunks:
-        return Codes(np.empty(0, dtype=np.int64), pa.array([], column.type))
+        return Codes(np.empty(0, dtype=np.int32), pa.array([], column.type))
+    # Arrow gives all chunks the one dictionary; unify_dictionaries would hash it again for each.
+    assert len({len(chunk.dictionary) for chunk in encoded.chunks}) == 1
     codes = np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])
-    return Codes(codes.astype(np.int64), encoded.chunk(0).dictionary)
+    return Codes(codes, encoded.chunk(0).dictionary)
 
 
 def decode(codes: Codes, positions: NDArray[np.int64]) -> pa.ChunkedArray:
@@ -42,16 +44,18 @@ def decode(codes: Codes, positions: NDArray[np.int64]) -> pa.ChunkedArray:
 
 def repeats(queries: Codes, passages: Codes) -> list[NDArray[np.int64]]:
     """Positions of each (query, passage) that stands more than once, by first appearance."""
-    pairs = queries.codes * len(passages.names) + passages.codes
+    pairs = queries.codes.astype(np.int64) * len(passages.names)
+    pairs += passages.codes
     ordered = np.sort(pairs)
     if not (ordered[1:] == ordered[:-1]).any():
         return []
+    del ordered
     by_pair = np.argsort(pairs, kind="stable")
     groups = np.split(by_pair, np.flatnonzero(np.diff(pairs[by_pair])) + 1)
     return sorted((group for group in groups if len(group) > 1), key=lambda group: int(group[0]))
 
 
-def places(queries: NDArray[np.int64]) -> NDArray[np.int64]:
+def places(queries: NDArray[np.integer]) -> NDArray[np.int64]:
     """Each line's place within its stretch of equal query codes, from 1, int64 [N]."""
     if not len(queries):
         return np.empty(0, dtype=np.int64)

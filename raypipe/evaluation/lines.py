@@ -9,18 +9,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe.errors import InputError
-from raypipe.evaluation.columns import SHOWN
+from raypipe.evaluation.columns import SHOWN, Codes, encode
 from raypipe.evaluation.files import line_blocks
 
 
 class Lines(NamedTuple):
     """A run file's columns in file order; blank lines are left out."""
 
-    query_id: pa.ChunkedArray
-    passage_id: pa.ChunkedArray
-    rank: NDArray[np.float64] | None
+    queries: Codes
+    passages: Codes
+    rank: NDArray[np.float32] | None
     """NaN where a TREC rank is not a number: nothing depends on it there."""
-    score: NDArray[np.float64] | None
+    score: NDArray[np.float32] | None
+    """As trec_eval holds it; infinite where float32 is too narrow."""
     number: NDArray[np.int64]
     """Line numbers, from 1."""
 
@@ -81,14 +82,14 @@ def read_lines(path: Path, form: str) -> Lines:
     problems.refuse()
     if not blocks:
         raise InputError(f"{path}: no lines; expected a run ({form})")
-    columns = list(zip(*blocks, strict=True))
-    return Lines(
-        pa.chunked_array(columns[0], pa.string()),
-        pa.chunked_array(columns[1], pa.string()),
-        None if columns[2][0] is None else np.concatenate(columns[2]),
-        None if columns[3][0] is None else np.concatenate(columns[3]),
-        np.concatenate(columns[4]),
-    )
+    columns = [list(column) for column in zip(*blocks, strict=True)]
+    del blocks
+    queries = encode(pa.chunked_array(columns[0], pa.string()))
+    columns[0].clear()
+    passages = encode(pa.chunked_array(columns[1], pa.string()))
+    columns[1].clear()
+    rank, score = (None if c[0] is None else np.concatenate(c) for c in columns[2:4])
+    return Lines(queries, passages, rank, score, np.concatenate(columns[4]))
 
 
 def sniff(path: Path) -> str:
@@ -119,7 +120,7 @@ def _format(path: Path, line: bytes) -> str:
 
 
 Block = tuple[
-    pa.Array, pa.Array, NDArray[np.float64] | None, NDArray[np.float64] | None, NDArray[np.int64]
+    pa.Array, pa.Array, NDArray[np.float32] | None, NDArray[np.float32] | None, NDArray[np.int64]
 ]
 
 
@@ -209,11 +210,10 @@ def _numbers(
     numbers: NDArray[np.int64],
     problems: Problems | None,
     name: str,
-) -> NDArray[np.float64]:
-    """The words as float64; one that is no number becomes NaN and, if wanted, a problem."""
+) -> NDArray[np.float32]:
+    """The words as float32, by way of float64; one that is no number becomes NaN and a problem."""
     try:
-        values: NDArray[np.float64] = pa.array(words, pa.string()).cast(pa.float64()).to_numpy()
-        return values
+        return narrowed(pa.array(words, pa.string()).cast(pa.float64()).to_numpy())
     except pa.ArrowInvalid:
         pass
     values = np.full(len(words), np.nan)
@@ -225,7 +225,13 @@ def _numbers(
         except ValueError:
             if problems is not None:
                 problems.add(int(numbers[at]), f"{name}: expected a number; found {_quoted(word)}")
-    return values
+    return narrowed(values)
+
+
+def narrowed(values: NDArray[np.float64]) -> NDArray[np.float32]:
+    """The values rounded to float32, as trec_eval does; infinite where they are too large."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32)
 
 
 def _quoted(content: bytes) -> str:

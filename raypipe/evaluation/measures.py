@@ -114,10 +114,11 @@ def parse_measures(measures: Sequence[str]) -> dict[str, ir_measures.Measure]:
 def _parse(name: str) -> ir_measures.Measure:
     measure = ir_measures.parse_measure(name)
     measure.validate_params()
-    cutoff = measure.params.get("cutoff", 1)
-    # trec_eval ends the whole process by an assertion at a cutoff of 0.
-    if isinstance(cutoff, bool) or not isinstance(cutoff, int) or cutoff < 1:
-        raise ValueError(f"expected a cutoff from 1; found {cutoff!r}")
+    for name in measure.params.keys() & {"cutoff", "rel"}:
+        value = measure.params[name]
+        # trec_eval ends the whole process by an assertion at a cutoff of 0.
+        if isinstance(value, bool) or not 1 <= value <= 1_000_000:
+            raise ValueError(f"expected a {name} from 1 to 1000000; found {value!r}")
     if not ir_measures.DefaultPipeline.supports(measure):
         raise ValueError("needs a package that is not installed")
     return measure
@@ -127,7 +128,9 @@ def _reason(name: str, error: Exception) -> str:
     if not isinstance(error, NameError):
         return f"{error}; expected a form like nDCG@10, RR(rel=2)@10, AP, R@1000"
     word = name.split("@")[0].split("(")[0].strip()
-    by_lower = {known.lower(): known for known in registry}
+    # Aliases first, so that nDCG is proposed and not NDCG.
+    known_names = sorted(registry, key=lambda known: registry[known].__name__ == known)
+    by_lower = {known.lower(): known for known in known_names}
     near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0)
     meant = by_lower[near[0]] + name.strip()[len(word) :]
     return f"unknown; the nearest known one is {meant}"

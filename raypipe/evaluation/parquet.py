@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.errors import InputError
-from raypipe.evaluation.lines import Lines
+from raypipe.evaluation.columns import encode
+from raypipe.evaluation.lines import Lines, narrowed
 
 
 def is_parquet(path: Path) -> bool:
@@ -39,8 +40,8 @@ def read_parquet(path: Path) -> Lines:
     if not len(table):
         raise InputError(f"{path}: no rows; expected a run (parquet)")
     return Lines(
-        _ids(path, table, "query_id"),
-        _ids(path, table, "passage_id"),
+        encode(_ids(path, table, "query_id")),
+        encode(_ids(path, table, "passage_id")),
         _values(path, table, "rank") if "rank" in wanted else None,
         _values(path, table, "score"),
         np.arange(len(table)),
@@ -59,11 +60,10 @@ def _ids(path: Path, table: pa.Table, name: str) -> pa.ChunkedArray:
     return column.cast(pa.string())
 
 
-def _values(path: Path, table: pa.Table, name: str) -> NDArray[np.float64]:
+def _values(path: Path, table: pa.Table, name: str) -> NDArray[np.float32]:
     column = table[name]
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         raise InputError(f"{path}: column {name}: expected numbers; found {column.type}")
     if column.null_count:
         raise InputError(f"{path}: column {name}: {column.null_count} rows are null")
-    values: NDArray[np.float64] = column.cast(pa.float64()).to_numpy()
-    return values
+    return narrowed(column.cast(pa.float64()).to_numpy())

@@ -13,28 +13,26 @@ from raypipe.evaluation.lines import Lines
 logger = logging.getLogger(__name__)
 
 
-def refuse(
-    path: Path,
-    lines: Lines,
-    queries: Codes,
-    passages: Codes,
-    scores: NDArray[np.float32] | None,
-    form: str,
-) -> None:
-    """Raise InputError for everything that keeps these lines from being a ranking."""
+def refuse(path: Path, lines: Lines, form: str) -> None:
+    """Nothing, where these lines are a ranking.
+
+    Raises:
+        InputError: scores that are not finite, a passage twice for one query, ranks that put no
+            order on a query's passages; of each the first ten, with line numbers.
+    """
     where = "row" if form == "parquet" else "line"
     problems = []
-    if scores is not None and lines.score is not None:
-        bad = np.flatnonzero(~np.isfinite(scores))
+    if lines.score is not None:
+        bad = np.flatnonzero(~np.isfinite(lines.score))
         for at in bad[:SHOWN]:
             problems.append(
                 f"{path}: {where} {lines.number[at]}: score {lines.score[at]} is not a finite "
                 "float32; leave the passage out or score it again"
             )
         problems += _rest(path, len(bad))
-    twice = repeats(queries, passages)
+    twice = repeats(lines.queries, lines.passages)
     for group in twice[:SHOWN]:
-        query, passage = lines.query_id[int(group[0])], lines.passage_id[int(group[0])]
+        query, passage = _name(lines.queries, group[0]), _name(lines.passages, group[0])
         at_lines = ", ".join(str(number) for number in lines.number[group[:SHOWN]])
         problems.append(
             f"{path}: {where}s {at_lines}: query {query} ranks passage {passage} "
@@ -42,42 +40,36 @@ def refuse(
         )
     problems += _rest(path, len(twice))
     if form in ("msmarco", "parquet") and lines.rank is not None:
-        problems += _rank_problems(path, where, lines, queries, lines.rank)
+        problems += _rank_problems(path, where, lines, lines.rank)
     if problems:
         raise InputError(problems)
 
 
-def _rank_problems(
-    path: Path, where: str, lines: Lines, queries: Codes, rank: NDArray[np.float64]
-) -> list[str]:
+def _rank_problems(path: Path, where: str, lines: Lines, rank: NDArray[np.float32]) -> list[str]:
     """Ranks that put no order on a query's passages."""
     problems = []
-    bad = np.flatnonzero((rank < 1) | (rank != np.floor(rank)))
+    bad = np.flatnonzero(~np.isfinite(rank) | (rank < 1) | (rank != np.floor(rank)))
     for at in bad[:SHOWN]:
         number, found = lines.number[at], rank[at]
         problems.append(f"{path}: {where} {number}: expected a rank from 1; found {found:g}")
     problems += _rest(path, len(bad))
-    by_rank = np.lexsort((rank, queries.codes))
-    same = np.diff(queries.codes[by_rank]) == 0
+    by_rank = np.lexsort((rank, lines.queries.codes))
+    same = np.diff(lines.queries.codes[by_rank]) == 0
     tied = np.flatnonzero(same & (np.diff(rank[by_rank]) == 0))
     for at in tied[:SHOWN]:
         first, second = by_rank[at : at + 2]
         problems.append(
             f"{path}: {where}s {lines.number[first]} and {lines.number[second]}: two passages at "
-            f"rank {rank[first]:g} of query {lines.query_id[int(first)]}; expected each rank once"
+            f"rank {rank[first]:g} of query {_name(lines.queries, first)}; expected each rank once"
         )
     return problems + _rest(path, len(tied))
 
 
-def warn(
-    path: Path,
-    form: str,
-    queries: Codes,
-    best: NDArray[np.int64],
-    rank: NDArray[np.float64],
-) -> None:
-    """Say where the rank column is not what the run's order makes of it."""
-    codes, given = queries.codes[best], rank[best]
+def warn(path: Path, form: str, lines: Lines, best: NDArray[np.int64]) -> None:
+    """Say where the rank column is not what the run's order, `best`, makes of it."""
+    if lines.rank is None:
+        return
+    codes, given = lines.queries.codes[best], lines.rank[best]
     if form == "trec":
         wrong = (np.diff(codes) == 0) & (np.diff(given) <= 0)
         message = "%s: %d queries: the rank column contradicts the order by score, then passage id"
@@ -87,8 +79,12 @@ def warn(
         found = codes[given != places(codes)]
         message = "%s: %d queries: ranks are missing; the gaps are closed (first: query %s)"
     if len(found):
-        logger.warning(message, path, len(np.unique(found)), queries.names[int(found[0])])
+        logger.warning(message, path, len(np.unique(found)), lines.queries.names[int(found[0])])
 
 
 def _rest(path: Path, count: int) -> list[str]:
     return [f"{path}: {count - SHOWN} more like these"] if count > SHOWN else []
+
+
+def _name(ids: Codes, position: int) -> str:
+    return str(ids.names[int(ids.codes[position])])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.errors import InputError
-from raypipe.evaluation.columns import Codes, decode, encode, places
+from raypipe.evaluation.columns import decode, places
 from raypipe.evaluation.lines import TEXT_FORMATS, Lines, read_lines, sniff
 from raypipe.evaluation.parquet import is_parquet, read_parquet
 from raypipe.evaluation.refusals import refuse, warn
@@ -42,43 +42,23 @@ def read_run(path: str | Path, *, form: str | None = None) -> pa.Table:
     if form is None:
         form = "parquet" if is_parquet(path) else sniff(path)
     lines = read_parquet(path) if form == "parquet" else read_lines(path, form)
-    queries, passages = encode(lines.query_id), encode(lines.passage_id)
-    scores = _float32(lines)
-    refuse(path, lines, queries, passages, scores, form)
-    best = _best_first(form, lines, queries, passages, scores)
-    if lines.rank is not None:
-        warn(path, form, queries, best, lines.rank)
-    rank = places(queries.codes[best])
-    score = 1 / rank if scores is None else scores[best]
-    columns = [
-        decode(queries, best),
-        decode(passages, best),
-        rank.astype(np.int32),
-        score.astype(np.float32),
-    ]
+    refuse(path, lines, form)
+    best = _best_first(form, lines)
+    warn(path, form, lines, best)
+    rank = places(lines.queries.codes[best]).astype(np.int32)
+    score = (1 / rank).astype(np.float32) if lines.score is None else lines.score[best]
+    columns = [decode(lines.queries, best), decode(lines.passages, best), rank, score]
     return pa.table(columns, schema=schema.RUN_FILE)
 
 
-def _best_first(
-    form: str,
-    lines: Lines,
-    queries: Codes,
-    passages: Codes,
-    scores: NDArray[np.float32] | None,
-) -> NDArray[np.int64]:
+def _best_first(form: str, lines: Lines) -> NDArray[np.int64]:
     """Positions of the lines in the run's order."""
+    queries = lines.queries.codes
     if form in ("msmarco", "parquet") and lines.rank is not None:
-        return np.lexsort((lines.rank, queries.codes))
-    if scores is None:
-        return np.argsort(queries.codes, kind="stable")
-    places_by_name = np.empty(len(passages.names), dtype=np.int64)
-    places_by_name[pc.sort_indices(passages.names).to_numpy()] = np.arange(len(passages.names))
-    return np.lexsort((-places_by_name[passages.codes], -scores, queries.codes))
-
-
-def _float32(lines: Lines) -> NDArray[np.float32] | None:
-    """Scores as trec_eval holds them; what is too large for float32 becomes infinite."""
+        return np.lexsort((lines.rank, queries))
     if lines.score is None:
-        return None
-    with np.errstate(over="ignore"):
-        return lines.score.astype(np.float32)
+        return np.argsort(queries, kind="stable")
+    descending = pc.sort_indices(lines.passages.names, sort_keys=[("", "descending")]).to_numpy()
+    place = np.empty(len(descending), dtype=np.int32)
+    place[descending] = np.arange(len(descending))
+    return np.lexsort((place[lines.passages.codes], -lines.score, queries))
