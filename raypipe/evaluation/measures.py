@@ -1,6 +1,5 @@
 """Measures of a run through ir_measures, every provider seeing the one order of the run."""
 
-import difflib
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,10 +8,11 @@ from dataclasses import dataclass
 import ir_measures
 import numpy as np
 import pyarrow as pa
-from ir_measures.measures import SumAgg, registry
+from ir_measures.measures import SumAgg
 
 from raypipe.errors import InputError
 from raypipe.evaluation.columns import SHOWN, check_run, encode, repeats
+from raypipe.evaluation.names import parse_measures
 
 logger = logging.getLogger(__name__)
 
@@ -90,50 +90,6 @@ def evaluate(run: pa.Table, qrels: pa.Table, measures: Sequence[str]) -> Measure
     )
     _warn(measured)
     return measured
-
-
-def parse_measures(measures: Sequence[str]) -> dict[str, ir_measures.Measure]:
-    """Name as given -> measure, each one known, complete and computable here.
-
-    Raises:
-        InputError: every name that is not, with the nearest known one; no measure at all.
-    """
-    if not measures:
-        raise InputError("measures: expected one or more, such as nDCG@10; found none")
-    parsed, problems = {}, []
-    for name in measures:
-        try:
-            parsed[name] = _parse(name)
-        except (ValueError, NameError, KeyError, AssertionError) as error:
-            problems.append(f"measure {name!r}: {_reason(name, error)}")
-    if problems:
-        raise InputError(problems)
-    return parsed
-
-
-def _parse(name: str) -> ir_measures.Measure:
-    measure = ir_measures.parse_measure(name)
-    measure.validate_params()
-    for name in measure.params.keys() & {"cutoff", "rel"}:
-        value = measure.params[name]
-        # trec_eval ends the whole process by an assertion at a cutoff of 0.
-        if isinstance(value, bool) or not 1 <= value <= 1_000_000:
-            raise ValueError(f"expected a {name} from 1 to 1000000; found {value!r}")
-    if not ir_measures.DefaultPipeline.supports(measure):
-        raise ValueError("needs a package that is not installed")
-    return measure
-
-
-def _reason(name: str, error: Exception) -> str:
-    if not isinstance(error, NameError):
-        return f"{error}; expected a form like nDCG@10, RR(rel=2)@10, AP, R@1000"
-    word = name.split("@")[0].split("(")[0].strip()
-    # Aliases first, so that nDCG is proposed and not NDCG.
-    known_names = sorted(registry, key=lambda known: registry[known].__name__ == known)
-    by_lower = {known.lower(): known for known in known_names}
-    near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0)
-    meant = by_lower[near[0]] + name.strip()[len(word) :]
-    return f"unknown; the nearest known one is {meant}"
 
 
 def _check_qrels(qrels: pa.Table) -> None:

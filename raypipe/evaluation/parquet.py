@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.errors import InputError
 from raypipe.evaluation.columns import encode
-from raypipe.evaluation.lines import Lines, narrowed
+from raypipe.evaluation.fields import narrowed
+from raypipe.evaluation.lines import Lines
 
 
 def is_parquet(path: Path) -> bool:

@@ -8,7 +8,8 @@ import pytest
 
 from raypipe import schema
 from raypipe.errors import InputError
-from raypipe.evaluation.measures import QUERIES_AT_ONCE, evaluate, parse_measures
+from raypipe.evaluation.measures import QUERIES_AT_ONCE, evaluate
+from raypipe.evaluation.names import parse_measures
 
 QRELS = pa.table([["1", "1"], ["a", "b"], [1, 0]], schema=schema.QRELS)
 
@@ -33,7 +34,7 @@ def test_all_bad_names_are_told_at_once_with_the_nearest_known_one():
 
 def test_a_cutoff_of_zero_does_not_end_the_process():
     """trec_eval answers AP@0 with an assertion in C, which no handler would catch."""
-    code = "from raypipe.evaluation.measures import parse_measures as p\ntry: p(['AP@0', 'P@0'])\n"
+    code = "from raypipe.evaluation.names import parse_measures as p\ntry: p(['AP@0', 'P@0'])\n"
     code += "except ValueError: print('refused')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "refused\n")
