@@ -150,18 +150,24 @@ class Graph:
         return self.models[name]
 
     def _encode(self, store: str, model_name: str, query_set: str | None) -> Stored:
-        model = self.model(model_name)
         side = "passage" if query_set is None else "query"
+        tokens, model = self.tokens(model_name, query_set), self.model(model_name)
+        encode = EncodeStage(tokens, model, side, self.budget_tokens, self.needs)
+        return self.ensure(store, encode)
+
+    def tokens(self, model_name: str, query_set: str | None = None) -> Stored:
+        """Word pieces of the collection, or of a query set."""
+        model = self.model(model_name)
         if query_set is None:
-            texts, table, tokens = self.collection(), schema.PASSAGES, f"{model_name}.tokens"
+            texts, table, store = self.collection(), schema.PASSAGES, f"{model_name}.tokens"
+            prefix = model.conventions.prefix("passage")
         else:
             texts, table = self.queries(query_set), schema.QUERIES
-            tokens = f"{model_name}.{query_set}.tokens"
-        if tokens not in self._known:
-            tokenize = TokenizeStage(texts, table, model, model.conventions.prefix(side))
-            self._known[tokens] = self.ensure(tokens, tokenize)
-        encode = EncodeStage(self._known[tokens], model, side, self.budget_tokens, self.needs)
-        return self.ensure(store, encode)
+            store = f"{model_name}.{query_set}.tokens"
+            prefix = model.conventions.prefix("query")
+        if store not in self._known:
+            self._known[store] = self.ensure(store, TokenizeStage(texts, table, model, prefix))
+        return self._known[store]
 
     def _dense(
         self, store: str, name: str, stage: Search, query_set: str
