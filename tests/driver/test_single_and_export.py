@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import zip_longest
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -203,12 +204,9 @@ def test_single_verbs_give_what_the_pipeline_gives(work, raypipe_cli, small_file
     assert fused.returncode == 0, fused.stderr
     dense = ranking(work / "runs/test/dense.tsv")
     for query, passages in ranking(tmp_path / "f" / "fused.tsv").items():
-        a, b, taken = iter(ours.get(query, [])), iter(dense[query]), []
-        while len(taken) < 4:
-            for side in (a, b):
-                passage = next((p for p in side if p not in taken), None)
-                taken += [passage] if passage and len(taken) < 4 else []
-        assert passages == taken
+        turns = zip_longest(ours.get(query, []), dense[query])
+        taken = dict.fromkeys(p for turn in turns for p in turn if p is not None)
+        assert passages == list(taken)[:4]
 
 
 def test_bad_arguments_are_all_told(raypipe_cli, tmp_path):
