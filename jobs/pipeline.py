@@ -1,14 +1,14 @@
-"""`raypipe pipeline` as the driver of a Ray job: the same arguments, the same exit codes.
+"""`raypipe pipeline` as the driver of a Ray job: every stage of a recipe, or what is missing of it.
 
     export RAY_AUTH_MODE=token
     ray job submit --address http://127.0.0.1:8265 --working-dir . \
         --submission-id reindex-2026-11-21 -- \
         python jobs/pipeline.py RECIPE --out /shared/work
 
-The job runs on the cluster that takes it (RAY_ADDRESS, which Ray sets). `--out` must be absolute:
-Ray deletes the copy of the working directory that the job runs in. A job dies with its cluster
-and is never tried again by Ray; submit it again and it resumes. `raypipe status /shared/work`
-exits with its code.
+Arguments and exit codes are the verb's own. The job runs on the cluster that takes it, which Ray
+names in RAY_ADDRESS. `--out` must be absolute: Ray deletes the copy of the working directory that
+the job runs in. A job dies with its cluster and Ray never tries it again; submit it again and it
+resumes. `raypipe status /shared/work` exits with its code.
 """
 
 import sys

@@ -204,12 +204,12 @@ def test_a_failing_job_fails_and_its_log_names_file_line_store_and_shard(
     bad = tmp_path / "passages.tsv"
     bad.write_bytes(b"0\ta lease\n1\ta zebra\n2\tbroken \xff\xfe bytes\n3\ta shard\n")
     out = tmp_path / "work"
-    job = ("python", "jobs/pipeline.py", files / "recipe.yaml", "--out", out)
-    submitted = head.submit(*job, f"collection.input={bad}")
+    job = ("python", "jobs/encode.py", "--collection", bad, "--model", files / "model")
+    submitted = head.submit(*job, "--out", out)
     log, _ = submitted.communicate(timeout=90)
     assert submitted.returncode == 1
     assert f"{bad}: line 3: not UTF-8" in log
-    assert "in collection: shard 00002 rows [2, 3)" in log
+    assert "in collection: shard 00000 rows [0, 4)" in log
     assert "raypipe: exit 2 " in log
     assert (summary(out)["status"], summary(out)["exit"]) == ("failed", 2)
     assert raypipe_cli("status", out).returncode == 2
