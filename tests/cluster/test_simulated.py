@@ -1,0 +1,87 @@
+"""The loop at 512 actors and 10,000 shards on a virtual clock."""
+
+import pytest
+
+from raypipe.cluster.backend import Task
+from raypipe.cluster.loop import Limits, run
+from raypipe.cluster.simulated import SimulatedBackend, SimulatedLedger, World
+from raypipe.errors import IncompleteError
+from raypipe.stages.stage import Needs
+from raypipe.storage.records import Shard
+from raypipe.storage.spec import StageSpec
+
+
+class Nothing:
+    spec = StageSpec("nothing", 1)
+    needs = Needs()
+
+    def shards(self, sizing):
+        return []
+
+    def open(self, site):
+        return {}
+
+    def run(self, shard, skip, beat):
+        raise AssertionError("a simulated backend computes nothing")
+
+
+def simulate(world, num_shards, *, seed=1, **limits):
+    ledger = SimulatedLedger([Shard(i, i, i + 1) for i in range(num_shards)])
+    backend = SimulatedBackend(world, ledger, seed)
+    settings = Limits(**{"num_actors": world.num_actors, "max_attempts": 5, **limits})
+    report = run(Task(Nothing(), ledger), backend, settings)
+    return ledger, report
+
+
+def test_every_shard_is_committed_once_through_preemption_crashes_and_stalls():
+    world = World(preempted=0.02, crashed=0.01, stalled=0.01)
+    ledger, report = simulate(world, 10_000)
+    assert len(ledger.commits) == 10_000
+    assert set(ledger.commits.values()) == {1}
+    assert report.num_done == 10_000
+    assert report.num_preempted > 100 and report.num_lost > 100
+
+
+def test_a_calm_cluster_is_nearly_as_fast_as_can_be():
+    _, report = simulate(World(), 10_000)
+    shards_each = -(-10_000 // 512)
+    assert report.seconds < 60 + shards_each * 60 * 1.15
+
+
+def test_slow_workers_get_fewer_shards_and_delay_the_end_by_little():
+    _, calm = simulate(World(num_actors=64), 2_000)
+    _, slow = simulate(World(num_actors=64, slow_share=0.1), 2_000)
+    # 10% of workers at a quarter of the speed: 92.5% of the throughput, and one slow last shard.
+    assert slow.seconds < calm.seconds / 0.9 + 4 * 70
+
+
+def test_preemption_burns_no_attempt():
+    ledger, report = simulate(World(num_actors=16, preempted=0.3), 300, max_attempts=1)
+    assert len(ledger.commits) == 300
+    assert report.num_preempted > 50
+    assert not [note for note in ledger.notes if note["event"] == "failed"]
+
+
+def test_a_shard_that_always_crashes_ends_the_invocation_and_is_named():
+    with pytest.raises(IncompleteError, match=r"shard 0000\d rows .* failed 3 times"):
+        simulate(World(num_actors=2, crashed=1.0), 4, max_attempts=3)
+
+
+def test_a_silent_worker_is_given_up_after_its_time_and_its_shard_goes_elsewhere():
+    ledger, report = simulate(World(num_actors=4, stalled=0.05), 100, silent_seconds=120)
+    assert len(ledger.commits) == 100
+    stalls = [note for note in ledger.notes if "no heartbeat for 120 s" in str(note.get("reason"))]
+    assert len(stalls) == report.num_lost > 0
+
+
+def test_the_same_seed_gives_the_same_history():
+    world = World(num_actors=32, preempted=0.05, crashed=0.02)
+    first, second = simulate(world, 500, seed=9), simulate(world, 500, seed=9)
+    assert first[0].notes == second[0].notes
+    assert first[1] == second[1]
+
+
+def test_work_begins_with_the_first_ready_worker():
+    ledger, report = simulate(World(num_actors=100, start_seconds=(1.0, 1000.0)), 30)
+    assert len(ledger.commits) == 30
+    assert report.seconds < 1000
