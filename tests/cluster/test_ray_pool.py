@@ -1,0 +1,156 @@
+"""Ray actors: pinned to their GPUs, replaced when they die, refused when they are strangers."""
+
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass
+
+import pytest
+import ray
+
+from raypipe.cluster.backend import Task
+from raypipe.cluster.loop import Limits, run
+from raypipe.cluster.ray_pool import RayBackend
+from raypipe.cluster.ray_start import start_local
+from raypipe.errors import IncompleteError, InputError
+from raypipe.stages.stage import Needs, Payload, ranges
+from raypipe.storage.ledger import Ledger
+from raypipe.storage.posix import PosixStorage
+from raypipe.storage.spec import StageSpec
+
+pytestmark = pytest.mark.ray
+ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import tests
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two logical GPUs on a machine without any."""
+    local = start_local(num_cpus=3, num_gpus=2)
+    yield local
+    ray.shutdown()
+    local.close()
+
+
+@dataclass
+class Rows:
+    """A row is its number times seven; `fault` befalls rows from 4 on, once or always."""
+
+    root: str
+    fault: str = ""
+    needs: Needs = Needs()
+    num_rows: int = 12
+
+    @property
+    def spec(self):
+        return StageSpec("rows", 1, {"fault": self.fault, "num_rows": self.num_rows})
+
+    def shards(self, sizing):
+        return ranges(self.num_rows, 2)
+
+    def open(self, site):
+        self.scratch = site.scratch
+        return {"device": site.device}
+
+    def run(self, shard, skip, beat):
+        beat(range(shard.start, shard.stop))
+        if shard.start == 4:
+            self.befall(shard)
+        time.sleep(0.1)
+        path = self.scratch / f"{shard.index}"
+        path.write_text("".join(f"{row * 7}\n" for row in range(shard.start, shard.stop)))
+        return Payload(path, {"rows": shard.num_rows})
+
+    def befall(self, shard):
+        first = not os.path.exists(f"{self.root}/{self.fault}")
+        open(f"{self.root}/{self.fault or 'none'}", "w").close()
+        if self.fault == "raises":
+            raise RuntimeError(f"row {shard.start} cannot be computed")
+        if self.fault == "bad-input":
+            raise InputError(f"row {shard.start}: not UTF-8")
+        if self.fault == "killed" and first:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.fault == "hangs" and first:
+            time.sleep(600)
+
+
+def work(cluster, tmp_path, stage, *, actors=2, nonce=("", ""), **limits):
+    ledger = Ledger(PosixStorage(tmp_path / "stores"), "rows", stage.spec, stage.shards(None))
+    backend = RayBackend(local=cluster)
+    facts = []
+    try:
+        report = run(
+            Task(stage, ledger, nonce),
+            backend,
+            Limits(num_actors=actors, poll_seconds=0.2, **limits),
+            on_ready=lambda told, process: facts.append((told, process)),
+        )
+    finally:
+        for worker in list(backend._actors):
+            backend.kill(worker)
+    return ledger.publish(), report, facts
+
+
+def payloads(tmp_path, manifest):
+    storage = PosixStorage(tmp_path / "stores")
+    return "".join(storage.local(r.sha256).read_text() for r in manifest.records)
+
+
+EXPECTED = "".join(f"{row * 7}\n" for row in range(12))
+
+
+def test_actors_are_pinned_to_one_gpu_each(cluster, tmp_path):
+    stage = Rows(str(tmp_path), needs=Needs(num_gpus=1))
+    manifest, _, facts = work(cluster, tmp_path, stage)
+    assert payloads(tmp_path, manifest) == EXPECTED
+    assert sorted(told["gpu_ids"] for told, _ in facts) == [["0"], ["1"]]
+    assert all(told["cuda_visible_devices"] == told["gpu_ids"][0] for told, _ in facts)
+    assert RayBackend().capacity(stage.needs) == 2
+
+
+def test_an_actor_without_gpus_sees_none(cluster, tmp_path):
+    _, _, facts = work(cluster, tmp_path, Rows(str(tmp_path)))
+    assert all(told["gpu_ids"] == [] for told, _ in facts)
+    assert all(told["cuda_visible_devices"] == "" for told, _ in facts)
+
+
+def test_ready_workers_tell_their_processes(cluster, tmp_path):
+    _, _, facts = work(cluster, tmp_path, Rows(str(tmp_path)))
+    pids = {process.pid for _, process in facts}
+    assert len(pids) == 2 and os.getpid() not in pids
+
+
+def test_the_shard_of_a_killed_actor_is_computed_by_another(cluster, tmp_path):
+    manifest, report, _ = work(cluster, tmp_path, Rows(str(tmp_path), "killed"))
+    assert payloads(tmp_path, manifest) == EXPECTED
+    assert report.num_lost == 1
+
+
+def test_a_hung_actor_is_found_and_its_shard_goes_elsewhere(cluster, tmp_path):
+    stage = Rows(str(tmp_path), "hangs")
+    manifest, report, _ = work(cluster, tmp_path, stage, silent_seconds=5.0)
+    assert payloads(tmp_path, manifest) == EXPECTED
+    assert report.num_lost == 1
+
+
+def test_a_shard_that_always_raises_ends_the_work_and_is_named(cluster, tmp_path):
+    with pytest.raises(IncompleteError, match=r"shard 00002 rows \[4, 6\).*failed 3 times.*row 4"):
+        work(cluster, tmp_path, Rows(str(tmp_path), "raises"))
+
+
+def test_bad_input_passes_through_with_the_shard_at_once(cluster, tmp_path):
+    with pytest.raises(InputError, match="row 4: not UTF-8") as told:
+        work(cluster, tmp_path, Rows(str(tmp_path), "bad-input"))
+    assert "shard 00002" in told.value.__notes__[0]
+
+
+def test_a_worker_that_does_not_find_the_nonce_is_refused(cluster, tmp_path):
+    with pytest.raises(InputError, match="one folder that every node mounts"):
+        work(cluster, tmp_path, Rows(str(tmp_path)), nonce=("nonce/absent", "word"))
+
+
+def test_bytes_are_the_same_on_one_two_and_three_actors(cluster, tmp_path):
+    manifests = [
+        work(cluster, tmp_path / str(n), Rows(str(tmp_path)), actors=n)[0] for n in (1, 2, 3)
+    ]
+    assert manifests[0] == manifests[1] == manifests[2]
