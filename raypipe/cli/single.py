@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from raypipe.config import Recipe
 
 Out = Annotated[Path, typer.Option("--out", help="The workspace: made, or resumed.")]
+OpenCluster = Annotated[
+    bool, typer.Option("--allow-open-cluster", help="Use a cluster without token authentication.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 Collection = Annotated[Path, typer.Option(help="A workspace, a file, or a BEIR folder.")]
 Model = Annotated[str, typer.Option(help="A model folder, or minilm.")]
@@ -27,6 +30,7 @@ def prepare(
     format: Annotated[str, typer.Option(help="msmarco-v1 msmarco-v2 beir pyserini ir-datasets.")],
     input: Annotated[list[str], typer.Option(help="Files and folders; repeat it for more.")],
     out: Out,
+    allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
     """Files of a collection as passages with checked ids."""
@@ -34,36 +38,56 @@ def prepare(
 
     paths = input if format == "ir-datasets" else [str(Path(path).absolute()) for path in input]
     keys = {"collection": {"format": format, "input": paths}}
-    _run(recipe_of(keys, {"lucene": {"do": "index"}}), out, as_json, stages=())
+    _run(recipe_of(keys, {"lucene": {"do": "index"}}), out, as_json, allow_open_cluster, stages=())
 
 
 def tokenize(
-    collection: Collection, model: Model, out: Out, preset: Preset = None, as_json: AsJson = False
+    collection: Collection,
+    model: Model,
+    out: Out,
+    preset: Preset = None,
+    allow_open_cluster: OpenCluster = False,
+    as_json: AsJson = False,
 ) -> None:
     """Word pieces of a collection."""
     from raypipe.driver.single import MODEL, collection_of, model_of, recipe_of
 
     stages = {"embeddings": {"do": "encode", "model": MODEL}}
     recipe = recipe_of(collection_of(collection), stages, models=model_of(model, preset))
-    _run(recipe, out, as_json, stages=(), tokens_of=MODEL)
+    _run(recipe, out, as_json, allow_open_cluster, stages=(), tokens_of=MODEL)
 
 
 def encode(
-    collection: Collection, model: Model, out: Out, preset: Preset = None, as_json: AsJson = False
+    collection: Collection,
+    model: Model,
+    out: Out,
+    preset: Preset = None,
+    allow_open_cluster: OpenCluster = False,
+    as_json: AsJson = False,
 ) -> None:
     """Embeddings of a collection."""
     from raypipe.driver.single import MODEL, collection_of, model_of, recipe_of
 
     stages = {"embeddings": {"do": "encode", "model": MODEL}}
     recipe = recipe_of(collection_of(collection), stages, models=model_of(model, preset))
-    _run(recipe, out, as_json)
+    _run(recipe, out, as_json, allow_open_cluster)
 
 
-def index(collection: Collection, out: Out, as_json: AsJson = False) -> None:
+def index(
+    collection: Collection,
+    out: Out,
+    allow_open_cluster: OpenCluster = False,
+    as_json: AsJson = False,
+) -> None:
     """A Lucene index of a collection."""
     from raypipe.driver.single import collection_of, recipe_of
 
-    _run(recipe_of(collection_of(collection), {"lucene": {"do": "index"}}), out, as_json)
+    _run(
+        recipe_of(collection_of(collection), {"lucene": {"do": "index"}}),
+        out,
+        as_json,
+        allow_open_cluster,
+    )
 
 
 def search(
@@ -74,13 +98,14 @@ def search(
     depth: Annotated[int, typer.Option(help="Passages a query.", min=1)] = 1000,
     k1: Annotated[float | None, typer.Option(help="BM25's k1, 0.9 by default.")] = None,
     b: Annotated[float | None, typer.Option(help="BM25's b, 0.4 by default.")] = None,
+    allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
     """The best passages for each query: runs/queries/search.trec and .tsv."""
     from raypipe.driver.single import search_recipe
 
     recipe = search_recipe(index, queries, model=model, depth=depth, k1=k1, b=b)
-    _run(recipe, out, as_json)
+    _run(recipe, out, as_json, allow_open_cluster)
 
 
 def fuse(
@@ -120,6 +145,7 @@ def _run(
     recipe: "Recipe",
     out: Path,
     as_json: bool,
+    allow_open_cluster: bool,
     *,
     stages: tuple[str, ...] | None = None,
     tokens_of: str | None = None,
@@ -133,6 +159,11 @@ def _run(
     execute(
         recipe,
         out,
-        Options(stages=stages, tokens_of=tokens_of, ray_address=address),
+        Options(
+            stages=stages,
+            tokens_of=tokens_of,
+            ray_address=address,
+            allow_open_cluster=allow_open_cluster,
+        ),
         as_json=as_json,
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import tokenizers
 
+from raypipe.errors import InputError
 from raypipe.models.loading import ModelFolder, open_tokenizer
 from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing, ranges
 from raypipe.storage.records import Json, Shard
@@ -17,6 +18,7 @@ from raypipe.text.tokenize import tokenize_batch
 MAX_PIECES = 512
 """No model here takes more; a longer text is cut before it costs time."""
 BATCH_ROWS = 2048
+SAMPLED_TEXTS = 1000
 
 
 @dataclass
@@ -49,7 +51,30 @@ class TokenizeStage:
         """See Stage."""
         self._scratch = site.scratch
         self._tokenizer = open_tokenizer(self.model)
+        self._check_slicing()
         return {"tokenizers": tokenizers.__version__}
+
+    def _check_slicing(self) -> None:
+        """Compare [CLS] pieces [SEP] with the tokenizer's own inputs on 1,000 texts.
+
+        Raises:
+            InputError: they differ: this tokenizer's inputs cannot be sliced from pieces.
+        """
+        if self._tokenizer.post_processor is None:
+            return  # it has no inputs of its own to compare with
+        step = -(-self.texts.num_rows // SAMPLED_TEXTS)
+        ends = [self._tokenizer.token_to_id(token) for token in ("[CLS]", "[SEP]")]
+        for start in range(0, self.texts.num_rows, step * 100):
+            stop = min(start + step * 100, self.texts.num_rows)
+            texts = self.texts.table(self.schema, start, stop)["text"].to_pylist()[::step]
+            plain = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+            own = self._tokenizer.encode_batch_fast(texts, add_special_tokens=True)
+            for text, pieces, whole in zip(texts, plain, own, strict=True):
+                if [ends[0], *pieces.ids, ends[1]] != whole.ids:
+                    raise InputError(
+                        f"{self.model.folder}: the tokenizer's own input for {text[:60]!r} is not "
+                        "[CLS] pieces [SEP], which is what this model would be given"
+                    )
 
     def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         """Pieces of the shard's rows, uint16 or uint32 flat with offsets."""
