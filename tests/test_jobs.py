@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from raypipe.storage.lease import standing
-from raypipe.storage.storage import open_storage
+from raypipe.storage.opening import open_storage
 
 pytestmark = pytest.mark.ray
 

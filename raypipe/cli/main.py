@@ -1,6 +1,5 @@
 """Every verb under one application; what ends an invocation becomes its exit code."""
 
-import json
 import logging
 import os
 import sys
@@ -88,13 +87,3 @@ def _system(error: OSError) -> tuple[int, str]:
         return 2 if error.errno != errno.ENOSPC else 3, reason
     traceback.print_exc()
     return 1, f"a bug in raypipe: {error!r}"
-
-
-def print_result(result: object, text: str, *, as_json: bool) -> None:
-    """One JSON object, or text, on stdout."""
-    print(json.dumps(result) if as_json else text, flush=True)
-
-
-def environment() -> dict[str, str]:
-    """The environment, read here and nowhere below."""
-    return dict(os.environ)

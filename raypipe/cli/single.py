@@ -116,7 +116,7 @@ def fuse(
     as_json: AsJson = False,
 ) -> None:
     """Run files made into one: fused.trec and fused.tsv in the folder."""
-    from raypipe.cli.main import print_result
+    from raypipe.cli.output import print_result
     from raypipe.driver.fuse_files import fuse_files
 
     missing = [f"--runs {path}: no such file" for path in runs if not path.exists()]
@@ -134,7 +134,7 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """A finished store as files that other tools read."""
-    from raypipe.cli.main import print_result
+    from raypipe.cli.output import print_result
     from raypipe.driver.export import export as exported
 
     num_rows = exported(store, to, out)

@@ -17,8 +17,9 @@ from raypipe.stages.ids import ids_of_rows
 from raypipe.stages.lucene_index import ROWS_FILE, unpack_folder
 from raypipe.stages.run_tables import with_ids
 from raypipe.storage.ledger import read_manifest, read_spec
+from raypipe.storage.opening import open_storage
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.storage import Storage, open_storage
+from raypipe.storage.storage import Storage
 from raypipe.storage.stored import Stored
 
 FORMS = ("numpy", "faiss", "pyserini", "parquet")

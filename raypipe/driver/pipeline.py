@@ -1,14 +1,11 @@
 """A recipe brought to completion in a workspace: the main job."""
 
-import signal
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from raypipe.cluster.backend import Backend
@@ -17,12 +14,14 @@ from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
 from raypipe.driver import devices
 from raypipe.driver.backends import LazyBackends
 from raypipe.driver.builtin import with_files
-from raypipe.driver.execute import Execution, StageResult, Watcher
+from raypipe.driver.execute import Execution, Watcher
 from raypipe.driver.frozen import refuse_changes
 from raypipe.driver.graph import Graph, Runs
-from raypipe.driver.measure import Measurement, measure
+from raypipe.driver.measure import measure
+from raypipe.driver.signals import interruptible
+from raypipe.driver.summary import summary_of
 from raypipe.driver.workspace import LEASE, Workspace, replace_file
-from raypipe.errors import InputError, Interrupted, RaypipeError
+from raypipe.errors import InputError, RaypipeError
 from raypipe.stages.stage import Needs, Sizing
 from raypipe.storage.lease import acquire
 
@@ -144,7 +143,7 @@ def _run(
         measurement = measure(named, workspace, graph, runs, execution.results)
     finally:
         backends.close()
-    return Outcome(_summary(measurement, execution.results, chosen), measurement.table)
+    return Outcome(summary_of(measurement, execution.results, chosen), measurement.table)
 
 
 def _stages(recipe: Recipe, graph: Graph, selected: list[str]) -> dict[str, Runs]:
@@ -202,67 +201,6 @@ def _sizing(recipe: Recipe, chosen: devices.Devices) -> Sizing:
         shard_rows=wanted.shard_rows,
         shard_queries=wanted.shard_queries,
     )
-
-
-def _summary(
-    measurement: Measurement, results: dict[str, StageResult], chosen: devices.Devices
-) -> dict[str, Any]:
-    import platform
-
-    import raypipe
-
-    return {
-        "systems": measurement.systems,
-        "measures": measurement.means,
-        "stages": {
-            store: {
-                "seconds": round(result.seconds, 2),
-                "rows": result.num_rows,
-                "shards": {
-                    "planned": result.num_shards,
-                    "reused": result.num_shards_reused,
-                    "quarantined": result.num_quarantined,
-                },
-                "coverage": result.coverage,
-                "reused": result.reused,
-                "fingerprint": result.fingerprint,
-            }
-            for store, result in results.items()
-        },
-        "device": chosen.line().removeprefix("device: "),
-        "versions": {
-            "raypipe": raypipe.__version__,
-            "python": platform.python_version(),
-            "torch": chosen.torch,
-        },
-    }
-
-
-@contextmanager
-def interruptible() -> Iterator[Callable[[], RaypipeError | None]]:
-    """Within it SIGINT and SIGTERM end nothing at once; the function tells of one that came."""
-    came: list[int] = []
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        came.append(number)
-
-    def should_stop() -> RaypipeError | None:
-        if not came:
-            return None
-        name = signal.Signals(came[0]).name
-        return Interrupted(
-            f"{name}: the same command resumes where this one stopped", 128 + came[0]
-        )
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield should_stop
-        stopped = should_stop()
-        if stopped is not None:
-            raise stopped
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def to_stderr(line: str) -> None:

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from raypipe.errors import CorruptError
+from raypipe.storage.opening import open_storage
 from raypipe.storage.records import FORMAT, Json, seal, unseal
-from raypipe.storage.storage import Storage, open_storage
+from raypipe.storage.storage import Storage
 
 LEASE = "lease.json"
 

@@ -9,8 +9,7 @@ import pyarrow as pa
 from raypipe import schema
 from raypipe.data.queries import read_queries
 from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing
-from raypipe.storage.posix import hash_file
-from raypipe.storage.records import Json, Shard, canonical, digest
+from raypipe.storage.records import Json, Shard, canonical, digest, hash_file
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.tables import write_table
 

@@ -13,8 +13,7 @@ from raypipe.errors import InputError
 from raypipe.evaluation.runs import read_run
 from raypipe.stages.ids import id_index
 from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing
-from raypipe.storage.posix import hash_file
-from raypipe.storage.records import Json, Shard
+from raypipe.storage.records import Json, Shard, hash_file
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
 from raypipe.storage.tables import write_table

@@ -14,8 +14,7 @@ from raypipe.stages.bm25 import unpacked
 from raypipe.stages.lucene_search import LuceneSearcher, search_all
 from raypipe.stages.run_tables import run_table, with_ids
 from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing
-from raypipe.storage.posix import hash_file
-from raypipe.storage.records import Json, Shard
+from raypipe.storage.records import Json, Shard, hash_file
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
 

@@ -14,7 +14,7 @@ from filelock import FileLock
 
 from raypipe.errors import CorruptError, InputError
 from raypipe.storage.holder import label_is_dead, process_label
-from raypipe.storage.posix import hash_file
+from raypipe.storage.records import hash_file
 from raypipe.storage.storage import Storage, checked_name
 
 

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from raypipe.errors import CorruptError, IncompleteError, InputError, LimitError
-from raypipe.storage.posix import hash_file
-from raypipe.storage.records import FORMAT, Json, Manifest, Record, Shard, seal, unseal
+from raypipe.storage.records import FORMAT, Json, Manifest, Record, Shard, hash_file, seal, unseal
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
 

@@ -1,6 +1,5 @@
 """Storage in a folder: temporary file, fsync, link; nothing is ever renamed over."""
 
-import hashlib
 import os
 import shutil
 import uuid
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from raypipe.errors import CorruptError
 from raypipe.storage.holder import label_is_dead, process_label
+from raypipe.storage.records import hash_file
 from raypipe.storage.storage import Storage, checked_name
 
 
@@ -156,12 +156,6 @@ class PosixStorage:
 
     def __getstate__(self) -> dict[str, object]:
         return {"root": self.root, "uri": self.uri, "_owner": self._owner, "_verified": set()}
-
-
-def hash_file(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _write_durably(path: Path, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The five acts of storage that everything durable is built from."""
+"""The few acts of storage that everything durable is built from."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,26 +56,6 @@ class Storage(Protocol):
 
     def free_bytes(self) -> int | None:
         """Free space, None where there is no such limit."""
-
-
-def open_storage(uri: str) -> Storage:
-    """The storage of a URI: a plain path, `file://`, `s3://` or `gs://`.
-
-    Raises:
-        InputError: the scheme is unknown, or its package is not installed.
-    """
-    scheme, separator, rest = uri.partition("://")
-    if not separator or scheme == "file":
-        from raypipe.storage.posix import PosixStorage
-
-        return PosixStorage(Path(rest if separator else uri).absolute())
-    if scheme in ("s3", "gs"):
-        from raypipe.storage.bucket import BucketStorage
-
-        return BucketStorage(uri)
-    raise InputError(
-        f"stores: {uri}: expected a path or file://, s3://, gs://, found the scheme {scheme!r}"
-    )
 
 
 def checked_name(name: str) -> str:

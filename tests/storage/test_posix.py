@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from raypipe.errors import CorruptError, InputError
+from raypipe.storage.opening import open_storage
 from raypipe.storage.posix import PosixStorage
-from raypipe.storage.storage import open_storage
 
 
 def files(root):

@@ -1,0 +1,35 @@
+"""SIGINT and SIGTERM as a question that the loop asks between shards."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from raypipe.errors import Interrupted, RaypipeError
+
+
+@contextmanager
+def interruptible() -> Iterator[Callable[[], RaypipeError | None]]:
+    """Within it SIGINT and SIGTERM end nothing at once; the function tells of one that came."""
+    came: list[int] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+
+    def should_stop() -> RaypipeError | None:
+        if not came:
+            return None
+        name = signal.Signals(came[0]).name
+        return Interrupted(
+            f"{name}: the same command resumes where this one stopped", 128 + came[0]
+        )
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield should_stop
+        stopped = should_stop()
+        if stopped is not None:
+            raise stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

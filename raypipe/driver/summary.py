@@ -1,0 +1,41 @@
+"""What summary.json says of a complete invocation."""
+
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+import raypipe
+from raypipe.driver import devices
+from raypipe.driver.execute import StageResult
+from raypipe.driver.measure import Measurement
+
+
+def summary_of(
+    measurement: Measurement, results: Mapping[str, StageResult], chosen: devices.Devices
+) -> dict[str, Any]:
+    """Systems, measures, stages, device and versions."""
+    return {
+        "systems": measurement.systems,
+        "measures": measurement.means,
+        "stages": {
+            store: {
+                "seconds": round(result.seconds, 2),
+                "rows": result.num_rows,
+                "shards": {
+                    "planned": result.num_shards,
+                    "reused": result.num_shards_reused,
+                    "quarantined": result.num_quarantined,
+                },
+                "coverage": result.coverage,
+                "reused": result.reused,
+                "fingerprint": result.fingerprint,
+            }
+            for store, result in results.items()
+        },
+        "device": chosen.line().removeprefix("device: "),
+        "versions": {
+            "raypipe": raypipe.__version__,
+            "python": platform.python_version(),
+            "torch": chosen.torch,
+        },
+    }
