@@ -115,9 +115,11 @@ def execute(recipe: Recipe, out: Path, options: "Options", *, as_json: bool) -> 
 
 
 def _next(out: Path) -> str:
+    called = Path(sys.argv[0])
+    program = str(called) if called.name == "raypipe" else "raypipe"
     return (
         "Runs, measures and this table are in the workspace. Next, search deeper or fuse otherwise;"
         f"\nonly what changes is computed:\n\n"
-        f"    raypipe pipeline quickstart --out {out} stages.fused.method=alternate\n\n"
-        "and `raypipe recipes` for collections of your own."
+        f"    {program} pipeline quickstart --out {out} stages.fused.method=alternate\n\n"
+        f"and `{program} recipes` for collections of your own."
     )
