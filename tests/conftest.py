@@ -34,6 +34,19 @@ def small_files(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory) -> Path:
+    """A seeded BERT of 2 layers as a model folder."""
+    import importlib.util
+
+    path = Path(__file__).parent / "models" / "tiny.py"
+    spec = importlib.util.spec_from_file_location("tiny", path)
+    assert spec is not None and spec.loader is not None
+    tiny = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tiny)
+    return tiny.make_tiny_bert(tmp_path_factory.mktemp("models") / "tiny")
+
+
 @pytest.fixture
 def raypipe_cli():
     """`raypipe ARGUMENTS` in a child process: its completed process, output as text."""

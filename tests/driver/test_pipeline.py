@@ -21,9 +21,9 @@ collection: {{format: msmarco-v1, input: {files}/passages.tsv}}
 queries:
   test: {{file: {files}/queries.test.tsv, qrels: {files}/qrels.test.txt}}
 models:
-  minilm: {{path: minilm}}
+  tiny: {{path: {model}}}
 stages:
-  embeddings: {{do: encode, model: minilm}}
+  embeddings: {{do: encode, model: tiny}}
   dense: {{do: search, index: embeddings, depth: 50}}
   again: {{do: search, index: embeddings, depth: 20}}
   fused: {{do: fuse, runs: [dense, again], method: rrf, depth: 30}}
@@ -41,11 +41,20 @@ class Silent:
 
 
 PLAIN = Options()
+MODEL: list[object] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def model(tiny_model):
+    """The recipe's model, for every test here."""
+    MODEL[:] = [tiny_model]
 
 
 def pipeline(files, out, *overrides, options=PLAIN):
     said = []
-    recipe = load_recipe(RECIPE.format(files=files), overrides=overrides, source="tiny")
+    recipe = load_recipe(
+        RECIPE.format(files=files, model=MODEL[0]), overrides=overrides, source="tiny"
+    )
     outcome = run_pipeline(recipe, out, options, watcher=Silent(), say=said.append)
     return outcome.summary, said
 
@@ -138,9 +147,7 @@ def test_changed_content_rebuilds_everything_that_reads_it(work, small_files, tm
     with (files / "queries.test.tsv").open("a") as out:
         out.write("another\tanother query\n")
     summary, _ = pipeline(files, work)
-    assert {"queries.test", "minilm.test.tokens", "embeddings.test", "dense.test"} <= rebuilt(
-        summary
-    )
+    assert {"queries.test", "tiny.test.tokens", "embeddings.test", "dense.test"} <= rebuilt(summary)
     assert "embeddings" not in rebuilt(summary)
     assert "collection" not in rebuilt(summary)
 

@@ -21,13 +21,22 @@ format: 1
 name: tiny
 collection: {{format: msmarco-v1, input: {files}/passages.tsv}}
 queries: {{test: {{file: {files}/queries.test.tsv}}}}
-models: {{minilm: {{path: minilm}}}}
+models: {{minilm: {{path: {model}}}}}
 stages:
   embeddings: {{do: encode, model: minilm}}
   dense: {{do: search, index: embeddings, depth: 5}}
 resources: {{backend: inline, device: cpu, shard_tokens: 6000}}
 stores: {stores}
 """
+
+
+MODEL: list[object] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def model(tiny_model):
+    """The recipe's model, for every test here but the one that needs time to be killed in."""
+    MODEL[:] = [tiny_model]
 
 
 class Silent:
@@ -39,7 +48,7 @@ class Silent:
 
 
 def run(files, out, stores, *overrides):
-    text = RECIPE.format(files=files, stores=stores)
+    text = RECIPE.format(files=files, stores=stores, model=MODEL[0])
     recipe = load_recipe(text, overrides=overrides, source="tiny")
     return run_pipeline(recipe, out, Options(), watcher=Silent()).summary
 
@@ -178,7 +187,7 @@ def test_status_and_evaluate_load_nothing_heavy(root, small_files):
 
 def test_a_driver_killed_in_the_night_reads_as_killed(root, small_files, raypipe_cli, tmp_path):
     recipe = tmp_path / "recipe.yaml"
-    recipe.write_text(RECIPE.format(files=small_files, stores=tmp_path / "stores"))
+    recipe.write_text(RECIPE.format(files=small_files, stores=tmp_path / "stores", model="minilm"))
     command = [
         sys.executable,
         "-m",
