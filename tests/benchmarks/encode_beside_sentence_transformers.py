@@ -2,8 +2,9 @@
 
     python tests/benchmarks/encode_beside_sentence_transformers.py NFCORPUS_FOLDER
 
-Rounds alternate in order; ratios are paired within a round. Every text is an NFCorpus passage cut to
-a length drawn from MS MARCO's (mean 55 words, sd 21). Both sides must agree before anything is timed.
+Rounds alternate in order; ratios are paired within a round. Every text is an NFCorpus passage cut
+to a length drawn from MS MARCO's (mean 55 words, sd 21). Both sides must agree before anything is
+timed.
 """
 
 import gzip
