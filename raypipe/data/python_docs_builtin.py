@@ -2,7 +2,11 @@
 
 import importlib
 import inspect
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 from raypipe.data.python_docs_source import Section
@@ -14,7 +18,28 @@ _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made at run time
 
 
 def builtin_sections() -> Iterator[Section]:
-    """Sections of public functions, classes and methods; by module, then name."""
+    """Sections of public functions, classes and methods; by module, then name.
+
+    Read by a fresh interpreter: libraries replace builtins in a process that uses them (Ray does
+    so with print), and the sections must not depend on what else was imported.
+    """
+    root = str(Path(__file__).parent.parent.parent)
+    code = (
+        f"import sys; sys.path.insert(0, {root!r}); "
+        "from raypipe.data.python_docs_builtin import print_sections; print_sections()"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", code], stdout=subprocess.PIPE, check=True)
+    for name, title, heading, text in json.loads(done.stdout):
+        yield Section(name=name, title=title, heading=heading, text=text)
+
+
+def print_sections() -> None:
+    """What `builtin_sections` reads: the sections of this process as JSON on stdout."""
+    rows = [[s.name, s.title, s.heading, s.text] for s in _sections()]
+    sys.stdout.write(json.dumps(rows))
+
+
+def _sections() -> Iterator[Section]:
     for name in _MODULES:
         module = importlib.import_module(name)
         for heading, value in _objects(module):

@@ -129,6 +129,17 @@ def test_same_bytes_from_processes_with_other_hash_seeds_folders_and_locales(
     assert digests == {folder_digest(tmp_path / "here")}
 
 
+def test_what_a_library_does_to_builtins_changes_no_byte(docs: PythonDocs) -> None:
+    import builtins
+
+    original = builtins.print
+    builtins.print = lambda *arguments, **options: original(*arguments, **options)
+    try:
+        assert python_docs() == docs
+    finally:
+        builtins.print = original
+
+
 def folder_digest(folder: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(folder.iterdir()):
