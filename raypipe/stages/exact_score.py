@@ -56,11 +56,22 @@ def exact_scores(query: NDArray[np.float64], vectors: NDArray[np.float32]) -> ND
         chunk = vectors[start : start + SCORE_CHUNK_ROWS]
         sums = chunk.astype(np.float64) @ query
         rounded = sums.astype(np.float32)
-        doubtful = np.flatnonzero(_near_middle(sums, _sum_error(query, chunk)))
+        doubtful = np.flatnonzero(may_round_elsewhere(sums, _sum_error(query, chunk)))
         if len(doubtful):
             rounded[doubtful] = _integer_scores(query, chunk[doubtful].astype(np.float64))
         scores[start : start + SCORE_CHUNK_ROWS] = rounded
     return scores + np.float32(0.0)  # one zero, +0
+
+
+def may_round_elsewhere(sums: NDArray[np.float64], error: float) -> NDArray[np.bool_]:
+    """Where some number within `error` of a sum rounds to another float32 than the sum, bool [n]."""
+    if error == 0.0:
+        return np.zeros(len(sums), np.bool_)
+    last_place = np.spacing(np.abs(sums))
+    low = sums.view(np.int64) & _LOW_BITS
+    # Below a power of two the float32 lie twice as dense, hence the second test.
+    close: NDArray[np.bool_] = np.abs(low - _MIDDLE) * last_place <= error
+    return close | (error >= (_MIDDLE >> 1) * last_place)
 
 
 def _sum_error(query: NDArray[np.float64], vectors: NDArray[np.float32]) -> float:
@@ -74,17 +85,6 @@ def _sum_error(query: NDArray[np.float64], vectors: NDArray[np.float32]) -> floa
     inflated = 1 + (dim + 8) * 2.0**-23  # the norms themselves were rounded
     magnitude = math.sqrt(float(squares)) * math.sqrt(float(query @ query)) * inflated
     return 0.0 if magnitude <= EXACT_FLOAT64 else 1.01 * dim * 2.0**-53 * magnitude
-
-
-def _near_middle(sums: NDArray[np.float64], error: float) -> NDArray[np.bool_]:
-    """Where a number within `error` of the sum may round to another float32."""
-    if error == 0.0:
-        return np.zeros(len(sums), np.bool_)
-    last_place = np.spacing(np.abs(sums))
-    low = sums.view(np.int64) & _LOW_BITS
-    # Below a power of two the float32 lie twice as dense, hence the second test.
-    close: NDArray[np.bool_] = np.abs(low - _MIDDLE) * last_place <= error
-    return close | (error >= (_MIDDLE >> 1) * last_place)
 
 
 def _integer_scores(

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from raypipe.stages.exact_score import exact_scores, widen
+from raypipe.stages.exact_score import exact_scores, may_round_elsewhere, widen
 
 ALL_HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 FINITE = ALL_HALVES[np.isfinite(ALL_HALVES)]
@@ -63,17 +63,26 @@ def test_scores_of_any_fp16_bits_are_correctly_rounded(data, dim, num):
 
 
 @pytest.mark.parametrize("tail", [2.0**-24, -(2.0**-24), 0.0])
-@pytest.mark.parametrize("scale", [1, -1])
-def test_a_sum_beside_the_middle_of_two_float32_rounds_by_its_last_bit(tail, scale):
-    # 2^31 + 2^7 is the middle of 2^31 and 2^31 + 2^8; the tail, 2^-48, is lost in float64.
-    query = np.array([2.0**15 * 2, 2.0**3, 2.0**-24], np.float64)
-    query[0] = 2.0**15
-    vectors = np.array([[2.0**15, 2.0**4, tail], [2.0**15, 2.0**4, tail]]) * scale
-    vectors = np.concatenate([vectors, vectors], axis=1)
-    query = np.concatenate([query, query])  # 2^31 + 2^8 + 2 tails: the middle is 2^31 + 2^7
-    query[4] = 0.0
-    expected = 2.0**31 + (2.0**8 if tail > 0 else 0.0)  # exactly half way goes to even
-    assert score(query, vectors.astype(np.float16)).tolist() == [scale * expected] * 2
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_sum_beside_the_middle_of_two_float32_rounds_by_its_last_bit(tail, sign):
+    # 2^30 and 2^30 + 2^7 are neighbours in float32; the sum is their middle, 2^30 + 2^6, plus
+    # tail 2^-24 = 2^-48 or nothing, which float64 loses.
+    query = np.array([2.0**15, 2.0**3, 2.0**-24], np.float16)
+    vectors = sign * np.array([[2.0**15, 2.0**3, tail]]).astype(np.float16)
+    expected = 2.0**30 + (2.0**7 if tail > 0 else 0.0)  # the middle itself goes to the even one
+    assert score(query, vectors).tolist() == [sign * expected]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(-20, 20), st.integers(-(2**30), 2**30), st.integers(20, 30), st.booleans())
+def test_no_sum_that_may_round_elsewhere_is_overlooked(exponent, places, size, negative):
+    # Sums within two float32 steps of a power of two, where the steps change size.
+    one = (2.0**exponent + places * 2.0 ** (exponent - 52)) * (-1 if negative else 1)
+    error = 2.0 ** (exponent - 52 + size)
+    sums = np.array([one])
+    if np.float32(one - error) != np.float32(one) or np.float32(one + error) != np.float32(one):
+        assert may_round_elsewhere(sums, error)[0]
+    assert not may_round_elsewhere(np.array([1.0 + 2.0**-30]), 2.0**-40)[0]
 
 
 def test_cancellation_leaves_the_exact_remainder_and_one_kind_of_zero():

@@ -119,14 +119,17 @@ def test_equal_vectors_come_in_row_order(value):
 
 
 def test_near_ties_below_the_float32_error_are_ordered_exactly(second_pass):
-    # Sums of 63 large terms that cancel but for multiples of 2^-20: float32 sums lose those.
+    # 62 large terms cancel and leave a multiple of 2^-20 that float32 sums lose.
     rng = np.random.default_rng(2)
     vectors = np.empty((4000, 64), np.float16)
-    vectors[:, :62] = np.tile([1.0, -1.0], 31) * rng.integers(1, 9, (4000, 1))
+    vectors[:, :62] = np.repeat(rng.integers(1, 500, (4000, 31)), 2, axis=1)
+    vectors[:, 1:62:2] *= -1
     vectors[:, 62] = rng.integers(0, 500, 4000) * 2.0**-20
     vectors[:, 63] = 0
     queries = np.abs(unit(rng, 3, 64, 0.0))
     queries[:, 1:62:2] = queries[:, :62:2]
+    shuffled = rng.permutation(64)
+    vectors, queries = vectors[:, shuffled], queries[:, shuffled]
     found = topk_block_stream(queries, shards(vectors, 3), depth=30, block_rows=512)
     assert_same(found, brute(queries, vectors, 30))
     assert second_pass == [3]
