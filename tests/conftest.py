@@ -35,8 +35,8 @@ def small_files(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def tiny_model(tmp_path_factory) -> Path:
-    """A seeded BERT of 2 layers as a model folder."""
+def tiny():
+    """The module that makes tiny models."""
     import importlib.util
 
     path = Path(__file__).parent / "models" / "tiny.py"
@@ -44,7 +44,25 @@ def tiny_model(tmp_path_factory) -> Path:
     assert spec is not None and spec.loader is not None
     tiny = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tiny)
+    return tiny
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tiny, tmp_path_factory) -> Path:
+    """A seeded BERT of 2 layers as a model folder."""
     return tiny.make_tiny_bert(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(scope="session")
+def tiny_mono(tiny, tmp_path_factory) -> Path:
+    """A seeded mono model of 2 layers."""
+    return tiny.make_tiny_reranker(tmp_path_factory.mktemp("models") / "mono", seed=1)
+
+
+@pytest.fixture(scope="session")
+def tiny_duo(tiny, tmp_path_factory) -> Path:
+    """A seeded duo model of 2 layers and three segment rows."""
+    return tiny.make_tiny_reranker(tmp_path_factory.mktemp("models") / "duo", kind="duo", seed=2)
 
 
 @pytest.fixture

@@ -58,7 +58,8 @@ def _ray() -> str:
 
 
 def _model() -> str:
-    from raypipe.models.encoder import load_encoder, numerics_class
+    from raypipe.models.device import numerics_class
+    from raypipe.models.encoder import load_encoder
     from raypipe.models.loading import open_tokenizer, resolve_model
     from raypipe.text.tokenize import tokenize_batch
 

@@ -1,21 +1,18 @@
 """A model's conventions as data: what its weights expect and its numbers mean."""
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from difflib import get_close_matches
-from pathlib import Path
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from raypipe.errors import InputError
+POOLINGS = ("mean", "cls")
+SCORES = ("log-probability", "probability", "raw")
+SEGMENT_ROWS = ("zero", "copy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conventions:
     """How an encoder is fed and read; part of the fingerprint."""
 
-    kind: str
-    """encoder; mono and duo models come with scoring."""
+    kind: str = "encoder"
     pooling: str
     """mean over all tokens, [CLS] and [SEP] included, or cls."""
     normalise: bool
@@ -33,9 +30,7 @@ class Conventions:
 
     def to_json(self) -> dict[str, Any]:
         """What a fingerprint holds."""
-        body = asdict(self)
-        del body["start_weights_saw"]
-        return body
+        return _without_words(asdict(self))
 
     def limit(self, side: str) -> int:
         """Word pieces kept of a query or passage."""
@@ -50,68 +45,51 @@ class Conventions:
         return self.query_prefix if side == "query" else self.passage_prefix
 
 
-PRESETS = {
-    # Zhan et al. 2020 and its code: limits count pieces before specials, passages are segment 1.
-    "repbert": Conventions(
-        kind="encoder",
-        pooling="mean",
-        normalise=False,
-        query_segment=0,
-        passage_segment=1,
-        query_limit=20,
-        passage_limit=256,
-        start_weights_saw="MS MARCO passages (RepBERT's own training)",
-    ),
-    # all-MiniLM-L6-v2: 256 tokens with specials on both sides.
-    "minilm": Conventions(
-        kind="encoder",
-        pooling="mean",
-        normalise=True,
-        query_segment=0,
-        passage_segment=0,
-        query_limit=254,
-        passage_limit=254,
-        start_weights_saw="1B pairs, MS MARCO, S2ORC and Simple Wikipedia among them",
-    ),
-}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairConventions:
+    """How a reranker is fed and read; part of the fingerprint.
 
-
-def conventions_of(folder: Path, preset: str | None) -> Conventions:
-    """From the named preset, else from `raypipe.json` beside the weights.
-
-    Raises:
-        InputError: neither says them, the preset is unknown, or the file has wrong fields.
+    A mono model reads [CLS] query [SEP] passage [SEP] in segments 0 and 1, a duo model
+    [CLS] query [SEP] passage i [SEP] passage j [SEP] in segments 0, 1 and 2; each [SEP] has the
+    segment of what it ends. `text.pairs.piece_counts` says how the limits cut.
     """
-    if preset is not None:
-        if preset not in PRESETS:
-            near = get_close_matches(preset, PRESETS, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise InputError(f"preset {preset!r}: expected one of {', '.join(PRESETS)}{hint}")
-        return PRESETS[preset]
-    path = folder / "raypipe.json"
-    if not path.exists():
-        raise InputError(
-            f"{folder}: nothing says this model's conventions (pooling, segments, limits). Name a "
-            f"preset ({', '.join(PRESETS)}) or put a raypipe.json beside the weights"
-        )
-    return _from_file(path)
+
+    kind: str
+    """mono or duo."""
+    query_limit: int | None
+    """Word pieces of a query, specials not counted; None: the longest is cut first."""
+    passage_limit: int | None
+    """Word pieces of each passage; None: what total_limit leaves, a duo's two in equal parts."""
+    total_limit: int
+    """Tokens of the whole input, specials counted."""
+    relevant_label: int | None
+    """The unit that says relevant (of a duo: i more than j); None where the head has one unit."""
+    score: str
+    """log-probability or probability of that unit, or raw, its logit; a duo's is probability."""
+    segment_row: str | None = None
+    """What a duo's third segment is where the checkpoint has two rows: zero, or copy of row 1."""
+    query_prefix: str = ""
+    passage_prefix: str = ""
+    start_weights_saw: str = "not stated"
+    """What training the weights have seen, for tables; not part of the fingerprint."""
+
+    @property
+    def num_passages(self) -> int:
+        """Passages of one input."""
+        return 2 if self.kind == "duo" else 1
+
+    def to_json(self) -> dict[str, Any]:
+        """What a fingerprint holds."""
+        return _without_words(asdict(self))
+
+    def prefix(self, side: str) -> str:
+        """Text put before a query or passage."""
+        return self.query_prefix if side == "query" else self.passage_prefix
 
 
-def _from_file(path: Path) -> Conventions:
-    try:
-        body: Mapping[str, Any] = json.loads(path.read_bytes())
-        found = Conventions(**body)
-    except (ValueError, TypeError) as error:
-        known = ", ".join(field.name for field in fields(Conventions))
-        raise InputError(f"{path}: {error}; expected a JSON object with {known}") from error
-    problems = []
-    if found.kind != "encoder":
-        problems.append(f"{path}: kind: expected encoder, found {found.kind!r}")
-    if found.pooling not in ("mean", "cls"):
-        problems.append(f"{path}: pooling: expected mean or cls, found {found.pooling!r}")
-    for name in ("query_limit", "passage_limit"):
-        if not isinstance(getattr(found, name), int) or getattr(found, name) < 1:
-            problems.append(f"{path}: {name}: expected a count of word pieces")
-    if problems:
-        raise InputError(problems)
-    return found
+AnyConventions = Conventions | PairConventions
+
+
+def _without_words(body: dict[str, Any]) -> dict[str, Any]:
+    del body["start_weights_saw"]
+    return body

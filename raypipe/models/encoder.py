@@ -1,6 +1,5 @@
 """An encoder: word pieces in, one vector a row out, each as if it were alone."""
 
-import platform
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
@@ -9,12 +8,11 @@ import torch
 from numpy.typing import NDArray
 
 from raypipe.errors import InputError
+from raypipe.models.device import BUDGET_TOKENS, on_device
 from raypipe.models.forward import Bert, Groups, attend_by_length, hidden_states, pool, read_bert
-from raypipe.models.loading import ModelFolder, load_weights, open_tokenizer
+from raypipe.models.loading import ModelFolder, load_weights, special_ids
 from raypipe.text.batching import batches
 from raypipe.text.inputs import encoder_inputs, input_lengths
-
-BUDGET_TOKENS = {"cpu": 2048, "cuda": 32768}
 
 
 class Encoder:
@@ -24,7 +22,7 @@ class Encoder:
         self, model: ModelFolder, bert: Bert, device: str, cls_id: int, sep_id: int
     ) -> None:
         """Use `load_encoder`."""
-        self.conventions = model.conventions
+        self.conventions = model.encoder
         self.dim = bert.words.shape[1]
         self._bert, self._device = bert, device
         self._cls_id, self._sep_id = cls_id, sep_id
@@ -95,27 +93,13 @@ def load_encoder(model: ModelFolder, *, device: str = "cpu", threads: int = 1) -
         InputError: no BERT, missing tensors, or limits beyond the model's positions or segments.
     """
     torch.set_num_threads(threads)
-    bert = _to(read_bert(load_weights(model), model.config()), device)
+    bert = on_device(read_bert(load_weights(model), model.config()), device)
     _check_fits(model, bert)
-    tokenizer = open_tokenizer(model)
-    cls_id, sep_id = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
-    if cls_id is None or sep_id is None:
-        raise InputError(f"{model.folder}: the tokenizer has no [CLS] or no [SEP]")
-    return Encoder(model, bert, device, cls_id, sep_id)
-
-
-def numerics_class(device: str) -> str:
-    """The name of what decides the last bits here: equal bytes are promised within one class."""
-    if device == "cuda":
-        where = torch.cuda.get_device_name(0)
-    else:
-        where = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
-    blas = "mkl" if torch.backends.mkl.is_available() else "blas"  # type: ignore[no-untyped-call]
-    return f"{where}, torch {torch.__version__}, {blas}, fp32"
+    return Encoder(model, bert, device, *special_ids(model))
 
 
 def _check_fits(model: ModelFolder, bert: Bert) -> None:
-    conventions = model.conventions
+    conventions = model.encoder
     longest = max(conventions.query_limit, conventions.passage_limit) + 2
     highest = max(conventions.query_segment, conventions.passage_segment)
     problems = []
@@ -131,27 +115,3 @@ def _check_fits(model: ModelFolder, bert: Bert) -> None:
         )
     if problems:
         raise InputError(problems)
-
-
-def _to(bert: Bert, device: str) -> Bert:
-    if device == "cpu":
-        return bert
-    from dataclasses import fields, replace
-
-    from raypipe.models.forward import Layer
-
-    def moved(pair: tuple[torch.Tensor, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-        return pair[0].to(device), pair[1].to(device)
-
-    layers = tuple(
-        Layer(**{field.name: moved(getattr(layer, field.name)) for field in fields(Layer)})
-        for layer in bert.layers
-    )
-    return replace(
-        bert,
-        words=bert.words.to(device),
-        positions=bert.positions.to(device),
-        segments=bert.segments.to(device),
-        norm=moved(bert.norm),
-        layers=layers,
-    )

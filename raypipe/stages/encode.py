@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from raypipe.models.encoder import load_encoder, numerics_class
+from raypipe.models.device import numerics_class
+from raypipe.models.encoder import load_encoder
 from raypipe.models.loading import ModelFolder
 from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing, ranges
 from raypipe.storage.records import Json, Shard
@@ -31,7 +32,7 @@ class EncodeStage:
         """The tokens, the weights and every convention of the model."""
         params = {
             "weights_sha256": self.model.weights_sha256,
-            "conventions": self.model.conventions.to_json(),
+            "conventions": self.model.encoder.to_json(),
             "side": self.side,
             "dtype": "fp16",
         }

@@ -64,7 +64,7 @@ def exact_scores(query: NDArray[np.float64], vectors: NDArray[np.float32]) -> ND
 
 
 def may_round_elsewhere(sums: NDArray[np.float64], error: float) -> NDArray[np.bool_]:
-    """Where some number within `error` of a sum rounds to another float32 than the sum, bool [n]."""
+    """Where some number within `error` of a sum rounds to another float32 than it, bool [n]."""
     if error == 0.0:
         return np.zeros(len(sums), np.bool_)
     last_place = np.spacing(np.abs(sums))

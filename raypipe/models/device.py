@@ -1,0 +1,45 @@
+"""Weights on a device, and what there decides the last bits."""
+
+import platform
+from dataclasses import fields, replace
+
+import torch
+
+from raypipe.models.forward import Bert, Layer
+
+BUDGET_TOKENS = {"cpu": 2048, "cuda": 32768}
+"""Tokens of one forward where nothing else is said; they change no byte."""
+
+Pair = tuple[torch.Tensor, torch.Tensor]
+
+
+def on_device(bert: Bert, device: str) -> Bert:
+    """The weights on `cpu` or `cuda`."""
+    if device == "cpu":
+        return bert
+
+    def moved(pair: Pair) -> Pair:
+        return pair[0].to(device), pair[1].to(device)
+
+    layers = tuple(
+        Layer(**{field.name: moved(getattr(layer, field.name)) for field in fields(Layer)})
+        for layer in bert.layers
+    )
+    return replace(
+        bert,
+        words=bert.words.to(device),
+        positions=bert.positions.to(device),
+        segments=bert.segments.to(device),
+        norm=moved(bert.norm),
+        layers=layers,
+    )
+
+
+def numerics_class(device: str) -> str:
+    """The name of what decides the last bits here: equal bytes are promised within one class."""
+    if device == "cuda":
+        where = torch.cuda.get_device_name(0)
+    else:
+        where = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
+    blas = "mkl" if torch.backends.mkl.is_available() else "blas"  # type: ignore[no-untyped-call]
+    return f"{where}, torch {torch.__version__}, {blas}, fp32"

@@ -1,0 +1,135 @@
+"""A mono or duo model: pieces of a query and one or two passages in, one score out."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from raypipe.errors import InputError
+from raypipe.models.conventions import PairConventions
+from raypipe.models.device import BUDGET_TOKENS, on_device
+from raypipe.models.forward import Bert, Groups, attend_by_length, hidden_states, pool, read_bert
+from raypipe.models.heads import Head, read_head, with_third_segment
+from raypipe.models.loading import ModelFolder, load_weights, special_ids
+from raypipe.text.batching import batches
+from raypipe.text.pairs import Part, input_lengths, pair_inputs, piece_counts
+
+Float64 = NDArray[np.float64]
+
+
+class Scorer:
+    """Weights on a device; see `load_scorer`."""
+
+    def __init__(self, model: ModelFolder, bert: Bert, head: Head, device: str) -> None:
+        """Use `load_scorer`."""
+        self.conventions = model.reranker
+        self._bert, self._head, self._device = bert, head, device
+        self._cls_id, self._sep_id = special_ids(model)
+
+    def score(
+        self,
+        query: Part,
+        passages: Sequence[Part],
+        *,
+        budget_tokens: int | None = None,
+        beat: Callable[[Sequence[int]], None] = lambda rows: None,
+    ) -> NDArray[np.float32]:
+        """One score an input, float32 [B]; NaN or infinite where the model gave no number.
+
+        Args:
+            query: whole pieces of each input's query; the conventions cut them here.
+            passages: those of its passage, or of the two of a duo.
+            budget_tokens: tokens of one forward; changes no byte.
+            beat: told the inputs of each batch before it is computed.
+        """
+        query, passages = self._cut(query, passages)
+        lengths = input_lengths([query, *passages])
+        scores = np.empty(len(lengths), np.float32)
+        budget = budget_tokens or BUDGET_TOKENS[self._device]
+        for rows in batches(lengths, budget_tokens=budget):
+            beat(rows.tolist())
+            logits = self._forward(_taken(query, rows), [_taken(p, rows) for p in passages])
+            scores[rows] = scores_of(logits, self.conventions).astype(np.float32)
+        return scores
+
+    def _cut(self, query: Part, passages: Sequence[Part]) -> tuple[Part, list[Part]]:
+        assert len(passages) == self.conventions.num_passages
+        kept, rest = piece_counts(
+            query.counts,
+            [passage.counts for passage in passages],
+            query_limit=self.conventions.query_limit,
+            passage_limit=self.conventions.passage_limit,
+            total_limit=self.conventions.total_limit,
+        )
+        cut = [
+            replace(passage, counts=counts) for passage, counts in zip(passages, rest, strict=True)
+        ]
+        return replace(query, counts=kept), cut
+
+    @torch.inference_mode()
+    def _forward(self, query: Part, passages: Sequence[Part]) -> Float64:
+        packed = pair_inputs(query, passages, cls_id=self._cls_id, sep_id=self._sep_id)
+        groups: Groups = [(len(list(g)), int(n)) for n, g in groupby(packed.lengths.tolist())]
+        ids, positions, segments = (
+            torch.from_numpy(part).to(self._device)
+            for part in (packed.ids, packed.positions, packed.segments)
+        )
+        hidden = hidden_states(self._bert, ids, positions, segments, groups, attend_by_length)
+        first = pool(hidden, groups, pooling="cls", normalise=False)
+        logits: Float64 = self._head.logits(first).double().cpu().numpy()
+        return logits
+
+
+def scores_of(logits: Float64, conventions: PairConventions) -> Float64:
+    """Scores of units, float64 [B], from float64 [B, 1 or 2].
+
+    Two units: softmax over both; one unit: the sigmoid, as sentence-transformers has it.
+    Source: the reference takes log-softmax of unit 1 (Nogueira & Cho 2019, Eq. 1's logarithm).
+    """
+    relevant = 0 if conventions.relevant_label is None else conventions.relevant_label
+    own = logits[:, relevant]
+    if conventions.score == "raw":
+        return own
+    margin = own if logits.shape[1] == 1 else own - logits[:, 1 - relevant]
+    log_probability: Float64 = -np.logaddexp(0.0, -margin)
+    return log_probability if conventions.score == "log-probability" else np.exp(log_probability)
+
+
+def load_scorer(model: ModelFolder, *, device: str = "cpu", threads: int = 1) -> Scorer:
+    """The model on a device, fp32.
+
+    Raises:
+        InputError: no BERT, no head, missing tensors, limits beyond the model's positions, or a
+            third segment that nobody named.
+    """
+    torch.set_num_threads(threads)
+    weights = load_weights(model)
+    conventions = model.reranker
+    try:
+        bert = read_bert(weights, model.config())
+        head = read_head(weights, relevant_label=conventions.relevant_label)
+        if conventions.kind == "duo":
+            table = with_third_segment(bert.segments, conventions.segment_row)
+            bert = replace(bert, segments=table)
+    except InputError as error:
+        raise InputError([f"{model.folder}: {problem}" for problem in error.problems]) from error
+    if conventions.total_limit > len(bert.positions):
+        raise InputError(
+            f"{model.folder}: conventions allow {conventions.total_limit} tokens, the model has "
+            f"{len(bert.positions)} positions"
+        )
+    if len(bert.segments) < 2:
+        raise InputError(f"{model.folder}: expected two segment rows, found {len(bert.segments)}")
+    moved = replace(
+        head,
+        pooler=(head.pooler[0].to(device), head.pooler[1].to(device)),
+        classifier=(head.classifier[0].to(device), head.classifier[1].to(device)),
+    )
+    return Scorer(model, on_device(bert, device), moved, device)
+
+
+def _taken(part: Part, rows: NDArray[np.int64]) -> Part:
+    return Part(part.flat, part.starts[rows], part.counts[rows])
