@@ -2,13 +2,18 @@
 
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-COMMANDS = re.findall(r"^    ((?:python3\.11|raypipe|ray|export) .*)$", README, re.MULTILINE)
+COMMANDS = re.findall(
+    r"^    ((?:python3\.11|raypipe|ray|export|sed|pip) .*)$", README, re.MULTILINE
+)
 VERBS = sorted({shlex.split(c)[1] for c in COMMANDS if c.startswith("raypipe ")})
 
 
@@ -35,6 +40,55 @@ def test_every_option_shown_is_there(raypipe_cli):
         told = raypipe_cli(words[1], "--help", COLUMNS="200").stdout
         for word in words[2:]:
             assert not word.startswith("--") or word in told, f"{command}: {word}"
+
+
+@pytest.mark.filterwarnings("ignore")  # Ray's own, of its packages that raypipe does not use
+def test_every_command_of_ray_is_taken_by_this_ray():
+    """Its own parser: subcommand, options and number of arguments; nothing is run."""
+    from ray.scripts.scripts import cli
+
+    shown = [shlex.split(c)[1:] for c in COMMANDS if c.startswith("ray ")]
+    assert {words[0] for words in shown} >= {"up", "dashboard", "exec", "rsync-down", "down"}
+    for words in shown:
+        command, context = cli, None
+        while hasattr(command, "commands"):
+            name, *words = words
+            command = command.commands[name]
+        context = command.make_context(name, list(words))
+        for value in context.params.values():
+            assert (
+                not (isinstance(value, str) and value.endswith("cluster.yaml"))
+                or (ROOT / value).is_file()
+            )
+
+
+def test_the_commands_that_fill_in_cluster_yaml_leave_no_name_to_fill_in(tmp_path):
+    import yaml
+    from ray.autoscaler._private.util import prepare_config, validate_config
+
+    shutil.copy(ROOT / "cluster.yaml", tmp_path)
+    (sed,) = [c for c in COMMANDS if c.startswith("sed ")]
+    subprocess.run(sed, shell=True, check=True, cwd=tmp_path)
+    filled = yaml.safe_load((tmp_path / "cluster.yaml").read_text())
+    assert not re.search(
+        r"\b(BUCKET|SECURITY_GROUP|AMI)\b", (tmp_path / "cluster.yaml").read_text()
+    )
+    validate_config(prepare_config(filled))
+    (submit,) = [c for c in COMMANDS if c.startswith("ray job submit") and "s3://" in c]
+    (bucket,) = re.findall(r"stores=s3://([^/]+)/", submit)
+    assert any(f"s3://{bucket}/inputs" in c for c in filled["initialization_commands"])
+
+
+def test_the_wheel_lands_where_the_nodes_take_it_from():
+    import yaml
+
+    cluster = yaml.safe_load((ROOT / "cluster.yaml").read_text())
+    (pip,) = [shlex.split(c) for c in COMMANDS if c.startswith("pip ")]
+    assert pip[pip.index("--wheel-dir") + 1] == cluster["file_mounts"]["/home/ray/wheels"]
+    told = subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--help"], capture_output=True, text=True
+    ).stdout
+    assert all(word in told for word in pip if word.startswith("--"))
 
 
 def test_a_pipeline_as_shown_runs_resumes_and_refuses(raypipe_cli, small_files, tmp_path):

@@ -4,9 +4,14 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from string import Template
+
+import yaml
 
 from raypipe.cli.main import main
 from raypipe.errors import InputError
+
+VANISHES = "the folder a job runs in is Ray's copy on the head and is deleted"
 
 
 def run_job(verb: str, arguments: Sequence[str]) -> None:
@@ -32,8 +37,14 @@ def job_problems(arguments: Sequence[str], environment: Mapping[str, str]) -> li
     if out is None or not Path(out).is_absolute():
         found = "none" if out is None else repr(out)
         problems.append(
-            f"--out: expected an absolute folder that every node mounts, found {found}; the "
-            "folder a job runs in is Ray's copy and is deleted"
+            "--out: expected an absolute folder, shared by all nodes unless `stores` is a bucket, "
+            f"found {found}; {VANISHES}"
+        )
+    stores = _stores(arguments, environment)
+    if stores is not None and "://" not in stores and not Path(stores).is_absolute():
+        problems.append(
+            "stores: expected a bucket (s3://, gs://) or an absolute folder that every node "
+            f"mounts, found {stores!r}; {VANISHES}. Add stores=s3://BUCKET/stores to the job"
         )
     return problems
 
@@ -47,3 +58,27 @@ def _out(arguments: Sequence[str]) -> str | None:
         elif argument.startswith("--out="):
             found = argument.removeprefix("--out=")
     return found
+
+
+def _stores(arguments: Sequence[str], environment: Mapping[str, str]) -> str | None:
+    """Where the stores would be, as written: the last override, or a recipe of the job's folder.
+
+    None where nothing is written, where the recipe's own path is absolute (`stores` is relative to
+    the recipe) or where it cannot be read: the verb tells what is wrong with it.
+    """
+    recipes = [Path(a) for a in arguments if a.endswith((".yaml", ".yml"))]
+    if any(recipe.is_absolute() for recipe in recipes):
+        return None
+    written = [a.removeprefix("stores=") for a in arguments if a.startswith("stores=")]
+    if not written:
+        written = [text for recipe in recipes if (text := _written(recipe))]
+    return Template(written[-1]).safe_substitute(environment) if written and written[-1] else None
+
+
+def _written(recipe: Path) -> str | None:
+    try:
+        found = yaml.safe_load(recipe.read_bytes())
+    except (OSError, ValueError, yaml.YAMLError):
+        return None
+    stores = found.get("stores") if isinstance(found, dict) else None
+    return stores if isinstance(stores, str) else None

@@ -35,6 +35,34 @@ def test_a_relative_or_missing_out_is_refused_because_ray_deletes_the_folder():
     assert job_problems(["--out", "/a", "--out", "b"], CLUSTER)
 
 
+def test_relative_stores_are_refused_because_they_would_lie_in_the_folder_that_ray_deletes(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    out = ["--out", "/shared/work"]
+    for stores in ("stores", "./stores", "../stores", "${HERE}/stores"):
+        (problem,) = job_problems(["nfcorpus", *out, f"stores={stores}"], CLUSTER)
+        assert problem.startswith("stores: expected a bucket") and repr(stores) in problem
+        assert "stores=s3://" in problem, "the remedy"
+        (tmp_path / "recipe.yaml").write_text(f"format: 1\nstores: {stores}\n")
+        (written,) = job_problems(["recipe.yaml", *out], CLUSTER)
+        assert written == problem
+        assert job_problems(["recipe.yaml", *out, "stores=s3://b/stores"], CLUSTER) == []
+
+
+def test_stores_that_outlive_the_job_are_taken(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    out = ["--out", "/shared/work"]
+    variables = {**CLUSTER, "STORES": "/shared"}
+    for stores in ("s3://bucket/stores", "gs://bucket", "/shared/stores", "${STORES}/stores", ""):
+        assert job_problems(["nfcorpus", *out, f"stores={stores}"], variables) == []
+    beside = tmp_path / "recipe.yaml"
+    beside.write_text("format: 1\nstores: stores\n")
+    assert job_problems([str(beside), *out], CLUSTER) == [], "relative to the recipe: it stays"
+    beside.write_text("format: [")
+    assert job_problems(["recipe.yaml", *out], CLUSTER) == [], "the verb tells what is wrong"
+
+
 def test_a_job_file_run_without_a_cluster_exits_2_and_says_how_to_submit():
     done = run_job(REPOSITORY / "jobs" / "pipeline.py", "nfcorpus", "--out", "/nowhere/work")
     assert done.returncode == 2
