@@ -57,6 +57,7 @@ def test_every_default_of_ray_that_would_change_a_node_is_replaced():
     whole = prepared(CLUSTER)
     for key in ("setup_commands", "head_start_ray_commands", "worker_start_ray_commands"):
         assert whole[key] == CLUSTER[key]
+    assert whole["head_setup_commands"] == CLUSTER["setup_commands"]
     assert set(whole["available_node_types"]) == {"head", "gpu_spot", "gpu_on_demand"}
     assert "0.0.0.0" not in yaml.safe_dump(whole)
 
@@ -104,7 +105,8 @@ def test_no_port_is_opened():
         assert node["node_config"]["SecurityGroupIds"]
         assert "NetworkInterfaces" not in node["node_config"]
     assert CLUSTER["provider"]["use_internal_ips"] is True
-    assert "ssm start-session" in CLUSTER["auth"]["ssh_proxy_command"]
+    proxy = CLUSTER["auth"]["ssh_proxy_command"]
+    assert f"aws ssm start-session --region {CLUSTER['provider']['region']} " in proxy
     start = start_command(CLUSTER["head_start_ray_commands"])
     assert "--dashboard-host=127.0.0.1" in start
     options = [shlex.split(option) for option in CLUSTER["docker"]["run_options"]]
@@ -121,6 +123,24 @@ def test_the_token_reaches_every_node_before_ray_starts_there():
     run = docker_run()
     assert "RAY_AUTH_MODE=token" in run and f"RAY_AUTH_TOKEN_PATH={token}" in run
     assert any(word.endswith(f":{token}") for word in run), "mounted when the container starts"
+
+
+def test_ray_up_finds_what_is_mounted_and_stops_where_the_token_was_not_made(tmp_path, monkeypatch):
+    """Paths are of the folder that `ray up` is run in and of the home folder."""
+    from ray.autoscaler._private.util import hash_runtime_conf
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist" / "raypipe-0.1.0-py3-none-any.whl").write_bytes(b"a wheel")
+    with pytest.raises(FileNotFoundError, match="auth_token"):
+        hash_runtime_conf(CLUSTER["file_mounts"], [], [])
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray" / "auth_token").write_text("a token")
+    _, before = hash_runtime_conf(CLUSTER["file_mounts"], [], ["1"], True)
+    (tmp_path / "dist" / "raypipe-0.1.0-py3-none-any.whl").write_bytes(b"another wheel")
+    _, after = hash_runtime_conf(CLUSTER["file_mounts"], [], ["1"], True)
+    assert before != after, "a new wheel reaches the nodes"
 
 
 def docker_run() -> list[str]:

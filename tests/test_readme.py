@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 COMMANDS = re.findall(
-    r"^    ((?:python3\.11|raypipe|ray|export|sed|pip) .*)$", README, re.MULTILINE
+    r"^    ((?:python3\.11|raypipe|ray|export|sed|pip|mkdir|bzip2) .*)$", README, re.MULTILINE
 )
 VERBS = sorted({shlex.split(c)[1] for c in COMMANDS if c.startswith("raypipe ")})
 
@@ -77,6 +77,36 @@ def test_the_commands_that_fill_in_cluster_yaml_leave_no_name_to_fill_in(tmp_pat
     (submit,) = [c for c in COMMANDS if c.startswith("ray job submit") and "s3://" in c]
     (bucket,) = re.findall(r"stores=s3://([^/]+)/", submit)
     assert any(f"s3://{bucket}/inputs" in c for c in filled["initialization_commands"])
+
+
+def test_the_files_to_hand_in_are_made_of_what_the_job_leaves(tmp_path):
+    import bz2
+
+    import pyarrow as pa
+    import yaml
+
+    from raypipe import schema
+    from raypipe.config import recipe_text
+    from raypipe.evaluation.exports import write_msmarco
+    from raypipe.evaluation.runs import read_run
+
+    recipe = yaml.safe_load(recipe_text("msmarco-passage"))
+    assert "fused" in recipe["stages"] and set(recipe["queries"]) == {"dev", "eval"}
+    rows = [{"query_id": "3", "passage_id": "7", "rank": 1, "score": 2.0}]
+    rows += [{"query_id": "3", "passage_id": "5", "rank": 2, "score": 1.0}]
+    for queries in ("dev", "eval"):
+        folder = tmp_path / "msmarco" / "runs" / queries
+        folder.mkdir(parents=True)
+        write_msmarco(pa.Table.from_pylist(rows, schema.RUN_FILE), folder / "fused.tsv")
+    for command in COMMANDS:
+        if command.startswith(("mkdir ", "bzip2 ")):
+            subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+    handed_in = sorted(tmp_path.glob("submissions/*/*"))
+    assert [path.name for path in handed_in] == ["dev.txt.bz2", "eval.txt.bz2"]
+    for path in handed_in:
+        assert re.fullmatch(r"\d{8}-\w+", path.parent.name)
+        assert bz2.decompress(path.read_bytes()) == b"3\t7\t1\n3\t5\t2\n"
+        assert read_run(path).num_rows == 2
 
 
 def test_the_wheel_lands_where_the_nodes_take_it_from():
