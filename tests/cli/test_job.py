@@ -77,3 +77,20 @@ def test_every_job_has_the_arguments_of_the_verb_it_is_named_after():
         assert done.returncode == 0, done.stderr
         assert f"raypipe {job.stem} " in done.stdout
         assert "--out" in done.stdout
+
+
+def test_every_verb_that_joins_a_cluster_has_a_job():
+    """What tells such a verb is its --allow-open-cluster; each job file is the same few lines."""
+    import typer.main
+
+    from raypipe.cli.main import app
+
+    verbs = typer.main.get_command(app).commands
+    joining = {
+        name
+        for name, verb in verbs.items()
+        if any("--allow-open-cluster" in option.opts for option in verb.params)
+    }
+    assert joining == {job.stem for job in JOBS}
+    bodies = {job.read_text().partition('"""\n\nimport sys')[2] for job in JOBS}
+    assert len(bodies) == 1 and "" not in bodies
