@@ -73,10 +73,16 @@ class Head:
         )
 
     def nodes(self) -> list[dict[str, object]]:
+        """Waits for the first: the dashboard answers before it knows of any."""
         command = ["ray", "list", "nodes", "--detail", "--format", "json"]
-        done = self.run([*command, "--address", self.address])
-        assert done.returncode == 0, done.stdout
-        return json.loads(done.stdout[done.stdout.index("[{") : done.stdout.rindex("}]") + 2])
+        deadline = time.monotonic() + 60
+        while True:
+            done = self.run([*command, "--address", self.address])
+            if "[{" in done.stdout:
+                found = done.stdout[done.stdout.index("[{") : done.stdout.rindex("}]") + 2]
+                return json.loads(found)
+            assert time.monotonic() < deadline, done.stdout
+            time.sleep(0.5)
 
 
 def free_ports(count: int) -> list[int]:
