@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import typer
 import typer.exceptions
 
-from raypipe.cli import pipeline, single, upkeep
+from raypipe.cli import model, pipeline, single, upkeep
 from raypipe.errors import RaypipeError
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 pipeline.register(app)
 single.register(app)
 upkeep.register(app)
+model.register(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

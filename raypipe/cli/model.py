@@ -1,0 +1,121 @@
+"""Verbs about model folders: model show, model convert."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from raypipe.errors import InputError
+
+if TYPE_CHECKING:
+    from raypipe.models.describe import Description
+
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+Preset = Annotated[str | None, typer.Option(help="Conventions by name: repbert, monobert, ...")]
+LISTED = 20
+"""Names of tensors shown before the rest is counted."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    model = typer.Typer(no_args_is_help=True, help="Model folders: show one, or make one.")
+    model.command()(show)
+    model.command()(convert)
+    app.add_typer(model, name="model")
+
+
+def show(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A model folder, or minilm.")],
+    preset: Preset = None,
+    as_json: AsJson = False,
+) -> None:
+    """Conventions and where each stands, weights, tensors unused and missing; exit 2 if unfit."""
+    from raypipe.models.describe import describe
+
+    found = describe(path, preset)
+    print(json.dumps(asdict(found)) if as_json else "\n".join(_lines(found)), flush=True)
+    if found.problems:
+        raise InputError(found.problems)
+
+
+def convert(
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="A folder, or a .bin, .pt, .npz, .safetensors.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The model folder to make.")],
+    preset: Preset = None,
+    tokenizer: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where its tokenizer lies.")
+    ] = None,
+    segment_row: Annotated[
+        str | None,
+        typer.Option(help="zero or copy: a duo's third segment row where the checkpoint has two."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """A checkpoint as a model folder: safetensors, tokenizer, conventions; no pickle is run."""
+    from raypipe.models.convert import convert as converted
+
+    made = converted(path, out, preset=preset, tokenizer=tokenizer, segment_row=segment_row)
+    if as_json:
+        body = {"folder": str(out), "conventions": asdict(made.conventions), **made.record}
+        print(json.dumps({**body, "notes": made.notes}))
+        return
+    record = made.record
+    rows = [("folder", str(out)), ("kind", made.conventions.kind)]
+    rows += [("from", f"{f['file']} ({f['format']}, {f['sha256'][:12]})") for f in record["files"]]
+    renamed = record["renamed"]
+    rows.append(("renamed", f"{renamed['tensors']} tensors, {renamed['example'] or 'none'}"))
+    rows.append(("transposed", f"{record['transposed']} tensors"))
+    rows.append(("left out", _names(record["left_out"])))
+    if record["segment_row"]:
+        rows.append(("segment row 2", record["segment_row"]["from"]))
+    rows += [("note", note) for note in made.notes]
+    print("\n".join(f"{name:14} {told}" for name, told in rows))
+
+
+def _lines(found: "Description") -> list[str]:
+    rows: list[tuple[str, str]] = [("folder", found.folder), ("kind", found.kind or "not known")]
+    conventions, sources = found.conventions or {}, found.sources or {}
+    rows += [
+        (name, f"{_told(value)}  ({sources[name]})")
+        for name, value in conventions.items()
+        if name != "kind"
+    ]
+    rows += [(name, _told(value)) for name, value in found.architecture.items()]
+    for part in (found.tokenizer, found.weights):
+        facts = part or {}
+        rows += [(_label(name, facts), _told(value)) for name, value in facts.items()]
+    for name, names in (("unused", found.unused), ("missing", found.missing)):
+        rows.append((name, "not known" if names is None else _names(names)))
+    if found.made_by:
+        rows.append(("made by", str(found.made_by.get("command"))))
+    rows += [("note", note) for note in found.notes]
+    return [f"{name:18} {told}" for name, told in rows]
+
+
+def _label(name: str, part: dict[str, Any]) -> str:
+    """`weights` and `tokenizer` for the files, so that two hashes are told apart."""
+    kind = "tokenizer" if "pieces" in part else "weights"
+    return {"file": kind, "sha256": f"{kind} sha256"}.get(name, name.replace("_", " "))
+
+
+def _told(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if isinstance(value, str):
+        return value or '""'
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _names(names: list[str]) -> str:
+    if not names:
+        return "none"
+    more = f" and {len(names) - LISTED} more (--json has all)" if len(names) > LISTED else ""
+    return ", ".join(names[:LISTED]) + more

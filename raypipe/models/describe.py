@@ -1,0 +1,219 @@
+"""What a model folder is, and what keeps it from being used; no tensor is loaded."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from tokenizers import Tokenizer
+
+from raypipe.errors import InputError
+from raypipe.models.conventions import AnyConventions, Conventions
+from raypipe.models.convert_config import config_problems
+from raypipe.models.convert_read import PICKLES
+from raypipe.models.discover import RECORD, Discovered, discover
+from raypipe.models.evidence import read_object
+from raypipe.models.hashing import sha256_of
+from raypipe.models.loading import PACKAGED, packaged_folder
+from raypipe.models.tensor_names import (
+    HEAD,
+    HEADS,
+    POOLER,
+    SEGMENTS,
+    Shape,
+    canonical_names,
+    expected_shapes,
+)
+
+SIZES = {
+    "layers": "num_hidden_layers",
+    "hidden": "hidden_size",
+    "heads": "num_attention_heads",
+    "positions": "max_position_embeddings",
+}
+
+
+@dataclass(slots=True)
+class Description:
+    """A model folder's facts; `problems` is empty where raypipe computes it as it lies."""
+
+    path: str
+    folder: str
+    kind: str | None = None
+    conventions: dict[str, Any] | None = None
+    sources: dict[str, str] | None = None
+    """Of each convention, where it stands."""
+    architecture: dict[str, Any] = field(default_factory=dict)
+    weights: dict[str, Any] | None = None
+    """file, sha256, bytes, dtypes, tensors, parameters, segment_rows, head_units."""
+    tokenizer: dict[str, Any] | None = None
+    unused: list[str] | None = None
+    """Tensors that nothing here reads; None where it is no BERT."""
+    missing: list[str] | None = None
+    made_by: dict[str, Any] | None = None
+    """What convert did, where it made the folder."""
+    notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def describe(path: str, preset: str | None) -> Description:
+    """All facts of a model folder, or of `minilm`.
+
+    Raises:
+        InputError: there is no such folder.
+    """
+    preset = PACKAGED if path == PACKAGED and preset is None else preset
+    folder = packaged_folder() if path == PACKAGED else Path(path)
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such model folder")
+    found = Description(path, str(folder))
+    discovered = _tried(discover, folder, preset, problems=found.problems)
+    if discovered is not None:
+        _tell_conventions(found, discovered)
+    config = _tried(read_object, folder / "config.json", problems=found.problems) or {}
+    found.architecture = {
+        "architectures": config.get("architectures"),
+        "model_type": config.get("model_type"),
+        **{name: config.get(key) for name, key in SIZES.items()},
+        "vocabulary": config.get("vocab_size"),
+    }
+    _tell_tokenizer(found, folder, config)
+    _tell_weights(found, folder, config, discovered.conventions if discovered else None)
+    record = read_object(folder / "raypipe.json") if discovered else {}
+    found.made_by = record.get(RECORD)
+    return found
+
+
+def _tried(step: Any, *arguments: Any, problems: list[str]) -> Any:
+    try:
+        return step(*arguments)
+    except InputError as error:
+        problems += error.problems
+        return None
+
+
+def _tell_conventions(found: Description, discovered: Discovered) -> None:
+    found.kind = discovered.conventions.kind
+    found.conventions = asdict(discovered.conventions)
+    found.sources = discovered.sources
+    found.notes += discovered.notes
+
+
+def _tell_tokenizer(found: Description, folder: Path, config: Mapping[str, Any]) -> None:
+    for name in ("tokenizer.json", "vocab.txt"):
+        file = folder / name
+        if file.exists():
+            found.tokenizer = {"file": name, "sha256": sha256_of(file)}
+            if name == "tokenizer.json":
+                size = Tokenizer.from_file(str(file)).get_vocab_size()
+            else:
+                size = len(file.read_text(encoding="utf-8").splitlines())
+            found.tokenizer["pieces"] = size
+            if size > config.get("vocab_size", size):
+                found.problems.append(
+                    f"{file}: {size} word pieces, the model has embeddings of "
+                    f"{config['vocab_size']}; it is another model's tokenizer"
+                )
+            return
+    found.problems.append(f"{folder}: no tokenizer.json or vocab.txt; put it beside the weights")
+
+
+def _tell_weights(
+    found: Description, folder: Path, config: Mapping[str, Any], conventions: AnyConventions | None
+) -> None:
+    problems = [f"{folder / 'config.json'}: {problem}" for problem in config_problems(config)]
+    if not (folder / "config.json").exists():
+        problems = [f"{folder}: no config.json"]
+    file = folder / "model.safetensors"
+    if not file.exists():
+        problems.append(_no_weights(folder))
+        found.problems += problems
+        return
+    try:
+        with safe_open(file, framework="numpy") as opened:
+            parts = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118
+            shapes: dict[str, Shape] = {n: tuple(p.get_shape()) for n, p in parts.items()}
+            dtypes = sorted({str(p.get_dtype()) for p in parts.values()})
+    except SafetensorError as error:
+        found.problems += [*problems, f"{file}: not a safetensors file: {error}"]
+        return
+    named = canonical_names(shapes)
+    places = {place: shapes[source.name] for place, source in named.found.items()}
+    found.weights = {
+        "file": file.name,
+        "sha256": sha256_of(file),
+        "bytes": file.stat().st_size,
+        "dtypes": dtypes,
+        "tensors": len(shapes),
+        "parameters": sum(prod(shape) for shape in places.values()),
+        "segment_rows": places[SEGMENTS][0] if SEGMENTS in places else None,
+        "head_units": places[HEAD][0] if HEAD in places else None,
+    }
+    if not problems and conventions is not None:
+        names = {place: source.name for place, source in named.found.items()}
+        problems += _tell_tensors(found, file, config, conventions, places, names)
+        found.unused = sorted([*(found.unused or []), *named.unused])
+    found.problems += problems
+
+
+def _tell_tensors(
+    found: Description,
+    file: Path,
+    config: Mapping[str, Any],
+    conventions: AnyConventions,
+    places: Mapping[str, Shape],
+    names: Mapping[str, str],
+) -> list[str]:
+    """Fill in unused and missing; what is wrong with the tensors for these conventions."""
+    from raypipe.models.convert_tensors import final_name, tensor_problems
+
+    pair = None if isinstance(conventions, Conventions) else conventions
+    units = None if pair is None else 1 if pair.relevant_label is None else 2
+    expected = expected_shapes(config, num_labels=units)
+    idle = (*POOLER, *HEADS) if pair is None else ()
+    found.unused = [names[place] for place in places if place not in expected or place in idle]
+    found.missing = [final_name(p, units) for p in sorted(set(expected) - set(places))]
+    rows = places.get(SEGMENTS, (0, 0))[0]
+    if pair is not None and pair.kind == "duo" and rows:
+        config = {**config, "type_vocab_size": rows}
+    problems = [f"{file}: {p}" for p in tensor_problems(places, config, units)]
+    return problems + [f"{file.parent}: {p}" for p in _limit_problems(conventions, config, rows)]
+
+
+def _limit_problems(conventions: AnyConventions, config: Mapping[str, Any], rows: int) -> list[str]:
+    positions = config["max_position_embeddings"]
+    if isinstance(conventions, Conventions):
+        longest = max(conventions.query_limit, conventions.passage_limit) + 2
+        highest = max(conventions.query_segment, conventions.passage_segment)
+    else:
+        longest, highest = conventions.total_limit, 1
+    problems = []
+    if longest > positions:
+        problems.append(f"conventions allow {longest} tokens, the model has {positions} positions")
+    if rows and highest >= rows:
+        problems.append(f"conventions use segment {highest}, the model has {rows} segment rows")
+    if not isinstance(conventions, Conventions) and conventions.kind == "duo":
+        problems += _third_segment_problems(rows, conventions.segment_row)
+    return problems
+
+
+def _third_segment_problems(rows: int, choice: str | None) -> list[str]:
+    if rows == 2 and choice is None:
+        return [
+            "a duo model has three segments, the checkpoint has 2 segment rows: name the third "
+            "with segment_row: zero or copy, or with raypipe model convert --segment-row"
+        ]
+    if rows >= 3 and choice is not None:
+        return [f"segment_row: {choice} is for two segment rows, the checkpoint has {rows}"]
+    return []
+
+
+def _no_weights(folder: Path) -> str:
+    pickles = sorted(p.name for p in folder.iterdir() if p.suffix in (*PICKLES, ".npz"))
+    found = f"found {', '.join(pickles)}" if pickles else "found none"
+    return (
+        f"{folder}: expected model.safetensors, {found}; convert it: "
+        f"raypipe model convert {folder} --out DIR"
+    )

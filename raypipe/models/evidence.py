@@ -1,0 +1,110 @@
+"""What a folder's own files say of its conventions, each value with where it stands."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from raypipe.errors import InputError
+
+
+@dataclass(slots=True)
+class Evidence:
+    """Conventions as read so far; what a file leaves open is a problem of one field."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+    """Field -> why it is open; whoever gives the field in raypipe.json settles it."""
+    refusals: list[str] = field(default_factory=list)
+    """What no convention settles."""
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, source: str, **values: Any) -> None:
+        """Values that one place states."""
+        self.values |= values
+        self.sources |= dict.fromkeys(values, source)
+
+
+def read_json(path: Path) -> Any:
+    """The file's content, None where there is none.
+
+    Raises:
+        InputError: it is not JSON.
+    """
+    if not path.exists():
+        return None
+    try:
+        return json.loads(path.read_bytes())
+    except ValueError as error:
+        raise InputError(f"{path}: not JSON: {error}") from error
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file, empty where there is none.
+
+    Raises:
+        InputError: it is another thing.
+    """
+    body = read_json(path)
+    if body is None:
+        return {}
+    if not isinstance(body, dict):
+        raise InputError(f"{path}: expected a JSON object, found {type(body).__name__}")
+    return body
+
+
+def token_limit(folder: Path, config: Mapping[str, Any]) -> tuple[int | None, str]:
+    """(tokens of an input, specials counted; where it stands), as sentence-transformers reads it.
+
+    max_seq_length, else the tokenizer's model_max_length but no more than the model's positions.
+    """
+    stated = read_object(folder / "sentence_bert_config.json").get("max_seq_length")
+    if stated is not None:
+        return stated, "sentence_bert_config.json max_seq_length, specials included"
+    positions = config.get("max_position_embeddings")
+    longest = read_object(folder / "tokenizer_config.json").get("model_max_length")
+    if longest is not None and (positions is None or longest < positions):
+        return int(longest), "tokenizer_config.json model_max_length, specials included"
+    return positions, "config.json max_position_embeddings, specials included"
+
+
+def read_prompts(folder: Path, found: Evidence) -> None:
+    """Prefixes from config_sentence_transformers.json, as encode_query and encode_document do."""
+    file = "config_sentence_transformers.json"
+    body = read_object(folder / file)
+    prompts = body.get("prompts") or {}
+    for side, names in (("query", ("query",)), ("passage", ("document", "passage", "corpus"))):
+        name = next((name for name in names if name in prompts), None)
+        told = f"{file} prompts.{name}" if name else f"{file}: no prompt for a {side}"
+        found.add(told, **{f"{side}_prefix": prompts[name] if name else ""})
+    default = body.get("default_prompt_name")
+    if prompts.get(default) and default not in ("query", "document", "passage", "corpus"):
+        for side in ("query", "passage"):
+            found.problems[f"{side}_prefix"] = (
+                f"{file} default_prompt_name {default!r} does not say which side it is for"
+            )
+
+
+def check_tokenizer(folder: Path, found: Evidence, *, pair: bool) -> None:
+    """Refuse a tokenizer whose own inputs are not BERT's: [CLS] A [SEP], with B [SEP] in a pair."""
+    path = folder / "tokenizer.json"
+    if not path.exists():
+        return  # a vocab.txt is BERT's, and so are its inputs
+    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    if tokenizer.post_processor is None:
+        return  # the class that opens it adds them; model_type bert is BertTokenizer's
+    own = tokenizer.encode("a", "b") if pair else tokenizer.encode("a")
+    a, b = (tokenizer.encode(text, add_special_tokens=False).tokens for text in "ab")
+    tokens = ["[CLS]", *a, "[SEP]", *([*b, "[SEP]"] if pair else [])]
+    segments = [0] * (len(a) + 2) + [1] * (len(tokens) - len(a) - 2)
+    if own.tokens != tokens or own.type_ids != segments:
+        found.refusals.append(
+            f"{path}: expected inputs {' '.join(tokens)} in segments {segments}, found "
+            f"{' '.join(own.tokens)} in {own.type_ids}"
+        )

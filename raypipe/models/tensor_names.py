@@ -1,0 +1,124 @@
+"""The tensors of a BERT by name: as raypipe expects them, and as others wrote them.
+
+A canonical name is BertModel's (`encoder.layer.0.attention.self.query.weight`, `pooler.dense.bias`)
+or the head's: `classifier.weight`, `classifier.bias`.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Shape = tuple[int, ...]
+
+SEGMENTS = "embeddings.token_type_embeddings.weight"
+HEAD = "classifier.weight"
+POOLER = ("pooler.dense.weight", "pooler.dense.bias")
+HEADS = (HEAD, "classifier.bias")
+
+TENSORFLOW_HEAD = {"output_weights": HEAD, "output_bias": "classifier.bias"}
+TENSORFLOW_LAST = {"kernel": "weight", "gamma": "weight", "beta": "bias", "bias": "bias"}
+BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
+"""Saved by some releases of transformers, recomputed by all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a canonical tensor comes from."""
+
+    name: str
+    transpose: bool
+    """TensorFlow keeps kernels as [in, out]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A checkpoint's tensors by canonical name."""
+
+    found: dict[str, Source]
+    unused: list[str]
+    """Names that are none of a BERT's: optimizer slots, other heads, buffers."""
+    twice: list[str]
+    """`NAME and NAME`: two tensors that claim one place."""
+
+
+def canonical_names(names: Iterable[str]) -> Named:
+    """Every name of a checkpoint, read by whoever wrote it: PyTorch or TensorFlow."""
+    found: dict[str, Source] = {}
+    unused, twice = [], []
+    for name in sorted(names):
+        place = canonical_name(name)
+        if place is None:
+            unused.append(name)
+        elif place in found:
+            twice.append(f"{found[place].name} and {name}")
+        else:
+            found[place] = Source(name, transpose=is_kernel(name))
+    return Named(found, unused, twice)
+
+
+def canonical_name(name: str) -> str | None:
+    """`bert/encoder/layer_0/output/dense/kernel` and the like; None for what no BERT has."""
+    plain = name.removesuffix(":0")
+    if "/" in plain or plain in TENSORFLOW_HEAD:
+        return _from_tensorflow(plain)
+    plain = plain.removeprefix("module.").removeprefix("bert.")
+    plain = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", plain)
+    plain = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", plain)
+    return plain if _is_bert(plain) else None
+
+
+def is_kernel(name: str) -> bool:
+    """Whether the tensor is a TensorFlow kernel, the transpose of PyTorch's weight."""
+    return name.removesuffix(":0").endswith("/kernel")
+
+
+def expected_shapes(config: Mapping[str, Any], *, num_labels: int | None) -> dict[str, Shape]:
+    """Shape by canonical name of the body, and with `num_labels` of pooler and head."""
+    hidden, wide = config["hidden_size"], config["intermediate_size"]
+    shapes: dict[str, Shape] = {
+        "embeddings.word_embeddings.weight": (config["vocab_size"], hidden),
+        "embeddings.position_embeddings.weight": (config["max_position_embeddings"], hidden),
+        SEGMENTS: (config["type_vocab_size"], hidden),
+        **_norm("embeddings.LayerNorm", hidden),
+    }
+    for number in range(config["num_hidden_layers"]):
+        at = f"encoder.layer.{number}"
+        for part in ("query", "key", "value"):
+            shapes |= _dense(f"{at}.attention.self.{part}", hidden, hidden)
+        shapes |= _dense(f"{at}.attention.output.dense", hidden, hidden)
+        shapes |= _norm(f"{at}.attention.output.LayerNorm", hidden)
+        shapes |= _dense(f"{at}.intermediate.dense", hidden, wide)
+        shapes |= _dense(f"{at}.output.dense", wide, hidden)
+        shapes |= _norm(f"{at}.output.LayerNorm", hidden)
+    if num_labels is not None:
+        shapes |= _dense("pooler.dense", hidden, hidden) | _dense("classifier", hidden, num_labels)
+    return shapes
+
+
+def _dense(name: str, rows_in: int, rows_out: int) -> dict[str, Shape]:
+    return {f"{name}.weight": (rows_out, rows_in), f"{name}.bias": (rows_out,)}
+
+
+def _norm(name: str, hidden: int) -> dict[str, Shape]:
+    return {f"{name}.weight": (hidden,), f"{name}.bias": (hidden,)}
+
+
+def _is_bert(plain: str) -> bool:
+    return (
+        plain.startswith(("embeddings.", "encoder.layer.", "pooler.")) and plain not in BUFFERS
+    ) or plain in HEADS
+
+
+def _from_tensorflow(name: str) -> str | None:
+    if name in TENSORFLOW_HEAD:
+        return TENSORFLOW_HEAD[name]
+    if not name.startswith("bert/"):
+        return None
+    *parts, last = name.removeprefix("bert/").split("/")
+    if parts == ["embeddings"] and last.endswith("_embeddings"):
+        return f"embeddings.{last}.weight"
+    if last not in TENSORFLOW_LAST:
+        return None
+    plain = ".".join([*(re.sub(r"^layer_(\d+)$", r"layer.\1", part) for part in parts), ""])
+    return plain + TENSORFLOW_LAST[last]
