@@ -1,10 +1,11 @@
 """A pickle's tensors as safetensors: run as a script, in a process of its own.
 
-`python -I convert_child.py PICKLE OUT` prints what it found as one JSON object. It imports nothing
-of raypipe, so that no pickle ever meets the process that holds the rest.
+`python -I convert_child.py PICKLE OUT SECONDS` prints what it found as one JSON object. It imports
+nothing of raypipe, so that no pickle ever meets the process that holds the rest.
 """
 
 import json
+import signal
 import sys
 from typing import Any
 
@@ -15,8 +16,12 @@ NESTED = ("state_dict", "model_state_dict", "model")
 """Where trainers put the weights beside their own state."""
 
 
-def main(pickle: str, out: str) -> int:
-    """Write the tensors and print what they were; 0, or 3 where none could be had."""
+def main(pickle: str, out: str, seconds: str) -> int:
+    """Write the tensors and print what they were; 0, or 3 where none could be had.
+
+    Ends itself after `seconds`, should the parent not be there to do it.
+    """
+    signal.setitimer(signal.ITIMER_REAL, float(seconds))
     try:
         loaded = torch.load(pickle, map_location="cpu", weights_only=True)
         tensors, others, under = _tensors(loaded)

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 from raypipe.errors import InputError
-from raypipe.models.convert_read import PICKLES
 
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 STANDARD = (
     "model.safetensors",
     "model.safetensors.index.json",

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load, load_file
 
 from raypipe.errors import InputError
 from raypipe.models.hashing import sha256_of
@@ -23,7 +23,6 @@ logger = logging.getLogger(__name__)
 
 CHILD = Path(__file__).with_name("convert_child.py")
 CHILD_SECONDS = 600
-PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 LFS_POINTER = b"version https://git-lfs.github.com"
 
 
@@ -100,14 +99,12 @@ def _read_pickle(file: Path) -> tuple[dict[str, torch.Tensor], list[str]]:
     with tempfile.TemporaryDirectory(prefix="raypipe-convert-") as scratch:
         out = Path(scratch) / "tensors.safetensors"
         facts = _run_child(file, out)
-        with open(out, "rb") as stream:
-            from safetensors.torch import load
-
-            return load(stream.read()), list(facts["others"])
+        # Read, not mapped: the file goes with its folder.
+        return load(out.read_bytes()), list(facts["others"])
 
 
 def _run_child(file: Path, out: Path) -> dict[str, Any]:
-    command = [sys.executable, "-I", str(CHILD), str(file.resolve()), str(out)]
+    command = [sys.executable, "-I", str(CHILD), str(file.resolve()), str(out), str(CHILD_SECONDS)]
     # No variable may loosen weights_only; no pickle gets at a GPU.
     kept = {n: v for n, v in os.environ.items() if not n.startswith(("TORCH_", "PYTORCH_"))}
     try:

@@ -12,11 +12,12 @@ from tokenizers import Tokenizer
 from raypipe.errors import InputError
 from raypipe.models.conventions import AnyConventions, Conventions
 from raypipe.models.convert_config import config_problems
-from raypipe.models.convert_read import PICKLES
+from raypipe.models.convert_find import PICKLES
 from raypipe.models.discover import RECORD, Discovered, discover
 from raypipe.models.evidence import read_object
 from raypipe.models.hashing import sha256_of
 from raypipe.models.loading import PACKAGED, packaged_folder
+from raypipe.models.tensor_checks import limit_problems, tensor_problems, units_of
 from raypipe.models.tensor_names import (
     HEAD,
     HEADS,
@@ -25,6 +26,7 @@ from raypipe.models.tensor_names import (
     Shape,
     canonical_names,
     expected_shapes,
+    final_name,
 )
 
 SIZES = {
@@ -167,10 +169,8 @@ def _tell_tensors(
     names: Mapping[str, str],
 ) -> list[str]:
     """Fill in unused and missing; what is wrong with the tensors for these conventions."""
-    from raypipe.models.convert_tensors import final_name, tensor_problems
-
     pair = None if isinstance(conventions, Conventions) else conventions
-    units = None if pair is None else 1 if pair.relevant_label is None else 2
+    units = units_of(conventions)
     expected = expected_shapes(config, num_labels=units)
     idle = (*POOLER, *HEADS) if pair is None else ()
     found.unused = [names[place] for place in places if place not in expected or place in idle]
@@ -179,35 +179,7 @@ def _tell_tensors(
     if pair is not None and pair.kind == "duo" and rows:
         config = {**config, "type_vocab_size": rows}
     problems = [f"{file}: {p}" for p in tensor_problems(places, config, units)]
-    return problems + [f"{file.parent}: {p}" for p in _limit_problems(conventions, config, rows)]
-
-
-def _limit_problems(conventions: AnyConventions, config: Mapping[str, Any], rows: int) -> list[str]:
-    positions = config["max_position_embeddings"]
-    if isinstance(conventions, Conventions):
-        longest = max(conventions.query_limit, conventions.passage_limit) + 2
-        highest = max(conventions.query_segment, conventions.passage_segment)
-    else:
-        longest, highest = conventions.total_limit, 1
-    problems = []
-    if longest > positions:
-        problems.append(f"conventions allow {longest} tokens, the model has {positions} positions")
-    if rows and highest >= rows:
-        problems.append(f"conventions use segment {highest}, the model has {rows} segment rows")
-    if not isinstance(conventions, Conventions) and conventions.kind == "duo":
-        problems += _third_segment_problems(rows, conventions.segment_row)
-    return problems
-
-
-def _third_segment_problems(rows: int, choice: str | None) -> list[str]:
-    if rows == 2 and choice is None:
-        return [
-            "a duo model has three segments, the checkpoint has 2 segment rows: name the third "
-            "with segment_row: zero or copy, or with raypipe model convert --segment-row"
-        ]
-    if rows >= 3 and choice is not None:
-        return [f"segment_row: {choice} is for two segment rows, the checkpoint has {rows}"]
-    return []
+    return problems + [f"{file.parent}: {p}" for p in limit_problems(conventions, config, rows)]
 
 
 def _no_weights(folder: Path) -> str:

@@ -90,7 +90,7 @@ def _read_pooling(folder: Path, path: Path, found: Evidence) -> None:
     else:
         found.add(f"{where}", pooling=modes[0])
     prompts = read_object(folder / "config_sentence_transformers.json").get("prompts") or {}
-    if body.get("include_prompt") is False and any(prompts.values()):
+    if body.get("include_prompt") is False and any(dict(prompts).values()):
         found.refusals.append(f"{path}: include_prompt: expected true, found false with prompts")
 
 

@@ -67,7 +67,7 @@ def token_limit(folder: Path, config: Mapping[str, Any]) -> tuple[int | None, st
         return stated, "sentence_bert_config.json max_seq_length, specials included"
     positions = config.get("max_position_embeddings")
     longest = read_object(folder / "tokenizer_config.json").get("model_max_length")
-    if longest is not None and (positions is None or longest < positions):
+    if isinstance(longest, int | float) and (positions is None or longest < positions):
         return int(longest), "tokenizer_config.json model_max_length, specials included"
     return positions, "config.json max_position_embeddings, specials included"
 
@@ -77,6 +77,8 @@ def read_prompts(folder: Path, found: Evidence) -> None:
     file = "config_sentence_transformers.json"
     body = read_object(folder / file)
     prompts = body.get("prompts") or {}
+    if not isinstance(prompts, dict):
+        raise InputError(f"{folder / file}: prompts: expected an object, found {prompts!r}")
     for side, names in (("query", ("query",)), ("passage", ("document", "passage", "corpus"))):
         name = next((name for name in names if name in prompts), None)
         told = f"{file} prompts.{name}" if name else f"{file}: no prompt for a {side}"

@@ -96,6 +96,11 @@ def expected_shapes(config: Mapping[str, Any], *, num_labels: int | None) -> dic
     return shapes
 
 
+def final_name(place: str, num_labels: int | None) -> str:
+    """BertModel's name, or with a head BertForSequenceClassification's."""
+    return place if num_labels is None or place in HEADS else f"bert.{place}"
+
+
 def _dense(name: str, rows_in: int, rows_out: int) -> dict[str, Shape]:
     return {f"{name}.weight": (rows_out, rows_in), f"{name}.bias": (rows_out,)}
 

@@ -313,3 +313,33 @@ def test_a_git_lfs_pointer_is_called_one(tmp_path, words):
     (folder / "pytorch_model.bin").write_bytes(pointer)
     with pytest.raises(InputError, match="git lfs pull"):
         convert(folder, tmp_path / "out", preset="repbert", tokenizer=words)
+
+
+def test_a_sentence_transformer_with_its_weights_in_a_folder_of_their_own(tmp_path):
+    source = made.bert()
+    folder = tmp_path / "m"
+    inner = safe(made.repbert(folder / "0_Transformer", source))
+    made.write_vocabulary(inner, config={"do_lower_case": True})
+    (inner / "sentence_bert_config.json").write_text('{"max_seq_length": 128}')
+    listed = [
+        {"path": place, "type": f"sentence_transformers.models.{place[2:]}"}
+        for place in ("0_Transformer", "1_Pooling")
+    ]
+    (folder / "modules.json").write_text(json.dumps(listed))
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_cls_token": true}')
+    done = convert(folder, tmp_path / "out")
+    assert (done.conventions.pooling, done.conventions.query_limit) == ("cls", 126)
+    assert done.record["conventions_from"]["pooling"] == "1_Pooling/config.json"
+    assert load_encoder(resolve_model(str(tmp_path / "out"))).dim == 32
+
+
+def test_everything_wrong_before_the_weights_is_told_at_once(tmp_path):
+    folder = made.repbert(tmp_path / "m", made.bert())
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "kept").touch()
+    with pytest.raises(InputError) as told:
+        convert(folder, tmp_path / "out", preset="monobret")
+    assert len(told.value.problems) == 3
+    assert "did you mean monobert" in str(told.value) and "--tokenizer" in str(told.value)
+    assert (tmp_path / "out" / "kept").exists()

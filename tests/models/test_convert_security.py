@@ -3,6 +3,9 @@
 import importlib.util
 import os
 import pickle
+import signal
+import subprocess
+import sys
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -127,6 +130,20 @@ def test_what_a_child_says_beside_its_work_is_logged(tmp_path, monkeypatch, capl
     torch.save({"w": torch.ones(1)}, tmp_path / "a.bin")
     found = convert_read.read_checkpoint([tmp_path / "a.bin"])
     assert list(found.tensors) == ["w"] and "a.bin: a warning" in caplog.text
+
+
+def test_a_child_whose_parent_is_gone_ends_itself(tmp_path):
+    torch.save({"w": torch.ones(1)}, tmp_path / "a.bin")
+    command = [
+        sys.executable,
+        "-I",
+        convert_read.CHILD,
+        tmp_path / "a.bin",
+        tmp_path / "out",
+        "1e-6",
+    ]
+    assert subprocess.run(command).returncode == -signal.SIGALRM
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_child_imports_nothing_of_raypipe():
