@@ -19,6 +19,16 @@ RUN = pa.schema(
 )
 """A run inside: by query_row, then rank from 1; ties by passage_row ascending."""
 
+CANDIDATES = pa.schema(
+    [("query_row", pa.int32()), ("passage_row", pa.int64()), ("other_row", pa.int64())]
+)
+"""What a reranker is to score, by (query_row, passage_row, other_row): passage i and, for a duo,
+passage j; of a mono `other_row` is -1."""
+
+SCORES = CANDIDATES.append(pa.field("score", pa.float32()))
+"""Scored candidates in that order: a mono's score, or p(i, j), a duo's probability that passage i
+is more relevant than passage j."""
+
 RUN_FILE = pa.schema(
     [
         ("query_id", pa.string()),

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import typer
 import typer.exceptions
 
-from raypipe.cli import model, pipeline, single, upkeep
+from raypipe.cli import model, pipeline, rerank, single, upkeep
 from raypipe.errors import RaypipeError
 
 app = typer.Typer(
@@ -20,6 +20,7 @@ app = typer.Typer(
 )
 pipeline.register(app)
 single.register(app)
+rerank.register(app)
 upkeep.register(app)
 model.register(app)
 

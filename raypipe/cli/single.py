@@ -38,7 +38,9 @@ def prepare(
 
     paths = input if format == "ir-datasets" else [str(Path(path).absolute()) for path in input]
     keys = {"collection": {"format": format, "input": paths}}
-    _run(recipe_of(keys, {"lucene": {"do": "index"}}), out, as_json, allow_open_cluster, stages=())
+    run_stages(
+        recipe_of(keys, {"lucene": {"do": "index"}}), out, as_json, allow_open_cluster, stages=()
+    )
 
 
 def tokenize(
@@ -54,7 +56,7 @@ def tokenize(
 
     stages = {"embeddings": {"do": "encode", "model": MODEL}}
     recipe = recipe_of(collection_of(collection), stages, models=model_of(model, preset))
-    _run(recipe, out, as_json, allow_open_cluster, stages=(), tokens_of=MODEL)
+    run_stages(recipe, out, as_json, allow_open_cluster, stages=(), tokens_of=MODEL)
 
 
 def encode(
@@ -70,7 +72,7 @@ def encode(
 
     stages = {"embeddings": {"do": "encode", "model": MODEL}}
     recipe = recipe_of(collection_of(collection), stages, models=model_of(model, preset))
-    _run(recipe, out, as_json, allow_open_cluster)
+    run_stages(recipe, out, as_json, allow_open_cluster)
 
 
 def index(
@@ -82,7 +84,7 @@ def index(
     """A Lucene index of a collection."""
     from raypipe.driver.single import collection_of, recipe_of
 
-    _run(
+    run_stages(
         recipe_of(collection_of(collection), {"lucene": {"do": "index"}}),
         out,
         as_json,
@@ -105,7 +107,7 @@ def search(
     from raypipe.driver.single import search_recipe
 
     recipe = search_recipe(index, queries, model=model, depth=depth, k1=k1, b=b)
-    _run(recipe, out, as_json, allow_open_cluster)
+    run_stages(recipe, out, as_json, allow_open_cluster)
 
 
 def fuse(
@@ -141,7 +143,7 @@ def export(
     print_result({"rows": num_rows, "out": str(out)}, f"{num_rows:,} rows: {out}", as_json=as_json)
 
 
-def _run(
+def run_stages(
     recipe: "Recipe",
     out: Path,
     as_json: bool,
@@ -150,6 +152,7 @@ def _run(
     stages: tuple[str, ...] | None = None,
     tokens_of: str | None = None,
 ) -> None:
+    """Run a recipe of single stages in a workspace, on the cluster that RAY_ADDRESS names."""
     import os
 
     from raypipe.cli.pipeline import execute

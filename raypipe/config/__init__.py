@@ -7,11 +7,13 @@ from raypipe.config.recipe import Collection, Evaluate, Model, QuerySet, Recipe,
 from raypipe.config.resolved import resolved_yaml
 from raypipe.config.select import select
 from raypipe.config.stage_kinds import (
+    Aggregate,
     Bm25,
     Encode,
     Fuse,
     Index,
     Read,
+    Score,
     Search,
     Stage,
     Tune,
@@ -19,6 +21,7 @@ from raypipe.config.stage_kinds import (
 )
 
 __all__ = [
+    "Aggregate",
     "Bm25",
     "Collection",
     "Encode",
@@ -30,6 +33,7 @@ __all__ = [
     "Read",
     "Recipe",
     "Resources",
+    "Score",
     "Search",
     "Stage",
     "Tune",

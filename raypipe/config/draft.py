@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from raypipe.config.document import Key
 from raypipe.config.recipe import Collection, Model, QuerySet
-from raypipe.config.stage_kinds import Stage
+from raypipe.config.stage_kinds import PAIRS_KIND, Stage
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ class Draft:
     models: Mapping[str, Model | None]
     stages: Mapping[str, Stage | None]
     kinds: Mapping[str, str]
-    """The kind of each stage as written, "" where it has none."""
+    """The kind of each stage as written, "" where it has none; a score of pairs is one apart."""
     data: Any
     """What the recipe's text says."""
 
@@ -74,6 +74,8 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 def _kind(stage: Any) -> str:
     kind = _mapping(stage).get("do")
+    if kind == "score" and _mapping(stage).get("k1") is not None:
+        return PAIRS_KIND
     return kind if isinstance(kind, str) else ""
 
 

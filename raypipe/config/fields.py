@@ -90,6 +90,7 @@ Location = Annotated[Text, AfterValidator(_location)]
 Measure = Annotated[Text, AfterValidator(_measure)]
 """Its shape only; that it exists is for evaluation to say."""
 Count = Annotated[int, Field(ge=1, le=10**12)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Real = Annotated[float, Field(allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Unit = Annotated[float, Field(ge=0, le=1)]

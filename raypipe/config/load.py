@@ -13,7 +13,7 @@ from raypipe.config.overrides import apply_overrides
 from raypipe.config.paths import absolute
 from raypipe.config.recipe import Recipe
 from raypipe.config.rules import rule_problems
-from raypipe.config.stage_kinds import Bm25, Fuse, Search, Stage, equal_weights
+from raypipe.config.stage_kinds import Aggregate, Bm25, Fuse, Score, Search, Stage, equal_weights
 from raypipe.config.structure import structural_problems
 from raypipe.config.variables import escaped, expand
 from raypipe.errors import InputError
@@ -113,6 +113,12 @@ def _complete_stage(stage: Stage, recipe: Recipe) -> Stage:
         if not bm25.tune:
             bm25 = bm25.model_copy(update=_absent(bm25.k1, k1=0.9) | _absent(bm25.b, b=0.4))
         return stage.model_copy(update={"bm25": bm25})
+    if isinstance(stage, Score) and stage.k1 is None:
+        return stage.model_copy(update=_absent(stage.k0, k0=1000))
+    if isinstance(stage, Aggregate):
+        pairs = recipe.stages[stage.pairs]
+        assert isinstance(pairs, Score)
+        return stage.model_copy(update=_absent(stage.k1, k1=pairs.k1))
     if isinstance(stage, Fuse) and stage.method == "rrf":
         return stage.model_copy(update=_absent(stage.k, k=60.0))
     if isinstance(stage, Fuse) and stage.method == "weighted":

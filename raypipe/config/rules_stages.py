@@ -4,7 +4,19 @@ from collections.abc import Iterable, Iterator
 
 from raypipe.config.document import Key, Problem
 from raypipe.config.draft import Draft
-from raypipe.config.stage_kinds import RUN_KINDS, STAGE_KINDS, Bm25, Fuse, Read, Search, Tune
+from raypipe.config.rules_reranking import aggregate_problems, score_problems
+from raypipe.config.stage_kinds import (
+    PAIRS_KIND,
+    RUN_KINDS,
+    STAGE_KINDS,
+    Aggregate,
+    Bm25,
+    Fuse,
+    Read,
+    Score,
+    Search,
+    Tune,
+)
 from raypipe.config.words import did_you_mean, listed
 
 _INDEX_KINDS = ("index", "encode")
@@ -20,13 +32,17 @@ def stage_problems(draft: Draft) -> list[Problem]:
                 problems += _search(name, stage, draft)
             case Fuse() as stage:
                 problems += _fuse(name, stage)
+            case Score() as stage:
+                problems += score_problems(name, stage)
+            case Aggregate() as stage:
+                problems += aggregate_problems(name, stage, draft)
     return problems
 
 
 def _references(name: str, kind: str, draft: Draft) -> Iterator[Problem]:
     """The names that a stage of that kind mentions stand for what they should."""
     key: Key = ("stages", name)
-    if kind == "encode":
+    if kind in ("encode", "score", PAIRS_KIND):
         yield from _known((*key, "model"), "model", draft, draft.models)
     if kind == "search":
         index = draft.word(*key, "index")
@@ -37,6 +53,10 @@ def _references(name: str, kind: str, draft: Draft) -> Iterator[Problem]:
     if kind == "fuse":
         for inner, run in draft.words(*key, "runs"):
             yield from _input(inner, run, name, draft, RUN_KINDS)
+    if kind in ("score", PAIRS_KIND) and (ranked := draft.word(*key, "run")) is not None:
+        yield from _input((*key, "run"), ranked, name, draft, RUN_KINDS)
+    if kind == "aggregate" and (pairs := draft.word(*key, "pairs")) is not None:
+        yield from _input((*key, "pairs"), pairs, name, draft, (PAIRS_KIND,))
     stage = draft.stages[name]
     for queries in stage.runs if isinstance(stage, Read) else ():
         if queries not in draft.queries:
@@ -96,7 +116,7 @@ def _input(
     elif names.index(wanted) >= names.index(name):
         place = "the stage itself" if wanted == name else f"a stage below {name}; move it up"
         yield Problem(key, f"{expected}; found {wanted!r}, {place}")
-    elif wanted not in above and draft.kinds[wanted] in STAGE_KINDS:
+    elif wanted not in above and draft.kinds[wanted] in (*STAGE_KINDS, PAIRS_KIND):
         kind = draft.kinds[wanted]
         yield Problem(key, f"{expected}; found {wanted!r}, which is of kind {kind}")
 

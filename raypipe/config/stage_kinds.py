@@ -17,11 +17,13 @@ from raypipe.config.fields import (
     NotNegative,
     Part,
     Real,
+    Seed,
     Source,
     Unit,
 )
 
 K0 = "Nogueira et al. 2019: 1,000 candidates"
+K1 = "Nogueira et al. 2019: 50 candidates"
 ANSERINI = "Anserini and Pyserini, for any collection"
 TUNED_V1 = "Anserini: tuned for recall@1000 on the dev queries of MS MARCO v1 passages"
 
@@ -107,17 +109,60 @@ class Read(Part):
     runs: Annotated[dict[Name, Location], Field(min_length=1)]
 
 
-Stage = Annotated[Index | Encode | Search | Fuse | Read, Field(discriminator="do")]
+class Score(Part):
+    """A run's first candidates scored by a reranker: a run of a mono model, pairs of a duo."""
+
+    do: Literal["score"]
+    run: Name
+    """An earlier run stage."""
+    model: Name
+    k0: Annotated[Count | None, Source(K0, value=1000)] = None
+    """Candidates a query, for a mono model; its output is a run."""
+    k1: Annotated[Count | None, Source(K1, value=50, default=False)] = None
+    """Candidates a query whose ordered pairs a duo model scores; its output is pairs."""
+    sample: Count | None = None
+    """Of a duo's pairs, so many drawn for each candidate, without replacement."""
+    seed: Annotated[Seed, Source(OWN)] = 0
+    """Of the draw."""
+    score: Literal["log-probability", "probability", "raw"] | None = None
+    """A mono's; None: as the model's conventions say."""
+    tail: Annotated[Literal["keep", "drop"], Source(OWN)] = "keep"
+    """Whether candidates below k0 stay below, in their order."""
+
+
+class Aggregate(Part):
+    """A duo's pairs made into a run; `raypipe.ranking.aggregate` has each method's equation."""
+
+    do: Literal["aggregate"]
+    pairs: Name
+    """An earlier `score` stage with k1."""
+    method: Literal["sum", "binary", "min", "max", "sample", "symmetric-sum", "symmetric-log-sum"]
+    k1: Count | None = None
+    """At most the pairs' own, which None means."""
+    m: Count | None = None
+    """Pairs drawn for each candidate, for `sample` only."""
+    seed: Annotated[Seed, Source(OWN)] = 0
+    """Of the draw."""
+    tail: Annotated[Literal["keep", "drop"], Source(OWN)] = "keep"
+
+
+Stage = Annotated[
+    Index | Encode | Search | Fuse | Read | Score | Aggregate, Field(discriminator="do")
+]
 
 STAGE_KINDS: dict[str, type[Part]] = {
+    "aggregate": Aggregate,
     "encode": Encode,
     "fuse": Fuse,
     "index": Index,
     "read": Read,
+    "score": Score,
     "search": Search,
 }
-RUN_KINDS = ("search", "fuse", "read")
-"""Their output is a run; the others' is an index."""
+RUN_KINDS = ("search", "fuse", "read", "score", "aggregate")
+"""Their output is a run, of a score with k1 pairs; the others' is an index."""
+PAIRS_KIND = "score with k1"
+"""What a score stage is called whose output is pairs."""
 
 
 def input_names(stage: Stage) -> tuple[str, ...]:
@@ -127,6 +172,10 @@ def input_names(stage: Stage) -> tuple[str, ...]:
             return (index,)
         case Fuse(runs=runs):
             return runs
+        case Score(run=run):
+            return (run,)
+        case Aggregate(pairs=pairs):
+            return (pairs,)
         case _:
             return ()
 

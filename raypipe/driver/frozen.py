@@ -35,7 +35,7 @@ def refuse_changes(recipe: Recipe, workspace: Workspace) -> None:
             raise _Unknown
         return Stored(workspace.stores, manifest)
 
-    graph = Graph(recipe, ensure)
+    graph = Graph(recipe, ensure, compares_only=True)
     for name, stage in recipe.stages.items():
         for query_set in [n for n, q in recipe.queries.items() if q.report] or [""]:
             try:

@@ -4,7 +4,7 @@ collection.count -> collection -> collection.ids
 queries.SET
 MODEL.tokens -> EMBEDDINGS; MODEL.SET.tokens -> EMBEDDINGS.SET (the queries' side)
 INDEX (Lucene), RUN.SET.tune
-RUN.SET.parts -> RUN.SET
+RUN.SET.parts -> RUN.SET; for score and aggregate stages see scoring.py
 """
 
 import logging
@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from raypipe import schema
-from raypipe.config import Bm25, Encode, Fuse, Index, Read, Recipe, Search
+from raypipe.config import Aggregate, Bm25, Encode, Fuse, Index, Read, Recipe, Score, Search
 from raypipe.data.formats import get_format
 from raypipe.data.known import check_known_collection, has_dense_ids
 from raypipe.data.qrels import read_qrels
+from raypipe.driver import scoring
 from raypipe.errors import InputError
 from raypipe.models.loading import ModelFolder, resolve_model
 from raypipe.stages.bm25 import Bm25Stage, IndexStage
@@ -43,6 +44,8 @@ class Runs:
     """The runs of one query set, in recipe order, and what a table says of them."""
 
     stored: dict[str, Stored] = field(default_factory=dict)
+    pairs: dict[str, Stored] = field(default_factory=dict)
+    """What duo models made, which is no run."""
     chain: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Stores that depend on the queries, whose time is the system's time."""
     reranks: dict[str, str] = field(default_factory=dict)
@@ -57,6 +60,8 @@ class Graph:
     ensure: Ensure
     needs: Needs = Needs()
     budget_tokens: int | None = None
+    compares_only: bool = False
+    """Nothing is computed: `ensure` compares settings with those of an earlier invocation."""
     models: Mapping[str, ModelFolder] = field(default_factory=dict)
     _known: dict[str, Stored] = field(default_factory=dict)
 
@@ -95,7 +100,7 @@ class Graph:
         return self._known[name]
 
     def run(self, name: str, query_set: str, runs: Runs) -> Stored:
-        """A run of one query set, and in `runs` what a table says of it."""
+        """A run (of a duo, pairs) of one query set, and in `runs` what a table says of it."""
         stage = self.recipe.stages[name]
         store = f"{name}.{query_set}"
         chain: tuple[str, ...]
@@ -114,6 +119,15 @@ class Graph:
                 chain = (*dict.fromkeys(inner), store)
                 reranks = " + ".join(stage.runs)
                 model = f"{stage.method}"
+            case Score():
+                run = self._input(stage.run, query_set, runs)
+                scored = scoring.score(self, name, query_set, run)
+                stored = scored.stored
+                chain = tuple(dict.fromkeys((*runs.chain[stage.run], *scored.chain)))
+                reranks, model = f"{stage.run}, first {stage.k1 or stage.k0}", stage.model
+            case Aggregate():
+                stored, chain = self._aggregate(store, name, stage, query_set, runs)
+                reranks, model = runs.reranks[stage.pairs], runs.model[stage.pairs]
             case Read():
                 if query_set not in stage.runs:
                     raise InputError(f"stages.{name}.runs: no file for the query set {query_set}")
@@ -124,7 +138,8 @@ class Graph:
                 reranks, model = "as read", file.name
             case _:
                 raise AssertionError(name)
-        runs.stored[name], runs.chain[name] = stored, chain
+        kept = runs.pairs if isinstance(stage, Score) and stage.k1 is not None else runs.stored
+        kept[name], runs.chain[name] = stored, chain
         runs.reranks[name], runs.model[name] = reranks, model
         return stored
 
@@ -146,7 +161,8 @@ class Graph:
         """A model of the recipe, hashed."""
         if name not in self.models:
             wanted = self.recipe.models[name]
-            self.models = {**self.models, name: resolve_model(wanted.path, wanted.preset)}
+            found = resolve_model(wanted.path, wanted.preset, segment_row=wanted.segment_row)
+            self.models = {**self.models, name: found}
         return self.models[name]
 
     def _encode(self, store: str, model_name: str, query_set: str | None) -> Stored:
@@ -216,11 +232,24 @@ class Graph:
             log.info("%s: tuned on %s, %s: k1=%s b=%s", name, tune.queries, tune.measure, k1, b)
         return self._known[store]
 
+    def _input(self, name: str, query_set: str, runs: Runs) -> Stored:
+        """The run or the pairs that a stage reads."""
+        if name not in runs.stored and name not in runs.pairs:
+            return self.run(name, query_set, runs)
+        return runs.stored[name] if name in runs.stored else runs.pairs[name]
+
+    def _aggregate(
+        self, store: str, name: str, stage: Aggregate, query_set: str, runs: Runs
+    ) -> tuple[Stored, tuple[str, ...]]:
+        pairs = self._input(stage.pairs, query_set, runs)
+        duo = self.recipe.stages[stage.pairs]
+        assert isinstance(duo, Score)
+        run = self._input(duo.run, query_set, runs)
+        stored = scoring.aggregate(self, name, query_set, run, pairs, stage.tail)
+        return stored, (*runs.chain[stage.pairs], store)
+
     def _fuse(self, store: str, name: str, stage: Fuse, query_set: str, runs: Runs) -> Stored:
-        for run in stage.runs:
-            if run not in runs.stored:
-                self.run(run, query_set, runs)
-        inputs = {run: runs.stored[run] for run in stage.runs}
+        inputs = {run: self._input(run, query_set, runs) for run in stage.runs}
         fuse = FuseStage(
             name,
             inputs,

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.config import Encode, Recipe, Search
+from raypipe.config import Aggregate, Encode, Recipe, Score, Search
 from raypipe.data.qrels import read_qrels
 from raypipe.driver.execute import StageResult
 from raypipe.driver.graph import Graph, Runs
@@ -160,6 +160,10 @@ def _saw(recipe: Recipe, graph: Graph, system: str) -> str:
         encode = recipe.stages[stage.index]
         if isinstance(encode, Encode):
             return starting_weights(graph.model(encode.model))
+    if isinstance(stage, Aggregate):
+        stage = recipe.stages[stage.pairs]
+    if isinstance(stage, Score):
+        return starting_weights(graph.model(stage.model))
     return ""
 
 

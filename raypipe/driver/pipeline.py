@@ -10,7 +10,7 @@ from typing import Any
 
 from raypipe.cluster.backend import Backend
 from raypipe.cluster.inline import InlineBackend
-from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
+from raypipe.config import Recipe, Score, missing_inputs, resolved_yaml, select
 from raypipe.driver import devices
 from raypipe.driver.backends import LazyBackends
 from raypipe.driver.builtin import with_files
@@ -117,7 +117,7 @@ def _run(
     if options.frozen:
         refuse_changes(named, workspace)
     backends = LazyBackends(lambda: _start(recipe, chosen, options), lambda: chosen)
-    allowed = _allowed(selected) if options.only else None
+    allowed = _allowed(named, selected) if options.only else None
     execution = Execution(
         workspace=workspace,
         backends=backends,
@@ -163,8 +163,18 @@ def _stages(recipe: Recipe, graph: Graph, selected: list[str]) -> dict[str, Runs
     return runs
 
 
-def _allowed(selected: list[str]) -> Callable[[str], bool]:
-    return lambda store: store.partition(".")[0] in selected
+def _allowed(recipe: Recipe, selected: list[str]) -> Callable[[str], bool]:
+    """Whether --only lets a store be computed: a selected stage's own, its model's scores too."""
+    stages = [recipe.stages[name] for name in selected]
+    scoring = {stage.model for stage in stages if isinstance(stage, Score)}
+
+    def allowed(store: str) -> bool:
+        first, *rest = store.split(".")
+        return first in selected or (
+            first in scoring and bool({"candidates", "passages", "scores", "tokens"} & set(rest))
+        )
+
+    return allowed
 
 
 def _devices(recipe: Recipe, options: Options) -> devices.Devices:

@@ -69,6 +69,70 @@ def search_recipe(
     )
 
 
+def score_recipe(
+    run: Path,
+    collection: Path,
+    queries: Path,
+    *,
+    model: Mapping[str, Any],
+    duo: bool,
+    depth: int | None,
+    settings: Mapping[str, Any],
+    qrels: Path | None,
+    measures: str,
+) -> Recipe:
+    """A run file's first candidates scored: stage `score` over stage `run`.
+
+    Raises:
+        InputError: a file is missing or a setting does not fit the model's kind.
+    """
+    k = {"k1": depth or 50} if duo else {"k0": depth or 1000}
+    given = {key: value for key, value in settings.items() if value is not None}
+    stages = {
+        "run": {"do": "read", "runs": {"queries": str(run.absolute())}},
+        "score": {"do": "score", "run": "run", "model": MODEL, **k, **given},
+    }
+    query_set = {"file": str(queries.absolute())}
+    query_set |= {"qrels": str(qrels.absolute())} if qrels else {}
+    evaluate = {"measures": measures.replace(",", " ").split(), "baseline": "run"}
+    return recipe_of(
+        collection_of(collection),
+        stages,
+        models=model,
+        queries={"queries": query_set},
+        evaluate=evaluate if qrels else None,
+    )
+
+
+def aggregate_recipe(
+    pairs: Path, *, method: str, k1: int | None, m: int | None, seed: int, tail: str
+) -> Recipe:
+    """The pairs of a workspace made into a run: stage METHOD.
+
+    Raises:
+        InputError: no workspace, or not exactly one score stage with k1 in it.
+    """
+    recipe = pairs / "recipe.yaml"
+    if not recipe.is_file():
+        raise InputError(f"{pairs}: expected a workspace in which a duo model scored pairs")
+    held = yaml.safe_load(recipe.read_bytes())
+    found = [n for n, s in held["stages"].items() if s["do"] == "score" and s.get("k1")]
+    if len(found) != 1:
+        told = ", ".join(found) or "none"
+        raise InputError(
+            f"{pairs}: expected one score stage with k1, found {told}; name one in a recipe's "
+            "aggregate stage and run `raypipe pipeline`"
+        )
+    stage = {"do": "aggregate", "pairs": found[0], "method": method, "seed": seed, "tail": tail}
+    stage |= {key: value for key, value in (("k1", k1), ("m", m)) if value is not None}
+    kept = ("collection", "queries", "models", "evaluate", "stores")
+    body = {key: held[key] for key in kept if held.get(key)}
+    body.setdefault("stores", str((pairs / "stores").absolute()))
+    if "evaluate" in body and body["evaluate"].get("baseline") not in held["stages"]:
+        del body["evaluate"]["baseline"]
+    return recipe_of(body, {**held["stages"], method: stage})
+
+
 def _format(path: Path) -> str:
     if not path.exists():
         raise InputError(f"{path}: no such collection")

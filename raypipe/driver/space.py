@@ -4,12 +4,16 @@ from collections.abc import Sequence
 
 from raypipe.errors import InputError
 from raypipe.stages.bm25 import Bm25Stage, IndexStage
+from raypipe.stages.candidates import CandidatesStage, Request
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.fuse import FuseStage
 from raypipe.stages.ids import IdsStage
 from raypipe.stages.prepare import ConvertStage
+from raypipe.stages.rerank import AggregateStage, PairsStage, RerankStage
+from raypipe.stages.score import ScoreStage
 from raypipe.stages.search import MergeStage, PartsStage
 from raypipe.stages.stage import Stage
+from raypipe.stages.token_rows import PassageTokensStage
 from raypipe.stages.tokenize import TokenizeStage
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Shard
@@ -21,6 +25,8 @@ RUN_ROW_BYTES = 32
 ID_BYTES = 24
 UNPACKED = 5
 """Bytes of text in a byte of a compressed file, about."""
+_CANDIDATE_BYTES = 20
+_SCORE_BYTES = 24
 LUCENE_BYTES = 3
 """Bytes of Lucene folder and packed copy for a byte of stored passages."""
 
@@ -61,9 +67,32 @@ def estimated_bytes(stage: Stage, planned: Sequence[Shard], pending: Sequence[Sh
             return RUN_ROW_BYTES * depth * num_rows
         case MergeStage(depth=depth) | FuseStage(depth=depth):
             return RUN_ROW_BYTES * depth * num_rows
+        case CandidatesStage(run_store=run, request=request):
+            return _CANDIDATE_BYTES * _wanted(run, request)
+        case PassageTokensStage(collection=collection):
+            whole = _stored_bytes(collection) * num_rows // max(1, collection.num_rows)
+            return whole + 8 * num_rows
+        case ScoreStage():
+            return _SCORE_BYTES * num_rows
+        case PairsStage(run_store=run, request=request):
+            return _SCORE_BYTES * _wanted(run, request)
+        case RerankStage(run_store=run) | AggregateStage(run_store=run):
+            return RUN_ROW_BYTES * _lines(run)
         case _:
             return 0
     return whole * num_rows // max(1, sum(shard.num_rows for shard in planned))
+
+
+def _lines(run: Stored) -> int:
+    return sum(int(record.facts["rows"]) for record in run.manifest.records)
+
+
+def _wanted(run: Stored, request: Request) -> int:
+    """At most so many candidates: each line with each of the others that it is paired with."""
+    if request.k1 is None:
+        return _lines(run)
+    others = request.k1 - 1 if request.sample is None else min(request.sample, request.k1 - 1)
+    return min(_lines(run), request.k1 * run.num_rows) * others
 
 
 def _stored_bytes(stored: Stored) -> int:

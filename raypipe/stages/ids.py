@@ -53,7 +53,7 @@ class IdsStage:
             path = self.collection.path(record)
             for start in range(0, record.shard.num_rows, ROW_GROUP_ROWS):
                 beat(())
-                yield _ids(path, start, start + ROW_GROUP_ROWS).to_pylist()
+                yield _column(path, start, start + ROW_GROUP_ROWS, "passage_id").to_pylist()
 
     def _ids_of_rows(self, rows: NDArray[np.int64]) -> Sequence[str]:
         return ids_of_rows(self.collection, rows)
@@ -61,6 +61,11 @@ class IdsStage:
 
 def ids_of_rows(collection: Stored, rows: NDArray[np.int64]) -> list[str]:
     """Original ids of passage rows, in the order given; reads only the row groups they are in."""
+    return column_of_rows(collection, rows, "passage_id")
+
+
+def column_of_rows(collection: Stored, rows: NDArray[np.int64], column: str) -> list[str]:
+    """A column of passage rows, in the order given; reads only the row groups they are in."""
     distinct, inverse = np.unique(rows, return_inverse=True)
     found: list[str] = []
     position = 0
@@ -71,8 +76,8 @@ def ids_of_rows(collection: Stored, rows: NDArray[np.int64]) -> list[str]:
             start = first + group * ROW_GROUP_ROWS
             stop = min(start + ROW_GROUP_ROWS, record.shard.stop)
             end = int(np.searchsorted(distinct, stop))
-            ids = _ids(collection.path(record), start - first, stop - first)
-            found += ids.take(distinct[position:end] - start).to_pylist()
+            values = _column(collection.path(record), start - first, stop - first, column)
+            found += values.take(distinct[position:end] - start).to_pylist()
             position = end
     return [found[place] for place in inverse.tolist()]
 
@@ -83,6 +88,6 @@ def id_index(collection: Stored, ids: Stored) -> IdIndex:
     return IdIndex(path, lambda rows: ids_of_rows(collection, rows))
 
 
-def _ids(path: Path, start: int, stop: int) -> pa.ChunkedArray:
-    table = read_table(path, schema.PASSAGES, start=start, stop=stop, columns=["passage_id"])
-    return table["passage_id"]
+def _column(path: Path, start: int, stop: int, column: str) -> pa.ChunkedArray:
+    table = read_table(path, schema.PASSAGES, start=start, stop=stop, columns=[column])
+    return table[column]

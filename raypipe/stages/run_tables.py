@@ -34,14 +34,19 @@ def dense_table(
     return run_table(query_rows.astype(np.int32), rows[filled], scores[filled], scored_by=scored_by)
 
 
-def read_queries_of_run(stored: Stored, start: int, stop: int) -> pa.Table:
-    """A run's lines of query rows [start, stop), over every shard that holds some, in its order."""
+def read_queries_of_run(
+    stored: Stored, start: int, stop: int, columns: pa.Schema = schema.RUN
+) -> pa.Table:
+    """A run's lines of query rows [start, stop), over every shard that holds some, in its order.
+
+    The same of any table whose shards are ranges of queries; `columns` is its schema.
+    """
     parts = []
     for record, _, _ in stored.overlapping(start, stop):
-        table = read_table(stored.path(record), schema.RUN)
+        table = read_table(stored.path(record), columns)
         rows = table["query_row"]
         parts.append(table.filter(pc.and_(pc.greater_equal(rows, start), pc.less(rows, stop))))
-    return pa.concat_tables(parts) if parts else schema.RUN.empty_table()
+    return pa.concat_tables(parts) if parts else columns.empty_table()
 
 
 def best(table: pa.Table, *, depth: int, scored_by: str) -> pa.Table:

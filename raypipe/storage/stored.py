@@ -8,7 +8,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from raypipe.errors import IncompleteError
+from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Manifest, Record
+from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
 from raypipe.storage.tables import read_table
 from raypipe.storage.tokens import Flat, Offsets, concatenate, read_tokens
@@ -70,3 +73,17 @@ class Stored:
     def vectors(self, record: Record) -> NDArray[np.float16]:
         """A shard's embeddings, fp16 [rows, dim], mapped."""
         return read_vectors(self.path(record))
+
+
+def committed(storage: Storage, store: str, spec: StageSpec) -> Stored | None:
+    """What is committed of a store, complete or not: a reader's view; None where no plan stands."""
+    try:
+        ledger = Ledger(storage, store, spec)
+    except IncompleteError:
+        return None
+    manifest = ledger.manifest()
+    if manifest is None:
+        waiting = set(ledger.pending())
+        records = tuple(ledger.record(s) for s in ledger.shards if s not in waiting)
+        manifest = Manifest(store, ledger.fingerprint, records, ())
+    return Stored(storage, manifest)

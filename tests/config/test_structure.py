@@ -61,12 +61,12 @@ from raypipe.config.stage_kinds import STAGE_KINDS
             "lucene:     {do: index}",
             "lucene: {do: indx}",
             "line 10: stages.lucene.do: unknown kind of stage text 'indx'; did you mean index?"
-            " known: encode, fuse, index, read, search",
+            " known: aggregate, encode, fuse, index, read, score, search",
         ),
         (
             "do: fuse,",
             "",
-            "line 14: stages.fused.do: missing; expected one of encode, fuse, index, read, search",
+            "line 14: stages.fused.do: missing; expected one of aggregate, encode, fuse, index, read, score, search",
         ),
         (
             "method: rrf",
@@ -175,7 +175,7 @@ evaluate: {measures: [AP, AP], baseline: bm52}
         ["line 6", "stages.lucene.x"],
         ["line 7", "stages.dense.depth"],
         ["line 7", "stages.dense.index"],
-        ["line 8", "stages.mono.do"],
+        ["line 8", "stages.mono.model"],
         ["line 9", "stages.fused.method"],
         ["line 9", "stages.fused.runs.1"],
         ["line 9", "stages.fused.runs.2"],

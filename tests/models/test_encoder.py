@@ -135,7 +135,7 @@ def test_pickles_are_refused_and_never_opened(tmp_path):
     (folder / "pytorch_model.bin").write_bytes(
         b"cos\nsystem\n(S'touch %s'\ntR." % str(canary).encode()
     )
-    with pytest.raises(InputError, match=r"pytorch_model.bin.*safetensors"):
+    with pytest.raises(InputError, match=r"pytorch_model.bin.*raypipe model convert"):
         resolve_model(str(folder))
     assert not canary.exists()
 

@@ -1,0 +1,93 @@
+"""Verbs of the rerankers: score and aggregate."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from raypipe.cli.single import AsJson, Collection, OpenCluster, Out, run_stages
+from raypipe.errors import InputError
+
+DEFAULT_MEASURES = "nDCG@10 RR@10 AP R@1000"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    for verb in (score, aggregate):
+        app.command()(verb)
+
+
+def score(
+    run: Annotated[Path, typer.Option(help="A run file: TREC, MS MARCO, top1000 or Parquet.")],
+    collection: Collection,
+    queries: Annotated[Path, typer.Option(help="A queries file.")],
+    model: Annotated[str, typer.Option(help="A mono or duo model's folder.")],
+    out: Out,
+    preset: Annotated[str | None, typer.Option(help="Conventions: monobert, duobert, ...")] = None,
+    depth: Annotated[
+        int | None, typer.Option(help="Candidates a query: 1000 of a mono, 50 of a duo.", min=1)
+    ] = None,
+    score: Annotated[
+        str | None, typer.Option(help="Of a mono: log-probability, probability or raw.")
+    ] = None,
+    tail: Annotated[str | None, typer.Option(help="Of a mono: keep or drop what is below.")] = None,
+    sample: Annotated[
+        int | None, typer.Option(help="Of a duo: pairs drawn for each candidate.", min=1)
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the draw.", min=0)] = None,
+    segment_row: Annotated[
+        str | None, typer.Option(help="A duo's third segment where it has two: zero or copy.")
+    ] = None,
+    qrels: Annotated[Path | None, typer.Option(help="Judgements, to measure with.")] = None,
+    measures: Annotated[str, typer.Option(help="As ir_measures writes them.")] = DEFAULT_MEASURES,
+    allow_open_cluster: OpenCluster = False,
+    as_json: AsJson = False,
+) -> None:
+    """A run's candidates scored: of a mono model runs/queries/score.trec, of a duo its pairs."""
+    from raypipe.driver.single import model_of, score_recipe
+    from raypipe.models.loading import resolve_model
+
+    named = [("--run", run), ("--collection", collection), ("--queries", queries)]
+    named += [("--qrels", qrels)] if qrels else []
+    missing = [
+        f"{flag} {path}: no such file or folder" for flag, path in named if not path.exists()
+    ]
+    if missing:
+        raise InputError(missing)
+    kind = resolve_model(model, preset).reranker.kind
+    keys = model_of(model, preset)
+    if segment_row is not None:
+        keys["model"]["segment_row"] = segment_row
+    recipe = score_recipe(
+        run,
+        collection,
+        queries,
+        model=keys,
+        duo=kind == "duo",
+        depth=depth,
+        settings={"score": score, "tail": tail, "sample": sample, "seed": seed},
+        qrels=qrels,
+        measures=measures,
+    )
+    run_stages(recipe, out, as_json, allow_open_cluster)
+
+
+def aggregate(
+    pairs: Annotated[Path, typer.Option(help="The workspace of a duo model's `raypipe score`.")],
+    method: Annotated[
+        str,
+        typer.Option(help="sum, binary, min, max, sample, symmetric-sum or symmetric-log-sum."),
+    ],
+    out: Out,
+    k1: Annotated[int | None, typer.Option(help="Candidates a query; all by default.")] = None,
+    m: Annotated[int | None, typer.Option(help="Of sample: pairs of each candidate.")] = None,
+    seed: Annotated[int, typer.Option(help="Of sample.", min=0)] = 0,
+    tail: Annotated[str, typer.Option(help="keep or drop what is below k1.")] = "keep",
+    allow_open_cluster: OpenCluster = False,
+    as_json: AsJson = False,
+) -> None:
+    """A duo's pairs made into a run: runs/SET/METHOD.trec and .tsv."""
+    from raypipe.driver.single import aggregate_recipe
+
+    recipe = aggregate_recipe(pairs, method=method, k1=k1, m=m, seed=seed, tail=tail)
+    run_stages(recipe, out, as_json, allow_open_cluster)

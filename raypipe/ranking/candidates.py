@@ -1,0 +1,104 @@
+"""Which candidates of a run a reranker scores: the first k, and of a duo their ordered pairs."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+Keys = tuple[Int64, Int64, Int64]
+"""query_row, passage_row, other_row, each int64 [N]."""
+
+
+def singles(query_rows: Int32, passage_rows: Int64, ranks: Int32, *, k0: int) -> Keys:
+    """The candidates of rank 1 to k0, sorted; other_row is -1."""
+    kept = ranks <= k0
+    queries, rows = query_rows[kept].astype(np.int64), passage_rows[kept]
+    order = np.lexsort((rows, queries))
+    return queries[order], rows[order], np.full(len(rows), -1, np.int64)
+
+
+def pairs(
+    query_rows: Int32,
+    passage_rows: Int64,
+    ranks: Int32,
+    *,
+    k1: int,
+    sample: int | None = None,
+    seed: int = 0,
+) -> Keys:
+    """Every (i, j), i != j, among each query's ranks 1 to k1, sorted; with `sample` m of each i.
+
+    The j of an i are drawn without replacement: those with the m smallest hashes of (seed, query
+    row, i, j), so that a draw depends on the set of candidates and on nothing else.
+
+    Source: Nogueira et al. 2019, Eq. 7 (SAMPLE); all pairs where m >= k1 - 1.
+    """
+    kept = ranks <= k1
+    queries, rows = query_rows[kept].astype(np.int64), passage_rows[kept]
+    order = np.lexsort((rows, queries))
+    blocks = [
+        _of_query(query, found, sample, seed) for query, found in _by_query(queries, rows, order)
+    ]
+    if not blocks:
+        none = np.empty(0, np.int64)
+        return none, none, none
+    first, second, third = (np.concatenate(part) for part in zip(*blocks, strict=True))
+    return first, second, third
+
+
+def missing(wanted: Keys, held: Keys) -> NDArray[np.bool_]:
+    """Which of the wanted keys are not held, bool [N]."""
+    return positions(wanted, held) < 0
+
+
+def positions(wanted: Keys, held: Keys) -> Int64:
+    """Where each wanted key stands among the held ones, -1 where it does not, int64 [N].
+
+    Of a key held twice the first place counts.
+    """
+    num_held = len(held[0])
+    together = [np.concatenate(part) for part in zip(held, wanted, strict=True)]
+    if not len(together[0]):
+        return np.empty(0, np.int64)
+    order = np.lexsort(together[::-1])  # stable: a held key stands before an equal wanted one
+    ordered = [part[order] for part in together]
+    new = np.ones(len(order), bool)
+    new[1:] = np.any([part[1:] != part[:-1] for part in ordered], axis=0)
+    leader = order[np.flatnonzero(new)[np.cumsum(new) - 1]]
+    found = np.empty(len(order), np.int64)
+    found[order] = np.where(leader < num_held, leader, -1)
+    return found[num_held:]
+
+
+def _of_query(query: int, rows: Int64, sample: int | None, seed: int) -> Keys:
+    count = len(rows)
+    others = np.empty((count, max(count - 1, 0)), np.int64)
+    for place in range(count):
+        others[place] = np.delete(rows, place)
+    if sample is not None and sample < count - 1:
+        hashes = _hash(seed, query, np.repeat(rows, count - 1), others.ravel())
+        drawn = np.argsort(hashes.reshape(others.shape), axis=1, kind="stable")[:, :sample]
+        others = np.take_along_axis(others, np.sort(drawn, axis=1), axis=1)
+    first = np.repeat(rows, others.shape[1])
+    return np.full(len(first), query, np.int64), first, others.ravel()
+
+
+def _by_query(queries: Int64, rows: Int64, order: Int64) -> Iterator[tuple[int, Int64]]:
+    ordered = queries[order]
+    found, starts = np.unique(ordered, return_index=True)
+    if len(found):
+        yield from zip(found.tolist(), np.split(rows[order], starts[1:]), strict=True)
+
+
+def _hash(seed: int, query: int, first: Int64, second: Int64) -> NDArray[np.uint64]:
+    """A 64-bit mix of the four numbers (splitmix64's finaliser, one number after the other)."""
+    mixed = np.zeros(len(first), np.uint64)
+    for part in (np.int64(seed), np.int64(query), first, second):
+        mixed = mixed ^ np.asarray(part).astype(np.uint64)
+        mixed = mixed + np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mixed = mixed ^ (mixed >> np.uint64(31))
+    return mixed

@@ -1,0 +1,55 @@
+"""A reranker reorders its first k candidates and keeps the rest below in their old order."""
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from raypipe import schema
+from raypipe.ranking.order import check_finite, ranks
+
+TAILS = ("keep", "drop")
+
+
+def rerank(
+    run: pa.Table,
+    scores: NDArray[np.float32],
+    *,
+    k: int,
+    tail: str,
+    scored_by: str,
+    failed: NDArray[np.bool_] | None = None,
+) -> pa.Table:
+    """The run (schema.RUN) with its ranks 1 to k ordered by `scores`, ties by row.
+
+    Args:
+        run: schema.RUN, each query's lines together.
+        scores: float32, one a line; read where the line's rank is at most k.
+        k: how many candidates of each query the reranker was given.
+        tail: keep leaves the other lines below, in their order, with their own scores and the
+            name of the stage that gave them; the two blocks' scores are never compared. drop
+            leaves them out.
+        scored_by: the name of this stage.
+        failed: lines without a score (in quarantine), bool; they are ranked nowhere.
+
+    Raises:
+        InputError: a score is not finite.
+    """
+    query_rows, rank = run["query_row"].to_numpy(), run["rank"].to_numpy()
+    rows = run["passage_row"].to_numpy()
+    new = rank <= k
+    lines = np.arange(len(rank))
+    if failed is not None:
+        lines = lines[~(failed & new)]
+    if tail == "drop":
+        lines = lines[new[lines]]
+    check_finite(scores[lines][new[lines]])
+    own = np.where(new, scores, 0).astype(np.float32)
+    place = np.where(new, 0, rank)  # the tail behind, by its old rank
+    order = lines[np.lexsort((rows[lines], -own[lines], place[lines], query_rows[lines]))]
+    names = pa.array(
+        np.where(new[order], scored_by, run["scored_by"].to_numpy(zero_copy_only=False)[order]),
+        pa.string(),
+    )
+    kept = np.where(new, scores, run["score"].to_numpy()).astype(np.float32)[order]
+    columns = [query_rows[order], rows[order], ranks(query_rows[order]), kept, names]
+    return pa.table(columns, schema=schema.RUN)
