@@ -25,20 +25,25 @@ queries:
   test: {{file: {files}/queries.test.tsv}}
 models:
   minilm: {{path: minilm}}
+  mono: {{path: {mono}}}
+  duo: {{path: {duo}}}
 stages:
   embeddings: {{do: encode, model: minilm}}
   dense: {{do: search, index: embeddings, depth: 20}}
+  mono: {{do: score, run: dense, model: mono, k0: 10}}
+  duo: {{do: score, run: mono, model: duo, k1: 4}}
+  duo-sum: {{do: aggregate, pairs: duo, method: sum}}
 resources: {{device: cpu, threads: 1, shard_tokens: 500, shard_rows: 100, shard_queries: 10}}
 """
 
 
 @pytest.fixture(scope="module")
-def recipe(tmp_path_factory):
+def recipe(tiny_mono, tiny_duo, tmp_path_factory):
     folder = tmp_path_factory.mktemp("kills")
     write_python_docs(folder, python_docs(max_passages=600))
     (folder / "collection.tsv").rename(folder / "passages.tsv")
     path = folder / "recipe.yaml"
-    path.write_text(RECIPE.format(files=folder))
+    path.write_text(RECIPE.format(files=folder, mono=tiny_mono, duo=tiny_duo))
     return path
 
 
