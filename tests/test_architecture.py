@@ -10,6 +10,7 @@ LAYERS = [
     {"__init__", "config", "schema", "errors"},
     {"storage"},
     {"data", "text", "ranking", "evaluation"},
+    {"leaderboard"},
     {"models"},
     {"stages"},
     {"cluster"},

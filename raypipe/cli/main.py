@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import typer
 import typer.exceptions
 
-from raypipe.cli import model, pipeline, rerank, single, upkeep
+from raypipe.cli import leaderboard, model, pipeline, rerank, single, upkeep
 from raypipe.errors import RaypipeError
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
     help="Batch indexing and scoring for passage ranking, on one machine or a Ray cluster.",
 )
 pipeline.register(app)
+leaderboard.register(app)
 single.register(app)
 rerank.register(app)
 upkeep.register(app)

@@ -1,0 +1,141 @@
+"""Verbs about what is handed in: leaderboard check and pack. No torch, Ray or Java."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from raypipe.errors import InputError
+
+if TYPE_CHECKING:
+    from raypipe.leaderboard.boards import Board
+    from raypipe.leaderboard.findings import Finding
+
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+Task = Annotated[
+    str, typer.Option(help="msmarco-passage, msmarco-doc, trec-dl, trec-car or local.")
+]
+Fewer = Annotated[
+    bool, typer.Option("--allow-fewer-rows", help="Take queries with fewer rows than usual.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    group = typer.Typer(no_args_is_help=True, help="Check a run against a board; pack it.")
+    group.command()(check)
+    group.command()(pack)
+    app.add_typer(group, name="leaderboard")
+
+
+def check(
+    run: Annotated[Path, typer.Argument(help="A run file: TREC, MS MARCO or Parquet.")],
+    task: Task,
+    queries: Annotated[Path | None, typer.Option(help="The query set it must cover.")] = None,
+    qrels: Annotated[
+        Path | None, typer.Option(help="Judgements, for the script's measure.")
+    ] = None,
+    allow_fewer_rows: Fewer = False,
+    as_json: AsJson = False,
+) -> None:
+    """A run against every rule of a board; exit 2 with all that are broken."""
+    from raypipe.cli.output import print_result
+    from raypipe.data.qrels import read_qrels
+    from raypipe.data.queries import read_queries
+    from raypipe.leaderboard.findings import does_not_apply, holds, refuse_broken
+    from raypipe.leaderboard.lines import read_run_lines
+    from raypipe.leaderboard.rules import check_lines
+    from raypipe.leaderboard.script import reciprocal_rank
+
+    board = _board(task)
+    _refuse_missing(run, queries, qrels)
+    lines = read_run_lines(run)
+    ids = [query for query, _ in read_queries(queries)] if queries else None
+    findings = check_lines(lines, board, queries=ids, fewer_rows=allow_fewer_rows)
+    if board.cutoff is None or qrels is None:
+        why = "no qrels were named" if board.cutoff else f"{task} has no script of its own"
+        findings.append(does_not_apply("measure", why))
+    elif all(finding.ok for finding in findings):
+        value, num = reciprocal_rank(lines.rankings(), read_qrels(qrels), cutoff=board.cutoff)
+        findings.append(holds("measure", f"MRR @{board.cutoff}: {value!r} over {num:,} queries"))
+    print_result({"rules": [asdict(f) for f in findings]}, _text(findings), as_json=as_json)
+    refuse_broken(findings)
+
+
+def pack(
+    eval_run: Annotated[Path, typer.Option("--eval", help="The run to hand in.")],
+    id: Annotated[str, typer.Option(help="yyyymmdd-name; a TREC task's run tag.")],
+    out: Annotated[Path, typer.Option("--out", help="The workspace.")],
+    dev: Annotated[
+        Path | None, typer.Option(help="The dev run; MS MARCO's boards want it.")
+    ] = None,
+    metadata: Annotated[Path | None, typer.Option(help="JSON; MS MARCO's boards want it.")] = None,
+    task: Task = "msmarco-passage",
+    dev_queries: Annotated[Path | None, typer.Option(help="The dev queries.")] = None,
+    eval_queries: Annotated[Path | None, typer.Option(help="The eval queries.")] = None,
+    qrels: Annotated[Path | None, typer.Option(help="Judgements of dev.")] = None,
+    fill_dev: Annotated[Path | None, typer.Option(help="An earlier run that fills dev.")] = None,
+    fill_eval: Annotated[Path | None, typer.Option(help="An earlier run that fills eval.")] = None,
+    submissions: Annotated[
+        Path | None, typer.Option(help="A folder with the board's ID-metadata.json files.")
+    ] = None,
+    allow_fewer_rows: Fewer = False,
+    as_json: AsJson = False,
+) -> None:
+    """The files of a submission, written only if every rule holds."""
+    from raypipe.cli.output import print_result
+    from raypipe.leaderboard.pack import RunSide
+    from raypipe.leaderboard.pack import pack as packed
+
+    board = _board(task)
+    wanted = [("--dev", dev), ("--metadata", metadata)]
+    lacking = [f"{flag}: missing; {task} wants it" for flag, path in wanted if path is None]
+    if board.metadata and lacking:
+        raise InputError(lacking)
+    _refuse_missing(
+        eval_run, dev, metadata, dev_queries, eval_queries, qrels, fill_dev, fill_eval, submissions
+    )
+    sides = {"eval": RunSide(run=eval_run, queries=eval_queries, fill=fill_eval)}
+    if dev is not None:
+        of_dev = RunSide(run=dev, queries=dev_queries, qrels=qrels, fill=fill_dev)
+        sides = {"dev": of_dev, **sides}
+    found = packed(
+        board,
+        sides,
+        submission=id,
+        metadata=metadata,
+        out=out,
+        fewer_rows=allow_fewer_rows,
+        earlier=[submissions] if submissions else [],
+    )
+    blocks = [f"{name}\n{_text(of_side)}" for name, of_side in found.findings.items()]
+    body = {
+        "folder": str(found.folder),
+        "measure": found.measure,
+        "rules": {name: [asdict(f) for f in of] for name, of in found.findings.items()},
+    }
+    print_result(body, "\n".join([*blocks, f"written: {found.folder}"]), as_json=as_json)
+
+
+def _board(task: str) -> "Board":
+    from raypipe.leaderboard.boards import BOARDS
+
+    if task not in BOARDS:
+        raise InputError(f"--task: expected one of {', '.join(BOARDS)}; found {task!r}")
+    return BOARDS[task]
+
+
+def _refuse_missing(*paths: Path | None) -> None:
+    missing = [f"{path}: no such file" for path in paths if path is not None and not path.exists()]
+    if missing:
+        raise InputError(missing)
+
+
+def _text(findings: "list[Finding]") -> str:
+    def mark(finding: "Finding") -> str:
+        if not finding.applies:
+            return "-"
+        return "ok" if finding.ok else "BROKEN"
+
+    return "\n".join(f"  {mark(f):6} {f.rule}: {f.told}" for f in findings)

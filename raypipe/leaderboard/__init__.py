@@ -1,0 +1,1 @@
+"""The rules of the boards, and the files they take."""

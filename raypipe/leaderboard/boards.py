@@ -1,0 +1,62 @@
+"""What each board takes. `local` is no board: the rules of any run file, and no others."""
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """The rules of one board that are numbers and patterns."""
+
+    task: str
+    form: str
+    """msmarco (query TAB passage TAB rank) or trec (six columns)."""
+    depths: tuple[tuple[re.Pattern[str], int], ...]
+    """Passage ids it knows, and how many rows a query may have with them."""
+    num_passages: int | None = None
+    """Ids are 0 to n - 1."""
+    query_sets: tuple[tuple[str, int], ...] = ()
+    """Names of its query sets and how many queries each has."""
+    cutoff: int | None = None
+    """Of the reciprocal rank that its script computes on dev."""
+    full_rows: bool = False
+    """Whether its script warns unless every query has as many rows as are allowed."""
+    metadata: bool = False
+    """Whether it wants an id of the form yyyymmdd-name and a metadata file."""
+
+
+_NUMBER = re.compile(r"\d+")
+_V1_DOCUMENT = re.compile(r"D\d+")
+_V2 = re.compile(r"msmarco_(passage|doc)_\d+_\d+")
+_PARAGRAPH = re.compile(r"[0-9a-f]{40}")
+
+BOARDS = {
+    board.task: board
+    for board in (
+        # ms_marco_eval.py: whole numbers, 1,000 places; run_eval.py: lines = queries x 1,000.
+        Board(
+            "msmarco-passage",
+            "msmarco",
+            ((_NUMBER, 1000),),
+            num_passages=8_841_823,
+            query_sets=(("dev", 6980), ("eval", 6837)),
+            cutoff=10,
+            full_rows=True,
+            metadata=True,
+        ),
+        # The document script: string ids, MaxMRRRank 100, a complaint above 100 rows.
+        Board(
+            "msmarco-doc",
+            "msmarco",
+            ((_V1_DOCUMENT, 100),),
+            query_sets=(("dev", 5193), ("eval", 5793)),
+            cutoff=100,
+            full_rows=True,
+            metadata=True,
+        ),
+        # TREC DL 2019-20 rank v1 to depth 1,000, 2021-23 v2 to depth 100.
+        Board("trec-dl", "trec", ((_V2, 100), (_NUMBER, 1000), (_V1_DOCUMENT, 1000))),
+        Board("trec-car", "trec", ((_PARAGRAPH, 1000),)),
+        Board("local", "msmarco", ()),
+    )
+}

@@ -1,0 +1,104 @@
+"""A run as a board will read it: its lines in file order, nothing mended."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from raypipe.evaluation.columns import Codes, encode
+from raypipe.evaluation.files import line_blocks
+from raypipe.evaluation.lines import read_lines, sniff
+from raypipe.evaluation.parquet import is_parquet
+from raypipe.evaluation.runs import read_run
+
+
+@dataclass(frozen=True)
+class RunLines:
+    """Columns of a run."""
+
+    path: Path
+    form: str
+    """msmarco or trec as the file is; table for any other, read as a ranking."""
+    queries: Codes
+    passages: Codes
+    rank: NDArray[np.float64]
+    score: NDArray[np.float32] | None = None
+    number: NDArray[np.int64] | None = None
+    """Line numbers, where the file has lines of its own."""
+    separators: str = ""
+    """Of an msmarco file: "" where every line has two tabs and no blank, else what is wrong."""
+    tags: tuple[str, ...] = ()
+    """Of a trec file: the first tags met, at most three."""
+
+    @property
+    def query_ids(self) -> list[str]:
+        """Query ids in order of first appearance."""
+        return [str(name) for name in self.queries.names.to_pylist()]
+
+    def rankings(self) -> Mapping[str, list[str]]:
+        """Passage ids of each query by rank."""
+        order = np.lexsort((self.rank, self.queries.codes))
+        names = self.passages.names.take(pa.array(self.passages.codes[order])).to_pylist()
+        codes = self.queries.codes[order]
+        ids = self.query_ids
+        edges = np.flatnonzero(np.diff(codes)) + 1
+        bounds = [0, *edges.tolist(), len(codes)] if len(codes) else [0]
+        return {
+            ids[codes[start]]: names[start:stop]
+            for start, stop in zip(bounds[:-1], bounds[1:], strict=True)
+        }
+
+
+def read_run_lines(path: Path) -> RunLines:
+    """The run of a TREC, MS MARCO, top1000 or Parquet file.
+
+    Raises:
+        InputError: a file that is no run.
+    """
+    form = "table" if is_parquet(path) else sniff(path)
+    if form in ("table", "top1000"):
+        return of_table(read_run(path), path)
+    lines = read_lines(path, form)
+    assert lines.rank is not None
+    separators, tags = _raw(path, form)
+    rank = lines.rank.astype(np.float64)
+    return RunLines(
+        path, form, lines.queries, lines.passages, rank, lines.score, lines.number, separators, tags
+    )
+
+
+def of_table(run: pa.Table, path: Path) -> RunLines:
+    """A run (schema.RUN_FILE) as lines."""
+    rank = run["rank"].to_numpy().astype(np.float64)
+    return RunLines(path, "table", encode(run["query_id"]), encode(run["passage_id"]), rank)
+
+
+def _raw(path: Path, form: str) -> tuple[str, tuple[str, ...]]:
+    """What parsing passes over: separators of an msmarco file, tags of a trec file."""
+    tags: dict[str, None] = {}
+    first = 1
+    for block in line_blocks(path):
+        if form == "msmarco":
+            for number, line in _wrong_lines(block, first):
+                return f"line {number}: expected two tabs and no blank; found {line[:60]!r}", ()
+        elif len(tags) < 3:
+            tags.update(dict.fromkeys(_last_words(block)))
+        first += block.count(b"\n")
+    return "", tuple(tags)[:3]
+
+
+def _wrong_lines(block: bytes, first: int) -> Iterator[tuple[int, str]]:
+    lines = block.count(b"\n") + (not block.endswith(b"\n"))
+    if block.count(b"\t") == 2 * lines and b" " not in block and b"\r" not in block:
+        return
+    for number, line in enumerate(block.split(b"\n"), first):
+        if line and (line.count(b"\t") != 2 or b" " in line or b"\r" in line):
+            yield number, line.decode(errors="replace")
+
+
+def _last_words(block: bytes) -> set[str]:
+    words = block.split()[5::6]
+    return {word.decode(errors="replace") for word in set(words)}

@@ -1,0 +1,138 @@
+"""A submission's id, its metadata, and how often a team may submit."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+from raypipe.errors import InputError
+from raypipe.leaderboard.boards import Board
+from raypipe.leaderboard.findings import Finding, broken, does_not_apply, holds
+
+FIELDS = ("team", "model_description", "paper", "code", "type")
+TYPES = ("full ranking", "reranking")
+EMBARGO_MONTHS = 9
+DAYS = 30
+MOST = 2
+
+
+def read_metadata(path: Path) -> dict[str, Any]:
+    """The metadata file.
+
+    Raises:
+        InputError: it is no JSON object.
+    """
+    try:
+        body = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path}: expected a JSON object with {', '.join(FIELDS)}; {error}"
+        ) from None
+    if not isinstance(body, dict):
+        raise InputError(f"{path}: expected a JSON object with {', '.join(FIELDS)}")
+    return body
+
+
+def check_metadata(
+    board: Board, submission: str, metadata: Mapping[str, Any], earlier: Iterable[Path]
+) -> list[Finding]:
+    """The rules about the id, the metadata, the embargo and two submissions in 30 days.
+
+    Args:
+        board: whose rules.
+        submission: the id, yyyymmdd-name.
+        metadata: what the metadata file says.
+        earlier: folders with ID-metadata.json files of earlier submissions.
+    """
+    rules = ("id", "metadata", "embargo", "two in 30 days")
+    if not board.metadata:
+        return [does_not_apply(rule, f"{board.task} has no such rule") for rule in rules]
+    day = _day(submission)
+    return [
+        _id(submission, day),
+        _fields(metadata),
+        _embargo(metadata, day),
+        _frequency(submission, day, metadata, earlier),
+    ]
+
+
+def _day(submission: str) -> date | None:
+    found = re.fullmatch(r"(\d{4})(\d{2})(\d{2})-[A-Za-z0-9_.-]+", submission)
+    try:
+        return date(*map(int, found.groups())) if found else None
+    except ValueError:
+        return None
+
+
+def _id(submission: str, day: date | None) -> Finding:
+    if day is None:
+        return broken("id", f"expected yyyymmdd-name, such as 20261120-mine; found {submission!r}")
+    return holds("id", submission)
+
+
+def _fields(metadata: Mapping[str, Any]) -> Finding:
+    wrong = [name for name in FIELDS if not isinstance(metadata.get(name), str)]
+    empty = [name for name in ("team", "model_description") if metadata.get(name) == ""]
+    unknown = sorted(set(metadata) - {*FIELDS, "embargo_until"})
+    told = []
+    if wrong:
+        told.append(f"expected texts for {', '.join(wrong)}")
+    if empty:
+        told.append(f"{', '.join(empty)} is empty")
+    if unknown:
+        told.append(f"unknown keys {', '.join(unknown)}")
+    if "type" not in wrong and metadata["type"] not in TYPES:
+        told.append(f"type: expected {' or '.join(map(repr, TYPES))}; found {metadata['type']!r}")
+    return broken("metadata", "; ".join(told)) if told else holds("metadata", metadata["team"])
+
+
+def _embargo(metadata: Mapping[str, Any], day: date | None) -> Finding:
+    value = metadata.get("embargo_until")
+    if value is None:
+        return does_not_apply("embargo", "none is asked for")
+    found = re.fullmatch(r"(\d{4})/(\d{2})/(\d{2})", value) if isinstance(value, str) else None
+    try:
+        until = date(*map(int, found.groups())) if found else None
+    except ValueError:
+        until = None
+    if until is None:
+        return broken("embargo", f"embargo_until: expected yyyy/mm/dd; found {value!r}")
+    if day is None:
+        return broken("embargo", "the id has no day to count from")
+    last = _months_later(day, EMBARGO_MONTHS)
+    if not day <= until <= last:
+        return broken("embargo", f"embargo_until: expected {day} to {last}; found {until}")
+    return holds("embargo", f"until {until}")
+
+
+def _months_later(day: date, months: int) -> date:
+    year, month = divmod(day.month - 1 + months, 12)
+    for last in (day.day, 30, 29, 28):
+        try:
+            return date(day.year + year, month + 1, last)
+        except ValueError:
+            continue
+    raise AssertionError(day)
+
+
+def _frequency(
+    submission: str, day: date | None, metadata: Mapping[str, Any], earlier: Iterable[Path]
+) -> Finding:
+    rule = "two in 30 days"
+    if day is None:
+        return broken(rule, "the id has no day to count from")
+    near = []
+    for folder in earlier:
+        for path in sorted(folder.glob("*-metadata.json")):
+            name = path.name.removesuffix("-metadata.json")
+            other = _day(name)
+            if name == submission or other is None or abs(other - day) >= timedelta(days=DAYS):
+                continue
+            if read_metadata(path).get("team") == metadata.get("team"):
+                near.append(name)
+    near = sorted(set(near))
+    if len(near) >= MOST:
+        return broken(rule, f"the team has {', '.join(near)} within {DAYS} days of {day}")
+    return holds(rule, f"{len(near)} others of the team are known" if near else "no other is known")

@@ -1,0 +1,204 @@
+"""A submission: checked whole, then written whole."""
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from raypipe import schema
+from raypipe.data.qrels import read_qrels
+from raypipe.data.queries import read_queries
+from raypipe.errors import InputError
+from raypipe.evaluation.exports import write_msmarco, write_trec
+from raypipe.leaderboard.boards import Board
+from raypipe.leaderboard.fill import Filled, fill
+from raypipe.leaderboard.findings import Finding, broken, does_not_apply, holds, refuse_broken
+from raypipe.leaderboard.lines import of_table, read_run_lines
+from raypipe.leaderboard.metadata import check_metadata, read_metadata
+from raypipe.leaderboard.rules import check_lines
+from raypipe.leaderboard.script import reciprocal_rank
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSide:
+    """One run to hand in and what it is checked with."""
+
+    run: Path
+    queries: Path | None = None
+    qrels: Path | None = None
+    fill: Path | None = None
+    """An earlier run whose rows fill queries with too few."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """What was written."""
+
+    folder: Path
+    findings: dict[str, list[Finding]]
+    """By side (dev, eval) and `submission`."""
+    measure: dict[str, float]
+    """What the board's script will say of dev."""
+
+
+def pack(
+    board: Board,
+    sides: Mapping[str, RunSide],
+    *,
+    submission: str,
+    metadata: Path | None,
+    out: Path,
+    fewer_rows: bool = False,
+    earlier: Sequence[Path] = (),
+) -> Packed:
+    """Every rule checked, then out/leaderboard/submissions/ID/{dev,eval}.txt.bz2 (of a TREC task
+    .trec), submissions/ID-metadata.json and leaderboard/check.json.
+
+    Raises:
+        InputError: every broken rule, and nothing is written; or the id is taken by other bytes.
+    """
+    folder = out / "leaderboard" / "submissions"
+    body = read_metadata(metadata) if metadata is not None else {}
+    findings = {"submission": check_metadata(board, submission, body, [folder, *earlier])}
+    tables: dict[str, pa.Table] = {}
+    measure: dict[str, float] = {}
+    for name, side in sides.items():
+        filled, notes = _filled(board, side)
+        tables[name] = _table(filled)
+        queries = None if side.queries is None else [q for q, _ in read_queries(side.queries)]
+        lines = of_table(tables[name], side.run)
+        findings[name] = [
+            *notes,
+            *check_lines(lines, board, queries=queries, query_set=name, fewer_rows=fewer_rows),
+            *_measured(board, side, filled, measure),
+        ]
+    refuse_broken(
+        [
+            Finding(f"{name}: {f.rule}", f.applies, f.ok, f.told)
+            for name, found in findings.items()
+            for f in found
+        ]
+    )
+    _write(board, folder, submission, tables, body if board.metadata else None)
+    check = {
+        "task": board.task,
+        "id": submission,
+        "measure": measure,
+        "rules": {name: [asdict(f) for f in found] for name, found in findings.items()},
+    }
+    _replace(out / "leaderboard" / "check.json", json.dumps(check, indent=1).encode() + b"\n")
+    return Packed(folder / submission, findings, measure)
+
+
+def _filled(board: Board, side: RunSide) -> tuple[Filled, list[Finding]]:
+    """The rankings to write, and what was cut and filled; the file's own order is checked first."""
+    lines = read_run_lines(side.run)
+    own = check_lines(lines, board, fewer_rows=True)
+    kept = [
+        f for f in own if f.rule in ("file format", "ranks", "repeated passages", "passage ids")
+    ]
+    if lines.form == "trec":  # the scores decide, as trec_eval has it; pack writes new ranks
+        from raypipe.evaluation.runs import read_run
+
+        lines = of_table(read_run(side.run), side.run)
+        kept = [f for f in kept if f.rule != "ranks"]
+    bad = [f for f in kept if not f.ok]
+    rankings = lines.rankings()
+    earlier = read_run_lines(side.fill).rankings() if side.fill is not None else {}
+    queries = list(rankings)
+    if side.queries is not None:
+        queries = [query for query, _ in read_queries(side.queries)]
+        queries += [query for query in rankings if query not in set(queries)]
+    depth = _depth(board, rankings)
+    filled = fill(rankings, earlier, queries=queries, depth=depth)
+    notes = [Finding(f"{side.run.name}: {f.rule}", f.applies, f.ok, f.told) for f in bad]
+    if side.fill is None:
+        notes.append(does_not_apply("filled", "no earlier run was named"))
+    else:
+        told = f"{filled.num_rows:,} rows of {filled.num_queries:,} queries from {side.fill.name}"
+        notes.append(holds("filled", told))
+    if filled.num_cut:
+        notes.append(holds("cut", f"{filled.num_cut:,} rows below rank {depth:,}"))
+    return filled, notes
+
+
+def _depth(board: Board, rankings: Mapping[str, Sequence[str]]) -> int | None:
+    first = next((passages[0] for passages in rankings.values() if passages), "")
+    return next((rows for pattern, rows in board.depths if pattern.fullmatch(first)), None)
+
+
+def _measured(
+    board: Board, side: RunSide, filled: Filled, measure: dict[str, float]
+) -> list[Finding]:
+    rule = "measure"
+    if board.cutoff is None:
+        return [does_not_apply(rule, f"{board.task} has no script of its own")]
+    if side.qrels is None:
+        return [does_not_apply(rule, "no qrels were named")]
+    qrels = read_qrels(side.qrels)
+    value, num = reciprocal_rank(filled.rankings, qrels, cutoff=board.cutoff)
+    if not set(qrels["query_id"].to_pylist()) & set(filled.rankings):
+        return [broken(rule, f"{side.qrels} judges no query of the run")]
+    measure[f"MRR @{board.cutoff}"] = value
+    return [holds(rule, f"MRR @{board.cutoff}: {value!r} over {num:,} queries of the qrels")]
+
+
+def _table(filled: Filled) -> pa.Table:
+    queries = [query for query, passages in filled.rankings.items() for _ in passages]
+    passages = [passage for found in filled.rankings.values() for passage in found]
+    lengths = [len(found) for found in filled.rankings.values()]
+    rank = np.concatenate([np.arange(1, n + 1) for n in (*lengths, 0)])
+    columns = [queries, passages, rank.astype(np.int32), (1 / rank).astype(np.float32)]
+    return pa.table(columns, schema=schema.RUN_FILE)
+
+
+def _write(
+    board: Board,
+    folder: Path,
+    submission: str,
+    tables: Mapping[str, pa.Table],
+    metadata: Mapping[str, Any] | None,
+) -> None:
+    """All of it under another name first; the folder of the id appears whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    beside = folder / f".{submission}.{secrets.token_hex(4)}"
+    beside.mkdir()
+    try:
+        for name, table in tables.items():
+            if board.form == "trec":
+                write_trec(table, beside / f"{name}.trec", tag=submission)
+            else:
+                write_msmarco(table, beside / f"{name}.txt.bz2")
+        target = folder / submission
+        if target.exists():
+            _refuse_other_bytes(target, beside)
+        else:
+            os.rename(beside, target)
+        if metadata is not None:
+            text = json.dumps(dict(metadata), indent=2, ensure_ascii=False) + "\n"
+            _replace(folder / f"{submission}-metadata.json", text.encode())
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _refuse_other_bytes(standing: Path, new: Path) -> None:
+    before = {path.name: path.read_bytes() for path in standing.iterdir()}
+    after = {path.name: path.read_bytes() for path in new.iterdir()}
+    if before != after:
+        raise InputError(
+            f"{standing}: a submission of this id stands there with other runs; give a new id, or "
+            "remove that folder if it was never handed in"
+        )
+
+
+def _replace(path: Path, data: bytes) -> None:
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    beside.write_bytes(data)
+    os.replace(beside, path)

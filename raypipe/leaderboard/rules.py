@@ -1,0 +1,211 @@
+"""A run's lines against the rules of a board; nothing is written and nothing mended."""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from raypipe.leaderboard.boards import Board
+from raypipe.leaderboard.findings import Finding, broken, does_not_apply, holds
+from raypipe.leaderboard.lines import RunLines
+
+
+def check_lines(
+    run: RunLines,
+    board: Board,
+    *,
+    queries: Sequence[str] | None = None,
+    query_set: str | None = None,
+    fewer_rows: bool = False,
+) -> list[Finding]:
+    """Every rule of the board about the run itself, in a fixed order.
+
+    Args:
+        run: the lines as read.
+        board: whose rules.
+        queries: ids that the run must have, all and no others; None: their number is compared
+            with the board's query sets.
+        query_set: which of the board's query sets it is (dev, eval); None: any.
+        fewer_rows: take queries with fewer rows than the board's script expects.
+    """
+    depth, ids = _ids(run, board)
+    return [
+        _form(run, board),
+        ids,
+        _query_ids(run, board),
+        _ranks(run),
+        _repeats(run),
+        _depth(run, depth),
+        _rows(run, board, depth, fewer_rows),
+        _query_set(run, board, queries, query_set),
+        _scores(run, board),
+        _tag(run, board),
+    ]
+
+
+def _form(run: RunLines, board: Board) -> Finding:
+    rule = "file format"
+    if run.form == "table" or (run.form != board.form and board.task != "local"):
+        told = f"{run.path.name} is no {board.form} file; pack writes one from it"
+        return does_not_apply(rule, told)
+    if run.separators:
+        return broken(rule, f"{run.path}: {run.separators}; the board's script splits on tabs")
+    return holds(rule, f"{run.form}, {len(run.rank):,} lines")
+
+
+def _ids(run: RunLines, board: Board) -> tuple[int | None, Finding]:
+    """The depth that goes with the ids, and whether they are of the board's kind."""
+    rule = "passage ids"
+    names = [str(name) for name in run.passages.names.to_pylist()]
+    if not board.depths:
+        return None, does_not_apply(rule, "any id is taken")
+    best: list[str] = names
+    depth = board.depths[0][1]
+    for pattern, rows in board.depths:
+        strangers = [name for name in names if not pattern.fullmatch(name)]
+        if len(strangers) < len(best) or not strangers:
+            best, depth = strangers, rows
+    if best:
+        patterns = " or ".join(pattern.pattern for pattern, _ in board.depths)
+        told = f"{len(best):,} ids are not of the form {patterns}, first {best[0]!r}"
+        return depth, broken(rule, told)
+    if board.num_passages is not None:
+        beyond = [name for name in names if int(name) >= board.num_passages or _padded(name)]
+        if beyond:
+            told = (
+                f"{len(beyond):,} ids are not in the collection of 0 to {board.num_passages - 1:,}"
+                f" (written without leading zeros), first {beyond[0]!r}"
+            )
+            return depth, broken(rule, told)
+    return depth, holds(rule, f"{len(names):,} passages")
+
+
+def _query_ids(run: RunLines, board: Board) -> Finding:
+    rule = "query ids"
+    if board.form != "msmarco" or board.task == "local":
+        return does_not_apply(rule, "any id without blanks is taken")
+    strangers = [name for name in run.query_ids if not re.fullmatch(r"\d+", name)]
+    if strangers:
+        return broken(rule, f"{len(strangers):,} are no whole numbers, first {strangers[0]!r}")
+    return holds(rule, f"{len(run.query_ids):,} queries")
+
+
+def _ranks(run: RunLines) -> Finding:
+    """1, 2, 3, ... each once a query: rank 0 overwrites the script's last place, a rank above its
+    thousand crashes it, and a missing rank is read as passage 0, a real one."""
+    rule = "ranks"
+    order = np.lexsort((run.rank, run.queries.codes))
+    codes, rank = run.queries.codes[order], run.rank[order]
+    starts = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
+    expected = np.arange(1, len(codes) + 1) - np.repeat(starts, np.diff([*starts, len(codes)]))
+    wrong = np.flatnonzero(rank != expected)
+    if len(wrong):
+        at = wrong[0]
+        line = "" if run.number is None else f", line {run.number[order][at]}"
+        told = (
+            f"{len(np.unique(codes[wrong])):,} queries have other ranks than 1, 2, 3, ...; first: "
+            f"query {run.query_ids[codes[at]]}{line}: rank {rank[at]:g} in place of {expected[at]}"
+        )
+        return broken(rule, told)
+    return holds(rule, "1, 2, 3, ... in every query")
+
+
+def _repeats(run: RunLines) -> Finding:
+    rule = "repeated passages"
+    order = np.lexsort((run.passages.codes, run.queries.codes))
+    queries, passages = run.queries.codes[order], run.passages.codes[order]
+    twice = np.flatnonzero((queries[1:] == queries[:-1]) & (passages[1:] == passages[:-1]))
+    if len(twice):
+        query, passage = queries[twice[0]], passages[twice[0]]
+        told = (
+            f"{len(twice):,} passages stand twice in a query; first: query "
+            f"{run.query_ids[query]}, passage {run.passages.names[int(passage)].as_py()}"
+        )
+        return broken(rule, told)
+    return holds(rule, "none")
+
+
+def _depth(run: RunLines, depth: int | None) -> Finding:
+    rule = "depth"
+    if depth is None:
+        return does_not_apply(rule, "no limit")
+    rows = np.bincount(run.queries.codes)
+    deep = np.flatnonzero(rows > depth)
+    if len(deep):
+        told = (
+            f"{len(deep):,} queries have more than {depth:,} rows; first: query "
+            f"{run.query_ids[deep[0]]} with {rows[deep[0]]:,}; cut them"
+        )
+        return broken(rule, told)
+    return holds(rule, f"at most {rows.max(initial=0):,} rows a query, {depth:,} allowed")
+
+
+def _rows(run: RunLines, board: Board, depth: int | None, fewer_rows: bool) -> Finding:
+    rule = "rows"
+    if not board.full_rows or depth is None:
+        return does_not_apply(rule, "a query may have fewer rows")
+    rows = np.bincount(run.queries.codes)
+    short = np.flatnonzero(rows < depth)
+    if not len(short):
+        return holds(rule, f"{depth:,} in every query")
+    told = (
+        f"{len(short):,} queries have fewer than {depth:,} rows (first: query "
+        f"{run.query_ids[short[0]]} with {rows[short[0]]:,}), of which the board's script warns"
+    )
+    if fewer_rows:
+        return holds(rule, f"{told}; taken as asked")
+    return broken(rule, f"{told}; fill them from an earlier run, or allow fewer rows")
+
+
+def _query_set(
+    run: RunLines, board: Board, queries: Sequence[str] | None, query_set: str | None
+) -> Finding:
+    rule = "query set"
+    found = set(run.query_ids)
+    if queries is not None:
+        lacking = [query for query in queries if query not in found]
+        more = found - set(queries)
+        if lacking or more:
+            first = f", first {lacking[0]}" if lacking else ""
+            beyond = f", first {min(more)}" if more else ""
+            told = f"{len(lacking):,} queries are missing{first}; {len(more):,} are no part{beyond}"
+            return broken(rule, told)
+        return holds(rule, f"the {len(found):,} queries named")
+    sizes = [(name, n) for name, n in board.query_sets if query_set in (None, name)]
+    if not sizes:
+        return does_not_apply(rule, "no queries were named to compare with")
+    fitting = [name for name, size in sizes if size == len(found)]
+    expected = " or ".join(f"{size:,} ({name})" for name, size in sizes)
+    if not fitting:
+        return broken(rule, f"expected {expected} queries; found {len(found):,}")
+    return holds(rule, f"{len(found):,} queries, as many as {fitting[0]} has")
+
+
+def _scores(run: RunLines, board: Board) -> Finding:
+    """trec_eval sorts by score, ties by id descending: ranks count for nothing there."""
+    rule = "scores"
+    if board.form != "trec" or run.form != "trec" or run.score is None:
+        return does_not_apply(rule, "the file has none" if run.form != "trec" else "not read")
+    order = np.lexsort((run.rank, run.queries.codes))
+    codes, score = run.queries.codes[order], run.score[order]
+    rising = np.flatnonzero((codes[1:] == codes[:-1]) & ~(score[1:] < score[:-1]))
+    if len(rising):
+        told = (
+            f"{len(rising):,} lines do not score below the line above in float32; first: query "
+            f"{run.query_ids[codes[rising[0]]]}; trec_eval would order them by id"
+        )
+        return broken(rule, told)
+    return holds(rule, "strictly falling with the rank")
+
+
+def _tag(run: RunLines, board: Board) -> Finding:
+    rule = "tag"
+    if board.form != "trec" or run.form != "trec":
+        return does_not_apply(rule, "the file has none")
+    if len(run.tags) != 1:
+        return broken(rule, f"expected one tag; found {', '.join(run.tags)}")
+    return holds(rule, run.tags[0])
+
+
+def _padded(name: str) -> bool:
+    return len(name) > 1 and name[0] == "0"
