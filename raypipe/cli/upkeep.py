@@ -63,11 +63,12 @@ def gc(
     workspace = open_workspace(folder)
     garbage = find_garbage(workspace)
     if as_json:
-        print(json.dumps({"names": garbage.names, "bytes": garbage.num_bytes, "deleted": yes}))
+        found = {"names": garbage.names, "bytes": garbage.num_bytes, "left": garbage.strangers}
+        print(json.dumps({**found, "deleted": yes}))
     else:
-        print(
-            "\n".join(garbage.names + [f"{len(garbage.names)} files, {garbage.num_bytes:,} bytes"])
-        )
+        lines = [*garbage.names, f"{len(garbage.names)} files, {garbage.num_bytes:,} bytes"]
+        lines += [f"left alone, not a store's: {name}" for name in garbage.strangers]
+        print("\n".join(lines))
     if yes:
         delete(workspace, garbage)
 

@@ -1,31 +1,63 @@
-"""Stores and blobs that nobody refers to any more."""
+"""Stores and blobs that nobody refers to any more.
 
-import json
+Only what raypipe wrote is touched: folders NAME/FINGERPRINT whose spec.json has that fingerprint,
+and in them files of known names; blobs under their hash; unfinished files. All else is left.
+"""
+
+import re
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from raypipe.driver.workspace import Workspace, read_refs
-from raypipe.errors import InputError
-from raypipe.storage.holder import Life
+from raypipe.errors import CorruptError, InputError
+from raypipe.storage.holder import Life, label_is_dead
 from raypipe.storage.lease import standing
+from raypipe.storage.ledger import read_spec
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import unseal
 
 SPARED_SECONDS = 24 * 3600.0
+_ORDER = (
+    r"manifest\.json",
+    r"shards/\d{5,}\.json",
+    r"quarantine\.parquet",
+    r"attempts\.jsonl",
+    r"lease\.json\.d/\d{7}\.json",  # before lease.json, which says that they were given back
+    r"lease\.json",
+    r"plan\.json",
+    r"spec\.json",
+)
+"""A store's files as they go. Killed after any of them the store is complete, or incomplete and
+resumable (its records name blobs that are still there), or absent; its spec, by which it is known
+as a store, goes last."""
+_BLOB = re.compile(r"blobs/([0-9a-f]{2})/(\1[0-9a-f]{62})")
+_OURS = ("blobs", "refs", "generations", "tmp", "nonce")
 
 
 @dataclass
 class Garbage:
-    """Names that may go, and what they weigh; manifests stand first, so that a store that is
-    half deleted reads as incomplete and never as complete."""
+    """Names that may go, in the order in which they must, and what they weigh."""
 
     names: list[str] = field(default_factory=list)
     num_bytes: int = 0
+    strangers: list[str] = field(default_factory=list)
+    """Files that are not raypipe's, or of stores whose spec is damaged: left alone."""
+
+
+@dataclass
+class _Folder:
+    """One NAME/FINGERPRINT."""
+
+    known: list[tuple[int, str]] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
 
 
 def find_garbage(workspace: Workspace, *, spared_seconds: float = SPARED_SECONDS) -> Garbage:
     """What no ref of any workspace, no generation and no live lease holds, and is not young.
+
+    A store is as young as the youngest of its files.
 
     Raises:
         InputError: the stores are no folder: a bucket's lifecycle rules are its own.
@@ -33,46 +65,82 @@ def find_garbage(workspace: Workspace, *, spared_seconds: float = SPARED_SECONDS
     stores = workspace.stores
     if not isinstance(stores, PosixStorage):
         raise InputError(f"{stores.uri}: gc needs stores in a folder")
-    kept = _kept(stores)
-    names = list(stores.names(""))
-    folders = {tuple(n.split("/")[:2]) for n in names if n.count("/") >= 2 and _is_store(n)}
-    doomed = {f"{a}/{b}" for a, b in folders if (a, b) not in kept}
-    doomed = {d for d in doomed if not _at_work(stores, d)}
     garbage = Garbage()
-    blobs: set[str] = set()
-    for name in names:
-        folder = "/".join(name.split("/")[:2])
-        if not _is_store(name) or folder not in doomed:
-            blobs |= _blobs(stores.root / name, name)
+    names = list(stores.names(""))
+    folders = _folders(stores, names, garbage)
     oldest = time.time() - spared_seconds
-    for name in sorted(names, key=lambda n: (not n.endswith("manifest.json"), n)):
-        path = stores.root / name
-        in_store = _is_store(name) and "/".join(name.split("/")[:2]) in doomed
-        is_blob = name.startswith("blobs/") and name.split("/")[-1] not in blobs
-        unfinished = name.startswith(("tmp/", "nonce/"))
-        if (in_store or is_blob or unfinished) and path.stat().st_mtime < oldest:
-            garbage.names.append(name)
-            garbage.num_bytes += path.stat().st_size
+    kept = _kept(stores)
+    doomed = {
+        name: folder
+        for name, folder in folders.items()
+        if name not in kept
+        and not _at_work(stores, name)
+        and all(_is_old(stores, file, oldest) for _, file in folder.known)
+    }
+    for name, folder in folders.items():
+        if name in doomed:
+            garbage.names += [file for _, file in sorted(folder.known)]
+    garbage.names += [n for n in names if _is_left_over(stores, n) and _is_old(stores, n, oldest)]
+    held: set[str] = set()
+    for name, folder in folders.items():
+        if name not in doomed:
+            held |= _blobs(stores, (file for _, file in folder.known))
+    held |= _blobs(stores, garbage.strangers)
+    for name in names:
+        blob = _BLOB.fullmatch(name)
+        if blob and blob[2] not in held and _is_old(stores, name, oldest):
+            garbage.names.append(name)  # last: until then every record has its blob
+    garbage.num_bytes = sum((stores.root / name).stat().st_size for name in garbage.names)
     return garbage
 
 
 def delete(workspace: Workspace, garbage: Garbage) -> None:
-    """Remove what was found."""
+    """Remove what was found, in its order."""
     for name in garbage.names:
         workspace.stores.delete(name)
 
 
-def _kept(stores: PosixStorage) -> set[tuple[str, str]]:
-    kept: set[tuple[str, str]] = set()
+def _folders(stores: PosixStorage, names: list[str], garbage: Garbage) -> dict[str, _Folder]:
+    """Real stores with their files; what is in no store becomes a stranger."""
+    found: dict[str, _Folder] = {}
+    for name in names:
+        parts = name.split("/")
+        if parts[0] in _OURS:
+            continue
+        if len(parts) < 3:
+            garbage.strangers.append(name)
+            continue
+        folder = found.setdefault("/".join(parts[:2]), _Folder())
+        inner = "/".join(parts[2:])
+        place = next((i for i, form in enumerate(_ORDER) if re.fullmatch(form, inner)), None)
+        if place is None:
+            folder.unknown.append(name)
+        else:
+            folder.known.append((place, name))
+    real = {name: folder for name, folder in found.items() if _is_store(stores, name)}
+    for name, folder in found.items():
+        garbage.strangers += folder.unknown
+        if name not in real:
+            garbage.strangers += [file for _, file in folder.known]
+    return real
+
+
+def _is_store(stores: PosixStorage, name: str) -> bool:
+    store, fingerprint = name.split("/")
+    try:
+        return read_spec(stores, store, fingerprint).fingerprint() == fingerprint
+    except (OSError, CorruptError, KeyError):
+        return False
+
+
+def _kept(stores: PosixStorage) -> set[str]:
+    kept: set[str] = set()
     for name in stores.names("refs"):
-        kept |= set(read_refs(stores, Path(name).stem).items())
+        kept |= {f"{a}/{b}" for a, b in read_refs(stores, Path(name).stem).items()}
     for name in stores.names("generations"):
-        kept |= set(dict(unseal(name, stores.read(name))["stores"]).items())
+        held = unseal(name, stores.read(name))["stores"]
+        kept |= {f"{a}/{b}" for a, b in held.items()}
     return kept
-
-
-def _is_store(name: str) -> bool:
-    return not name.startswith(("blobs/", "refs/", "generations/", "tmp/", "nonce/"))
 
 
 def _at_work(stores: PosixStorage, folder: str) -> bool:
@@ -80,12 +148,29 @@ def _at_work(stores: PosixStorage, folder: str) -> bool:
     return lease is not None and lease.life() is not Life.DEAD
 
 
-def _blobs(path: Path, name: str) -> set[str]:
-    """Hashes that a kept record names; read without trust, a damaged record keeps its words."""
-    if "/shards/" not in name:
-        return set()
-    try:
-        return {json.loads(path.read_bytes())["body"]["sha256"]}
-    except (ValueError, KeyError, TypeError):
-        words = path.read_text(errors="replace").replace('"', " ").split()
-        return {word for word in words if len(word) == 64}
+def _is_old(stores: PosixStorage, name: str, oldest: float) -> bool:
+    return (stores.root / name).stat().st_mtime < oldest
+
+
+def _is_left_over(stores: PosixStorage, name: str) -> bool:
+    """An unfinished file whose owner, a process or the holder of a store's lease, is gone."""
+    parts = name.split("/")
+    if parts[0] == "nonce":
+        return not _at_work(stores, "/".join(parts[-1].rsplit("-", 1)))
+    if parts[0] != "tmp" or len(parts) < 3:
+        return False
+    owner = parts[1]
+    if owner.startswith("process-"):
+        return label_is_dead(owner)
+    return not _at_work(stores, "/".join(owner.rsplit("-", 1)))
+
+
+def _blobs(stores: PosixStorage, names: Iterable[str]) -> set[str]:
+    """Hashes in records and manifests, read as words: a damaged one keeps what it named too."""
+    held: set[str] = set()
+    for name in names:
+        if not name.endswith(".json"):
+            continue
+        text = (stores.root / name).read_bytes().decode(errors="replace")
+        held |= set(re.findall(r"[0-9a-f]{64}", text))
+    return held
