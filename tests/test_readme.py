@@ -1,5 +1,6 @@
 """The README's commands exist as shown; the two that install are what CI runs."""
 
+import os
 import re
 import shlex
 import shutil
@@ -12,9 +13,17 @@ import pytest
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 COMMANDS = re.findall(
-    r"^    ((?:python3\.11|raypipe|ray|export|sed|pip|mkdir|bzip2) .*)$", README, re.MULTILINE
+    r"^    ((?:python3\.11|raypipe|ray|export|sed|pip) .*)$", README, re.MULTILINE
 )
-VERBS = sorted({shlex.split(c)[1] for c in COMMANDS if c.startswith("raypipe ")})
+
+
+def verb_of(command):
+    """The verb, with its second word where it has one."""
+    words = shlex.split(command)[1:]
+    return tuple(words[: 2 if words[0] in ("leaderboard", "model") else 1])
+
+
+VERBS = sorted({verb_of(c) for c in COMMANDS if c.startswith("raypipe ")})
 
 
 def test_the_two_commands_install_and_run_and_install_and_test():
@@ -27,7 +36,7 @@ def test_the_two_commands_install_and_run_and_install_and_test():
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_shown_is_there(raypipe_cli, verb):
-    done = raypipe_cli(verb, "--help")
+    done = raypipe_cli(*verb, "--help")
     assert done.returncode == 0
     assert "Usage" in done.stdout
 
@@ -37,7 +46,7 @@ def test_every_option_shown_is_there(raypipe_cli):
         words = shlex.split(command)
         if words[0] != "raypipe":
             continue
-        told = raypipe_cli(words[1], "--help", COLUMNS="200").stdout
+        told = raypipe_cli(*verb_of(command), "--help", COLUMNS="200").stdout
         for word in words[2:]:
             assert not word.startswith("--") or word in told, f"{command}: {word}"
 
@@ -79,8 +88,21 @@ def test_the_commands_that_fill_in_cluster_yaml_leave_no_name_to_fill_in(tmp_pat
     assert any(f"s3://{bucket}/inputs" in c for c in filled["initialization_commands"])
 
 
-def test_the_files_to_hand_in_are_made_of_what_the_job_leaves(tmp_path):
-    import bz2
+def shown(start):
+    """The README's commands that begin so, for this interpreter."""
+    found = [c for c in COMMANDS if c.startswith(start)]
+    assert found, start
+    return [[sys.executable, "-m", *shlex.split(command)] for command in found]
+
+
+def run_in(folder, command):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
+
+
+def test_the_files_to_hand_in_are_refused_whole_where_a_rule_is_broken(tmp_path):
+    """The README's own command on runs of one query: too few queries and rows, nothing written."""
+    import json
 
     import pyarrow as pa
     import yaml
@@ -88,25 +110,70 @@ def test_the_files_to_hand_in_are_made_of_what_the_job_leaves(tmp_path):
     from raypipe import schema
     from raypipe.config import recipe_text
     from raypipe.evaluation.exports import write_msmarco
-    from raypipe.evaluation.runs import read_run
 
     recipe = yaml.safe_load(recipe_text("msmarco-passage"))
     assert "fused" in recipe["stages"] and set(recipe["queries"]) == {"dev", "eval"}
     rows = [{"query_id": "3", "passage_id": "7", "rank": 1, "score": 2.0}]
-    rows += [{"query_id": "3", "passage_id": "5", "rank": 2, "score": 1.0}]
     for queries in ("dev", "eval"):
         folder = tmp_path / "msmarco" / "runs" / queries
         folder.mkdir(parents=True)
         write_msmarco(pa.Table.from_pylist(rows, schema.RUN_FILE), folder / "fused.tsv")
-    for command in COMMANDS:
-        if command.startswith(("mkdir ", "bzip2 ")):
-            subprocess.run(command, shell=True, check=True, cwd=tmp_path)
-    handed_in = sorted(tmp_path.glob("submissions/*/*"))
-    assert [path.name for path in handed_in] == ["dev.txt.bz2", "eval.txt.bz2"]
-    for path in handed_in:
-        assert re.fullmatch(r"\d{8}-\w+", path.parent.name)
-        assert bz2.decompress(path.read_bytes()) == b"3\t7\t1\n3\t5\t2\n"
-        assert read_run(path).num_rows == 2
+    metadata = {"team": "a", "model_description": "b", "paper": "", "code": "", "type": "reranking"}
+    (tmp_path / "metadata.json").write_text(json.dumps(metadata))
+    (command,) = shown("raypipe leaderboard pack")
+    done = run_in(tmp_path, command)
+    assert done.returncode == 2
+    for side, size in (("dev", "6,980"), ("eval", "6,837")):
+        assert f"{side}: query set: expected {size} ({side}) queries; found 1" in done.stderr
+        assert f"{side}: rows: 1 queries have fewer than 1,000 rows" in done.stderr
+    assert not (tmp_path / "msmarco" / "leaderboard").exists()
+    done = run_in(tmp_path, [*command, "--task", "local"])
+    assert done.returncode == 0, done.stderr
+    written = sorted((tmp_path / "msmarco/leaderboard/submissions/20261121-fused").iterdir())
+    assert [path.name for path in written] == ["dev.txt.bz2", "eval.txt.bz2"]
+
+
+@pytest.mark.ray
+def test_a_run_is_reranked_and_checked_as_shown(small_files, tiny_mono, tiny_duo, tmp_path):
+    """The README's lines one after the other, in a folder that has what they name."""
+    import gzip
+    import json
+
+    ids = {}
+    lines = [x.split("\t", 1) for x in (small_files / "passages.tsv").read_text().splitlines()]
+    texts = []
+    for number, (passage, text) in enumerate(lines):
+        ids[passage] = f"msmarco_passage_01_{number}"
+        texts.append(f"{ids[passage]}\t{text}\n")
+    with gzip.open(tmp_path / "collection.tsv.gz", "wt") as out:
+        out.writelines(texts)
+    queries = (small_files / "queries.test.tsv").read_text().splitlines(keepends=True)[:5]
+    (tmp_path / "queries.tsv").write_text("".join(queries))
+    with gzip.open(tmp_path / "bm25.trec.gz", "wt") as out:
+        for query in queries:
+            names = [f"msmarco_passage_01_{n * 3}" for n in range(20)]
+            out.writelines(
+                f"{query.split()[0]} Q0 {name} {rank} {-rank} x\n"
+                for rank, name in enumerate(names, 1)
+            )
+    (tmp_path / "qrels.txt").write_text(f"{queries[0].split()[0]} 0 msmarco_passage_01_6 1\n")
+    (tmp_path / "models").mkdir()
+    shutil.copytree(tiny_mono, tmp_path / "models" / "monobert")
+    shutil.copytree(tiny_duo, tmp_path / "models" / "duobert")
+    commands = [
+        *shown("raypipe score"),
+        *shown("raypipe aggregate"),
+        *shown("raypipe leaderboard check"),
+    ]
+    assert len(commands) == 4
+    for command in commands:
+        done = run_in(tmp_path, command)
+        assert done.returncode == 0, done.stderr
+    mono = json.loads((tmp_path / "work/mono/summary.json").read_text())
+    assert mono["stages"]["model.queries.passages.1"]["rows"] == 20
+    assert "ok     scores" in done.stdout
+    duo = json.loads((tmp_path / "work/duo/summary.json").read_text())
+    assert duo["stages"]["model.queries.scores.1"]["rows"] == 5 * 10 * 9
 
 
 def test_the_wheel_lands_where_the_nodes_take_it_from():
