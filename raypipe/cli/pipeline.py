@@ -121,8 +121,8 @@ def _next(out: Path) -> str:
         "Runs, measures and this table are in the workspace. Next, search deeper or fuse otherwise;"
         f"\nonly what changes is computed:\n\n"
         f"    {program} pipeline quickstart --out {out} stages.fused.method=alternate\n\n"
-        f"and `{program} recipes` for collections of your own. The next systems would be mono and\n"
-        f"duo-sum: no reranker comes with raypipe, but one of yours scores these candidates with\n\n"
+        f"and `{program} recipes` for collections of your own. Next would be mono and duo-sum: no\n"
+        f"reranker comes with raypipe, but one of yours scores these candidates with\n\n"
         f"    {program} score --run {out}/runs/test/fused.trec --collection {out} "
         f"--queries {out}/python-docs/queries.test.tsv --model FOLDER --depth 50 --out rerank"
     )
