@@ -22,6 +22,7 @@ from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
 from raypipe.storage.stored import Stored
 
+_RUNS = ("bm25", "search", "fuse", "read", "rerank", "aggregate")
 FORMS = ("numpy", "faiss", "pyserini", "parquet")
 
 
@@ -30,7 +31,7 @@ def export(store: Path, to: str, out: Path) -> int:
 
     numpy: embeddings.npy (fp16 [rows, dim]) and ids.txt. faiss: `index` (flat, inner product) and
     `docid`, pyserini's folder of a dense index. pyserini: a Lucene folder, or a collection as
-    JSON lines. parquet: a collection or a run with original ids.
+    JSON lines. parquet: a collection, a run or a duo's pairs with original ids.
 
     Raises:
         InputError: no such store, a form it cannot take, or a target that is not empty.
@@ -48,7 +49,8 @@ def export(store: Path, to: str, out: Path) -> int:
         ("index", "pyserini"): _lucene,
         ("prepare", "pyserini"): _json_lines,
         ("prepare", "parquet"): _passages,
-        **{(kind, "parquet"): _run for kind in ("bm25", "search", "fuse", "read")},
+        ("pairs", "parquet"): _pairs,
+        **{(kind, "parquet"): _run for kind in _RUNS},
     }
     if (spec.stage, to) not in writers:
         forms = sorted(form for stage, form in writers if stage == spec.stage)
@@ -163,6 +165,23 @@ def _run(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
     return int(table.num_rows)
 
 
+def _pairs(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
+    """query_id, passage_id, other_id, probability: that the passage is more relevant than the
+    other."""
+    queries, collection = _sides(stores, spec)
+    pairs: pa.Table = stored.whole_table(schema.SCORES)
+    sides = [
+        pa.array(ids_of_rows(collection, pairs[name].to_numpy()), pa.string())
+        for name in ("passage_row", "other_row")
+    ]
+    query_ids = queries.table(schema.QUERIES)["query_id"].take(pairs["query_row"])
+    names = ["query_id", "passage_id", "other_id", "probability"]
+    pq.write_table(
+        pa.table([query_ids, *sides, pairs["score"]], names=names), out / "pairs.parquet"
+    )
+    return int(pairs.num_rows)
+
+
 def _sides(stores: Storage, spec: StageSpec) -> tuple[Stored, Stored]:
     """(query set, collection) of a run, found through what it was made from."""
     match spec.stage:
@@ -173,6 +192,10 @@ def _sides(stores: Storage, spec: StageSpec) -> tuple[Stored, Stored]:
         case "read":
             collection = _upstream(stores, spec.inputs["collection"])[1]
             return _upstream(stores, spec.inputs["queries"])[1], collection
+        case "rerank" | "pairs":
+            base = spec.params["scores"]["inputs"]
+            collection = _upstream(stores, base["collection"])[1]
+            return _upstream(stores, base["queries"])[1], collection
         case "search":
             parts, _ = _upstream(stores, spec.inputs["parts"])
             sides = [_upstream(stores, parts.inputs[side])[0] for side in ("queries", "embeddings")]

@@ -13,6 +13,7 @@ from raypipe.config import Aggregate, Encode, Recipe, Score, Search
 from raypipe.data.qrels import read_qrels
 from raypipe.driver.execute import StageResult
 from raypipe.driver.graph import Graph, Runs
+from raypipe.driver.scoring import HELD
 from raypipe.driver.table import Row, render
 from raypipe.driver.workspace import Workspace, replace_file
 from raypipe.evaluation.difference import difference
@@ -52,12 +53,16 @@ def measure(
         tables = _write_runs(workspace, graph, query_set, of_set)
         num_queries = graph.queries(query_set).num_rows
         times = {name: _ms(of_set.chain[name], results, num_queries) for name in tables}
+        counts = {name: _inferences(of_set.chain[name], results) for name in tables}
+        inferences = {name: count for name, count in counts.items() if count is not None}
         for name in tables:
             found.systems[name] = {
                 "reranks": of_set.reranks[name],
                 "model": of_set.model[name],
                 "ms_per_query": times[name],
             }
+            if name in inferences:
+                found.systems[name]["inferences"] = inferences[name]
         qrels = recipe.queries[query_set].qrels
         if recipe.evaluate is None or qrels is None:
             continue
@@ -68,7 +73,7 @@ def measure(
         }
         _write_measures(workspace.folder / "measures" / f"{query_set}.tsv", measured)
         found.means[query_set] = {name: dict(m.mean) for name, m in measured.items()}
-        blocks.append(_block(recipe, graph, query_set, of_set, measured, times))
+        blocks.append(_block(recipe, graph, query_set, of_set, measured, times, inferences))
     if blocks:
         found.table = "\n".join(blocks)
         replace_file(workspace.folder / "table.md", found.table.encode())
@@ -104,6 +109,7 @@ def _block(
     of_set: Runs,
     measured: Mapping[str, Measured],
     times: Mapping[str, float | None],
+    inferences: Mapping[str, int],
 ) -> str:
     assert recipe.evaluate is not None
     baseline = recipe.evaluate.baseline
@@ -131,12 +137,16 @@ def _block(
         measures=names,
         num_topics=first.num_topics,
         baseline=baseline,
-        notes=_notes(recipe, graph, query_set, measured),
+        notes=_notes(recipe, graph, query_set, measured, inferences),
     )
 
 
 def _notes(
-    recipe: Recipe, graph: Graph, query_set: str, measured: Mapping[str, Measured]
+    recipe: Recipe,
+    graph: Graph,
+    query_set: str,
+    measured: Mapping[str, Measured],
+    inferences: Mapping[str, int],
 ) -> list[str]:
     assert recipe.evaluate is not None
     notes = []
@@ -146,6 +156,8 @@ def _notes(
         notes.append(f"relevant: {recipe.evaluate.relevance}")
     num_passages = graph.collection().num_rows
     notes.append(f"{num_passages:,} passages, {graph.queries(query_set).num_rows:,} queries")
+    counted = [(system, inferences[system]) for system in measured if system in inferences]
+    notes += [f"{system}: {count:,} inferences" for system, count in counted]
     notes.append("ms/query: wall time of the whole chain over all queries, loading excluded")
     for system, of_system in measured.items():
         if of_system.missing_queries:
@@ -165,6 +177,13 @@ def _saw(recipe: Recipe, graph: Graph, system: str) -> str:
     if isinstance(stage, Score):
         return starting_weights(graph.model(stage.model))
     return ""
+
+
+def _inferences(chain: tuple[str, ...], results: Mapping[str, StageResult]) -> int | None:
+    """Candidates that rerankers evaluated for a system; None where there is none, or where
+    another request's scores were used."""
+    scores = [results[store].num_rows for store in chain if ".scores." in store]
+    return sum(scores) if scores and HELD not in chain else None
 
 
 def _ms(

@@ -25,9 +25,9 @@ class Board:
     """Whether it wants an id of the form yyyymmdd-name and a metadata file."""
 
 
-_NUMBER = re.compile(r"\d+")
-_V1_DOCUMENT = re.compile(r"D\d+")
-_V2 = re.compile(r"msmarco_(passage|doc)_\d+_\d+")
+_NUMBER = re.compile(r"[0-9]+")
+_V1_DOCUMENT = re.compile(r"D[0-9]+")
+_V2 = re.compile(r"msmarco_(passage|doc)_[0-9]+_[0-9]+")
 _PARAGRAPH = re.compile(r"[0-9a-f]{40}")
 
 BOARDS = {

@@ -48,7 +48,8 @@ def check_metadata(
     """
     rules = ("id", "metadata", "embargo", "two in 30 days")
     if not board.metadata:
-        return [does_not_apply(rule, f"{board.task} has no such rule") for rule in rules]
+        others = [does_not_apply(rule, f"{board.task} has no such rule") for rule in rules[1:]]
+        return [_tag(submission), *others]
     day = _day(submission)
     return [
         _id(submission, day),
@@ -64,6 +65,13 @@ def _day(submission: str) -> date | None:
         return date(*map(int, found.groups())) if found else None
     except ValueError:
         return None
+
+
+def _tag(submission: str) -> Finding:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", submission):
+        told = f"expected letters, digits, hyphens, dots and underscores; found {submission!r}"
+        return broken("id", told)
+    return holds("id", submission)
 
 
 def _id(submission: str, day: date | None) -> Finding:
@@ -123,7 +131,7 @@ def _frequency(
     rule = "two in 30 days"
     if day is None:
         return broken(rule, "the id has no day to count from")
-    near = []
+    near: set[tuple[date, str]] = set()
     for folder in earlier:
         for path in sorted(folder.glob("*-metadata.json")):
             name = path.name.removesuffix("-metadata.json")
@@ -131,8 +139,10 @@ def _frequency(
             if name == submission or other is None or abs(other - day) >= timedelta(days=DAYS):
                 continue
             if read_metadata(path).get("team") == metadata.get("team"):
-                near.append(name)
-    near = sorted(set(near))
-    if len(near) >= MOST:
-        return broken(rule, f"the team has {', '.join(near)} within {DAYS} days of {day}")
-    return holds(rule, f"{len(near)} others of the team are known" if near else "no other is known")
+                near.add((other, name))
+    for first, _ in sorted({*near, (day, submission)}):
+        window = [n for d, n in sorted(near) if first <= d < first + timedelta(days=DAYS)]
+        if first <= day < first + timedelta(days=DAYS) and len(window) >= MOST:
+            told = f"the team has {', '.join(window)} in the {DAYS} days from {first}"
+            return broken(rule, told)
+    return holds(rule, f"{len(near)} others of the team are near" if near else "no other is near")

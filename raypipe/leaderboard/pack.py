@@ -17,10 +17,11 @@ from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.errors import InputError
 from raypipe.evaluation.exports import write_msmarco, write_trec
+from raypipe.evaluation.runs import read_run
 from raypipe.leaderboard.boards import Board
 from raypipe.leaderboard.fill import Filled, fill
 from raypipe.leaderboard.findings import Finding, broken, does_not_apply, holds, refuse_broken
-from raypipe.leaderboard.lines import of_table, read_run_lines
+from raypipe.leaderboard.lines import RunLines, of_table, read_run_lines
 from raypipe.leaderboard.metadata import check_metadata, read_metadata
 from raypipe.leaderboard.rules import check_lines
 from raypipe.leaderboard.script import reciprocal_rank
@@ -105,17 +106,13 @@ def _filled(board: Board, side: RunSide) -> tuple[Filled, list[Finding]]:
         f for f in own if f.rule in ("file format", "ranks", "repeated passages", "passage ids")
     ]
     if lines.form == "trec":  # the scores decide, as trec_eval has it; pack writes new ranks
-        from raypipe.evaluation.runs import read_run
-
-        lines = of_table(read_run(side.run), side.run)
+        lines = _ranking_of(side.run)
         kept = [f for f in kept if f.rule != "ranks"]
     bad = [f for f in kept if not f.ok]
     rankings = lines.rankings()
-    earlier = read_run_lines(side.fill).rankings() if side.fill is not None else {}
-    queries = list(rankings)
-    if side.queries is not None:
-        queries = [query for query, _ in read_queries(side.queries)]
-        queries += [query for query in rankings if query not in set(queries)]
+    earlier = _ranking_of(side.fill).rankings() if side.fill is not None else {}
+    named = [] if side.queries is None else [query for query, _ in read_queries(side.queries)]
+    queries = list(dict.fromkeys([*named, *rankings]))
     depth = _depth(board, rankings)
     filled = fill(rankings, earlier, queries=queries, depth=depth)
     notes = [Finding(f"{side.run.name}: {f.rule}", f.applies, f.ok, f.told) for f in bad]
@@ -127,6 +124,12 @@ def _filled(board: Board, side: RunSide) -> tuple[Filled, list[Finding]]:
     if filled.num_cut:
         notes.append(holds("cut", f"{filled.num_cut:,} rows below rank {depth:,}"))
     return filled, notes
+
+
+def _ranking_of(path: Path) -> RunLines:
+    """The run in the order that counts: of a TREC file that of its scores, as read_run has it."""
+    lines = read_run_lines(path)
+    return of_table(read_run(path), path) if lines.form == "trec" else lines
 
 
 def _depth(board: Board, rankings: Mapping[str, Sequence[str]]) -> int | None:
@@ -176,14 +179,18 @@ def _write(
                 write_trec(table, beside / f"{name}.trec", tag=submission)
             else:
                 write_msmarco(table, beside / f"{name}.txt.bz2")
-        target = folder / submission
+        target, told = folder / submission, folder / f"{submission}-metadata.json"
+        text = json.dumps(dict(metadata or {}), indent=2, ensure_ascii=False) + "\n"
+        if told.exists() and metadata is not None and told.read_bytes() != text.encode():
+            raise InputError(
+                f"{told}: stands there with other metadata; give a new id, or remove it"
+            )
         if target.exists():
             _refuse_other_bytes(target, beside)
         else:
             os.rename(beside, target)
         if metadata is not None:
-            text = json.dumps(dict(metadata), indent=2, ensure_ascii=False) + "\n"
-            _replace(folder / f"{submission}-metadata.json", text.encode())
+            _replace(told, text.encode())
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 

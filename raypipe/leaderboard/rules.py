@@ -84,7 +84,7 @@ def _query_ids(run: RunLines, board: Board) -> Finding:
     rule = "query ids"
     if board.form != "msmarco" or board.task == "local":
         return does_not_apply(rule, "any id without blanks is taken")
-    strangers = [name for name in run.query_ids if not re.fullmatch(r"\d+", name)]
+    strangers = [name for name in run.query_ids if not re.fullmatch(r"[0-9]+", name)]
     if strangers:
         return broken(rule, f"{len(strangers):,} are no whole numbers, first {strangers[0]!r}")
     return holds(rule, f"{len(run.query_ids):,} queries")

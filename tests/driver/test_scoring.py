@@ -10,6 +10,7 @@ import pytest
 
 from raypipe import schema
 from raypipe.config import load_recipe
+from raypipe.driver.export import export
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import IncompleteError, InputError, RefusedError
 from raypipe.models.loading import open_tokenizer, resolve_model
@@ -163,6 +164,30 @@ def test_every_probability_is_kept_and_inferences_are_those_evaluated(finished):
     assert kept.num_rows == evaluated.num_rows == num_queries * 4 * 3
     assert payloads(root / "stores", "mono.test.scores.1", schema.SCORES).num_rows == (
         num_queries * 12
+    )
+
+
+def test_inferences_are_told_of_each_system(finished):
+    root, summary = finished
+    num_queries = len(lines(root / "work", "first"))
+    told = {name: system.get("inferences") for name, system in summary["systems"].items()}
+    both = num_queries * (12 + 12)
+    expected = {"first": None, "mono": num_queries * 12, "duo-sum": both, "duo-min": both}
+    assert told == {**expected, "duo-sample": both}
+    assert f"- duo-sum: {both:,} inferences" in (root / "work" / "table.md").read_text()
+
+
+def test_runs_and_pairs_are_exported_with_original_ids(finished, tmp_path):
+    root, _ = finished
+    count = export(root / "stores" / "duo.test", "parquet", tmp_path / "pairs")
+    pairs = pq.read_table(tmp_path / "pairs" / "pairs.parquet")
+    assert pairs.column_names == ["query_id", "passage_id", "other_id", "probability"]
+    mono = lines(root / "work", "mono")
+    found = set(zip(*(pairs[c].to_pylist() for c in pairs.column_names[:3]), strict=True))
+    expected = {(q, i, j) for q, ps in mono.items() for i in ps[:4] for j in ps[:4] if i != j}
+    assert found == expected and count == len(expected)
+    assert export(root / "stores" / "duo-sum.test", "parquet", tmp_path / "run") == sum(
+        map(len, lines(root / "work", "duo-sum").values())
     )
 
 

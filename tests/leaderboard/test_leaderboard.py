@@ -70,6 +70,9 @@ def test_a_good_run_breaks_no_rule_and_what_does_not_apply_is_told(tmp_path):
         (("7\t12\t3", "7\t12\t4"), "ranks"),
         (("7\t11\t2", "7\t10\t2"), "repeated passages"),
         (("7\t11\t2", "7 11 2"), "file format"),
+        (("7\t11\t2", "7\t11\t2.0"), "file format"),
+        (("7\t11\t2", "\n7\t11\t2"), "file format"),
+        (("\t99\t", "\t9\u0669\t"), "passage ids"),
         (("\t99\t", "\t100\t"), "passage ids"),
         (("\t99\t", "\t099\t"), "passage ids"),
         (("\t99\t", "\tD99\t"), "passage ids"),
@@ -196,6 +199,20 @@ def test_a_team_submits_twice_in_30_days(tmp_path):
     assert broken(found) == ["two in 30 days"]
 
 
+def test_two_before_and_after_are_two_in_no_30_days(tmp_path):
+    for name in ("20261026-a", "20261215-b"):
+        write(tmp_path / f"{name}-metadata.json", json.dumps(METADATA))
+    assert broken(check_metadata(PASSAGE, "20261120-mine", METADATA, [tmp_path])) == []
+    write(tmp_path / "20261105-c-metadata.json", json.dumps(METADATA))
+    found = check_metadata(PASSAGE, "20261120-mine", METADATA, [tmp_path])
+    assert broken(found) == ["two in 30 days"]
+
+
+@pytest.mark.parametrize("submission", ["a/b", "../x", "a b", ""])
+def test_a_trec_tag_is_one_word_and_no_path(submission):
+    assert broken(check_metadata(BOARDS["trec-dl"], submission, {}, [])) == ["id"]
+
+
 @pytest.fixture
 def sides(tmp_path):
     write(tmp_path / "dev.tsv", GOOD)
@@ -256,6 +273,26 @@ def test_another_submission_of_the_same_id_is_refused(tmp_path, sides):
     with pytest.raises(InputError, match="stands there with other runs"):
         packed(tmp_path, sides)
     assert not [p for p in (tmp_path / "out").rglob(".*")]
+
+
+def test_other_metadata_of_the_same_id_is_refused(tmp_path, sides):
+    packed(tmp_path, sides)
+    told = tmp_path / "out" / "leaderboard" / "submissions" / "20261120-mine-metadata.json"
+    before = told.read_bytes()
+    write(tmp_path / "metadata.json", json.dumps(METADATA | {"team": "u"}))
+    with pytest.raises(InputError, match="other metadata"):
+        packed(tmp_path, sides)
+    assert told.read_bytes() == before
+
+
+def test_a_trec_run_fills_in_the_order_of_its_scores(tmp_path, sides):
+    write(tmp_path / "dev.tsv", GOOD.replace("9\t6\t2\n9\t99\t3\n", ""))
+    lines = ["9 Q0 41 1 1.0 x", "9 Q0 42 2 9.0 x", "9 Q0 43 3 5.0 x"]
+    write(tmp_path / "fill.trec", "\n".join(lines) + "\n")
+    dev = RunSide(run=tmp_path / "dev.tsv", fill=tmp_path / "fill.trec")
+    found = packed(tmp_path, {**sides, "dev": dev})
+    written = bz2.decompress((found.folder / "dev.txt.bz2").read_bytes()).decode()
+    assert written.endswith("9\t5\t1\n9\t42\t2\n9\t43\t3\n")
 
 
 def test_short_and_missing_queries_are_filled_and_counted(tmp_path, sides):
