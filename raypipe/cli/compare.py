@@ -1,0 +1,144 @@
+"""The verb compare. No torch, Ray or Java."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from raypipe.errors import InputError
+
+if TYPE_CHECKING:
+    from raypipe.evaluation.compare import Compared, Comparison
+    from raypipe.evaluation.ties import Ties
+
+DEFAULT_MEASURES = "nDCG@10 RR@10 AP R@100"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command()(compare)
+
+
+def compare(
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Two or more; the first is the baseline.")
+    ],
+    qrels: Annotated[Path, typer.Option(help="TREC, MS MARCO or BEIR judgements.")],
+    measures: Annotated[str, typer.Option(help="As ir_measures writes them.")] = DEFAULT_MEASURES,
+    baseline: Annotated[Path | None, typer.Option(help="Another one of the runs.")] = None,
+    seed: Annotated[int, typer.Option(help="Of bootstrap and randomisation.", min=0)] = 20261121,
+    per_query: Annotated[
+        Path | None, typer.Option(help="A new file: query, measure, run, value, difference.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+) -> None:
+    """Runs against a baseline: paired tests, intervals, wins and losses, and what ties hide."""
+    from raypipe.cli.output import print_result
+    from raypipe.data.qrels import read_qrels
+    from raypipe.evaluation.compare import compare as compared
+    from raypipe.evaluation.runs import read_run
+    from raypipe.evaluation.ties import tie_report
+
+    base = runs[0] if baseline is None else baseline
+    problems = [f"{path}: no such file" for path in [*runs, qrels] if not path.exists()]
+    problems += [f"{path}: given twice" for path in {p for p in runs if runs.count(p) > 1}]
+    if len(runs) < 2:
+        problems.append("expected two runs or more, the baseline first")
+    if base not in runs:
+        problems.append(f"--baseline {base}: expected one of the runs")
+    if problems:
+        raise InputError(problems)
+    names = measures.replace(",", " ").split()
+    judged = read_qrels(qrels)
+    tables = {str(path): read_run(path) for path in runs}
+    found = compared(tables, judged, names, baseline=str(base), seed=seed)
+    ties = {str(path): tie_report(path, judged, names) for path in runs}
+    if per_query is not None:
+        _write_per_query(per_query, found, names, str(base))
+    body = {
+        "baseline": str(base),
+        "family": found.family,
+        "comparisons": [asdict(row) for row in found.rows],
+        "ties": {name: asdict(report) for name, report in ties.items()},
+    }
+    text = "\n".join([*_tables(found, names, str(base)), *_tie_lines(ties, names)])
+    print_result(body, text, as_json=as_json)
+
+
+def _tables(found: "Compared", names: list[str], base: str) -> list[str]:
+    lines = []
+    for measure in names:
+        rows = [row for row in found.rows if row.measure == measure]
+        lines += [f"{measure} (n={rows[0].n})", ""]
+        header = ["run", "mean", "difference", "95% interval", "wins/ties/losses", "p (t)"]
+        header += ["p (randomisation)", "p (Holm)", "unjudged"]
+        lines += _aligned([header, *[_cells(row) for row in rows]])
+        lines.append("")
+    lines.append(
+        f"Differences to {base}. Holm's correction is over the {found.family} comparisons above "
+        "(runs x measures) and the randomisation test's p. Unjudged: share of the first rows, to "
+        "the measure's cutoff or 10."
+    )
+    return lines
+
+
+def _cells(row: "Comparison") -> list[str]:
+    if row.difference is None:
+        return [row.run, f"{row.mean:.4f}", *["-"] * 6, f"{row.unjudged:.3f}"]
+    found = row.difference
+    return [
+        row.run,
+        f"{row.mean:.4f}",
+        f"{found.mean:+.4f}",
+        f"[{found.low:+.4f}, {found.high:+.4f}]",
+        f"{row.wins}/{row.ties}/{row.losses}",
+        *(f"{p:.4f}" for p in (row.p_t, row.p_randomisation, row.p_holm)),
+        f"{row.unjudged:.3f}",
+    ]
+
+
+def _tie_lines(ties: "dict[str, Ties]", names: list[str]) -> list[str]:
+    lines = ["", "Ties of scores", ""]
+    for run, report in ties.items():
+        if not report.scored:
+            lines.append(f"{run}: ranks without scores, no ties")
+            continue
+        if not report.num_rows:
+            lines.append(f"{run}: none")
+            continue
+        lines.append(
+            f"{run}: {report.num_rows:,} rows of {report.num_queries:,} queries; "
+            f"{report.mixed:,} ties of different grades"
+        )
+        header = ["order of ties", *names]
+        rows = [
+            [order, *[f"{means[m]:.4f}" if m in means else "-" for m in names]]
+            for order, means in report.means.items()
+        ]
+        lines += _aligned([header, *rows])
+        if report.warning:
+            lines.append(f"warning: {report.warning}")
+    return lines
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _write_per_query(path: Path, found: "Compared", names: list[str], base: str) -> None:
+    if path.exists():
+        raise InputError(f"--per-query {path}: it exists; name a new file")
+    lines = ["query_id\tmeasure\trun\tvalue\tdifference\n"]
+    for measure in names:
+        before = found.per_query[base].per_query[measure]
+        for run, measured in found.per_query.items():
+            lines += [
+                f"{query}\t{measure}\t{run}\t{value!r}\t{value - before[query]!r}\n"
+                for query, value in measured.per_query[measure].items()
+            ]
+    path.write_text("".join(lines), encoding="utf-8")

@@ -1,0 +1,192 @@
+"""What a run's score ties leave open: its measures under every order of tied passages."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from raypipe import schema
+from raypipe.evaluation.columns import Codes, decode, encode, places
+from raypipe.evaluation.lines import read_lines, sniff
+from raypipe.evaluation.measures import evaluate
+from raypipe.evaluation.parquet import is_parquet
+from raypipe.evaluation.runs import read_run
+
+Int64 = NDArray[np.int64]
+ORDERS = ("written", "trec_eval", "msmarco", "best", "worst")
+SORTABLE = ("nDCG", "AP", "RR", "R", "P", "Success", "SetP", "SetR")
+"""Measures that never fall when a more relevant passage moves up: sorting each tie by grade,
+descending or ascending, gives their greatest and least value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ties:
+    """One run's ties."""
+
+    scored: bool
+    """False for a file of ranks alone, which has no ties."""
+    num_queries: int
+    """Queries with a tie."""
+    num_rows: int
+    """Lines whose score another line of the query has."""
+    mixed: int
+    """Ties that hold passages of different grades: only those change a measure."""
+    means: dict[str, dict[str, float]]
+    """Order -> measure -> mean; best and worst only of the measures they are proved for."""
+    warning: str
+    """Where low precision made the ties; else empty."""
+
+
+@dataclass(frozen=True)
+class _Scored:
+    queries: Codes
+    passages: Codes
+    scores: NDArray[np.float32]
+    rank: NDArray[np.float64]
+
+
+def tie_report(path: Path, qrels: pa.Table, measures: Sequence[str]) -> Ties:
+    """The run's ties, and each measure under five orders of them.
+
+    written: by the file's rank, else its lines; trec_eval: the greater passage id first, as
+    strings; msmarco: the smaller one first (ir_measures' provider of the MS MARCO script); best
+    and worst: by grade. A passage without judgement has grade 0, a grade below 0 counts as 0.
+
+    Raises:
+        InputError: a file that is no run.
+    """
+    run = _read(path)
+    if run is None:
+        return Ties(False, 0, 0, 0, {}, "")
+    grades = _grades(run, qrels)
+    query_codes = run.queries.codes
+    by_score = np.lexsort((-run.scores, query_codes))
+    same = _same_as_before(query_codes[by_score], run.scores[by_score])
+    tied = np.zeros(len(by_score), bool)
+    tied[by_score] = same | np.append(same[1:], False)
+    block = np.cumsum(~same, dtype=np.int64)
+    mixed = _num_mixed(block, grades[by_score])
+    num_queries = len(np.unique(query_codes[tied]))
+    means = _means(run, grades, qrels, measures, tied) if tied.any() else {}
+    warning = _precision(run.scores) if mixed else ""
+    return Ties(True, num_queries, int(tied.sum()), mixed, means, warning)
+
+
+def _read(path: Path) -> _Scored | None:
+    if is_parquet(path):
+        table = read_run(path)
+        queries, passages = encode(table["query_id"]), encode(table["passage_id"])
+        rank = table["rank"].to_numpy().astype(np.float64)
+        return _Scored(queries, passages, table["score"].to_numpy(), rank)
+    form = sniff(path)
+    if form != "trec":
+        return None
+    lines = read_lines(path, form)
+    assert lines.score is not None and lines.rank is not None
+    rank = lines.rank.astype(np.float64)
+    if not np.isfinite(rank).all():
+        rank = np.arange(len(rank), dtype=np.float64)
+    return _Scored(lines.queries, lines.passages, lines.score, rank)
+
+
+def _grades(run: _Scored, qrels: pa.Table) -> NDArray[np.int32]:
+    query_names = {name: code for code, name in enumerate(run.queries.names.to_pylist())}
+    passage_names = {name: code for code, name in enumerate(run.passages.names.to_pylist())}
+    columns = (qrels[name].to_pylist() for name in schema.QRELS.names)
+    known = {
+        query_names[query] * len(passage_names) + passage_names[passage]: grade
+        for query, passage, grade in zip(*columns, strict=True)
+        if query in query_names and passage in passage_names
+    }
+    keys = run.queries.codes.astype(np.int64) * len(passage_names) + run.passages.codes
+    found = np.zeros(len(keys), np.int32)
+    judged = np.fromiter(known, np.int64, len(known))
+    values = np.fromiter(known.values(), np.int32, len(known))
+    order = np.argsort(judged)
+    at = np.searchsorted(judged[order], keys).clip(max=max(len(judged) - 1, 0))
+    if len(judged):
+        hit = judged[order][at] == keys
+        found[hit] = values[order][at[hit]]
+    return np.maximum(found, 0)
+
+
+def _same_as_before(queries: NDArray[np.int32], scores: NDArray[np.float32]) -> NDArray[np.bool_]:
+    same = np.zeros(len(queries), bool)
+    same[1:] = (queries[1:] == queries[:-1]) & (scores[1:] == scores[:-1])
+    return same
+
+
+def _num_mixed(block: Int64, grades: NDArray[np.int32]) -> int:
+    starts = np.flatnonzero(np.concatenate([[True], block[1:] != block[:-1]]))
+    return int((np.maximum.reduceat(grades, starts) != np.minimum.reduceat(grades, starts)).sum())
+
+
+def _means(
+    run: _Scored,
+    grades: NDArray[np.int32],
+    qrels: pa.Table,
+    measures: Sequence[str],
+    tied: NDArray[np.bool_],
+) -> dict[str, dict[str, float]]:
+    """Every order's means; queries without ties are measured once."""
+    names = pc.sort_indices(run.passages.names).to_numpy()
+    place = np.empty(len(names), np.int64)
+    place[names] = np.arange(len(names))
+    by_id = place[run.passages.codes]
+    keys: dict[str, NDArray[np.generic]] = {"written": run.rank}
+    keys |= {"trec_eval": -by_id, "msmarco": by_id, "best": -grades, "worst": grades}
+    with_ties = np.zeros(len(run.queries.names), bool)
+    with_ties[run.queries.codes[tied]] = True
+    kept = np.flatnonzero(with_ties[run.queries.codes])
+    some = qrels.filter(pc.is_in(qrels["query_id"], run.queries.names.filter(pa.array(with_ties))))
+    whole = evaluate(_table(run, np.arange(len(run.rank)), keys["written"]), qrels, measures)
+    if not some.num_rows:
+        return {order: dict(whole.mean) for order in ORDERS}
+    found = {}
+    for order in ORDERS:
+        changed = evaluate(_table(run, kept, keys[order]), some, measures)
+        wanted = [m for m in measures if order not in ("best", "worst") or _is_sortable(m)]
+        found[order] = {m: _mean(whole.per_query[m] | changed.per_query[m]) for m in wanted}
+    return found
+
+
+def _mean(values: dict[str, float]) -> float:
+    return sum(values.values()) / len(values)
+
+
+def _is_sortable(measure: str) -> bool:
+    return measure.split("@")[0].split("(")[0] in SORTABLE
+
+
+def _table(run: _Scored, lines: Int64, key: NDArray[np.generic]) -> pa.Table:
+    """The lines as a run (schema.RUN_FILE): by score, ties by the key; written: by the key."""
+    queries, scores = run.queries.codes[lines], run.scores[lines]
+    if key is run.rank:
+        order = np.lexsort((key[lines], queries))
+    else:
+        order = np.lexsort((key[lines], -scores, queries))
+    chosen = lines[order]
+    rank = places(run.queries.codes[chosen]).astype(np.int32)
+    columns = [decode(run.queries, chosen), decode(run.passages, chosen), rank, 1 / rank]
+    return pa.table([*columns[:3], columns[3].astype(np.float32)], schema=schema.RUN_FILE)
+
+
+def _precision(scores: NDArray[np.float32]) -> str:
+    """Whether every score of the file is a number of few bits or few decimals."""
+    largest = float(np.abs(scores).max(initial=0.0))
+    with np.errstate(over="ignore"):
+        if (scores.astype(np.float16).astype(np.float32) == scores).all():
+            return "every score is an fp16 number: half precision made these ties"
+    if not (scores.view(np.uint32) & 0xFFFF).any():
+        return "every score is a bf16 number: low precision made these ties"
+    wide = scores.astype(np.float64)
+    for decimals in range(7):
+        if np.spacing(np.float32(largest)) * 10 > 10.0**-decimals:
+            break  # float32 itself holds no more decimals: nothing can be told
+        if (np.round(wide, decimals).astype(np.float32) == scores).all():
+            return f"scores have at most {decimals} decimals: printing may have made these ties"
+    return ""
