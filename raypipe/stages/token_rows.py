@@ -11,7 +11,7 @@ from raypipe.models.loading import ModelFolder, open_tokenizer
 from raypipe.stages.candidates import Part
 from raypipe.stages.ids import column_of_rows
 from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing, ranges
-from raypipe.stages.tokenize import BATCH_ROWS, MAX_PIECES
+from raypipe.stages.tokenize import BATCH_ROWS, MAX_PIECES, SAMPLED_TEXTS, refuse_other_inputs
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
@@ -97,6 +97,9 @@ class PassageTokensStage:
         self._scratch = site.scratch
         self._tokenizer = open_tokenizer(self.model)
         self._rows = passages_of(self.candidates)
+        sample = self._rows[:: -(-len(self._rows) // SAMPLED_TEXTS) or 1]
+        texts = column_of_rows(self.collection, sample, "text")
+        refuse_other_inputs(self._tokenizer, texts, self.model)
         return {"tokenizers": tokenizers.__version__}
 
     def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import tokenizers
+from tokenizers import Tokenizer
 
 from raypipe.errors import InputError
 from raypipe.models.loading import ModelFolder, open_tokenizer
@@ -13,6 +14,7 @@ from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
 from raypipe.storage.tokens import concatenate, write_tokens
+from raypipe.text.slicing import first_difference
 from raypipe.text.tokenize import tokenize_batch
 
 MAX_PIECES = 512
@@ -60,21 +62,11 @@ class TokenizeStage:
         Raises:
             InputError: they differ: this tokenizer's inputs cannot be sliced from pieces.
         """
-        if self._tokenizer.post_processor is None:
-            return  # it has no inputs of its own to compare with
         step = -(-self.texts.num_rows // SAMPLED_TEXTS)
-        ends = [self._tokenizer.token_to_id(token) for token in ("[CLS]", "[SEP]")]
-        for start in range(0, self.texts.num_rows, step * 100):
+        for start in range(0, self.texts.num_rows, max(1, step * 100)):
             stop = min(start + step * 100, self.texts.num_rows)
             texts = self.texts.table(self.schema, start, stop)["text"].to_pylist()[::step]
-            plain = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-            own = self._tokenizer.encode_batch_fast(texts, add_special_tokens=True)
-            for text, pieces, whole in zip(texts, plain, own, strict=True):
-                if [ends[0], *pieces.ids, ends[1]] != whole.ids:
-                    raise InputError(
-                        f"{self.model.folder}: the tokenizer's own input for {text[:60]!r} is not "
-                        "[CLS] pieces [SEP], which is what this model would be given"
-                    )
+            refuse_other_inputs(self._tokenizer, texts, self.model)
 
     def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         """Pieces of the shard's rows, uint16 or uint32 flat with offsets."""
@@ -91,3 +83,17 @@ class TokenizeStage:
         path = self._scratch / f"{shard.index}.safetensors"
         write_tokens(path, flat, offsets)
         return Payload(path, {"rows": shard.num_rows, "pieces": len(flat)})
+
+
+def refuse_other_inputs(tokenizer: Tokenizer, texts: list[str], model: ModelFolder) -> None:
+    """Nothing, where inputs sliced from pieces are the tokenizer's own.
+
+    Raises:
+        InputError: they are not; the text is named.
+    """
+    found = first_difference(tokenizer, texts, pairs=model.conventions.kind == "mono")
+    if found is not None:
+        raise InputError(
+            f"{model.folder}: the tokenizer's own input for {found[:60]!r} is not [CLS] pieces "
+            "[SEP] (of a pair, with segments 0 and 1), which is what this model would be given"
+        )

@@ -75,7 +75,8 @@ from raypipe.config import Read, Search, load_recipe
         (
             "[bm25, dense]",
             "[bm25, lucene]",
-            "stages.fused.runs.1: expected an earlier stage of kind search or fuse or read or score or aggregate; found"
+            "stages.fused.runs.1: expected an earlier stage of kind "
+            "search or fuse or read or score or aggregate; found"
             " 'lucene', which is of kind index",
         ),
         (

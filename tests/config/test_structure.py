@@ -66,7 +66,8 @@ from raypipe.config.stage_kinds import STAGE_KINDS
         (
             "do: fuse,",
             "",
-            "line 14: stages.fused.do: missing; expected one of aggregate, encode, fuse, index, read, score, search",
+            "line 14: stages.fused.do: missing; expected one of "
+            "aggregate, encode, fuse, index, read, score, search",
         ),
         (
             "method: rrf",

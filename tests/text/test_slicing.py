@@ -1,0 +1,37 @@
+"""Sliced inputs against the tokenizer's own."""
+
+import pytest
+from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
+from tokenizers.models import WordLevel
+
+from raypipe.text.slicing import first_difference
+
+TEXTS = ["a b", "", "c", "b a c"]
+
+
+def tokenizer(single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1"):
+    made = Tokenizer(WordLevel({"[CLS]": 0, "[SEP]": 1, "a": 2, "b": 3, "c": 4}, unk_token="c"))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    made.normalizer = normalizers.Lowercase()
+    special = [("[CLS]", 0), ("[SEP]", 1)]
+    made.post_processor = processors.TemplateProcessing(
+        single=single, pair=pair, special_tokens=special
+    )
+    return made
+
+
+def test_berts_own_inputs_are_sliced():
+    assert first_difference(tokenizer(), TEXTS, pairs=True) is None
+
+
+@pytest.mark.parametrize(
+    ("templates", "pairs", "expected"),
+    [
+        ({"single": "[CLS] $A"}, False, "a b"),
+        ({"pair": "[CLS] $A [SEP] [SEP] $B:1 [SEP]:1"}, True, "a b"),
+        ({"pair": "[CLS] $A [SEP] $B:0 [SEP]:0"}, True, "a b"),
+        ({"pair": "[CLS] $A [SEP] $B:0 [SEP]:0"}, False, None),
+    ],
+)
+def test_other_inputs_and_segments_are_found(templates, pairs, expected):
+    assert first_difference(tokenizer(**templates), TEXTS, pairs=pairs) == expected
