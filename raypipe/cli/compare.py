@@ -93,9 +93,13 @@ def _cells(row: "Comparison") -> list[str]:
         f"{found.mean:+.4f}",
         f"[{found.low:+.4f}, {found.high:+.4f}]",
         f"{row.wins}/{row.ties}/{row.losses}",
-        *(f"{p:.4f}" for p in (row.p_t, row.p_randomisation, row.p_holm)),
+        *("<0.0001" if p < 0.0001 else f"{p:.4f}" for p in _p_values(row)),
         f"{row.unjudged:.3f}",
     ]
+
+
+def _p_values(row: "Comparison") -> list[float]:
+    return [p for p in (row.p_t, row.p_randomisation, row.p_holm) if p is not None]
 
 
 def _tie_lines(ties: "dict[str, Ties]", names: list[str]) -> list[str]:
