@@ -56,3 +56,16 @@ class Interrupted(RaypipeError):
     def __init__(self, message: str, exit_code: int) -> None:
         self.exit_code = exit_code
         super().__init__(message)
+
+
+class RowsFailed(ArithmeticError):
+    """Rows that have no finite value: they go to the quarantine, the others are computed."""
+
+    def __init__(self, rows: Sequence[int], reason: str) -> None:
+        self.rows, self.reason = tuple(int(row) for row in rows), reason
+        shown = ", ".join(map(str, self.rows[:10]))
+        super().__init__(f"{len(self.rows)} rows: {reason}; first rows [{shown}]")
+
+    def __reduce__(self) -> tuple[type, tuple[tuple[int, ...], str]]:
+        """Pickle whole, so that a worker's error reaches the driver."""
+        return type(self), (self.rows, self.reason)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol
 
 from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Stage
@@ -10,6 +11,16 @@ from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Json, Record, Shard
 
 __all__ = ["Beat", "Needs", "Payload", "Rows", "Site", "Stage"]
+
+
+class Mode(Enum):
+    """How a shard is computed."""
+
+    PLAIN = "plain"
+    CAREFUL = "careful"
+    """Its worker has died once: each batch's rows are written down before it is computed."""
+    PROBE = "probe"
+    """As careful, of some rows only, and nothing is committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +52,11 @@ class Beating:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A shard is committed."""
+    """A shard is committed; a probe, which has no record, has survived."""
 
     worker: int
     shard: Shard
-    record: Record
+    record: Record | None
     seconds: float
 
 
@@ -83,7 +94,7 @@ class Backend(Protocol):
     def start(self, task: Task) -> int:
         """A new worker's number; Ready, Failed or Lost follows."""
 
-    def submit(self, worker: int, shard: Shard, skip: Rows) -> None:
+    def submit(self, worker: int, shard: Shard, skip: Rows, mode: Mode) -> None:
         """Give a ready and idle worker a shard; Done, Failed, Lost or Preempted follows."""
 
     def wait(self, seconds: float) -> list[Event]:

@@ -4,7 +4,7 @@ import shutil
 import time
 from collections.abc import Callable
 
-from raypipe.cluster.backend import Done, Event, Failed, Needs, Ready, Rows, Site, Task
+from raypipe.cluster.backend import Done, Event, Failed, Mode, Needs, Ready, Rows, Site, Task
 from raypipe.cluster.worker import introduce, perform
 from raypipe.storage.records import Shard
 
@@ -28,9 +28,9 @@ class InlineBackend:
         self._queue.append(self._open)
         return self._started
 
-    def submit(self, worker: int, shard: Shard, skip: Rows) -> None:
+    def submit(self, worker: int, shard: Shard, skip: Rows, mode: Mode) -> None:
         """See Backend."""
-        self._queue.append(lambda: self._compute(worker, shard, skip))
+        self._queue.append(lambda: self._compute(worker, shard, skip, mode))
 
     def wait(self, seconds: float) -> list[Event]:
         """See Backend; computes one thing."""
@@ -60,11 +60,11 @@ class InlineBackend:
         except Exception as error:  # becomes an event; the loop decides and raises
             return Failed(self._started, None, error)
 
-    def _compute(self, worker: int, shard: Shard, skip: Rows) -> Event:
+    def _compute(self, worker: int, shard: Shard, skip: Rows, mode: Mode) -> Event:
         assert self._task is not None
         began = time.monotonic()
         try:
-            record = perform(self._task, shard, skip, lambda rows: None)
+            record = perform(self._task, shard, skip, lambda rows: None, mode)
         except Exception as error:  # becomes an event; the loop decides and raises
             return Failed(worker, shard, error)
         return Done(worker, shard, record, time.monotonic() - began)

@@ -11,11 +11,13 @@ from raypipe.cluster.backend import (
     Event,
     Failed,
     Lost,
+    Mode,
     Preempted,
     Ready,
     Task,
 )
-from raypipe.errors import IncompleteError, RaypipeError
+from raypipe.cluster.poison import Case, read_evidence
+from raypipe.errors import IncompleteError, RaypipeError, RowsFailed
 from raypipe.storage.holder import Process
 from raypipe.storage.records import Json, Shard
 
@@ -75,6 +77,7 @@ class Loop:
         self._pending = deque(task.ledger.pending())
         self._workers: dict[int, _Worker] = {}
         self._attempts: dict[int, int] = {}
+        self._cases: dict[int, Case] = {}
         self._opening_failures = 0
         self._began = backend.now()
         self._first_ready: float | None = None
@@ -120,8 +123,14 @@ class Loop:
                 self._feed(event.worker)
             case Beating():
                 worker.beaten = True
+            case Done(shard=shard, record=None):
+                worker.shard, worker.beaten = None, True
+                self._survived(shard)
+                self._feed(event.worker)
             case Done(shard=shard, seconds=seconds):
                 worker.shard, worker.beaten = None, True
+                if shard.index in self._cases:
+                    read_evidence(self._task.ledger, shard)
                 self.report.num_done += 1
                 self.report.working_seconds = worker.last_seen - (self._first_ready or 0.0)
                 self._note("done", shard, seconds=round(seconds, 3))
@@ -145,7 +154,13 @@ class Loop:
             return
         shard = self._pending.popleft()
         self._workers[number].shard = shard
-        self._backend.submit(number, shard, ())
+        case = self._cases.get(shard.index)
+        if case is None:
+            self._backend.submit(number, shard, (), Mode.PLAIN)
+            return
+        skip = case.skip(shard)
+        mode = Mode.CAREFUL if case.careful else Mode.PLAIN
+        self._backend.submit(number, shard, skip, Mode.PROBE if case.probed else mode)
 
     def _give_up(self, number: int) -> None:
         del self._workers[number]
@@ -153,7 +168,9 @@ class Loop:
 
     def _lose(self, number: int, reason: str, *, counts: bool) -> None:
         shard = self._workers.pop(number).shard
-        if counts:
+        if counts and shard is not None and self._investigate(shard, reason):
+            self._pending.appendleft(shard)
+        elif counts:
             self._count_failure(shard, RuntimeError(reason))
         elif shard is not None:
             self._note("preempted", shard, reason=reason)
@@ -177,6 +194,10 @@ class Loop:
                     f"shard; the last one: {error!r}"
                 ) from error
             return
+        if isinstance(error, RowsFailed):
+            self._quarantine(shard, dict.fromkeys(error.rows, error.reason))
+            self._pending.appendleft(shard)
+            return
         attempts = self._attempts[shard.index] = self._attempts.get(shard.index, 0) + 1
         self._note("failed", shard, reason=repr(error), attempt=attempts)
         if attempts >= self._limits.max_attempts:
@@ -184,6 +205,32 @@ class Loop:
                 f"{store}: {shard} failed {attempts} times; the last time: {error!r}"
             ) from error
         self._pending.appendleft(shard)
+
+    def _investigate(self, shard: Shard, reason: str) -> bool:
+        """Whether a worker's death led further: what it was computing is known, or will be."""
+        if not getattr(self._task.stage, "skips_rows", False):
+            return False
+        case = self._cases.setdefault(shard.index, Case())
+        first, batch = not case.careful, read_evidence(self._task.ledger, shard)
+        bad = case.died(batch, reason)
+        self._note("died", shard, reason=reason, suspects=len(case.suspects))
+        if bad is not None:
+            self._quarantine(shard, {bad: case.bad[bad]})
+        # The first death says nothing of the rows and counts as any failure does.
+        return not first and (bad is not None or bool(case.suspects))
+
+    def _survived(self, shard: Shard) -> None:
+        case = self._cases[shard.index]
+        if case.survived():
+            self._pending.appendleft(shard)
+        else:
+            self._count_failure(shard, RuntimeError("its worker died over rows that do no harm"))
+
+    def _quarantine(self, shard: Shard, rows: Mapping[int, str]) -> None:
+        case = self._cases.setdefault(shard.index, Case())
+        case.bad.update(rows)
+        for row, reason in rows.items():
+            self._note("quarantined", shard, row=row, reason=reason)
 
     def _find_silent(self) -> None:
         limits, now = self._limits, self._backend.now()

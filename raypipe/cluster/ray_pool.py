@@ -19,6 +19,7 @@ from raypipe.cluster.backend import (
     Event,
     Failed,
     Lost,
+    Mode,
     Needs,
     Preempted,
     Ready,
@@ -54,10 +55,10 @@ class Actor:
         facts["cuda_visible_devices"] = os.environ.get("CUDA_VISIBLE_DEVICES")
         return facts, this_process(), ray.get_runtime_context().get_node_id()
 
-    def run(self, shard: Shard, skip: Rows) -> tuple[Record, float]:
+    def run(self, shard: Shard, skip: Rows, mode: Mode) -> tuple[Record | None, float]:
         """Compute and commit a shard."""
         began = time.monotonic()
-        record = perform(self._task, shard, skip, self._beat)
+        record = perform(self._task, shard, skip, self._beat, mode)
         return record, time.monotonic() - began
 
     @ray.method(concurrency_group="beat")  # type: ignore[untyped-decorator]
@@ -105,9 +106,9 @@ class RayBackend:
         self._work[actor.open.remote()] = (self._started, None)
         return self._started
 
-    def submit(self, worker: int, shard: Shard, skip: Rows) -> None:
+    def submit(self, worker: int, shard: Shard, skip: Rows, mode: Mode) -> None:
         """See Backend."""
-        self._work[self._actors[worker].run.remote(shard, skip)] = (worker, shard)
+        self._work[self._actors[worker].run.remote(shard, skip, mode)] = (worker, shard)
 
     def wait(self, seconds: float) -> list[Event]:
         """See Backend.
@@ -136,7 +137,10 @@ class RayBackend:
             ray.kill(actor, no_restart=True)
 
     def capacity(self, needs: Needs) -> int:
-        """See Backend; at least 1, since a cluster that scales may have no such node yet."""
+        """See Backend; at least 1, and on a cluster that was joined any number of GPUs: one that
+        scales starts nodes for waiting actors."""
+        if needs.num_gpus and self._local is None:
+            return 1 << 30
         have: Mapping[str, float] = ray.cluster_resources()
         fits = [have.get("CPU", 0) / needs.num_cpus] if needs.num_cpus else []
         fits += [have.get("GPU", 0) / needs.num_gpus] if needs.num_gpus else []

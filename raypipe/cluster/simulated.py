@@ -4,11 +4,13 @@ The loop is the real one; only time, workers and the ledger's files are imagined
 """
 
 import heapq
+import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from raypipe.cluster.backend import Beating, Done, Event, Lost, Preempted, Ready, Task
+from raypipe.cluster.backend import Beating, Done, Event, Lost, Mode, Preempted, Ready, Task
+from raypipe.cluster.poison import evidence_name
 from raypipe.stages.stage import Needs, Rows
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Json, Record, Shard
@@ -29,6 +31,30 @@ class World:
     crashed: float = 0.0
     stalled: float = 0.0
     """The worker falls silent without ending."""
+    poison: frozenset[int] = frozenset()
+    """Rows over which a worker dies."""
+    batch_rows: int = 16
+
+
+class Memory:
+    """Of a storage what the loop itself uses."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, bytes] = {}
+
+    def replace(self, name: str, data: bytes) -> None:
+        """See Storage."""
+        self._files[name] = data
+
+    def read(self, name: str) -> bytes:
+        """See Storage."""
+        if name not in self._files:
+            raise FileNotFoundError(name)
+        return self._files[name]
+
+    def delete(self, name: str) -> None:
+        """See Storage."""
+        self._files.pop(name, None)
 
 
 class SimulatedLedger(Ledger):
@@ -38,7 +64,10 @@ class SimulatedLedger(Ledger):
         """All shards pending; nothing is read or written."""
         self.store = "simulated"
         self.shards = tuple(shards)
+        self.fingerprint = "0"
+        self.storage = Memory()  # type: ignore[assignment]
         self.commits: dict[int, int] = {}
+        self.skipped: dict[int, tuple[int, ...]] = {}
         self.notes: list[Mapping[str, Json]] = []
 
     def pending(self) -> list[Shard]:
@@ -82,11 +111,12 @@ class SimulatedBackend:
         self._at(self._random.uniform(*self.world.start_seconds), Ready(worker, {}))
         return worker
 
-    def submit(self, worker: int, shard: Shard, skip: Rows) -> None:
+    def submit(self, worker: int, shard: Shard, skip: Rows, mode: Mode) -> None:
         """See Backend; decides now what will become of the shard on this worker."""
         seconds = self._random.uniform(*self.world.shard_seconds) * self._slow[worker]
         fate = self._random.random()
-        end: Event | None = Done(worker, shard, Record(shard, "", 0, {}), seconds)
+        record = None if mode is Mode.PROBE else Record(shard, "", 0, {"skipped_rows": list(skip)})
+        end: Event | None = Done(worker, shard, record, seconds)
         for share, event in (
             (self.world.preempted, Preempted(worker, "spot notice")),
             (self.world.crashed, Lost(worker, "crashed")),
@@ -96,6 +126,12 @@ class SimulatedBackend:
                 end, seconds = event, seconds * self._random.random()
                 break
             fate -= share
+        fatal = self._fatal_batch(shard, skip)
+        if fatal and isinstance(end, Done):
+            end, seconds = Lost(worker, "crashed"), seconds / 2
+            if mode is not Mode.PLAIN:
+                name = evidence_name(self.ledger, shard)
+                self.ledger.storage.replace(name, json.dumps(fatal).encode())
         beat = BEAT_SECONDS
         while beat < seconds:
             self._at(beat, Beating(worker))
@@ -111,8 +147,9 @@ class SimulatedBackend:
             self._clock, _, event = heapq.heappop(self._heap)
             if event.worker not in self._living:
                 continue  # killed meanwhile
-            if isinstance(event, Done):
+            if isinstance(event, Done) and event.record is not None:
                 self.ledger.imagine(event.shard)
+                self.ledger.skipped[event.shard.index] = tuple(event.record.facts["skipped_rows"])
             if isinstance(event, Lost | Preempted):
                 self._living.discard(event.worker)
             events.append(event)
@@ -135,6 +172,13 @@ class SimulatedBackend:
     def close(self) -> None:
         """See Backend."""
         self._living.clear()
+
+    def _fatal_batch(self, shard: Shard, skip: Rows) -> list[int]:
+        """The first batch with a row that kills."""
+        left = sorted(set(range(shard.start, shard.stop)) - set(skip)) if self.world.poison else []
+        size = self.world.batch_rows
+        batches = (left[i : i + size] for i in range(0, len(left), size))
+        return next((batch for batch in batches if self.world.poison & set(batch)), [])
 
     def _at(self, seconds: float, event: Event) -> None:
         self._sequence += 1

@@ -1,12 +1,14 @@
 """What happens inside a worker: speak first, then compute and commit."""
 
 import hashlib
+import json
 import platform
 from collections.abc import Mapping
 from pathlib import Path
 
 import raypipe
-from raypipe.cluster.backend import Beat, Payload, Rows, Site, Task
+from raypipe.cluster.backend import Beat, Mode, Payload, Rows, Site, Task
+from raypipe.cluster.poison import evidence_name
 from raypipe.errors import InputError
 from raypipe.storage.records import Json, Record, Shard
 
@@ -32,13 +34,34 @@ def own_facts() -> dict[str, Json]:
     }
 
 
-def perform(task: Task, shard: Shard, skip: Rows, beat: Beat) -> Record:
-    """The committed record of a shard computed here; no data passes through the driver."""
+def perform(
+    task: Task, shard: Shard, skip: Rows, beat: Beat, mode: Mode = Mode.PLAIN
+) -> Record | None:
+    """The committed record of a shard computed here; no data passes through the driver.
+
+    Of a probe nothing is committed, and the answer is None.
+    """
+    if mode is not Mode.PLAIN:
+        beat = _written(task, shard, beat)
     payload: Payload = task.stage.run(shard, skip, beat)
+    if mode is Mode.PROBE:
+        payload.path.unlink(missing_ok=True)
+        return None
     facts: Mapping[str, Json] = payload.facts
     if skip:
         facts = {**facts, "skipped_rows": sorted(skip)}
     return task.ledger.commit(shard, payload.path, facts)
+
+
+def _written(task: Task, shard: Shard, beat: Beat) -> Beat:
+    """A beat that first leaves its rows where the driver finds them if this process dies."""
+    name = evidence_name(task.ledger, shard)
+
+    def beat_and_write(rows: Rows) -> None:
+        task.ledger.storage.replace(name, json.dumps([int(row) for row in rows]).encode())
+        beat(rows)
+
+    return beat_and_write
 
 
 def package_sha256() -> str:

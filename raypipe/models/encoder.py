@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from raypipe.errors import InputError
+from raypipe.errors import InputError, RowsFailed
 from raypipe.models.device import BUDGET_TOKENS, on_device
 from raypipe.models.forward import Bert, Groups, attend_by_length, hidden_states, pool, read_bert
 from raypipe.models.loading import ModelFolder, load_weights, special_ids
@@ -46,7 +46,7 @@ class Encoder:
             beat: told the rows of each batch before it is computed.
 
         Raises:
-            ArithmeticError: a vector is not finite; the rows are named.
+            RowsFailed: vectors that are not finite.
         """
         limit = self.conventions.limit(side)
         lengths = input_lengths(offsets, limit=limit)
@@ -57,7 +57,7 @@ class Encoder:
             out[rows] = self._forward(flat, offsets, rows, limit, self.conventions.segment(side))
         bad = np.flatnonzero(~np.isfinite(out).all(axis=1))
         if len(bad):
-            raise ArithmeticError(f"{len(bad)} vectors are not finite, first rows {bad[:10]}")
+            raise RowsFailed(bad.tolist(), "the vector is not finite")
         return out
 
     @torch.inference_mode()

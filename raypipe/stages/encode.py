@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
 
+from raypipe.errors import RowsFailed
 from raypipe.models.device import numerics_class
 from raypipe.models.encoder import load_encoder
 from raypipe.models.loading import ModelFolder
@@ -13,6 +15,7 @@ from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing, range
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
+from raypipe.storage.tokens import taken
 from raypipe.storage.vectors import write_vectors
 
 
@@ -25,6 +28,7 @@ class EncodeStage:
     side: str
     """passage or query."""
     budget_tokens: int | None = None
+    skips_rows: ClassVar[bool] = True
     needs: Needs = Needs()
 
     @property
@@ -53,22 +57,32 @@ class EncodeStage:
         return {"torch": torch.__version__, "numerics": self._numerics, "device": site.device}
 
     def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        """Embeddings of the shard's rows in order.
+        """Embeddings of the shard's rows in order; zeros in the place of those of `skip`.
 
         Raises:
-            ArithmeticError: a vector is not finite, in fp32 or as fp16.
+            RowsFailed: vectors that are not finite, in fp32 or as fp16.
         """
+        kept = np.setdiff1d(np.arange(shard.start, shard.stop), np.asarray(list(skip), np.int64))
         flat, offsets = self.tokens.tokens(shard.start, shard.stop)
-        vectors = self._encoder.encode(
-            flat,
-            offsets,
-            side=self.side,
-            budget_tokens=self.budget_tokens,
-            beat=lambda rows: beat([shard.start + row for row in rows]),
-        )
-        halves = vectors.astype(np.float16)
-        if not np.isfinite(halves).all():
-            raise ArithmeticError(f"{shard}: embeddings beyond the range of fp16")
+        if len(kept) < shard.num_rows:
+            flat, offsets = taken(flat, offsets, kept - shard.start)
+        try:
+            vectors = self._encoder.encode(
+                flat,
+                offsets,
+                side=self.side,
+                budget_tokens=self.budget_tokens,
+                beat=lambda rows: beat(kept[list(rows)].tolist()),
+            )
+        except RowsFailed as failed:
+            raise RowsFailed(kept[list(failed.rows)].tolist(), failed.reason) from None
+        with np.errstate(over="ignore"):
+            narrow = vectors.astype(np.float16)
+        beyond = np.flatnonzero(~np.isfinite(narrow).all(axis=1))
+        if len(beyond):
+            raise RowsFailed(kept[beyond].tolist(), "the vector is beyond the range of fp16")
+        halves = np.zeros((shard.num_rows, vectors.shape[1]), np.float16)
+        halves[kept - shard.start] = narrow
         path = self._scratch / f"{shard.index}.npy"
         write_vectors(path, halves)
         return Payload(path, {"rows": shard.num_rows, "numerics": self._numerics})

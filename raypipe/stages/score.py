@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +10,7 @@ import tokenizers
 import torch
 
 from raypipe import schema
+from raypipe.errors import RowsFailed
 from raypipe.models.device import numerics_class
 from raypipe.models.loading import ModelFolder
 from raypipe.models.scorer import load_scorer
@@ -48,6 +50,7 @@ class ScoreStage:
     whole: bool
     """Whether passage_tokens has every passage of the collection, or those of the part alone."""
     budget_tokens: int | None = None
+    skips_rows: ClassVar[bool] = True
     needs: Needs = Needs()
 
     @property
@@ -76,7 +79,7 @@ class ScoreStage:
         """schema.SCORES of the shard's candidates in order, without those of `skip`.
 
         Raises:
-            ArithmeticError: a score is not finite; its candidate is named.
+            RowsFailed: scores that are not finite.
         """
         kept = np.setdiff1d(np.arange(shard.start, shard.stop), np.asarray(list(skip), np.int64))
         query_rows, first, second = (
@@ -91,10 +94,7 @@ class ScoreStage:
         )
         bad = np.flatnonzero(~np.isfinite(scores))
         if len(bad):
-            raise ArithmeticError(
-                f"{shard}: {len(bad)} scores are not finite, first candidate {kept[bad[0]]}: "
-                f"query row {query_rows[bad[0]]}, passage row {first[bad[0]]}"
-            )
+            raise RowsFailed(kept[bad].tolist(), "the score is not finite")
         columns = [query_rows.astype(np.int32), first, second, scores]
         path = self._scratch / f"{shard.index}.parquet"
         table = pa.table(columns, schema=schema.SCORES)

@@ -11,7 +11,7 @@ from raypipe.stages.exact_merge import plan_spans
 from raypipe.stages.exact_search import topk_block_stream
 from raypipe.stages.run_tables import best, dense_table, read_queries_of_run
 from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing, ranges
-from raypipe.storage.records import Json, Shard
+from raypipe.storage.records import Json, Record, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
 from raypipe.storage.tables import write_table
@@ -56,6 +56,8 @@ class PartsStage:
         queries = _query_vectors(self.queries, shard.start, shard.stop)
         blocks = self._blocks(shard, beat)
         rows, scores = topk_block_stream(queries, blocks, depth=self.depth)
+        without = [q for q in self.queries.manifest.skipped_rows if shard.start <= q < shard.stop]
+        rows[[query - shard.start for query in without]] = -1
         table = dense_table(shard.start, rows, scores, scored_by=self.name)
         path = self._scratch / f"{shard.index}.parquet"
         return Payload(path, {"rows": write_table(path, schema.RUN, [table])})
@@ -63,7 +65,15 @@ class PartsStage:
     def _blocks(self, shard: Shard, beat: Beat) -> Iterator[tuple[int, NDArray[np.float16]]]:
         for record in self.embeddings.manifest.records[shard.span_start : shard.span_stop]:
             beat(())
-            yield record.shard.start, self.embeddings.vectors(record)
+            yield from self._ranked(record)
+
+    def _ranked(self, record: Record) -> Iterator[tuple[int, NDArray[np.float16]]]:
+        """A shard's vectors without those in quarantine, which hold zeros and are never ranked."""
+        vectors, start = self.embeddings.vectors(record), record.shard.start
+        edges = [r for r in self.embeddings.manifest.skipped_rows if start <= r < record.shard.stop]
+        for low, high in zip([start - 1, *edges], [*edges, record.shard.stop], strict=True):
+            if low + 1 < high:
+                yield low + 1, vectors[low + 1 - start : high - start]
 
 
 @dataclass

@@ -53,7 +53,11 @@ class Payload:
 
 
 class Stage(Protocol):
-    """Work that maps over shards: reads stores, writes one store."""
+    """Work that maps over shards: reads stores, writes one store.
+
+    One with a class attribute `skips_rows`, true, computes a shard without the rows of `skip`:
+    only then is a row looked for when its workers die.
+    """
 
     @property
     def spec(self) -> StageSpec:

@@ -15,7 +15,7 @@ from raypipe.stages.tokenize import BATCH_ROWS, MAX_PIECES, SAMPLED_TEXTS, refus
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
-from raypipe.storage.tokens import Flat, Offsets, concatenate, map_tokens, write_tokens
+from raypipe.storage.tokens import Flat, Offsets, concatenate, map_tokens, taken, write_tokens
 from raypipe.text import pairs
 from raypipe.text.tokenize import tokenize_batch
 
@@ -40,20 +40,13 @@ class TokenRows:
                 if record.sha256 not in self._mapped:
                     self._mapped[record.sha256] = map_tokens(self._stored.path(record))
                 found.append(
-                    _taken(*self._mapped[record.sha256], distinct[low:high] - record.shard.start)
+                    taken(*self._mapped[record.sha256], distinct[low:high] - record.shard.start)
                 )
         if not found:
             found = [(np.empty(0, np.uint16), np.zeros(1, np.int64))]
         flat, offsets = concatenate(found)
         assert len(offsets) == len(distinct) + 1
         return pairs.Part(flat, offsets[:-1][inverse], np.diff(offsets)[inverse])
-
-
-def _taken(flat: Flat, offsets: Offsets, rows: Int64) -> tuple[Flat, Offsets]:
-    counts = np.asarray(offsets[rows + 1] - offsets[rows])
-    ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    source = np.arange(ends[-1]) + np.repeat(offsets[rows] - ends[:-1], counts)
-    return np.asarray(flat[source]), ends
 
 
 def passages_of(part: Part) -> Int64:

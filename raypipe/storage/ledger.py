@@ -96,7 +96,9 @@ class Ledger:
         if len(skipped) > max_failed_rows:
             raise LimitError(
                 f"{self.store}: {len(skipped)} rows could not be computed, more than "
-                f"max_failed_rows={max_failed_rows}; first rows {skipped[:10]}"
+                f"max_failed_rows={max_failed_rows}; first rows {skipped[:10]}. "
+                f"{self.folder}/attempts.jsonl tells why; mend them, or take the store without "
+                "them: resources.max_failed_rows"
             )
         numerics = sorted({str(r.facts["numerics"]) for r in records if "numerics" in r.facts})
         if one_numerics and len(numerics) > 1:

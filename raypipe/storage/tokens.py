@@ -43,6 +43,14 @@ def map_tokens(path: Path) -> tuple[Flat, Offsets]:
     return flat, offsets
 
 
+def taken(flat: Flat, offsets: Offsets, rows: NDArray[np.int64]) -> tuple[Flat, Offsets]:
+    """The pieces of some rows, in their order."""
+    counts = np.asarray(offsets[rows + 1] - offsets[rows])
+    ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    source = np.arange(ends[-1]) + np.repeat(offsets[rows] - ends[:-1], counts)
+    return np.asarray(flat[source]), ends
+
+
 def concatenate(parts: list[tuple[Flat, Offsets]]) -> tuple[Flat, Offsets]:
     """Several runs of rows as one, in order."""
     flats = [flat for flat, _ in parts]

@@ -103,7 +103,7 @@ def test_vectors_that_are_not_finite_are_an_error_that_names_the_rows(tmp_path):
     weights["embeddings.word_embeddings.weight"][zebra] = float("nan")
     save_file(weights, folder / "model.safetensors")
     model = resolve_model(str(folder))
-    with pytest.raises(ArithmeticError, match=r"1 vectors.*\[1\]"):
+    with pytest.raises(ArithmeticError, match=r"1 rows.*\[1\]"):
         load_encoder(model).encode(*pieces(model, ["a", "zebra", "run"]), side="passage")
 
 

@@ -1,0 +1,72 @@
+"""Which row of a shard kills its workers: found by halving, from what the dead left written."""
+
+import json
+from dataclasses import dataclass, field
+
+from raypipe.storage.ledger import Ledger
+from raypipe.storage.records import Shard
+
+
+@dataclass
+class Case:
+    """A shard whose worker died, or of which rows have no value.
+
+    The first death makes the next try careful; the second tells the batch that was computed;
+    then halves of it are probed. A row is bad when its worker dies while it is computed alone:
+    for a batch of B rows after at most 2 + log2(B) deaths, rounded up.
+    """
+
+    bad: dict[int, str] = field(default_factory=dict)
+    """Rows in quarantine and why."""
+    careful: bool = False
+    suspects: tuple[int, ...] = ()
+    """Rows of which one kills; empty while nothing is known."""
+    probed: tuple[int, ...] = ()
+    """Those of them that are being computed."""
+
+    def probe(self) -> tuple[int, ...]:
+        """The rows to compute next, one half of the suspects; empty for the whole shard."""
+        self.probed = self.suspects[: (len(self.suspects) + 1) // 2]
+        return self.probed
+
+    def skip(self, shard: Shard) -> tuple[int, ...]:
+        """The rows to leave out of the next try."""
+        probed = set(self.probe())
+        if not probed:
+            return tuple(sorted(self.bad))
+        return tuple(row for row in range(shard.start, shard.stop) if row not in probed)
+
+    def died(self, batch: tuple[int, ...], reason: str) -> int | None:
+        """A worker died over this batch; the row that is bad, once there is only one to suspect."""
+        told = tuple(row for row in batch if row in self.probed) if self.probed else batch
+        self.suspects = told or self.probed
+        if not self.careful:
+            self.careful, self.suspects = True, ()
+            return None
+        if len(self.suspects) != 1 or not self.probed:
+            return None
+        (row,) = self.suspects
+        self.bad[row] = f"its worker died: {reason}"
+        self.suspects = ()
+        return row
+
+    def survived(self) -> bool:
+        """A probe survived; False where no suspect is left, and the deaths remain unexplained."""
+        self.suspects = tuple(row for row in self.suspects if row not in self.probed)
+        return bool(self.suspects)
+
+
+def evidence_name(ledger: Ledger, shard: Shard) -> str:
+    """Where a careful worker writes the rows of its batch."""
+    return f"nonce/{ledger.store}-{ledger.fingerprint}-{shard.index}.rows"
+
+
+def read_evidence(ledger: Ledger, shard: Shard) -> tuple[int, ...]:
+    """The batch that a dead worker was computing; read once, then gone."""
+    name = evidence_name(ledger, shard)
+    try:
+        rows = tuple(json.loads(ledger.storage.read(name)))
+    except FileNotFoundError:
+        return ()
+    ledger.storage.delete(name)
+    return rows
