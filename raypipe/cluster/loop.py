@@ -194,7 +194,7 @@ class Loop:
                     f"shard; the last one: {error!r}"
                 ) from error
             return
-        if isinstance(error, RowsFailed):
+        if isinstance(error, RowsFailed) and self._new_rows(shard, error):
             self._quarantine(shard, dict.fromkeys(error.rows, error.reason))
             self._pending.appendleft(shard)
             return
@@ -212,6 +212,8 @@ class Loop:
             return False
         case = self._cases.setdefault(shard.index, Case())
         first, batch = not case.careful, read_evidence(self._task.ledger, shard)
+        if not first and not batch:
+            return False  # it died before its first batch: that says nothing of any row
         bad = case.died(batch, reason)
         self._note("died", shard, reason=reason, suspects=len(case.suspects))
         if bad is not None:
@@ -219,8 +221,15 @@ class Loop:
         # The first death says nothing of the rows and counts as any failure does.
         return not first and (bad is not None or bool(case.suspects))
 
+    def _new_rows(self, shard: Shard, error: RowsFailed) -> bool:
+        known = self._cases[shard.index].bad if shard.index in self._cases else {}
+        return getattr(self._task.stage, "skips_rows", False) and bool(
+            set(error.rows) - known.keys()
+        )
+
     def _survived(self, shard: Shard) -> None:
         case = self._cases[shard.index]
+        read_evidence(self._task.ledger, shard)
         if case.survived():
             self._pending.appendleft(shard)
         else:
@@ -228,7 +237,7 @@ class Loop:
 
     def _quarantine(self, shard: Shard, rows: Mapping[int, str]) -> None:
         case = self._cases.setdefault(shard.index, Case())
-        case.bad.update(rows)
+        case.exclude(rows)
         for row, reason in rows.items():
             self._note("quarantined", shard, row=row, reason=reason)
 

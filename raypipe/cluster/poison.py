@@ -1,6 +1,7 @@
 """Which row of a shard kills its workers: found by halving, from what the dead left written."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from raypipe.storage.ledger import Ledger
@@ -12,8 +13,8 @@ class Case:
     """A shard whose worker died, or of which rows have no value.
 
     The first death makes the next try careful; the second tells the batch that was computed;
-    then halves of it are probed. A row is bad when its worker dies while it is computed alone:
-    for a batch of B rows after at most 2 + log2(B) deaths, rounded up.
+    then halves of it are probed. A row is bad when its worker dies while it is computed alone, of
+    a batch of four rows or more twice: after at most 3 + log2(B) deaths, rounded up, of B rows.
     """
 
     bad: dict[int, str] = field(default_factory=dict)
@@ -23,6 +24,10 @@ class Case:
     """Rows of which one kills; empty while nothing is known."""
     probed: tuple[int, ...] = ()
     """Those of them that are being computed."""
+    width: int = 0
+    """Rows of the batch that is being halved."""
+    alone: int = 0
+    """Deaths over a single row."""
 
     def probe(self) -> tuple[int, ...]:
         """The rows to compute next, one half of the suspects; empty for the whole shard."""
@@ -39,16 +44,26 @@ class Case:
     def died(self, batch: tuple[int, ...], reason: str) -> int | None:
         """A worker died over this batch; the row that is bad, once there is only one to suspect."""
         told = tuple(row for row in batch if row in self.probed) if self.probed else batch
+        if not self.probed:
+            self.width, self.alone = len(batch), 0
         self.suspects = told or self.probed
         if not self.careful:
             self.careful, self.suspects = True, ()
             return None
         if len(self.suspects) != 1 or not self.probed:
             return None
+        self.alone += 1
+        if self.alone < (2 if self.width >= 4 else 1):
+            return None
         (row,) = self.suspects
         self.bad[row] = f"its worker died: {reason}"
         self.suspects = ()
         return row
+
+    def exclude(self, rows: Mapping[int, str]) -> None:
+        """Rows found to have no value: bad, and suspected of nothing more."""
+        self.bad.update(rows)
+        self.suspects = tuple(row for row in self.suspects if row not in rows)
 
     def survived(self) -> bool:
         """A probe survived; False where no suspect is left, and the deaths remain unexplained."""

@@ -56,6 +56,7 @@ def perform(
 def _written(task: Task, shard: Shard, beat: Beat) -> Beat:
     """A beat that first leaves its rows where the driver finds them if this process dies."""
     name = evidence_name(task.ledger, shard)
+    task.ledger.storage.replace(name, b"[]")  # of an earlier try that was preempted nothing stays
 
     def beat_and_write(rows: Rows) -> None:
         task.ledger.storage.replace(name, json.dumps([int(row) for row in rows]).encode())

@@ -4,6 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from raypipe.errors import CorruptError, IncompleteError, InputError, LimitError
 from raypipe.storage.records import FORMAT, Json, Manifest, Record, Shard, hash_file, seal, unseal
 from raypipe.storage.spec import StageSpec
@@ -100,6 +103,8 @@ class Ledger:
                 f"{self.folder}/attempts.jsonl tells why; mend them, or take the store without "
                 "them: resources.max_failed_rows"
             )
+        if skipped:
+            self._write_quarantine(skipped)
         numerics = sorted({str(r.facts["numerics"]) for r in records if "numerics" in r.facts})
         if one_numerics and len(numerics) > 1:
             raise InputError(
@@ -118,6 +123,21 @@ class Ledger:
         """Add a line to attempts.jsonl: times, attempts and reasons, which no hash covers."""
         line = json.dumps(event, sort_keys=True).encode()
         self.storage.append(f"{self.folder}/attempts.jsonl", line)
+
+    def _write_quarantine(self, skipped: Sequence[int]) -> None:
+        """quarantine.parquet: each row and why, as the log of attempts tells it; in no hash."""
+        try:
+            log = self.storage.read(f"{self.folder}/attempts.jsonl").splitlines()
+        except FileNotFoundError:
+            log = []
+        events = [json.loads(line) for line in log if b'"quarantined"' in line]
+        reasons = {event["row"]: event["reason"] for event in events if "row" in event}
+        told = [reasons.get(row, "not told") for row in skipped]
+        columns = [pa.array(skipped, pa.int64()), pa.array(told, pa.string())]
+        stream = pa.BufferOutputStream()
+        pq.write_table(pa.table(columns, names=["row", "reason"]), stream)
+        data = stream.getvalue().to_pybytes()
+        self.storage.create(f"{self.folder}/quarantine.parquet", data)
 
     def _create_plan(self, shards: Sequence[Shard] | None) -> None:
         if shards is None:
