@@ -6,7 +6,9 @@ import pytest
 
 import raypipe.config
 from raypipe.config import (
+    Aggregate,
     Recipe,
+    Score,
     Search,
     load_recipe,
     missing_inputs,
@@ -47,9 +49,19 @@ def test_a_packaged_recipe_loads_under_its_name_and_comes_back(name: str):
 
 
 def test_only_the_collection_they_were_tuned_on_has_tuned_bm25_parameters():
-    assert bm25_of(packaged("msmarco-passage")) == (0.82, 0.68)
+    for name in ("msmarco-passage", "msmarco-multistage"):
+        assert bm25_of(packaged(name)) == (0.82, 0.68)
     for name in ("quickstart", "msmarco-v2-dl21", "nfcorpus"):
         assert bm25_of(packaged(name)) == (0.9, 0.4)
+
+
+def test_the_multistage_recipe_has_the_papers_depths_and_aggregations():
+    stages = packaged("msmarco-multistage").stages
+    mono, duo = stages["mono"], stages["duo"]
+    assert isinstance(mono, Score) and (mono.k0, mono.k1) == (1000, None)
+    assert isinstance(duo, Score) and (duo.k0, duo.k1, duo.sample) == (None, 50, None)
+    methods = {s.method: s.k1 for s in stages.values() if isinstance(s, Aggregate)}
+    assert methods == dict.fromkeys(["sum", "binary", "min", "max", "sample"], 50)
 
 
 def test_the_quickstart_needs_nothing_from_outside():
