@@ -94,7 +94,8 @@ def scores_of(logits: Float64, conventions: PairConventions) -> Float64:
     if conventions.score == "raw":
         return own
     margin = own if logits.shape[1] == 1 else own - logits[:, 1 - relevant]
-    log_probability: Float64 = -np.logaddexp(0.0, -margin)
+    with np.errstate(invalid="ignore"):  # what is no number stays none and is found later
+        log_probability: Float64 = -np.logaddexp(0.0, -margin)
     return log_probability if conventions.score == "log-probability" else np.exp(log_probability)
 
 
