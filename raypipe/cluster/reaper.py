@@ -3,17 +3,24 @@
 Ray's daemons die with the driver that started them, but its agents look for their parent only
 now and then, so a killed driver would leave processes behind for longer than a rerun waits.
 `python -m raypipe.cluster.reaper PID` keeps a list of PID's descendants and, when its standard
-input closes, which happens however the driver ends, kills those that still run.
+input closes, which happens however the driver ends, kills those that still run. A process that
+began between its last look and the driver's end is known by MARK in its environment, which
+descendants inherit.
 """
 
+import os
 import select
 import subprocess
 import sys
 import threading
+import time
+import uuid
 
 import psutil
 
 LOOK_SECONDS = 0.5
+LAST_LOOKS = 4
+MARK = "RAYPIPE_DESCENDS_FROM"
 
 
 class Reaper:
@@ -22,6 +29,8 @@ class Reaper:
     def __init__(self) -> None:
         """For the processes below this one."""
         self._closing = False
+        self._mark = f"{psutil.Process().pid}-{uuid.uuid4().hex}"
+        os.environ[MARK] = self._mark
         self._child = self._start()
         self._thread = threading.Thread(target=self._watch, name="reaper", daemon=True)
         self._thread.start()
@@ -32,6 +41,8 @@ class Reaper:
         assert self._child.stdin is not None
         self._child.stdin.close()
         self._thread.join(timeout=10)
+        if os.environ.get(MARK) == self._mark:
+            del os.environ[MARK]
 
     def _start(self) -> subprocess.Popen[bytes]:
         own = psutil.Process().pid
@@ -53,13 +64,30 @@ def reap(driver: psutil.Process) -> None:
     while not select.select([sys.stdin], [], [], LOOK_SECONDS)[0]:
         known |= _below(driver)
         known = {process for process in known if process.is_running()}
-    for process in list(known):
-        known |= _below(process)
-    for process in known - {own}:
+    for _ in range(LAST_LOOKS):  # a dying raylet may still have a fork under way
+        for process in list(known):
+            known |= _below(process)
+        living = {process for process in known | _marked() if process.is_running()} - {own, driver}
+        for process in living:
+            try:
+                process.kill()  # psutil compares start times: a reused id is another process
+            except psutil.NoSuchProcess:
+                continue
+        known |= living
+        time.sleep(LOOK_SECONDS / 8)
+
+
+def _marked() -> set[psutil.Process]:
+    """Processes that began with this one's mark, which only descendants of one driver have."""
+    mark = os.environ.get(MARK)
+    found = set()
+    for process in psutil.process_iter():
         try:
-            process.kill()  # psutil compares start times: a reused id is another process
-        except psutil.NoSuchProcess:
-            continue
+            if mark is not None and process.environ().get(MARK) == mark:
+                found.add(process)
+        except psutil.Error:
+            continue  # it has ended, or is another user's
+    return found
 
 
 def _below(process: psutil.Process) -> set[psutil.Process]:

@@ -1,0 +1,39 @@
+"""What a killed driver leaves behind ends, however late it began and whoever its parent was."""
+
+import subprocess
+import sys
+import time
+
+import psutil
+
+DRIVER = """
+import os, signal, subprocess, sys
+from raypipe.cluster.reaper import Reaper
+{mark}
+orphan = "import subprocess as s; print(s.Popen(['sleep', '300'], stdout=s.DEVNULL).pid, flush=True)"
+subprocess.run([sys.executable, "-c", orphan], start_new_session=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def left_behind(mark):
+    driver = DRIVER.replace("{mark}", mark)
+    done = subprocess.run([sys.executable, "-c", driver], stdout=subprocess.PIPE, text=True)
+    return psutil.Process(int(done.stdout))
+
+
+def test_an_orphan_born_just_before_the_drivers_end_is_ended():
+    orphan = left_behind("reaper = Reaper()")
+    deadline = time.monotonic() + 10
+    while orphan.is_running() and time.monotonic() < deadline:
+        if orphan.status() == psutil.STATUS_ZOMBIE:
+            return
+        time.sleep(0.05)
+    assert not orphan.is_running()
+
+
+def test_without_a_reaper_it_would_run_on():
+    orphan = left_behind("")
+    time.sleep(1)
+    assert orphan.is_running()
+    orphan.kill()
