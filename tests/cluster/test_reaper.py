@@ -10,7 +10,8 @@ DRIVER = """
 import os, signal, subprocess, sys
 from raypipe.cluster.reaper import Reaper
 {mark}
-orphan = "import subprocess as s; print(s.Popen(['sleep', '300'], stdout=s.DEVNULL).pid, flush=True)"
+orphan = "import subprocess as s; p = s.Popen(['sleep', '300'], stdout=s.DEVNULL); "
+orphan += "print(p.pid, flush=True)"
 subprocess.run([sys.executable, "-c", orphan], start_new_session=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
