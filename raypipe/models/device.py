@@ -5,12 +5,10 @@ from dataclasses import fields, replace
 
 import torch
 
-from raypipe.models.forward import Bert, Layer
+from raypipe.models.forward import Bert, Layer, Linear
 
 BUDGET_TOKENS = {"cpu": 2048, "cuda": 32768}
 """Tokens of one forward where nothing else is said; they change no byte."""
-
-Pair = tuple[torch.Tensor, torch.Tensor]
 
 
 def on_device(bert: Bert, device: str) -> Bert:
@@ -18,8 +16,8 @@ def on_device(bert: Bert, device: str) -> Bert:
     if device == "cpu":
         return bert
 
-    def moved(pair: Pair) -> Pair:
-        return pair[0].to(device), pair[1].to(device)
+    def moved(linear: Linear) -> Linear:
+        return tuple(tensor.to(device) for tensor in linear)
 
     layers = tuple(
         Layer(**{field.name: moved(getattr(layer, field.name)) for field in fields(Layer)})

@@ -1,5 +1,7 @@
 """BERT's forward over packed sequences: no padding, so no row's bytes know its neighbours.
 
+Training goes through the same functions, with dropout and low-rank updates put in from outside.
+
 Shapes: T tokens of a batch, H hidden, B sequences, L length of a group, N heads, D head size.
 """
 
@@ -20,18 +22,23 @@ MIN_ROWS = 16
 Groups = list[tuple[int, int]]
 """(sequences, length) of each stretch of equal lengths, in order."""
 Attention = Callable[[Tensor, int, Groups], Tensor]
+Linear = tuple[Tensor, ...]
+"""Weight [out, in] and bias [out]; a low-rank update adds down [r, in] and up [out, r]."""
+Dropout = Callable[[Tensor], Tensor]
+RunLayer = Callable[[Callable[[Tensor], Tensor], Tensor], Tensor]
+"""Calls a layer with its input: at once, or so that the backward computes it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
     """One layer's weights; query, key and value concatenated once."""
 
-    qkv: tuple[Tensor, Tensor]
-    out: tuple[Tensor, Tensor]
-    norm_attention: tuple[Tensor, Tensor]
-    up: tuple[Tensor, Tensor]
-    down: tuple[Tensor, Tensor]
-    norm_output: tuple[Tensor, Tensor]
+    qkv: Linear
+    out: Linear
+    norm_attention: Linear
+    up: Linear
+    down: Linear
+    norm_output: Linear
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +48,7 @@ class Bert:
     words: Tensor
     positions: Tensor
     segments: Tensor
-    norm: tuple[Tensor, Tensor]
+    norm: Linear
     layers: tuple[Layer, ...]
     num_heads: int
     eps: float
@@ -101,19 +108,27 @@ def hidden_states(
     segments: int | Tensor,
     groups: Groups,
     attend: Attention,
+    *,
+    drop: Dropout = lambda x: x,
+    run_layer: RunLayer = lambda layer, x: layer(x),
 ) -> Tensor:
     """Last hidden states, fp32 [T, H]; `segments` is one for all tokens, or int64 [T].
 
     Differs from transformers' BertModel in layout only: equal to 1e-5 for every sequence alone.
     """
     x = bert.words[ids_T] + bert.segments[segments] + bert.positions[positions_T]
-    hidden_TH = _normed(x, bert.norm, bert.eps)
+    hidden_TH = drop(_normed(x, bert.norm, bert.eps))
     for layer in bert.layers:
-        mixed = attend(linear(hidden_TH, layer.qkv), bert.num_heads, groups)
-        attended = linear(mixed, layer.out) + hidden_TH
-        attended = _normed(attended, layer.norm_attention, bert.eps)
-        widened = F.gelu(linear(attended, layer.up))
-        hidden_TH = _normed(linear(widened, layer.down) + attended, layer.norm_output, bert.eps)
+
+        def run(x: Tensor, layer: Layer = layer) -> Tensor:
+            mixed = attend(linear(x, layer.qkv), bert.num_heads, groups)
+            attended = drop(linear(mixed, layer.out)) + x
+            attended = _normed(attended, layer.norm_attention, bert.eps)
+            widened = F.gelu(linear(attended, layer.up))
+            output = drop(linear(widened, layer.down)) + attended
+            return _normed(output, layer.norm_output, bert.eps)
+
+        hidden_TH = run_layer(run, hidden_TH)
     return hidden_TH
 
 
@@ -124,7 +139,7 @@ def attend_by_length(qkv: Tensor, num_heads: int, groups: Groups) -> Tensor:
     unaligned (seen at length 17, head size 8) the last bit depends on who computed the row.
     """
     with _one_thread():
-        return _attend_by_length(qkv, num_heads, groups)
+        return attend_freely(qkv, num_heads, groups)
 
 
 @contextmanager
@@ -137,7 +152,8 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _attend_by_length(qkv: Tensor, num_heads: int, groups: Groups) -> Tensor:
+def attend_freely(qkv: Tensor, num_heads: int, groups: Groups, *, dropout: float = 0.0) -> Tensor:
+    """As `attend_by_length`, on all threads; the last bits may depend on them."""
     parts = []
     width = qkv.shape[1] // 3
     start = 0
@@ -145,7 +161,7 @@ def _attend_by_length(qkv: Tensor, num_heads: int, groups: Groups) -> Tensor:
         stop = start + count * length
         split = qkv[start:stop].view(count, length, 3, num_heads, width // num_heads)
         q, k, v = (split[:, :, i].transpose(1, 2) for i in range(3))
-        mixed = F.scaled_dot_product_attention(q, k, v)
+        mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout)
         parts.append(mixed.transpose(1, 2).reshape(count * length, width))
         start = stop
     return torch.cat(parts)
@@ -164,13 +180,19 @@ def pool(hidden_TH: Tensor, groups: Groups, *, pooling: str, normalise: bool) ->
     return F.normalize(pooled, dim=1) if normalise else pooled
 
 
-def linear(x: Tensor, weights: tuple[Tensor, Tensor]) -> Tensor:
-    """x W^T + b, [rows, out], of never fewer than MIN_ROWS rows."""
+def linear(x: Tensor, weights: Linear) -> Tensor:
+    """x W^T + b (+ x down^T up^T with an update), [rows, out], of at least MIN_ROWS rows."""
     rows = x.shape[0]
     if rows < MIN_ROWS:
         x = F.pad(x, (0, 0, 0, MIN_ROWS - rows))
-    return F.linear(x, *weights)[:rows]
+    weight, bias, *update = weights
+    y = F.linear(x, weight, bias)
+    if update:
+        down, up = update
+        y = y + F.linear(F.linear(x, down), up)
+    return y[:rows]
 
 
-def _normed(x: Tensor, weights: tuple[Tensor, Tensor], eps: float) -> Tensor:
-    return F.layer_norm(x, (x.shape[1],), *weights, eps)
+def _normed(x: Tensor, weights: Linear, eps: float) -> Tensor:
+    weight, bias = weights
+    return F.layer_norm(x, (x.shape[1],), weight, bias, eps)

@@ -8,9 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from raypipe.errors import InputError
-from raypipe.models.forward import MIN_ROWS, linear
-
-Linear = tuple[Tensor, Tensor]
+from raypipe.models.forward import MIN_ROWS, Dropout, Linear, linear
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +20,9 @@ class Head:
     """Filled up to 16 units with zeros: narrower products take other kernels (see MIN_ROWS)."""
     num_units: int
 
-    def logits(self, first_BH: Tensor) -> Tensor:
+    def logits(self, first_BH: Tensor, *, drop: Dropout = lambda x: x) -> Tensor:
         """Each sequence's units, fp32 [B, num_units], from the hidden state of its [CLS]."""
-        pooled = torch.tanh(linear(first_BH, self.pooler))
+        pooled = drop(torch.tanh(linear(first_BH, self.pooler)))
         return linear(pooled, self.classifier)[:, : self.num_units]
 
 

@@ -126,8 +126,8 @@ def load_scorer(model: ModelFolder, *, device: str = "cpu", threads: int = 1) ->
         raise InputError(f"{model.folder}: expected two segment rows, found {len(bert.segments)}")
     moved = replace(
         head,
-        pooler=(head.pooler[0].to(device), head.pooler[1].to(device)),
-        classifier=(head.classifier[0].to(device), head.classifier[1].to(device)),
+        pooler=tuple(tensor.to(device) for tensor in head.pooler),
+        classifier=tuple(tensor.to(device) for tensor in head.classifier),
     )
     return Scorer(model, on_device(bert, device), moved, device)
 

@@ -1,0 +1,1 @@
+"""Training of encoders and rerankers; knows nothing of Ray."""

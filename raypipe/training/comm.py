@@ -1,0 +1,93 @@
+"""What the workers of one training tell each other: sums, shares and barriers."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+class Comm(Protocol):
+    """This worker's place among all, and what they do together."""
+
+    rank: int
+    world: int
+
+    def sum_(self, tensors: Sequence[Tensor]) -> None:
+        """Replace tensors by their sums over all workers."""
+
+    def gathered(self, rows: Tensor) -> list[Tensor]:
+        """Every worker's rows, by rank; gradients flow back to the worker they came from."""
+
+    def barrier(self) -> None:
+        """Wait for all."""
+
+
+class Solo:
+    """One worker."""
+
+    rank, world = 0, 1
+
+    def sum_(self, tensors: Sequence[Tensor]) -> None:
+        """Nothing."""
+
+    def gathered(self, rows: Tensor) -> list[Tensor]:
+        """Its own."""
+        return [rows]
+
+    def barrier(self) -> None:
+        """Nothing."""
+
+
+class Group:
+    """The workers of torch.distributed's group: gloo on CPUs, NCCL on GPUs.
+
+    Gradients are summed as one flat tensor after the backward. DistributedDataParallel would hide
+    some of that time, but rebuilds its buckets after the first step, so that a resumed training
+    would add in another order than an undisturbed one.
+    """
+
+    def __init__(self) -> None:
+        """The process group must stand."""
+        self.rank, self.world = dist.get_rank(), dist.get_world_size()
+
+    def sum_(self, tensors: Sequence[Tensor]) -> None:
+        """See Comm."""
+        flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
+        dist.all_reduce(flat)
+        start = 0
+        for tensor in tensors:
+            tensor.copy_(flat[start : start + tensor.numel()].view_as(tensor))
+            start += tensor.numel()
+
+    def gathered(self, rows: Tensor) -> list[Tensor]:
+        """See Comm; workers may have different numbers of rows."""
+        counts = torch.zeros(self.world, dtype=torch.int64, device=rows.device)
+        counts[self.rank] = len(rows)
+        dist.all_reduce(counts)
+        told = counts.tolist()
+        every: Tensor = _Gather.apply(rows, told, self.rank)  # type: ignore[no-untyped-call]
+        return list(torch.split(every, told))
+
+    def barrier(self) -> None:
+        """See Comm."""
+        dist.barrier()
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, counts: list[int], rank: int) -> Tensor:
+        ctx.counts, ctx.rank = counts, rank
+        every = rows.new_zeros((sum(counts), *rows.shape[1:]))
+        start = sum(counts[:rank])
+        every[start : start + counts[rank]] = rows
+        dist.all_reduce(every)  # each row has one owner, so the sum is the row itself
+        return every
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        every = gradients[0].contiguous()
+        dist.all_reduce(every)
+        start = sum(ctx.counts[: ctx.rank])
+        return every[start : start + ctx.counts[ctx.rank]], None, None

@@ -1,0 +1,75 @@
+"""Losses by their equations, one value an example; the mean over a global batch is the step's.
+
+E examples, L passages of an example (its positive first), Q queries and D documents of a batch,
+B inputs, U units of a head. Values are divided by the examples of the whole batch where they are
+summed, so that neither workers nor micro-batches change the loss.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def cross_entropy(units_BU: Tensor, targets_B: Tensor, *, relevant_label: int | None) -> Tensor:
+    """Binary cross-entropy of each input, [B]; targets are 1.0 (relevant) or 0.0.
+
+    Two units: softmax over both; one: its sigmoid.
+    Source: Nogueira & Cho 2019, Eq. 1; over ordered pairs Nogueira et al. 2019, Eq. 2.
+    """
+    if relevant_label is None:
+        return F.binary_cross_entropy_with_logits(units_BU[:, 0], targets_B, reduction="none")
+    margins = units_BU[:, relevant_label] - units_BU[:, 1 - relevant_label]
+    return F.binary_cross_entropy_with_logits(margins, targets_B, reduction="none")
+
+
+def multi_label_margin(scores_QD: Tensor, positive_QD: Tensor) -> Tensor:
+    """For each query the sum over positives j and others i of max(0, 1 - (s_j - s_i)), over D.
+
+    Source: Zhan et al. 2020 (RepBERT), Eq. 4, as torch.nn.MultiLabelMarginLoss computes it.
+    """
+    hinges = F.relu(1 - scores_QD[:, :, None] + scores_QD[:, None, :])
+    counted = positive_QD[:, :, None] & ~positive_QD[:, None, :]
+    return (hinges * counted).sum(dim=(1, 2)) / scores_QD.shape[1]
+
+
+def info_nce(
+    scores_QD: Tensor, positive_QD: Tensor, own_Q: Tensor, *, temperature: float
+) -> Tensor:
+    """-log softmax of each query's own positive among the batch's documents, [Q].
+
+    Other documents known to be relevant take no part.
+    Source: van den Oord et al. 2018, Eq. 4; in-batch negatives as Karpukhin et al. 2020, 3.2.
+    """
+    rows = torch.arange(len(own_Q), device=own_Q.device)
+    others = positive_QD.clone()
+    others[rows, own_Q] = False
+    scores = (scores_QD / temperature).masked_fill(others, float("-inf"))
+    return torch.logsumexp(scores, dim=1) - scores[rows, own_Q]
+
+
+def pairwise_hinge(scores_EL: Tensor, *, margin: float) -> Tensor:
+    """Mean over negatives of max(0, margin - (s_positive - s_negative)), [E].
+
+    Source: CIP at TREC 2021 DL, margin 1, on the raw score of a head of one unit.
+    """
+    return F.relu(margin - (scores_EL[:, :1] - scores_EL[:, 1:])).mean(dim=1)
+
+
+def margin_mse(scores_EL: Tensor, teacher_EL: Tensor) -> Tensor:
+    """Mean over negatives of the squared difference of student's and teacher's margins, [E].
+
+    Source: Hofstätter et al. 2020, Eq. 4.
+    """
+    student = scores_EL[:, :1] - scores_EL[:, 1:]
+    teacher = teacher_EL[:, :1] - teacher_EL[:, 1:]
+    return ((student - teacher) ** 2).mean(dim=1)
+
+
+def kl_divergence(scores_EL: Tensor, teacher_EL: Tensor, *, temperature: float) -> Tensor:
+    """KL(teacher || student) of the softmaxes over an example's passages, [E].
+
+    Source: Hinton et al. 2015, section 2, without its factor T squared.
+    """
+    student = F.log_softmax(scores_EL / temperature, dim=1)
+    teacher = F.log_softmax(teacher_EL / temperature, dim=1)
+    return (teacher.exp() * (teacher - student)).sum(dim=1)
