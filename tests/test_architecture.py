@@ -13,13 +13,14 @@ LAYERS = [
     {"leaderboard"},
     {"models"},
     {"stages"},
+    {"training"},
     {"cluster"},
     {"driver"},
     {"cli", "__main__"},
 ]
 ALLOWED = {
     "ray": {"cluster", "driver"},
-    "torch": {"models", "stages", "cluster", "driver"},
+    "torch": {"models", "stages", "training", "cluster", "driver"},
     "transformers": {"models/loading.py"},
     "jnius": {"stages/lucene_java.py"},
     "pyserini": set(),

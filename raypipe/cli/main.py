@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import typer
 import typer.exceptions
 
-from raypipe.cli import compare, leaderboard, model, pipeline, rerank, single, upkeep
+from raypipe.cli import compare, leaderboard, model, pipeline, rerank, single, train, upkeep
 from raypipe.errors import RaypipeError
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ pipeline.register(app)
 leaderboard.register(app)
 single.register(app)
 rerank.register(app)
+train.register(app)
 upkeep.register(app)
 compare.register(app)
 model.register(app)

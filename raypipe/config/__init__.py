@@ -1,6 +1,7 @@
 """The recipe: one YAML file as frozen, checked objects. No environment is read here."""
 
 from raypipe.config.load import load_recipe
+from raypipe.config.load_training import load_training, missing_training_inputs
 from raypipe.config.packaged import recipe_names, recipe_text
 from raypipe.config.paths import missing_inputs
 from raypipe.config.recipe import Collection, Evaluate, Model, QuerySet, Recipe, Resources
@@ -19,6 +20,7 @@ from raypipe.config.stage_kinds import (
     Tune,
     input_names,
 )
+from raypipe.config.training import Training
 
 __all__ = [
     "Aggregate",
@@ -36,10 +38,13 @@ __all__ = [
     "Score",
     "Search",
     "Stage",
+    "Training",
     "Tune",
     "input_names",
     "load_recipe",
+    "load_training",
     "missing_inputs",
+    "missing_training_inputs",
     "recipe_names",
     "recipe_text",
     "resolved_yaml",

@@ -34,7 +34,8 @@ class Collection(Part):
     format: Literal["msmarco-v1", "msmarco-v2", "beir", "pyserini", "ir-datasets", "python-docs"]
     """How the input is read. msmarco-v1 means id TAB text, whatever the collection."""
     input: Annotated[tuple[Location, ...], OneOrMore] = ()
-    """Files and folders, or ids for ir-datasets. None for python-docs: Python has them."""
+    """Files and folders, or ids for ir-datasets. For python-docs folders with installed packages,
+    whose docstrings are read; none for Python's own documentation."""
     errors: Annotated[Literal["strict", "replace"], Source(OWN)] = "strict"
     """What to do with bytes that are not UTF-8: refuse them, or put U+FFFD and count."""
     max_passages: Annotated[

@@ -7,13 +7,12 @@ import yaml
 from pydantic.fields import FieldInfo
 
 from raypipe.config.fields import Part, Source
-from raypipe.config.recipe import Recipe
 from raypipe.config.variables import escaped
 
 _HEADER = "# Resolved: overrides applied, variables expanded, defaults filled in with their source."
 
 
-def resolved_yaml(recipe: Recipe) -> str:
+def resolved_yaml(recipe: Part) -> str:
     """The recipe as text: the same for the same recipe, and loading it gives that recipe again.
 
     Keys stand in the models' order, stages in the recipe's. A value that is the default says so
@@ -27,7 +26,9 @@ def _lines(part: Part, *, indent: str) -> Iterator[str]:
     for name, field in type(part).model_fields.items():
         value = getattr(part, name)
         if value is not None and not (value == field.default and value in ((), {})):
-            yield from _entry(name, value, indent=indent, comment=_comment(part, field, value))
+            yield from _entry(
+                field.alias or name, value, indent=indent, comment=_comment(part, field, value)
+            )
 
 
 def _entry(name: str, value: Any, *, indent: str, comment: str = "") -> Iterator[str]:

@@ -33,9 +33,6 @@ def _collection(collection: Collection) -> Iterator[Problem]:
     python_docs = collection.format == "python-docs"
     if not collection.input and not python_docs:
         yield Problem(("collection", "input"), "missing; expected files or folders with passages")
-    if collection.input and python_docs:
-        text = "python-docs is made from the running Python; remove input"
-        yield Problem(("collection", "input"), text)
     if collection.max_passages and not python_docs:
         text = f"for format python-docs only, not {collection.format}; remove it"
         yield Problem(("collection", "max_passages"), text)

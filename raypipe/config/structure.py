@@ -1,5 +1,6 @@
 """Types and keys of a recipe: what pydantic finds, in the words of a recipe's writer."""
 
+from collections.abc import Callable
 from typing import Any
 
 from pydantic import ValidationError
@@ -30,15 +31,25 @@ _EXPECTED = {
 }
 
 
-def structural_problems(error: ValidationError, data: Any) -> list[Problem]:
-    """One problem for each thing pydantic found in the data of a whole recipe."""
-    return [_problem(details, data) for details in error.errors(include_url=False)]
+PartAt = Callable[[Key, Any], type[Part]]
 
 
-def _problem(details: ErrorDetails, data: Any) -> Problem:
+def structural_problems(
+    error: ValidationError, data: Any, *, part_at: PartAt | None = None
+) -> list[Problem]:
+    """One problem for each thing pydantic found in the data of a whole recipe.
+
+    `part_at` gives the model of the mapping at a key; None: of a pipeline's recipe.
+    """
+    at = part_at or _part_at
+    return [_problem(details, data, at) for details in error.errors(include_url=False)]
+
+
+def _problem(details: ErrorDetails, data: Any, part_at: PartAt) -> Problem:
     kind, key = details["type"], _key(details["loc"])
     if kind == "extra_forbidden":
-        known = _part_at(key[:-1], data).model_fields
+        fields = part_at(key[:-1], data).model_fields
+        known = [field.alias or name for name, field in fields.items()]
         hint = did_you_mean(str(key[-1]), known)
         return Problem(key, f"unknown key{hint} known here: {listed(known)}")
     if kind == "missing":

@@ -6,11 +6,12 @@ docstring as relevant. The same bytes come out for one Python version as one dis
 """
 
 import platform
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from raypipe.data.python_docs_draft import Draft, drafted
-from raypipe.data.python_docs_split import SHARES, choose_sections
+from raypipe.data.python_docs_draft import Draft, drafted, drafted_packages
+from raypipe.data.python_docs_split import PACKAGE_SHARES, SHARES, choose_sections
 from raypipe.errors import InputError
 
 STANDARD_PASSAGES = 6000
@@ -34,7 +35,7 @@ class PythonDocs:
     facts: Facts
 
 
-def python_docs(*, max_passages: int | None = None) -> PythonDocs:
+def python_docs(*, max_passages: int | None = None, packages: Sequence[Path] = ()) -> PythonDocs:
     """The collection with train, dev and test queries, split by top-level module.
 
     Every query has a relevant passage and does not occur in one. Across splits no two passages
@@ -43,9 +44,12 @@ def python_docs(*, max_passages: int | None = None) -> PythonDocs:
     Args:
         max_passages: bound on the number of passages; None for the standard 6,000. Whole
             sections are chosen, and each split keeps its share.
+        packages: folders with installed packages, whose documentation is taken instead, without
+            what Python's own says too. Nearly all of it is `train`. Takes minutes.
 
     Raises:
-        InputError: fewer than 100 passages asked for, or a Python without its library's source.
+        InputError: fewer than 100 passages asked for, a Python without its library's source, or
+            a folder without packages.
     """
     bound = STANDARD_PASSAGES if max_passages is None else max_passages
     if bound < SMALLEST_PASSAGES:
@@ -53,12 +57,16 @@ def python_docs(*, max_passages: int | None = None) -> PythonDocs:
             f"max_passages: expected at least {SMALLEST_PASSAGES}, found {bound}: fewer leave a"
             " split without queries"
         )
+    if packages:
+        return sized(drafted_packages(packages), max_passages=bound, shares=PACKAGE_SHARES)
     return sized(drafted(), max_passages=bound)
 
 
-def sized(draft: Draft, *, max_passages: int) -> PythonDocs:
+def sized(draft: Draft, *, max_passages: int, shares: Mapping[str, float] = SHARES) -> PythonDocs:
     """The collection of at most that many passages out of a draft, without checking the bound."""
-    chosen = choose_sections(draft.relevant, splits=draft.splits, max_passages=max_passages)
+    chosen = choose_sections(
+        draft.relevant, splits=draft.splits, max_passages=max_passages, shares=shares
+    )
     held = {key for name in chosen for key in draft.relevant[name]}
     passages = [(key, text) for key, text in draft.passages.items() if key in held]
     queries: dict[str, list[tuple[str, str]]] = {split: [] for split in SHARES}

@@ -1,15 +1,24 @@
 """From sections to judged passages: every step before the size of the collection is chosen."""
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from raypipe.data.python_docs_builtin import builtin_sections
+from raypipe.data.python_docs_packages import package_sections
 from raypipe.data.python_docs_source import (
     Section,
     docstring_sections,
     stdlib_folder,
     topics,
 )
-from raypipe.data.python_docs_split import PRIORITY, split_units, unit_of
+from raypipe.data.python_docs_split import (
+    PACKAGE_SHARES,
+    PRIORITY,
+    SHARES,
+    split_units,
+    unit_of,
+)
 from raypipe.data.python_docs_text import name_words, near_duplicates, paragraphs, words
 from raypipe.data.python_docs_topics import topic_sections
 
@@ -33,16 +42,35 @@ class Draft:
 
 
 def drafted() -> Draft:
-    """Passages, queries and splits, without near-duplicates across splits.
+    """Passages, queries and splits of Python's own, without near-duplicates across splits.
 
     Raises:
         InputError: a Python without its library's source.
     """
-    sections = _sections()
-    held = {name: paragraphs(section.text) for name, section in sections.items()}
+    return _drafted(_own_sections(), SHARES, frozenset())
+
+
+def drafted_packages(folders: Sequence[Path]) -> Draft:
+    """The same of installed packages; a text or query of Python's own documentation is left out.
+
+    Raises:
+        InputError: no package in the folders, or a Python without its library's source.
+    """
+    own = drafted()
+    known = frozenset(own.passages.values()) | frozenset(own.queries.values())
+    return _drafted(package_sections(folders), PACKAGE_SHARES, known)
+
+
+def _drafted(
+    sections_of: Iterable[Section], shares: Mapping[str, float], known: frozenset[str]
+) -> Draft:
+    sections = _named(sections_of)
+    every = {name: paragraphs(section.text) for name, section in sections.items()}
+    held = {name: [t for t in texts if t not in known] for name, texts in every.items()}
     held = {name: texts for name, texts in held.items() if texts}
     queries = _queries({name: sections[name] for name in held}, held)
-    splits = _splits(held, queries)
+    queries = {name: text for name, text in queries.items() if text not in known}
+    splits = _splits(held, queries, shares)
     passages, relevant = _identified(held, splits)
     owners = {key: splits[name] for name, keys in relevant.items() for key in keys}
     doubles = _doubles(passages, owners)
@@ -68,15 +96,17 @@ def drafted() -> Draft:
     )
 
 
-def _sections() -> dict[str, Section]:
-    """Sections by name, in reading order; of several with one name the first."""
+def _own_sections() -> Iterator[Section]:
     folder = stdlib_folder()
+    yield from docstring_sections(folder)
+    yield from builtin_sections()
+    yield from topic_sections(topics(folder))
+
+
+def _named(found: Iterable[Section]) -> dict[str, Section]:
+    """Sections by name, in reading order; of several with one name the first."""
     sections: dict[str, Section] = {}
-    for section in (
-        *docstring_sections(folder),
-        *builtin_sections(),
-        *topic_sections(topics(folder)),
-    ):
+    for section in found:
         sections.setdefault(section.name, section)
     return dict(sorted(sections.items(), key=lambda each: each[1].module))
 
@@ -99,13 +129,15 @@ def _contains(text: str, query: str) -> bool:
     return f" {query} " in f" {' '.join(words(text))} " or query in text.lower()
 
 
-def _splits(held: dict[str, list[str]], queries: dict[str, str]) -> dict[str, str]:
+def _splits(
+    held: dict[str, list[str]], queries: dict[str, str], shares: Mapping[str, float]
+) -> dict[str, str]:
     """Section -> split, by module."""
     units = {name: unit_of(name.partition(".")[0]) for name in held}
     sizes = dict.fromkeys(units.values(), 0)
     for name in queries:
         sizes[units[name]] += 1
-    splits = split_units(sizes)
+    splits = split_units(sizes, shares)
     return {name: splits[unit] for name, unit in units.items()}
 
 

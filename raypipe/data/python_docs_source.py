@@ -68,9 +68,14 @@ def docstring_sections(folder: Path) -> Iterator[Section]:
     A name defined twice (a property and its setter, branches of an `if`) comes more than once.
     """
     for module, path in sorted(_modules(folder)):
-        for heading, text in _docstrings(_parse(path)):
-            name = f"{module}.{heading}" if heading else module
-            yield Section(name=name, title=module, heading=heading, text=text)
+        yield from module_sections(module, path)
+
+
+def module_sections(module: str, path: Path) -> Iterator[Section]:
+    """Sections of one source file: the module's own and those of its public objects."""
+    for heading, text in _docstrings(_parse(path)):
+        name = f"{module}.{heading}" if heading else module
+        yield Section(name=name, title=module, heading=heading, text=text)
 
 
 def topics(folder: Path) -> dict[str, str]:

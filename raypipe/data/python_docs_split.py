@@ -5,6 +5,8 @@ from collections.abc import Mapping
 
 SHARES = {"train": 0.62, "dev": 0.15, "test": 0.23}
 """Share of the queries in each split."""
+PACKAGE_SHARES = {"train": 0.94, "dev": 0.03, "test": 0.03}
+"""Of installed packages' documentation, which is there to train on."""
 PRIORITY = tuple(SHARES)
 """Of two near-duplicates the one in the earlier split goes: test keeps what it has."""
 _UNITS = {"genericpath": "os", "ntpath": "os", "posixpath": "os", "sre_compile": "re"}
@@ -17,22 +19,26 @@ def unit_of(module: str) -> str:
     return _UNITS.get(module, module)
 
 
-def split_units(sizes: Mapping[str, int]) -> dict[str, str]:
+def split_units(sizes: Mapping[str, int], shares: Mapping[str, float]) -> dict[str, str]:
     """Unit -> split; the largest first, each where the share is then filled least.
 
-    Ties in size are taken by name, ties between splits in the order of SHARES.
+    Ties in size are taken by name, ties between splits in the order of the shares.
     """
-    filled = dict.fromkeys(SHARES, 0)
+    filled = dict.fromkeys(shares, 0)
     splits: dict[str, str] = {}
     for unit, size in sorted(sizes.items(), key=lambda each: (-each[1], each[0])):
-        split = min(SHARES, key=lambda name: (filled[name] + size) / SHARES[name])
+        split = min(shares, key=lambda name: (filled[name] + size) / shares[name])
         filled[split] += size
         splits[unit] = split
     return splits
 
 
 def choose_sections(
-    passages: Mapping[str, list[str]], *, splits: Mapping[str, str], max_passages: int
+    passages: Mapping[str, list[str]],
+    *,
+    splits: Mapping[str, str],
+    max_passages: int,
+    shares: Mapping[str, float] = SHARES,
 ) -> set[str]:
     """Names of whole sections with at most `max_passages` different passages in all.
 
@@ -43,8 +49,9 @@ def choose_sections(
         passages: section -> ids of its passages.
         splits: section -> split.
         max_passages: bound on the number of different passages.
+        shares: of each split.
     """
-    left = {split: int(max_passages * share) for split, share in SHARES.items()}
+    left = {split: int(max_passages * share) for split, share in shares.items()}
     chosen: set[str] = set()
     held: set[str] = set()
     for name in sorted(passages, key=_stable_hash):

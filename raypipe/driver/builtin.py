@@ -22,7 +22,8 @@ def with_files(recipe: Recipe, folder: Path) -> Recipe:
     note = folder / "made-by.json"
     if not note.exists() or json.loads(note.read_text()) != wanted:
         note.unlink(missing_ok=True)
-        docs = python_docs(max_passages=recipe.collection.max_passages)
+        packages = [Path(folder) for folder in recipe.collection.input]
+        docs = python_docs(max_passages=recipe.collection.max_passages, packages=packages)
         write_python_docs(folder, docs)
         # Not MS MARCO's file name: its official count and hash are not this collection's.
         (folder / "collection.tsv").rename(folder / PASSAGES)
@@ -48,7 +49,10 @@ def _made_by(recipe: Recipe) -> dict[str, object]:
     import platform
 
     python = f"{platform.python_implementation()} {platform.python_version()}"
+    folders = [Path(folder) for folder in recipe.collection.input]
+    packages = {str(folder): sorted(path.name for path in folder.iterdir()) for folder in folders}
     return {
+        "packages": packages,
         "python": python,
         "semantics": SEMANTICS,
         "max_passages": recipe.collection.max_passages,

@@ -21,6 +21,8 @@ from raypipe.storage.records import unseal
 SPARED_SECONDS = 24 * 3600.0
 _ORDER = (
     r"manifest\.json",
+    r"steps/\d{7,}\.json",
+    r"progress\.jsonl",
     r"shards/\d{5,}\.json",
     r"quarantine\.parquet",
     r"attempts\.jsonl",

@@ -1,8 +1,6 @@
 """A recipe brought to completion in a workspace: the main job."""
 
 import sys
-import time
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,13 +15,13 @@ from raypipe.driver.builtin import with_files
 from raypipe.driver.execute import Execution, Watcher
 from raypipe.driver.frozen import refuse_changes
 from raypipe.driver.graph import Graph, Runs
+from raypipe.driver.invocation import invocation
 from raypipe.driver.measure import measure
 from raypipe.driver.signals import interruptible
 from raypipe.driver.summary import summary_of
-from raypipe.driver.workspace import LEASE, Workspace, replace_file
+from raypipe.driver.workspace import Workspace, replace_file
 from raypipe.errors import InputError, RaypipeError
 from raypipe.stages.stage import Needs, Sizing
-from raypipe.storage.lease import acquire
 
 SHARD_TOKENS = {"cpu": 60_000, "cuda": 4_000_000}
 """About 10 s of MiniLM on one core, for progress that moves; about 4M tokens on a GPU."""
@@ -76,28 +74,11 @@ def run_pipeline(
     if problems:
         raise InputError(problems)
     workspace = Workspace(out, recipe.stores)
-    lease = acquire(workspace.own, LEASE)
-    began = time.monotonic()
-    invocation = uuid.uuid4().hex[:12]
-    running = {"format": 1, "status": "running", "exit": None, "reason": None, "run": invocation}
-    workspace.write_summary({**running, "recipe": recipe.name})
-    summary = {**running, "recipe": recipe.name}
-    try:
-        with interruptible() as should_stop:
-            outcome = _run(recipe, workspace, selected, options, watcher, say, should_stop)
-        summary |= {"status": "complete", "exit": 0, "reason": "complete", **outcome.summary}
-        summary["seconds"] = round(time.monotonic() - began, 1)
-        outcome.summary = summary
-        return outcome
-    except BaseException as error:
-        code = error.exit_code if isinstance(error, RaypipeError) else 1
-        reason = str(error).partition("\n")[0] or type(error).__name__
-        summary |= {"status": "failed", "exit": code, "reason": reason}
-        raise
-    finally:
-        workspace.write_summary(summary)
-        lease.release()
-        workspace.own.sweep()
+    with invocation(workspace, recipe.name) as summary, interruptible() as should_stop:
+        outcome = _run(recipe, workspace, selected, options, watcher, say, should_stop)
+        summary |= outcome.summary
+    outcome.summary = summary
+    return outcome
 
 
 def _run(

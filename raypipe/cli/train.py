@@ -1,0 +1,58 @@
+"""train."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from raypipe.cli.pipeline import AsJson, OpenCluster, Out
+from raypipe.config import Training, load_training, recipe_text
+from raypipe.errors import InputError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command()(train)
+
+
+def train(
+    recipe: Annotated[str, typer.Argument(help="A YAML file, or the name of a packaged recipe.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="Overrides, such as steps=1000.")
+    ] = None,
+    out: Out = Path("raypipe-train"),
+    allow_open_cluster: OpenCluster = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fine-tune an encoder, a mono or a duo model; run it again to resume."""
+    from raypipe.driver.pipeline import to_stderr
+    from raypipe.driver.progress import TerminalWatcher
+    from raypipe.driver.train import TrainOptions, run_training
+
+    options = TrainOptions(
+        ray_address=os.environ.get("RAY_ADDRESS"), allow_open_cluster=allow_open_cluster
+    )
+    loaded = named_training(recipe, overrides or [])
+    watcher = TerminalWatcher(sys.stderr)
+    try:
+        trained = run_training(loaded, out, options, watcher=watcher, say=to_stderr)
+    finally:
+        watcher.stop()
+    to_stderr(f"model: {trained.model}")
+    print(json.dumps(trained.summary) if as_json else trained.table.rstrip())
+
+
+def named_training(recipe: str, overrides: list[str]) -> Training:
+    """The recipe of a file, or the packaged one of that name."""
+    path = Path(recipe)
+    if path.suffix in (".yaml", ".yml") or path.exists():
+        if not path.is_file():
+            raise InputError(f"{path}: no such recipe file; `raypipe recipes` lists packaged ones")
+        return load_training(path, overrides=overrides, env=os.environ)
+    text = recipe_text(recipe)
+    return load_training(
+        text, overrides=overrides, env=os.environ, base=Path.cwd(), source=f"recipe {recipe}"
+    )

@@ -1,0 +1,94 @@
+"""What ties the parts of a training recipe together."""
+
+from collections.abc import Iterator
+
+from raypipe.config.document import Problem
+from raypipe.config.training import Training
+from raypipe.config.words import did_you_mean, listed
+
+TEACHER_LOSSES = ("margin-mse", "kl")
+LOSSES = {
+    "encoder": ("multi-label-margin", "info-nce", "margin-mse", "kl", "pairwise-hinge"),
+    "mono": ("cross-entropy", "margin-mse", "kl", "pairwise-hinge"),
+    "duo": ("cross-entropy",),
+}
+KINDS = {
+    "repbert": "encoder",
+    "minilm": "encoder",
+    "monobert": "mono",
+    "monobert-reference": "mono",
+    "monobert-longest-first": "mono",
+    "duobert": "duo",
+    "duobert-reference": "duo",
+}
+"""Kind of each preset; a test compares them with the presets themselves."""
+
+
+def training_problems(recipe: Training) -> list[Problem]:
+    """Every rule that is broken."""
+    return [*_model(recipe), *_sets(recipe), *_schedule(recipe)]
+
+
+def _model(recipe: Training) -> Iterator[Problem]:
+    preset, loss = recipe.model.preset, recipe.loss.name
+    if preset not in KINDS:
+        hint = did_you_mean(preset, KINDS)
+        text = f"unknown preset {preset!r}{hint} known: {listed(KINDS)}"
+        yield Problem(("model", "preset"), text)
+        return
+    kind = KINDS[preset]
+    if loss not in LOSSES[kind]:
+        text = f"expected a loss of {kind} models: {listed(LOSSES[kind])}; found {loss}"
+        yield Problem(("loss", "name"), text)
+    if loss == "pairwise-hinge" and kind == "mono" and recipe.model.head != 1:
+        text = "pairwise-hinge is on the raw score of a head of one unit; write model.head: 1"
+        yield Problem(("model", "head"), text)
+    if recipe.model.segment_row and kind != "duo":
+        yield Problem(("model", "segment_row"), f"for duo models only, not {kind}; remove it")
+
+
+def _sets(recipe: Training) -> Iterator[Problem]:
+    for group in ("train", "dev", "guard"):
+        for name, each in getattr(recipe, group).items():
+            if each.collection is not None and each.collection not in recipe.collections:
+                hint = did_you_mean(each.collection, recipe.collections)
+                text = f"no such collection{hint} collections has {listed(recipe.collections)}"
+                yield Problem((group, name, "collection"), text)
+    widths = set()
+    for name, each in recipe.train.items():
+        key = ("train", name)
+        if (each.triples is None) == (each.negatives is None):
+            yield Problem(key, "expected one of triples and negatives; found both or none of them")
+        if each.negatives is not None and each.qrels is None:
+            yield Problem((*key, "qrels"), "missing; negatives need to know what is relevant")
+        if recipe.loss.name in TEACHER_LOSSES and each.teacher is None:
+            yield Problem((*key, "teacher"), f"missing; {recipe.loss.name} learns from its scores")
+        negatives = each.negatives
+        if negatives is not None and negatives.last < negatives.first:
+            text = f"expected at least negatives.first, {negatives.first}; found {negatives.last}"
+            yield Problem((*key, "negatives", "last"), text)
+        if negatives is not None and negatives.above_teacher is not None and each.teacher is None:
+            yield Problem((*key, "teacher"), "missing; negatives.above_teacher compares its scores")
+        widths.add(1 if negatives is None else negatives.per_example)
+    if len(widths) > 1:
+        text = f"expected one number of negatives an example in all of them; found {sorted(widths)}"
+        yield Problem(("train",), text)
+    if recipe.validate_ is not None and not recipe.dev:
+        yield Problem(("dev",), "missing; validate needs queries to measure on")
+
+
+def _schedule(recipe: Training) -> Iterator[Problem]:
+    warmup = recipe.optimiser.warmup
+    if warmup > recipe.steps / 2:
+        text = (
+            f"{warmup:,} steps of warm-up exceed half of the {recipe.steps:,} steps; a shorter "
+            "training states its own schedule"
+        )
+        yield Problem(("optimiser", "warmup"), text)
+    patience = recipe.validate_.patience if recipe.validate_ else None
+    if recipe.validate_ is not None and recipe.validate_.every > recipe.steps:
+        text = f"expected at most steps, {recipe.steps:,}; found {recipe.validate_.every:,}"
+        yield Problem(("validate", "every"), text)
+    if patience is not None and recipe.optimiser.decay != "constant" and patience < 2:
+        text = "expected 2 or more: with a falling rate one measurement says little"
+        yield Problem(("validate", "patience"), text)

@@ -1,0 +1,204 @@
+"""A training recipe brought to completion: stores, examples, the training, the model folder."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from raypipe.cluster.backend import Backend
+from raypipe.cluster.inline import InlineBackend
+from raypipe.config import Training, missing_training_inputs, resolved_yaml
+from raypipe.driver import devices
+from raypipe.driver.backends import LazyBackends
+from raypipe.driver.execute import Watcher
+from raypipe.driver.invocation import invocation
+from raypipe.driver.signals import interruptible
+from raypipe.driver.training_log import Follower, training_table
+from raypipe.driver.training_sets import Sets, training_sets
+from raypipe.driver.workspace import Workspace, replace_file
+from raypipe.errors import InputError, RaypipeError
+from raypipe.models.loading import resolve_model, starting_weights
+from raypipe.stages.stage import Sizing
+from raypipe.storage.lease import acquire
+from raypipe.storage.ledger import Ledger, read_manifest
+from raypipe.storage.records import Manifest, Shard
+from raypipe.training.comm import Solo
+from raypipe.training.export import write_model
+from raypipe.training.finish import commit
+from raypipe.training.fit import fit
+from raypipe.training.job import Job, conventions_of_training
+
+SHARD = Shard(0, 0, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainOptions:
+    """What the command line adds to a recipe."""
+
+    ray_address: str | None = None
+    allow_open_cluster: bool = False
+
+
+@dataclass
+class Trained:
+    """What an invocation leaves to print."""
+
+    summary: dict[str, Any]
+    table: str
+    model: Path
+
+
+def run_training(
+    recipe: Training,
+    out: Path,
+    options: TrainOptions = TrainOptions(),
+    *,
+    watcher: Watcher,
+    say: Callable[[str], None],
+) -> Trained:
+    """The model in OUT/models/NAME; a training that stands finished does not run again.
+
+    Raises:
+        RaypipeError: whatever ended the invocation; its exit code stands in summary.json, and
+            the same command goes on from the last checkpoint.
+    """
+    problems = missing_training_inputs(recipe)
+    if problems:
+        raise InputError(problems)
+    conventions_of_training(recipe.model)  # a contradiction is told before any work
+    workspace = Workspace(out, recipe.stores)
+    with invocation(workspace, recipe.name) as summary, interruptible() as should_stop:
+        replace_file(workspace.folder / "recipe.yaml", resolved_yaml(recipe).encode())
+        chosen = _devices(recipe, options)
+        say(chosen.line())
+        backends = LazyBackends(lambda: _start(recipe, chosen, options), lambda: chosen)
+        try:
+            start = resolve_model(
+                recipe.model.start, None if recipe.model.start == "minilm" else recipe.model.preset
+            )
+            sets = training_sets(
+                recipe,
+                start,
+                workspace,
+                backends,
+                Sizing(num_actors=chosen.num_actors),
+                watcher,
+                say,
+                should_stop,
+            )
+            job = Job(recipe, start, sets.train, sets.dev, workspace.stores)
+            follower = Follower(job, workspace.folder / "train", say)
+            manifest = _train(job, workspace, recipe, chosen, follower, backends, should_stop)
+        finally:
+            backends.close()
+        trained = _finish(job, manifest, sets, workspace, follower)
+        summary |= trained.summary | {"device": chosen.line().removeprefix("device: ")}
+        trained.summary = summary
+    return trained
+
+
+def _train(
+    job: Job,
+    workspace: Workspace,
+    recipe: Training,
+    chosen: devices.Devices,
+    follower: Follower,
+    backends: LazyBackends,
+    should_stop: Callable[[], RaypipeError | None],
+) -> Manifest:
+    """The finished store of the training."""
+    store, fingerprint = job.store, job.spec.fingerprint()
+    standing = read_manifest(workspace.stores, store, fingerprint)
+    workspace.refer(store, fingerprint)
+    if standing is not None:
+        return standing
+    lease = acquire(workspace.stores, f"{job.folder}/lease.json")
+    try:
+        ledger = Ledger(workspace.stores, store, job.spec, [SHARD])
+        with follower:
+            if recipe.resources.backend == "inline":
+                if recipe.resources.workers > 1:
+                    raise InputError(
+                        "resources.workers: several workers need resources.backend: ray"
+                    )
+                threads = _threads(recipe, chosen)
+                checkpoint = fit(
+                    job,
+                    Solo(),
+                    device=chosen.device,
+                    threads=threads,
+                    tell=follower.write,
+                    should_stop=should_stop,
+                )
+                commit(job, checkpoint, device=chosen.device)
+            else:
+                from raypipe.cluster.trainer import train_on_ray
+
+                backends.get()
+                train_on_ray(
+                    job,
+                    device=chosen.device,
+                    threads=_threads(recipe, chosen),
+                    folder=workspace.folder / "train",
+                    should_stop=should_stop,
+                )
+        return ledger.publish()
+    finally:
+        lease.release()
+
+
+def _finish(
+    job: Job, manifest: Manifest, sets: Sets, workspace: Workspace, follower: Follower
+) -> Trained:
+    recipe = job.recipe
+    record = manifest.records[0]
+    folder = workspace.folder / "models" / recipe.name
+    saw = f"{starting_weights(job.start)}; then {', '.join(recipe.train)} ({recipe.name})"
+    payload = workspace.stores.local(record.sha256)
+    write_model(job, payload, folder, saw=saw)
+    history = record.facts["history"]
+    table = training_table(job, history, sets.told, saw)
+    replace_file(workspace.folder / "table.md", table.encode())
+    summary = {
+        "model": f"models/{recipe.name}",
+        "step": record.facts["step"],
+        "history": history,
+        "examples": sets.facts,
+        "fingerprint": manifest.fingerprint,
+        "numerics": record.facts["numerics"],
+    }
+    return Trained(summary, table, folder)
+
+
+def _threads(recipe: Training, chosen: devices.Devices) -> int:
+    wanted = recipe.resources.threads
+    if isinstance(wanted, int):
+        return wanted
+    return max(1, devices.num_cores() // recipe.resources.workers)
+
+
+def _devices(recipe: Training, options: TrainOptions) -> devices.Devices:
+    wanted = recipe.resources
+    threads = wanted.threads
+    if options.ray_address is None or wanted.backend == "inline":
+        found = devices.choose(wanted.device, threads=threads)
+    else:
+        from raypipe.cluster import ray_start
+
+        resources = ray_start.connect(options.ray_address, allow_open=options.allow_open_cluster)
+        found = devices.of_cluster(resources, wanted.device, threads=threads)
+    return replace(found, num_actors=max(found.num_actors, 1))
+
+
+def _start(recipe: Training, chosen: devices.Devices, options: TrainOptions) -> Backend:
+    if recipe.resources.backend == "inline":
+        return InlineBackend(device=chosen.device, threads=chosen.threads)
+    from raypipe.cluster import ray_start
+    from raypipe.cluster.ray_pool import RayBackend
+
+    if options.ray_address is None:
+        needed = recipe.resources.workers * _threads(recipe, chosen) + 1
+        num_cpus = max(devices.num_cores(), needed)
+        local = ray_start.start_local(num_cpus=num_cpus, num_gpus=chosen.num_gpus)
+        return RayBackend(threads=chosen.threads, local=local)
+    return RayBackend(threads=chosen.threads)

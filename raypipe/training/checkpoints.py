@@ -1,0 +1,105 @@
+"""Checkpoints of a training: a state is one when its record exists, and not before.
+
+The same two acts as everything durable here: a payload under its SHA-256, then the exclusive
+creation of a small record that names it. A file that a killed worker left is never found.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from raypipe.storage.records import Json, hash_file, seal, unseal
+from raypipe.storage.storage import Storage
+
+KEPT = 2
+"""The newest ones; the best one is kept besides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The state after `step` updates."""
+
+    step: int
+    sha256: str
+    facts: Mapping[str, Json]
+    """The measurements so far, among others."""
+
+
+class Checkpoints:
+    """Those of one training, in its store's folder."""
+
+    def __init__(self, storage: Storage, folder: str) -> None:
+        """`folder` is STORE/FINGERPRINT."""
+        self._storage = storage.owned(folder.replace("/", "-"))
+        self._folder = folder
+
+    def save(self, step: int, state: Mapping[str, Tensor], facts: Mapping[str, Json]) -> Checkpoint:
+        """Store a state durably and register it."""
+        path = self._storage.scratch() / "state.safetensors"
+        save_file({n: t.detach().contiguous().cpu() for n, t in state.items()}, path)
+        sha256 = hash_file(path)
+        self._storage.put(sha256, path)
+        record = {"step": step, "sha256": sha256, "facts": dict(facts)}
+        self._storage.create(self._name(step), seal(record))
+        return Checkpoint(step, sha256, facts)
+
+    def newest(self) -> Checkpoint | None:
+        """The one with the highest step, None before the first."""
+        steps = self._steps()
+        return self.at(steps[-1]) if steps else None
+
+    def at(self, step: int) -> Checkpoint:
+        """The one after so many updates.
+
+        Raises:
+            FileNotFoundError: there is none.
+            CorruptError: its record is damaged.
+        """
+        name = self._name(step)
+        body = unseal(name, self._storage.read(name))
+        return Checkpoint(body["step"], body["sha256"], body["facts"])
+
+    def load(self, checkpoint: Checkpoint) -> dict[str, Tensor]:
+        """Its tensors, verified by their hash."""
+        return load_file(self._storage.local(checkpoint.sha256))
+
+    def path(self, checkpoint: Checkpoint) -> Path:
+        """Its verified file."""
+        return self._storage.local(checkpoint.sha256)
+
+    def prune(self, best: int | None) -> None:
+        """Remove all but the newest ones and the best; records go before what they name."""
+        steps = self._steps()
+        for step in steps[:-KEPT]:
+            if step != best:
+                sha256 = self.at(step).sha256
+                self._storage.delete(self._name(step))
+                self._storage.delete(f"blobs/{sha256[:2]}/{sha256}")
+
+    def _steps(self) -> list[int]:
+        names = self._storage.names(f"{self._folder}/steps")
+        return sorted(int(Path(name).stem) for name in names if name.endswith(".json"))
+
+    def _name(self, step: int) -> str:
+        return f"{self._folder}/steps/{step:07d}.json"
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """What stands in a safetensors file's header beside its tensors."""
+    with safe_open(path, framework="pt") as file:
+        return dict(file.metadata() or {})
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, Json]) -> None:
+    """One safetensors file with `metadata` as JSON texts."""
+    told = {"format": "pt", **{name: json.dumps(value) for name, value in metadata.items()}}
+    kept = {
+        name: tensor.detach().to(torch.float32).contiguous() for name, tensor in tensors.items()
+    }
+    save_file(kept, path, metadata=told)

@@ -1,0 +1,152 @@
+"""A finished training as a model folder: what `score`, `encode` and `from_pretrained` open."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from raypipe.models.conventions import Conventions
+from raypipe.models.loading import ModelFolder, load_weights
+from raypipe.training.checkpoints import Checkpoint, Checkpoints
+from raypipe.training.job import Job
+from raypipe.training.lowrank import PEFT, LowRank
+from raypipe.training.start import SEGMENTS, starting_tensors
+
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+)
+
+
+def write_payload(job: Job, checkpoint: Checkpoint, path: Path) -> None:
+    """The trained weights of a checkpoint without its optimiser, one safetensors file."""
+    tensors = Checkpoints(job.storage, job.folder).load(checkpoint)
+    kept = {n.removeprefix("weight."): t for n, t in tensors.items() if n.startswith("weight.")}
+    save_file(kept, path, metadata={"format": "pt"})
+
+
+def write_model(job: Job, payload: Path, folder: Path, *, saw: str) -> None:
+    """The folder, written beside and moved into place whole; with an adapter that too.
+
+    Args:
+        job: what was trained.
+        payload: the trained weights.
+        folder: where; one that stands is replaced.
+        saw: what the start weights and this training have seen, for tables.
+    """
+    beside = folder.with_name(f".{folder.name}.new")
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir(parents=True)
+    recipe, conventions = job.recipe, job.conventions
+    trained = load_file(payload)
+    base = starting_tensors(
+        load_weights(job.start),
+        job.start.config(),
+        conventions,
+        num_units=recipe.model.head,
+        seed=recipe.seed,
+    )
+    adapter = recipe.model.adapter
+    if adapter is None:
+        tensors = {**base, **trained}
+    else:
+        low_rank = LowRank(adapter.rank, adapter.alpha)
+        tensors = merged(base, trained, low_rank)
+        _write_adapter(beside / "adapter", trained, low_rank, conventions.kind)
+    if isinstance(conventions, Conventions):
+        tensors = {name.removeprefix("bert."): tensor for name, tensor in tensors.items()}
+    save_file(
+        {name: tensor.contiguous() for name, tensor in tensors.items()},
+        beside / "model.safetensors",
+        metadata={"format": "pt"},
+    )
+    config = _config(job, base)
+    (beside / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+    told = {**asdict(conventions), "start_weights_saw": saw, "made_by": made_by(job)}
+    (beside / "raypipe.json").write_text(json.dumps(told, indent=2) + "\n")
+    _copy_tokenizer(job.start, beside)
+    if folder.exists():
+        shutil.rmtree(folder)
+    beside.rename(folder)
+
+
+def merged(
+    base: Mapping[str, Tensor], trained: Mapping[str, Tensor], low_rank: LowRank
+) -> dict[str, Tensor]:
+    """The weights with their updates added, as peft's `merge_and_unload` gives them."""
+    tensors = dict(base)
+    for name, tensor in trained.items():
+        if name.endswith(".lora_A.weight"):
+            layer = name.removesuffix(".lora_A.weight")
+            update = trained[f"{layer}.lora_B.weight"] @ tensor
+            tensors[f"{layer}.weight"] = base[f"{layer}.weight"] + update * low_rank.scale
+        elif not name.endswith(".lora_B.weight"):
+            tensors[name] = tensor
+    return tensors
+
+
+def made_by(job: Job) -> dict[str, Any]:
+    """What raypipe.json says of the training."""
+    recipe = job.recipe
+    return {
+        "recipe": recipe.name,
+        "fingerprint": job.spec.fingerprint(),
+        "start_sha256": job.start.weights_sha256,
+        "steps": recipe.steps,
+        "batch": recipe.batch * recipe.accumulation,
+        "loss": recipe.loss.name,
+        "seed": recipe.seed,
+    }
+
+
+def _write_adapter(
+    folder: Path, trained: Mapping[str, Tensor], low_rank: LowRank, kind: str
+) -> None:
+    """In peft's layout; half precision, since an update is small beside its weight."""
+    folder.mkdir()
+    whole = sorted({n.rpartition(".")[0] for n in trained if "lora_" not in n})
+    saved = {f"{PEFT}{name}": t.to(torch.float16).contiguous() for name, t in trained.items()}
+    save_file(saved, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    config = {
+        "peft_type": "LORA",
+        "task_type": None if kind == "encoder" else "SEQ_CLS",
+        "base_model_name_or_path": None,
+        "r": low_rank.rank,
+        "lora_alpha": low_rank.alpha,
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "target_modules": ["query", "key", "value", "dense"],
+        "modules_to_save": [name.rpartition(".")[2] for name in whole] or None,
+        "inference_mode": True,
+    }
+    (folder / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
+def _config(job: Job, base: Mapping[str, Tensor]) -> dict[str, Any]:
+    config = dict(job.start.config())
+    config["dtype"] = "float32"
+    config.pop("torch_dtype", None)
+    config["type_vocab_size"] = len(base[SEGMENTS])
+    if isinstance(job.conventions, Conventions):
+        config["architectures"] = ["BertModel"]
+        return config
+    config["architectures"] = ["BertForSequenceClassification"]
+    units = job.recipe.model.head
+    config["id2label"] = {str(unit): f"LABEL_{unit}" for unit in range(units)}
+    config["label2id"] = {f"LABEL_{unit}": unit for unit in range(units)}
+    return config
+
+
+def _copy_tokenizer(start: ModelFolder, folder: Path) -> None:
+    for name in TOKENIZER_FILES:
+        if (start.folder / name).exists():
+            shutil.copyfile(start.folder / name, folder / name)
