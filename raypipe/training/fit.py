@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -101,7 +101,8 @@ def fit(
         if stop:
             raise stop
     best = state.best
-    return checkpoints.at(state.step if best is None else best["step"])
+    chosen = checkpoints.at(state.step if best is None else best["step"])
+    return replace(chosen, facts={**chosen.facts, "history": state.history})
 
 
 class _Loop:
