@@ -34,7 +34,8 @@ def test_negatives_come_from_the_window_and_are_never_known_as_relevant():
 def test_each_negative_keeps_its_run_and_rank():
     other = ranking((0, 20, 3, 0.5), (0, 7, 9, 0.1))
     found, _ = draw({0: [5]}, runs=(RUN, other), per_example=5)
-    places = dict(zip(found.passage_rows[0], zip(found.runs[0], found.ranks[0])))
+    origins = zip(found.runs[0], found.ranks[0], strict=True)
+    places = dict(zip(found.passage_rows[0], origins, strict=True))
     assert places[5] == (NO_RUN, 0)
     assert places[7] == (0, 3)  # in both: the first run's rank
     assert places[20] == (1, 3)
@@ -60,7 +61,8 @@ def test_a_draw_depends_on_seed_and_query_alone():
 def test_teacher_scores_stand_beside_their_passages_and_filter_what_they_put_above():
     teacher = ranking((0, 5, 1, 2.0), (0, 6, 2, 1.9), (0, 7, 3, 3.5), (0, 8, 4, 2.4))
     found, short = draw({0: [5]}, teacher=teacher, examples=9, above_teacher=0.5)
-    scores = dict(zip(found.passage_rows[:, 1].tolist(), found.teacher[:, 1].tolist()))
+    negatives = found.passage_rows[:, 1].tolist()
+    scores = dict(zip(negatives, found.teacher[:, 1].tolist(), strict=True))
     assert scores == {6: pytest.approx(1.9), 8: pytest.approx(2.4)}  # 7 is above, 9 unscored
     assert found.teacher[:, 0].tolist() == [2.0, 2.0]
     assert short.filtered == 1
