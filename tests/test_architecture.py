@@ -21,7 +21,9 @@ LAYERS = [
 ALLOWED = {
     "ray": {"cluster", "driver"},
     "torch": {"models", "stages", "training", "cluster", "driver"},
-    "transformers": {"models/loading.py"},
+    "transformers": {"models/loading.py", "models/adapters.py"},
+    "peft": {"models/adapters.py"},
+    "tensorboardX": {"driver/training_log.py"},
     "jnius": {"stages/lucene_java.py"},
     "pyserini": set(),
     "faiss": {"stages", "driver/export.py"},

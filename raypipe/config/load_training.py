@@ -67,6 +67,9 @@ def missing_training_inputs(recipe: Training) -> list[str]:
             problems.append(f"{where}: {path}: no such file or folder")
     if recipe.model.start != "minilm" and not Path(recipe.model.start).exists():
         problems.append(f"model.start: {recipe.model.start}: expected minilm or a model folder")
+    adapter = recipe.model.adapter
+    if adapter is not None and adapter.start is not None and not Path(adapter.start).exists():
+        problems.append(f"model.adapter.start: {adapter.start}: no such folder")
     return problems
 
 
@@ -108,6 +111,8 @@ def _locate(document: Document, base: Path) -> None:
     model = document.data["model"]
     if model["start"] != "minilm":
         model["start"] = located(model["start"])
+    if (model.get("adapter") or {}).get("start"):
+        model["adapter"]["start"] = located(model["adapter"]["start"])
 
 
 def _read(recipe: Path) -> str:

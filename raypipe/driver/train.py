@@ -17,7 +17,8 @@ from raypipe.driver.training_log import Follower, training_table
 from raypipe.driver.training_sets import Sets, training_sets
 from raypipe.driver.workspace import Workspace, replace_file
 from raypipe.errors import InputError, RaypipeError
-from raypipe.models.loading import resolve_model, starting_weights
+from raypipe.models.adapters import SHIPPED
+from raypipe.models.loading import PACKAGED, ModelFolder, resolve_model, starting_weights
 from raypipe.stages.stage import Sizing
 from raypipe.storage.lease import acquire
 from raypipe.storage.ledger import Ledger, read_manifest
@@ -168,6 +169,12 @@ def _finish(
         "numerics": record.facts["numerics"],
     }
     return Trained(summary, table, folder)
+
+
+def _start_model(recipe: Training) -> ModelFolder:
+    """The start weights; any BERT will do, whatever its own conventions are."""
+    path = recipe.model.start
+    return resolve_model(path, None if path in (PACKAGED, *SHIPPED) else recipe.model.preset)
 
 
 def _threads(recipe: Training, chosen: devices.Devices) -> int:

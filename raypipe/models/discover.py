@@ -20,7 +20,9 @@ from raypipe.models.evidence import Evidence, read_object
 from raypipe.models.presets import PRESETS, conventions_of, conventions_problems
 
 RECORD = "made_by"
-"""The key of raypipe.json that says what convert did."""
+"""The key of raypipe.json that says what made the weights."""
+BASE = "base"
+"""The key that names the model an adapter lies over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ def discover(folder: Path, preset: str | None) -> Discovered:
 
 def _given(folder: Path) -> dict[str, Any]:
     body = read_object(folder / "raypipe.json")
-    return {name: value for name, value in body.items() if name != RECORD}
+    return {name: value for name, value in body.items() if name not in (RECORD, BASE)}
 
 
 def _complete(given: dict[str, Any]) -> bool:

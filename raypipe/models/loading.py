@@ -12,6 +12,15 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from raypipe.errors import InputError
+from raypipe.models.adapters import (
+    CONFIG,
+    SHIPPED,
+    WEIGHTS,
+    base_of,
+    is_adapter,
+    merge,
+    shipped_folder,
+)
 from raypipe.models.conventions import AnyConventions, Conventions, PairConventions
 from raypipe.models.discover import discover
 from raypipe.models.presets import PRESETS
@@ -30,6 +39,8 @@ class ModelFolder:
     conventions: AnyConventions
     weights_sha256: str
     tokenizer_sha256: str
+    adapter: Path | None = None
+    """A low-rank adapter over the folder's weights, merged on load."""
 
     def config(self) -> dict[str, Any]:
         """config.json."""
@@ -67,7 +78,9 @@ class ModelFolder:
 def resolve_model(
     path: str, preset: str | None = None, *, segment_row: str | None = None
 ) -> ModelFolder:
-    """The model of a folder, or of `minilm`, all-MiniLM-L6-v2 as packaged.
+    """The model of a folder, of `minilm`, all-MiniLM-L6-v2 as packaged, or of a shipped adapter.
+
+    A folder may hold an adapter; its raypipe.json names the model that it lies over.
 
     `segment_row` overrides what the conventions say of a duo's third segment.
 
@@ -75,6 +88,9 @@ def resolve_model(
         InputError: no such folder, no safetensors, no tokenizer, no conventions; the packaged
             weights are not the pinned ones.
     """
+    named = shipped_folder(path) if path in SHIPPED else Path(path)
+    if path != PACKAGED and is_adapter(named):
+        return _adapted(path, named, preset, segment_row)
     folder = packaged_folder() if path == PACKAGED else Path(path)
     preset = PACKAGED if path == PACKAGED and preset is None else preset
     _check_files(folder)
@@ -89,6 +105,21 @@ def resolve_model(
     if segment_row is None:
         return model
     return replace(model, conventions=replace(model.reranker, segment_row=segment_row))
+
+
+def _adapted(path: str, adapter: Path, preset: str | None, segment_row: str | None) -> ModelFolder:
+    base = resolve_model(base_of(adapter), PACKAGED)
+    hashes = f"{base.weights_sha256} {_sha256(adapter / WEIGHTS)} {_sha256(adapter / CONFIG)}"
+    conventions = discover(adapter, preset).conventions
+    if segment_row is not None:
+        raise InputError(f"{path}: segment_row: the adapter has its own third segment; remove it")
+    return replace(
+        base,
+        path=path,
+        conventions=conventions,
+        weights_sha256=hashlib.sha256(hashes.encode()).hexdigest(),
+        adapter=adapter,
+    )
 
 
 def packaged_folder() -> Path:
@@ -140,6 +171,13 @@ def load_weights(model: ModelFolder) -> Mapping[str, Any]:
     """
     from safetensors.torch import load_file
 
+    if model.adapter is not None:
+        now = resolve_model(model.path)
+        if now.weights_sha256 != model.weights_sha256:
+            raise InputError(f"{model.adapter}: found another adapter or base than when it began")
+        base = load_file(model.folder / "model.safetensors")
+        segments = 3 if model.conventions.kind == "duo" else 2
+        return merge(base, model.config(), model.adapter, num_segments=segments)
     file = model.folder / "model.safetensors"
     if _sha256(file) != model.weights_sha256:
         raise InputError(

@@ -93,7 +93,8 @@ def _from_file(path: Path) -> AnyConventions:
     try:
         body: Mapping[str, Any] = json.loads(path.read_bytes())
         kind = body["kind"] if isinstance(body, dict) else None
-        record = {"made_by"}  # what `raypipe model convert` did; not a convention
+        # What made the weights, and the model that an adapter lies over: no conventions.
+        record = {"made_by", "base"}
         given = {name: value for name, value in body.items() if name not in record}
         found = PairConventions(**given) if kind in ("mono", "duo") else Conventions(**given)
     except (ValueError, TypeError, KeyError) as error:

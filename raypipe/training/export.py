@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from raypipe.models.conventions import Conventions
+from raypipe.models.conventions import Conventions, PairConventions
 from raypipe.models.loading import ModelFolder, load_weights
 from raypipe.training.checkpoints import Checkpoint, Checkpoints
 from raypipe.training.job import Job
@@ -46,12 +46,15 @@ def write_model(job: Job, payload: Path, folder: Path, *, saw: str) -> None:
     beside = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
-    recipe, conventions = job.recipe, job.conventions
+    recipe = job.recipe
+    conventions = job.conventions
+    if isinstance(conventions, PairConventions):  # the third row is among the weights now
+        conventions = replace(conventions, segment_row=None)
     trained = load_file(payload)
     base = starting_tensors(
         load_weights(job.start),
         job.start.config(),
-        conventions,
+        job.conventions,
         num_units=recipe.model.head,
         seed=recipe.seed,
     )
@@ -62,6 +65,8 @@ def write_model(job: Job, payload: Path, folder: Path, *, saw: str) -> None:
         low_rank = LowRank(adapter.rank, adapter.alpha)
         tensors = merged(base, trained, low_rank)
         _write_adapter(beside / "adapter", trained, low_rank, conventions.kind)
+        shown = {**asdict(conventions), "start_weights_saw": saw, "base": recipe.model.start}
+        _write_json(beside / "adapter" / "raypipe.json", {**shown, "made_by": made_by(job)})
     if isinstance(conventions, Conventions):
         tensors = {name.removeprefix("bert."): tensor for name, tensor in tensors.items()}
     save_file(
@@ -70,9 +75,9 @@ def write_model(job: Job, payload: Path, folder: Path, *, saw: str) -> None:
         metadata={"format": "pt"},
     )
     config = _config(job, base)
-    (beside / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+    _write_json(beside / "config.json", config)
     told = {**asdict(conventions), "start_weights_saw": saw, "made_by": made_by(job)}
-    (beside / "raypipe.json").write_text(json.dumps(told, indent=2) + "\n")
+    _write_json(beside / "raypipe.json", told)
     _copy_tokenizer(job.start, beside)
     if folder.exists():
         shutil.rmtree(folder)
@@ -128,7 +133,7 @@ def _write_adapter(
         "modules_to_save": [name.rpartition(".")[2] for name in whole] or None,
         "inference_mode": True,
     }
-    (folder / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n")
+    _write_json(folder / "adapter_config.json", config)
 
 
 def _config(job: Job, base: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -144,6 +149,10 @@ def _config(job: Job, base: Mapping[str, Tensor]) -> dict[str, Any]:
     config["id2label"] = {str(unit): f"LABEL_{unit}" for unit in range(units)}
     config["label2id"] = {f"LABEL_{unit}": unit for unit in range(units)}
     return config
+
+
+def _write_json(path: Path, body: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(body, indent=2) + "\n")
 
 
 def _copy_tokenizer(start: ModelFolder, folder: Path) -> None:

@@ -2,22 +2,31 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+import torch
+from safetensors.torch import load_file
 
 from raypipe import schema
 from raypipe.config.training import TrainedModel, Training
+from raypipe.data.qrels import read_qrels
 from raypipe.errors import InputError
+from raypipe.models.adapters import WEIGHTS
 from raypipe.models.conventions import AnyConventions, PairConventions
 from raypipe.models.loading import ModelFolder, load_weights, special_ids
 from raypipe.models.presets import PRESETS, conventions_problems
 from raypipe.stages.ids import ids_of_rows
 from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.token_rows import TokenRows
+from raypipe.storage.records import hash_file
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
 from raypipe.storage.stored import Stored
 from raypipe.training.batch import Source
 from raypipe.training.examples import map_examples
-from raypipe.training.lowrank import LowRank
+from raypipe.training.lowrank import PEFT, LowRank
 from raypipe.training.start import starting_tensors
 from raypipe.training.step import Specials
 from raypipe.training.trainee import Trainee
@@ -86,6 +95,9 @@ class Job:
             exclude={"model": {"start"}},
         )
         body["conventions"] = self.conventions.to_json()
+        if recipe.model.adapter is not None and recipe.model.adapter.start is not None:
+            del body["model"]["adapter"]["start"]
+            body["adapter_sha256"] = hash_file(Path(recipe.model.adapter.start) / WEIGHTS)
         body["start_sha256"] = self.start.weights_sha256
         body["tokenizer_sha256"] = self.start.tokenizer_sha256
         body["precision"] = recipe.resources.precision
@@ -137,7 +149,7 @@ def trainee_of(job: Job, device: str) -> Trainee:
         load_weights(job.start), config, conventions, num_units=units, seed=recipe.seed
     )
     adapter = recipe.model.adapter
-    return Trainee(
+    trainee = Trainee(
         tensors,
         config,
         conventions,
@@ -148,6 +160,28 @@ def trainee_of(job: Job, device: str) -> Trainee:
         recompute=recipe.resources.recompute,
         bf16=recipe.resources.precision == "bf16",
     )
+    if adapter is not None and adapter.start is not None:
+        start_from_(trainee, Path(adapter.start))
+    return trainee
+
+
+def start_from_(trainee: Trainee, folder: Path) -> None:
+    """Set the low-rank weights to those of an adapter; what it lacks stays as it was drawn.
+
+    Raises:
+        InputError: it is of another rank or model.
+    """
+    saved = {n.removeprefix(PEFT): t for n, t in load_file(folder / WEIGHTS).items()}
+    for name, weight in trainee.weights.items():
+        found = saved.get(name)
+        if found is None and "lora_" not in name:
+            continue
+        if found is None or (found.shape != weight.shape and "embeddings" not in name):
+            told = "none" if found is None else list(found.shape)
+            raise InputError(f"{folder}: {name}: expected {list(weight.shape)}, found {told}")
+        if found.shape == weight.shape:
+            with torch.no_grad():
+                weight.copy_(found)
 
 
 def sources_of(job: Job) -> list[Source]:
@@ -168,12 +202,6 @@ def dev_of(job: Job) -> Sequence[DevData]:
 
 
 def _dev(dev: DevStores) -> DevData:
-    from pathlib import Path
-
-    import pyarrow.compute as pc
-
-    from raypipe.data.qrels import read_qrels
-
     ids = dev.queries.table(schema.QUERIES)["query_id"].to_pylist()
     qrels = read_qrels(Path(dev.qrels))
     if dev.queries_at_most is not None:
@@ -181,8 +209,6 @@ def _dev(dev: DevStores) -> DevData:
     qrels = qrels.filter(pc.is_in(qrels["query_id"], pc.cast(ids, "string")))
     run = read_queries_of_run(dev.run, 0, len(ids))
     rows = sorted(set(run["passage_row"].to_pylist()))
-    import numpy as np
-
     names = ids_of_rows(dev.collection, np.array(rows, np.int64))
     return DevData(
         run=run,

@@ -1,0 +1,85 @@
+"""Low-rank adapters over a base model: peft's file format, merged by peft on load."""
+
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from raypipe.errors import InputError
+
+WEIGHTS = "adapter_model.safetensors"
+CONFIG = "adapter_config.json"
+SHIPPED = ("minilm-mono", "minilm-duo")
+"""Adapters over the packaged MiniLM that come with raypipe."""
+
+
+def is_adapter(folder: Path) -> bool:
+    """Whether a folder holds an adapter and no whole model."""
+    return (folder / CONFIG).exists() and not (folder / "model.safetensors").exists()
+
+
+def shipped_folder(name: str) -> Path:
+    """Where a shipped adapter is."""
+    return Path(str(files("raypipe") / "adapters" / name))
+
+
+def base_of(folder: Path) -> str:
+    """What raypipe.json names as the model that the adapter lies over.
+
+    Raises:
+        InputError: it names none.
+    """
+    path = folder / "raypipe.json"
+    body = json.loads(path.read_bytes()) if path.exists() else {}
+    base = body.get("base")
+    if not isinstance(base, str):
+        raise InputError(
+            f'{folder}: an adapter without its model; name it in raypipe.json, "base": "minilm" '
+            "or a folder"
+        )
+    return base
+
+
+def merge(
+    base: Mapping[str, Any], config: Mapping[str, Any], folder: Path, *, num_segments: int
+) -> dict[str, Any]:
+    """The tensors of a BertForSequenceClassification with the adapter's updates added, fp32.
+
+    Args:
+        base: the base model's tensors, with or without `bert.` before their names.
+        config: its config.json.
+        folder: the adapter's.
+        num_segments: segment rows of the adapted model; the adapter brings those that the base
+            lacks.
+
+    Raises:
+        InputError: peft cannot apply the adapter to this model.
+    """
+    import torch
+    from peft import PeftModel
+    from safetensors import safe_open
+    from transformers import BertConfig, BertForSequenceClassification
+
+    with safe_open(folder / WEIGHTS, framework="pt") as file:
+        bias = [name for name in file.keys() if name.endswith("classifier.bias")]  # noqa: SIM118
+        if not bias:
+            raise InputError(f"{folder / WEIGHTS}: expected a classifier, found none")
+        num_units = file.get_slice(bias[0]).get_shape()[0]
+    kept = {**config, "num_labels": num_units, "type_vocab_size": num_segments}
+    model = BertForSequenceClassification(BertConfig(**kept))
+    named = {
+        n if n.startswith(("bert.", "classifier")) else f"bert.{n}": t for n, t in base.items()
+    }
+    segments = "bert.embeddings.token_type_embeddings.weight"
+    rows = named[segments]
+    if len(rows) < num_segments:
+        missing = torch.zeros(num_segments - len(rows), rows.shape[1])
+        named[segments] = torch.cat([rows, missing])
+    model.load_state_dict(named, strict=False)
+    try:
+        adapted = PeftModel.from_pretrained(model, str(folder))
+        whole = adapted.merge_and_unload()
+    except (ValueError, RuntimeError, KeyError) as error:
+        raise InputError(f"{folder}: not an adapter of this model: {error}") from error
+    return {name: tensor.detach().float() for name, tensor in whole.state_dict().items()}

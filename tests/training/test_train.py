@@ -1,0 +1,270 @@
+"""`raypipe train` whole: the model that comes out, resuming, refusing, leaking nothing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from raypipe.config import load_training
+from raypipe.driver.train import run_training
+from raypipe.errors import InputError, Interrupted
+
+
+class Quiet:
+    def began(self, store, report): ...
+    def advanced(self, store, report): ...
+    def ended(self, store, result): ...
+
+
+def train(path, out, *overrides, said=None):
+    recipe = load_training(path, overrides=overrides)
+    say = (said if said is not None else []).append
+    return run_training(recipe, out, watcher=Quiet(), say=say)
+
+
+def weights(out, name="small"):
+    return load_file(out / "models" / name / "model.safetensors")
+
+
+def assert_same_bytes(left, right):
+    assert left.keys() == right.keys()
+    for name in left:
+        assert torch.equal(left[name], right[name]), name
+
+
+def test_the_model_scores_and_opens_in_transformers_with_equal_numbers(small_recipe, tmp_path):
+    from transformers import AutoModelForSequenceClassification
+
+    from raypipe.models.loading import resolve_model, special_ids
+    from raypipe.models.scorer import load_scorer
+    from raypipe.text.pairs import Part
+
+    said = []
+    trained = train(small_recipe(), tmp_path / "out", said=said)
+    model = resolve_model(str(trained.model))
+    assert model.reranker.kind == "mono"
+    cls_id, sep_id = special_ids(model)
+    query, passage = [10, 11], [20, 21, 22]
+    parts = [
+        Part(np.array(p, np.uint16), np.array([0]), np.array([len(p)])) for p in (query, passage)
+    ]
+    score = load_scorer(model).score(parts[0], [parts[1]])[0]
+    theirs = AutoModelForSequenceClassification.from_pretrained(trained.model).eval()
+    with torch.no_grad():
+        logits = theirs(
+            input_ids=torch.tensor([[cls_id, *query, sep_id, *passage, sep_id]]),
+            token_type_ids=torch.tensor([[0] * 4 + [1] * 4]),
+        ).logits
+    assert score == pytest.approx(torch.log_softmax(logits, 1)[0, 1].item(), abs=1e-5)
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["status"] == "complete"
+    steps = [each["step"] for each in summary["history"]]
+    assert steps == [4, 8, 12]
+    best = max(summary["history"], key=lambda each: each["mean"])
+    assert summary["step"] == best["step"]
+    assert "no test figures" in trained.table
+    assert any(line.startswith("guard: docs: dropped") for line in said)
+    lines = (tmp_path / "out" / "train" / "progress.jsonl").read_text().splitlines()
+    told = [json.loads(line) for line in lines]
+    assert [e["step"] for e in told if "loss" in e] == list(range(1, 13))
+    assert {"loss", "rate", "gradient_norm", "tokens", "seconds"} <= told[0].keys()
+    assert list((tmp_path / "out" / "train" / "tensorboard").iterdir())
+
+
+def test_a_finished_training_does_not_run_again(small_recipe, tmp_path):
+    recipe = small_recipe()
+    first = train(recipe, tmp_path / "out")
+    before = weights(tmp_path / "out")
+    log = tmp_path / "out" / "train" / "progress.jsonl"
+    number = len(log.read_text().splitlines())
+    again = train(recipe, tmp_path / "out")
+    assert len(log.read_text().splitlines()) == number
+    assert again.summary["fingerprint"] == first.summary["fingerprint"]
+    assert_same_bytes(before, weights(tmp_path / "out"))
+    other = train(recipe, tmp_path / "out", "seed=1")
+    assert other.summary["fingerprint"] != first.summary["fingerprint"]
+
+
+@pytest.mark.parametrize("after", [1, 4, 7])
+def test_an_interrupted_training_ends_with_the_undisturbed_weights(
+    small_recipe, tmp_path, monkeypatch, after
+):
+    from raypipe.training import fit as module
+
+    recipe = small_recipe()
+    train(recipe, tmp_path / "calm")
+    real, seen = module.backward, []
+
+    def counted(*arguments, **named):
+        seen.append(1)
+        if len(seen) == after:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(module, "backward", counted)
+    with pytest.raises(Interrupted):
+        train(recipe, tmp_path / "cut")
+    assert len(seen) == after
+    monkeypatch.undo()
+    train(recipe, tmp_path / "cut")
+    assert_same_bytes(weights(tmp_path / "calm"), weights(tmp_path / "cut"))
+
+
+def test_a_training_killed_at_any_moment_ends_with_the_undisturbed_weights(small_recipe, tmp_path):
+    recipe = small_recipe(steps=40, validate={"every": 10}, checkpoint_every=5)
+    train(recipe, tmp_path / "calm")
+    command = [
+        sys.executable,
+        "-m",
+        "raypipe",
+        "train",
+        str(recipe),
+        "--out",
+        str(tmp_path / "cut"),
+    ]
+    kills = 0
+    for _ in range(20):
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        folder = tmp_path / "cut" / "stores" / "train-small"
+        before = sum(1 for _ in folder.glob("*/steps/*.json"))
+        while child.poll() is None and kills < 3:
+            if sum(1 for _ in folder.glob("*/progress.jsonl")) and records(folder) > before:
+                time.sleep(0.05 * kills)
+                child.kill()
+                kills += 1
+                break
+            time.sleep(0.01)
+        if child.wait() == 0:
+            break
+    assert kills >= 1
+    assert_same_bytes(weights(tmp_path / "calm"), weights(tmp_path / "cut"))
+
+
+def records(folder):
+    try:
+        return sum(1 for _ in folder.glob("*/steps/*.json"))
+    except FileNotFoundError:
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("preset", "limits", "loss"),
+    [
+        ("duobert", {"query_limit": 12, "passage_limit": 20, "total_limit": 64}, "cross-entropy"),
+        (
+            "repbert",
+            {"query_limit": 20, "passage_limit": 40, "total_limit": None},
+            "multi-label-margin",
+        ),
+        ("repbert", {"query_limit": 20, "passage_limit": 40, "total_limit": None}, "info-nce"),
+        ("monobert", {"query_limit": 12, "total_limit": 64, "head": 1}, "pairwise-hinge"),
+    ],
+)
+def test_every_kind_trains_and_loads(small_recipe, tiny_model, tmp_path, preset, limits, loss):
+    from raypipe.models.encoder import load_encoder
+    from raypipe.models.loading import resolve_model
+    from raypipe.models.scorer import load_scorer
+
+    model = {"start": str(tiny_model), "preset": preset, **limits}
+    body = {"model": model, "loss": {"name": loss}, "steps": 4}
+    path = small_recipe(**body)
+    trained = train(path, tmp_path / "out")
+    found = resolve_model(str(trained.model))
+    (load_encoder if preset == "repbert" else load_scorer)(found)
+    start = load_file(tiny_model / "model.safetensors")
+    name = "embeddings.word_embeddings.weight"
+    now = weights(tmp_path / "out")
+    assert not torch.equal(now.get(name, now.get(f"bert.{name}")), start[name])
+
+
+def test_an_adapter_is_merged_by_peft_to_the_model_that_was_trained(small_recipe, tiny, tmp_path):
+    from raypipe.models.loading import load_weights, resolve_model
+
+    for kind, limits in (("monobert", {}), ("duobert", {"passage_limit": 20})):
+        start = tiny.make_tiny_bert(tmp_path / f"start-{kind}")
+        model = {"start": str(start), "preset": kind, "adapter": {"rank": 2, "alpha": 4.0}}
+        recipe = small_recipe(model={**model, **limits}, optimiser={"rate": 1e-2, "warmup": 2})
+        trained = train(recipe, tmp_path / kind)
+        whole = weights(tmp_path / kind)
+        adapter = trained.model / "adapter"
+        told = json.loads((adapter / "raypipe.json").read_text())
+        assert told["base"] == str(start)
+        merged = load_weights(resolve_model(str(adapter)))
+        moved = 0
+        base = load_file(start / "model.safetensors")
+        for name, tensor in whole.items():
+            assert (merged[name] - tensor).abs().max() < 2e-3, name  # half precision on disk
+            own = base.get(name.removeprefix("bert."))
+            moved += own is not None and own.shape == tensor.shape and not torch.equal(own, tensor)
+        assert moved >= 12
+
+
+def test_all_problems_of_a_recipe_are_told_at_once(small_recipe):
+    path = small_recipe(
+        steps=10,
+        optimiser={"rate": 1e-3, "warmup": 6},
+        loss={"name": "info-nce"},
+        dev={"docs": {"collection": "dcos", "queries": "q", "qrels": "r", "run": "s"}},
+    )
+    with pytest.raises(InputError) as error:
+        load_training(path)
+    told = "\n".join(error.value.problems)
+    assert "optimiser.warmup: 6 steps of warm-up exceed half of the 10 steps" in told
+    assert "loss.name: expected a loss of mono models" in told
+    assert "dev.docs.collection: no such collection; did you mean docs?" in told
+    assert "line" in told
+
+
+def test_unknown_keys_name_the_nearest(small_recipe):
+    with pytest.raises(InputError, match="optimiser.warmpu: unknown key; did you mean warmup"):
+        load_training(small_recipe(optimiser={"warmpu": 3}))
+
+
+def test_missing_files_are_all_told(small_recipe, tmp_path):
+    path = small_recipe(guard={"test": {"queries": "gone.tsv"}})
+    with pytest.raises(InputError, match="gone.tsv: no such file"):
+        train(path, tmp_path / "out")
+
+
+def test_a_loss_that_is_not_finite_ends_the_training_and_keeps_its_checkpoints(
+    small_recipe, tmp_path
+):
+    path = small_recipe(optimiser={"rate": 1e30, "warmup": 0, "clip": 0.0}, checkpoint_every=1)
+    with pytest.raises(InputError, match="step .*: the loss is nan.* lower optimiser.rate"):
+        train(path, tmp_path / "out")
+    assert list((tmp_path / "out" / "stores" / "train-small").glob("*/steps/*.json"))
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert (summary["status"], summary["exit"]) == ("failed", 2)
+
+
+def test_triples_by_id_are_trained_on_without_guarded_queries(small_recipe, small_files, tmp_path):
+    queries = [
+        line.split("\t") for line in (small_files / "queries.train.tsv").read_text().splitlines()
+    ]
+    ids = [line.split("\t")[0] for line in (small_files / "passages.tsv").read_text().splitlines()]
+    triples = tmp_path / "qidpidtriples.tsv"
+    triples.write_text(
+        "".join(f"{q}\t{ids[n]}\t{ids[n + 1]}\n" for n, (q, _) in enumerate(queries))
+    )
+    guard = tmp_path / "guard.tsv"
+    guard.write_text(f"x\t{queries[0][1].upper()}\n")
+    train_set = {
+        "collection": "docs",
+        "queries": str(small_files / "queries.train.tsv"),
+        "triples": str(triples),
+    }
+    path = small_recipe(train={"docs": train_set}, guard={"test": {"queries": str(guard)}})
+    trained = train(path, tmp_path / "out")
+    facts = trained.summary["examples"]["docs"]
+    assert facts["dropped"]["same_query"] == 1
+    assert facts["examples"] == len(queries) - 1 - facts["dropped"]["near_query"]
+    triples.write_text("nobody\ta\tb\n")
+    with pytest.raises(InputError, match="line 1: nobody a b: an id is not in"):
+        train(path, tmp_path / "other")
