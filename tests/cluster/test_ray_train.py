@@ -1,0 +1,143 @@
+"""A training on Ray Train's worker groups: the weights of one worker, whatever dies."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file
+
+pytestmark = pytest.mark.ray
+
+
+@pytest.fixture(scope="module")
+def recipe(small_files, tiny_model, tmp_path_factory):
+    """50 steps without dropout over 300 real passages."""
+    folder = tmp_path_factory.mktemp("train")
+    ids = [line.split("\t")[0] for line in (small_files / "passages.tsv").read_text().splitlines()]
+    for split in ("train", "dev"):
+        lines = []
+        queries = (small_files / f"queries.{split}.tsv").read_text().splitlines()
+        for number, line in enumerate(queries):
+            for rank in range(1, 31):
+                passage = ids[(number * 7 + rank * 11) % len(ids)]
+                lines.append(f"{line.split()[0]} Q0 {passage} {rank} {1 / rank:.6f} made\n")
+        (folder / f"{split}.trec").write_text("".join(lines))
+    files = {name: str(small_files / name) for name in ("queries.train.tsv", "queries.dev.tsv")}
+    body = {
+        "format": 1,
+        "name": "small",
+        "model": {
+            "start": str(tiny_model),
+            "preset": "monobert",
+            "query_limit": 12,
+            "total_limit": 64,
+        },
+        "collections": {
+            "docs": {"format": "msmarco-v1", "input": str(small_files / "passages.tsv")}
+        },
+        "train": {
+            "docs": {
+                "collection": "docs",
+                "queries": files["queries.train.tsv"],
+                "qrels": str(small_files / "qrels.train.txt"),
+                "negatives": {"runs": str(folder / "train.trec"), "last": 20},
+            }
+        },
+        "dev": {
+            "docs": {
+                "collection": "docs",
+                "queries": files["queries.dev.tsv"],
+                "qrels": str(small_files / "qrels.dev.txt"),
+                "run": str(folder / "dev.trec"),
+                "k": 10,
+            }
+        },
+        "loss": {"name": "cross-entropy"},
+        "steps": 50,
+        "batch": 8,
+        "dropout": 0.0,
+        "optimiser": {"rate": 3.0e-4, "warmup": 5},
+        "checkpoint_every": 5,
+        "validate": {"every": 50},
+        "resources": {"threads": 1},
+    }
+    path = folder / "recipe.yaml"
+    path.write_text(yaml.safe_dump(body, sort_keys=False))
+    return path
+
+
+def start(recipe, out, *overrides):
+    command = [sys.executable, "-m", "raypipe", "train", str(recipe), *overrides, "--out", str(out)]
+    environment = {k: v for k, v in os.environ.items() if k != "RAY_ADDRESS"}
+    with (out.parent / f"{out.name}.log").open("ab") as log:
+        return subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+
+
+def weights(out):
+    return load_file(out / "models" / "small" / "model.safetensors")
+
+
+def losses(out):
+    lines = (out / "train" / "progress.jsonl").read_text().splitlines()
+    return [event["loss"] for event in map(json.loads, lines) if "loss" in event]
+
+
+def training_workers(driver):
+    """Processes below the driver that Ray named after a training worker."""
+    try:
+        below = psutil.Process(driver.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+    found = []
+    for process in below:
+        try:
+            if "RayTrainWorker" in " ".join(process.cmdline()):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def steps(out):
+    try:
+        return len(list((out / "stores" / "train-small").glob("*/steps/*.json")))
+    except FileNotFoundError:
+        return 0
+
+
+def test_two_workers_follow_one_and_a_killed_worker_or_driver_changes_no_bit(recipe, tmp_path):
+    """One worker inline; two calm; two of which one is killed and then the driver too."""
+    one = tmp_path / "one"
+    assert start(recipe, one, "resources.backend=inline").wait(timeout=100) == 0
+    calm = tmp_path / "calm"
+    assert start(recipe, calm, "resources.workers=2").wait(timeout=100) == 0
+    assert len(losses(calm)) == 50
+    for step, (two_workers, one_worker) in enumerate(zip(losses(calm), losses(one), strict=True)):
+        assert two_workers == pytest.approx(one_worker, abs=1e-4), step
+    expected, found = weights(one), weights(calm)
+    largest = max((found[name] - expected[name]).abs().max().item() for name in expected)
+    assert largest < 1e-4
+
+    cut = tmp_path / "cut"
+    driver = start(recipe, cut, "resources.workers=2")
+    while steps(cut) < 1 and driver.poll() is None:
+        time.sleep(0.02)
+    victims = training_workers(driver)
+    assert len(victims) == 2
+    os.kill(victims[1].pid, signal.SIGKILL)
+    gone = set(victims)
+    while driver.poll() is None and not (set(training_workers(driver)) - gone and steps(cut) >= 2):
+        time.sleep(0.02)
+    if driver.poll() is None:
+        driver.kill()
+    driver.wait()
+    assert start(recipe, cut, "resources.workers=2").wait(timeout=100) == 0
+    for name, tensor in weights(calm).items():
+        assert torch.equal(tensor, weights(cut)[name]), name
