@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raypipe.config import Recipe, load_recipe, recipe_names, recipe_text
+from raypipe.config import Recipe, load_recipe, recipe_names, recipe_text, verb_of
 from raypipe.errors import InputError
 
 if TYPE_CHECKING:
@@ -78,7 +78,13 @@ def recipes(
     name: Annotated[str | None, typer.Argument(help="Print this one.")] = None,
 ) -> None:
     """The packaged recipes, or one of them."""
-    print("\n".join(recipe_names()) if name is None else recipe_text(name).rstrip())
+    if name is not None:
+        print(recipe_text(name).rstrip())
+        return
+    width = max(map(len, recipe_names()))
+    for verb in ("pipeline", "train"):
+        for each in recipe_names(verb):
+            print(f"{each:{width}}  raypipe {verb}")
 
 
 def named_recipe(recipe: str, overrides: list[str]) -> Recipe:
@@ -87,11 +93,18 @@ def named_recipe(recipe: str, overrides: list[str]) -> Recipe:
     if path.suffix in (".yaml", ".yml") or path.exists():
         if not path.is_file():
             raise InputError(f"{path}: no such recipe file; `raypipe recipes` lists packaged ones")
+        _refuse_training(path.read_text(encoding="utf-8-sig", errors="replace"), recipe)
         return load_recipe(path, overrides=overrides, env=os.environ)
     text = recipe_text(recipe)
+    _refuse_training(text, recipe)
     return load_recipe(
         text, overrides=overrides, env=os.environ, base=Path.cwd(), source=f"recipe {recipe}"
     )
+
+
+def _refuse_training(text: str, name: str) -> None:
+    if verb_of(text) == "train":
+        raise InputError(f"{name}: a training's recipe, it has a loss; use `raypipe train {name}`")
 
 
 def execute(recipe: Recipe, out: Path, options: "Options", *, as_json: bool) -> "Outcome":

@@ -2,7 +2,7 @@
 
 from raypipe.config.load import load_recipe
 from raypipe.config.load_training import load_training, missing_training_inputs
-from raypipe.config.packaged import recipe_names, recipe_text
+from raypipe.config.packaged import recipe_names, recipe_text, verb_of
 from raypipe.config.paths import missing_inputs
 from raypipe.config.recipe import Collection, Evaluate, Model, QuerySet, Recipe, Resources
 from raypipe.config.resolved import resolved_yaml
@@ -49,4 +49,5 @@ __all__ = [
     "recipe_text",
     "resolved_yaml",
     "select",
+    "verb_of",
 ]

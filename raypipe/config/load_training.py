@@ -17,7 +17,7 @@ from raypipe.config.training_rules import training_problems
 from raypipe.config.variables import expand
 from raypipe.errors import InputError
 
-_PATHS = ("queries", "qrels", "run", "triples", "teacher", "runs", "input", "stores")
+_PATHS = ("queries", "qrels", "run", "triples", "texts", "teacher", "runs", "input", "stores")
 
 
 def load_training(

@@ -1,5 +1,6 @@
 """The recipes that come with raypipe."""
 
+import re
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -9,9 +10,14 @@ from raypipe.config.words import did_you_mean, listed
 from raypipe.errors import InputError
 
 
-def recipe_names() -> list[str]:
-    """Names of the packaged recipes, sorted."""
-    return sorted(_recipes())
+def recipe_names(verb: str | None = None) -> list[str]:
+    """Names of the packaged recipes, sorted; with a verb, pipeline or train, those it takes."""
+    return sorted(name for name in _recipes() if verb in (None, verb_of(recipe_text(name))))
+
+
+def verb_of(text: str) -> str:
+    """Which verb a recipe is for, by its own keys: pipeline or train."""
+    return "train" if re.search(r"^loss\s*:", text, re.MULTILINE) else "pipeline"
 
 
 def recipe_text(name: str) -> str:

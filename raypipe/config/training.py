@@ -87,8 +87,8 @@ class Negatives(Part):
 class TrainingSet(Part):
     """Queries with their examples over one collection."""
 
-    collection: Name
-    queries: Location
+    collection: Name | None = None
+    queries: Location | None = None
     qrels: Location | None = None
     min_grade: Annotated[Count, Source(OWN)] = 1
     """What counts as relevant."""
@@ -96,8 +96,13 @@ class TrainingSet(Part):
     """With qrels."""
     triples: Location | None = None
     """Instead of negatives: lines of query id, relevant and irrelevant passage id."""
+    texts: Location | None = None
+    """Instead of all these: lines of query, relevant and irrelevant passage as texts."""
     teacher: Location | None = None
     """A run file whose scores a teacher gave; examples without one are left out, counted."""
+    examples_at_most: Count | None = None
+    """Of a seeded order the first so many, for curves over training sizes: smaller sets are parts
+    of larger ones. Each size is a training of its own with its whole schedule."""
 
 
 class DevSet(Part):
@@ -187,7 +192,7 @@ class Training(Part):
     format: Literal[1]
     name: Name
     model: TrainedModel
-    collections: Annotated[dict[Name, Collection], Field(min_length=1)]
+    collections: dict[Name, Collection] = {}
     train: Annotated[dict[Name, TrainingSet], Field(min_length=1)]
     dev: dict[Name, DevSet] = {}
     guard: dict[Name, Guarded] = {}

@@ -57,6 +57,18 @@ def _sets(recipe: Training) -> Iterator[Problem]:
     widths = set()
     for name, each in recipe.train.items():
         key = ("train", name)
+        if each.texts is not None:
+            for other in ("collection", "queries", "qrels", "negatives", "triples", "teacher"):
+                if getattr(each, other) is not None:
+                    yield Problem((*key, other), "not beside texts, which bring their own; remove")
+            if name in recipe.collections:
+                text = f"texts make a collection of this name; rename collections.{name}"
+                yield Problem(key, text)
+            widths.add(1)
+            continue
+        for needed in ("collection", "queries"):
+            if getattr(each, needed) is None:
+                yield Problem((*key, needed), "missing; only texts do without")
         if (each.triples is None) == (each.negatives is None):
             yield Problem(key, "expected one of triples and negatives; found both or none of them")
         if each.negatives is not None and each.qrels is None:

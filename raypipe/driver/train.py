@@ -15,6 +15,7 @@ from raypipe.driver.invocation import invocation
 from raypipe.driver.signals import interruptible
 from raypipe.driver.training_log import Follower, training_table
 from raypipe.driver.training_sets import Sets, training_sets
+from raypipe.driver.triple_sets import with_ids
 from raypipe.driver.workspace import Workspace, replace_file
 from raypipe.errors import InputError, RaypipeError
 from raypipe.models.adapters import SHIPPED
@@ -74,11 +75,10 @@ def run_training(
         say(chosen.line())
         backends = LazyBackends(lambda: _start(recipe, chosen, options), lambda: chosen)
         try:
-            start = resolve_model(
-                recipe.model.start, None if recipe.model.start == "minilm" else recipe.model.preset
-            )
+            start = _start_model(recipe)
+            named = with_ids(recipe, workspace.folder / "triples")
             sets = training_sets(
-                recipe,
+                named,
                 start,
                 workspace,
                 backends,
@@ -87,7 +87,7 @@ def run_training(
                 say,
                 should_stop,
             )
-            job = Job(recipe, start, sets.train, sets.dev, workspace.stores)
+            job = Job(named, start, sets.train, sets.dev, workspace.stores)
             follower = Follower(job, workspace.folder / "train", say)
             manifest = _train(job, workspace, recipe, chosen, follower, backends, should_stop)
         finally:

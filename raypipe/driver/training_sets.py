@@ -67,6 +67,7 @@ def training_sets(
     guards = _guards(recipe)
     sets = Sets()
     for name, wanted in recipe.train.items():
+        assert wanted.collection is not None
         graph = graphs[wanted.collection]
         query_set = f"train-{name}"
         runs = _runs(wanted)
@@ -135,10 +136,12 @@ def _pipeline(recipe: Training, name: str) -> Recipe:
     """A recipe with a collection, its query sets and the runs over them, to be asked for parts."""
     queries: dict[str, Any] = {}
     stages: dict[str, Any] = {"unused": {"do": "index"}}
-    for group, wanted in (*recipe.train.items(),) if recipe.train else ():
+    for group, wanted in recipe.train.items():
         if wanted.collection == name:
             query_set = f"train-{group}"
             queries[query_set] = {"file": wanted.queries}
+            if wanted.qrels is not None and wanted.triples is None:
+                queries[query_set] |= {"qrels": wanted.qrels, "only_judged": True}
             for number, path in enumerate(_runs(wanted)):
                 stages[f"{query_set}-run-{number}"] = {"do": "read", "runs": {query_set: path}}
             if wanted.teacher is not None:

@@ -20,6 +20,7 @@ from raypipe.storage.stored import Stored
 from raypipe.training.draw import Ranking, Short, Window, drawn_examples
 from raypipe.training.examples import Examples, write_examples
 from raypipe.training.guard import Dropped, Guard, normalised, refused_queries
+from raypipe.training.sampler import permuted
 from raypipe.training.triples import triple_examples
 
 SEMANTICS = 1
@@ -52,6 +53,7 @@ class ExamplesStage:
             "negatives": how,
             "guard": digest(canonical(guarded)),
             "seed": self.seed,
+            "at_most": wanted.examples_at_most,
         }
         inputs = {"collection": self.collection.digest, "queries": self.queries.digest}
         inputs |= {f"run.{number}": run.digest for number, run in enumerate(self.runs)}
@@ -98,6 +100,7 @@ class ExamplesStage:
             raise InputError(
                 f"{self.wanted.queries}: no example is left; {short}, {dropped.lines('')[0]}"
             )
+        examples = _first(examples, self.wanted.examples_at_most, self.seed)
         write_examples(path, examples)
         facts = {
             "rows": shard.num_rows,
@@ -181,6 +184,18 @@ class ExamplesStage:
                 f"{self.wanted.qrels}: {len(missing)} passage ids are not in the collection "
                 f"{self.wanted.collection}, first {', '.join(missing[:10])}"
             )
+
+
+def _first(examples: Examples, count: int | None, seed: int) -> Examples:
+    """So many of a seeded order, in the order they had."""
+    size = examples.num_examples
+    if count is None or count >= size:
+        return examples
+    chosen = np.sort(permuted(np.arange(count), size=size, seed=seed, epoch=0))
+    names = ("query_rows", "passage_rows", "runs", "ranks", "teacher")
+    held = {name: getattr(examples, name) for name in names}
+    kept = {name: value[chosen] for name, value in held.items() if value is not None}
+    return replace(examples, **kept)
 
 
 def _ranking(stored: Stored) -> Ranking:

@@ -11,6 +11,7 @@ from raypipe.config import (
     Score,
     Search,
     load_recipe,
+    load_training,
     missing_inputs,
     recipe_names,
     recipe_text,
@@ -19,6 +20,7 @@ from raypipe.config import (
 from raypipe.errors import InputError
 
 ENV = {"RAYPIPE_DATA": "/data", "MSMARCO": "/msmarco", "MODELS": "/models"}
+ENV |= {"PACKAGES": "/packages", "DOCS": "/docs", "OWN": "/own", "RUNS": "/runs", "MONO": "/mono"}
 DATA = Path(os.environ.get("RAYPIPE_DATA", Path(__file__).parents[2] / "../shared/data"))
 
 
@@ -38,7 +40,7 @@ def test_the_first_recipes_are_packaged():
     assert recipe_names() == sorted(recipe_names())
 
 
-@pytest.mark.parametrize("name", recipe_names())
+@pytest.mark.parametrize("name", recipe_names("pipeline"))
 def test_a_packaged_recipe_loads_under_its_name_and_comes_back(name: str):
     recipe = packaged(name)
     assert recipe.name == name
@@ -46,6 +48,34 @@ def test_a_packaged_recipe_loads_under_its_name_and_comes_back(name: str):
     resolved = resolved_yaml(recipe)
     assert load_recipe(resolved) == recipe
     assert resolved_yaml(load_recipe(resolved)) == resolved
+
+
+@pytest.mark.parametrize("name", recipe_names("train"))
+def test_a_packaged_training_loads_under_its_name_and_comes_back(name: str):
+    recipe = load_training(recipe_text(name), env=ENV, source=name)
+    assert recipe.name == name
+    resolved = resolved_yaml(recipe)
+    assert load_training(resolved) == recipe
+    assert resolved_yaml(load_training(resolved)) == resolved
+
+
+def test_the_papers_trainings_have_the_papers_schedules():
+    def of(name: str) -> tuple[object, ...]:
+        r = load_training(recipe_text(name), env=ENV)
+        o = r.optimiser
+        return r.steps, r.batch, r.accumulation, o.rate, o.warmup, o.weight_decay, r.dropout
+
+    # batch counts examples of two inputs: 32 pairs, 128 ordered pairs, 26 documents
+    assert of("monobert-2019a") == (400_000, 16, 1, 3e-6, 10_000, 0.01, 0.1)
+    assert of("duobert-2019") == (100_000, 64, 1, 3e-6, 10_000, 0.01, 0.1)
+    assert of("repbert") == (350_000, 13, 2, 3e-6, 10_000, 0.01, 0.1)
+
+
+def test_the_kinds_of_presets_are_those_of_the_presets_themselves():
+    from raypipe.config.training_rules import KINDS
+    from raypipe.models.presets import PRESETS
+
+    assert KINDS == {name: found.kind for name, found in PRESETS.items()}
 
 
 def test_only_the_collection_they_were_tuned_on_has_tuned_bm25_parameters():

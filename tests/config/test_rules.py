@@ -12,11 +12,6 @@ from raypipe.config import Read, Search, load_recipe
             "collection.input: missing; expected files or folders with passages",
         ),
         (
-            "msmarco-v1",
-            "python-docs",
-            "collection.input: python-docs is made from the running Python; remove input",
-        ),
-        (
             "input: collection.tsv",
             "input: c.tsv, max_passages: 3",
             "collection.max_passages: for format python-docs only, not msmarco-v1; remove it",

@@ -55,7 +55,7 @@ def small_recipe(small_files, tiny_model, tmp_path):
         }
         for key, value in changed.items():
             if isinstance(value, dict) and isinstance(body.get(key), dict):
-                body[key] = {**body[key], **value}
+                body[key] = {k: v for k, v in {**body[key], **value}.items() if v is not None}
             else:
                 body[key] = value
         path = tmp_path / f"{name}.yaml"

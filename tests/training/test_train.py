@@ -268,3 +268,43 @@ def test_triples_by_id_are_trained_on_without_guarded_queries(small_recipe, smal
     triples.write_text("nobody\ta\tb\n")
     with pytest.raises(InputError, match="line 1: nobody a b: an id is not in"):
         train(path, tmp_path / "other")
+
+
+def test_triples_of_texts_are_split_once_and_trained_on_like_triples_by_id(small_recipe, tmp_path):
+    lines = [f"what is topic {n}\tabout topic {n % 5}\tabout topic {n % 5 + 5}" for n in range(20)]
+    file = tmp_path / "triples.tsv"
+    file.write_text("\n".join(lines) + "\n")
+    path = small_recipe(train={"docs": None, "small": {"texts": str(file)}})
+    trained = train(path, tmp_path / "out")
+    assert trained.summary["examples"]["small"]["examples"] == 20
+    folder = tmp_path / "out" / "triples" / "small"
+    assert len((folder / "passages.tsv").read_text().splitlines()) == 10
+    assert (folder / "triples.tsv").read_text().splitlines()[7] == "7\t4\t5"
+    before = (folder / "triples.tsv").stat().st_mtime_ns
+    train(path, tmp_path / "out", "seed=3")
+    assert (folder / "triples.tsv").stat().st_mtime_ns == before
+    file.write_text("only two\tcolumns\n")
+    with pytest.raises(InputError, match="line 1: expected query, relevant and irrelevant"):
+        train(path, tmp_path / "other")
+
+
+def test_smaller_training_sizes_are_parts_of_larger_ones(small_recipe, tmp_path):
+    def examples(count):
+        from raypipe.storage.records import unseal
+        from raypipe.training.examples import map_examples
+
+        body = small_recipe(f"size-{count}")
+        text = body.read_text().replace(
+            "    negatives:", f"    examples_at_most: {count}\n    negatives:"
+        )
+        body.write_text(text)
+        train(body, tmp_path / str(count), "steps=4")
+        (record,) = (tmp_path / str(count) / "stores" / "train-docs.examples").glob("*/shards/*")
+        sha256 = unseal(record.name, record.read_bytes())["sha256"]
+        found = map_examples(tmp_path / str(count) / f"stores/blobs/{sha256[:2]}/{sha256}")
+        rows = zip(found.query_rows.tolist(), found.passage_rows.tolist(), strict=True)
+        return {(query, *passages) for query, passages in rows}
+
+    small, large = examples(10), examples(25)
+    assert len(small) == 10 and len(large) == 25
+    assert small < large

@@ -1,0 +1,76 @@
+"""Triples of texts, as MS MARCO's triples.train.small: each text once, and triples by id."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from raypipe.data.compression import open_binary
+from raypipe.errors import InputError
+
+FILES = ("passages.tsv", "queries.tsv", "triples.tsv")
+
+
+@dataclass
+class _Texts:
+    """Ids of texts in order of first appearance; of a text a 16-byte hash is held."""
+
+    file: BinaryIO
+    ids: dict[bytes, int] = field(default_factory=dict)
+
+    def id_of(self, text: bytes) -> int:
+        """The text's id; a new text is written."""
+        key = hashlib.blake2b(text, digest_size=16).digest()
+        known = self.ids.get(key)
+        if known is None:
+            known = self.ids[key] = len(self.ids)
+            self.file.write(b"%d\t%b\n" % (known, text))
+        return known
+
+
+def split_triples(path: Path, folder: Path) -> int:
+    """The number of triples, written as passages.tsv, queries.tsv and triples.tsv (three ids).
+
+    The files are made beside and moved into place last, so that those that stand are whole.
+
+    Args:
+        path: lines of query, relevant and irrelevant passage, tabs between; plain or compressed.
+        folder: where; made if missing.
+
+    Raises:
+        InputError: a line of other than three columns, or with an empty one; bytes that are not
+            UTF-8.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    beside = [folder / f".{name}.new" for name in FILES]
+    number = 0
+    with beside[0].open("wb") as passages, beside[1].open("wb") as queries:
+        of_passage, of_query = _Texts(passages), _Texts(queries)
+        with beside[2].open("wb") as triples:
+            for query, relevant, other in _lines(path):
+                number += 1
+                rows = of_query.id_of(query), of_passage.id_of(relevant), of_passage.id_of(other)
+                triples.write(b"%d\t%d\t%d\n" % rows)
+    if not number:
+        raise InputError(f"{path}: expected triples of texts, found no line")
+    for made, name in zip(beside, FILES, strict=True):
+        made.rename(folder / name)
+    return number
+
+
+def _lines(path: Path) -> Iterator[list[bytes]]:
+    with open_binary(path) as stream:
+        for number, line in enumerate(stream, start=1):
+            columns = line.rstrip(b"\n").removesuffix(b"\r").split(b"\t")
+            if len(columns) != 3 or not all(column.strip() for column in columns):
+                raise InputError(
+                    f"{path}: line {number:,}: expected query, relevant and irrelevant passage "
+                    f"with tabs between, found {len(columns)} columns"
+                    + ("" if len(columns) != 3 else ", one of them empty")
+                )
+            try:
+                line.decode()
+            except UnicodeDecodeError as error:
+                raise InputError(f"{path}: line {number:,}: not UTF-8: {error.reason}") from None
+            yield columns
