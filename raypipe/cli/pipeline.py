@@ -36,17 +36,43 @@ def quickstart(
     passages: Annotated[
         int | None, typer.Option(help="A smaller collection, of 100 passages or more.", min=100)
     ] = None,
+    train: Annotated[
+        bool, typer.Option("--train", help="Then train a reranker for a minute on Ray Train.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Index and search Python's own documentation: every stage, real models, nothing fetched."""
+    """Index, search and rerank Python's own documentation: real models, nothing fetched."""
     from raypipe.driver.pipeline import Options, to_stderr
 
     overrides = [] if passages is None else [f"collection.max_passages={passages}"]
     recipe = load_recipe(recipe_text("quickstart"), overrides=overrides, source="quickstart")
-    to_stderr("quickstart: Python's own documentation, BM25 and MiniLM, on a Ray of its own")
+    to_stderr("quickstart: Python's own documentation, BM25, MiniLM and two rerankers over it")
     execute(recipe, out, Options(), as_json=as_json)
+    if train:
+        _train(out, passages, as_json=as_json)
     if not as_json:
         print(_next(out))
+
+
+def _train(out: Path, passages: int | None, *, as_json: bool) -> None:
+    """The quickstart's own train queries searched, then a minute of training on them."""
+    from raypipe.cli.train import execute_training
+    from raypipe.config import load_training
+    from raypipe.driver.pipeline import Options, to_stderr
+
+    own = (out / "train-queries").absolute()
+    overrides = [f"stores={(out / 'stores').absolute()}"]
+    overrides += [] if passages is None else [f"collection.max_passages={passages}"]
+    recipe = load_recipe(recipe_text("python-docs"), overrides=overrides, source="python-docs")
+    to_stderr("quickstart: runs over the train and dev queries, then a minute of training")
+    execute(recipe, own, Options(), as_json=as_json)
+    training = load_training(
+        recipe_text("quickstart-train"),
+        overrides=[f"stores={(out / 'stores').absolute()}"],
+        env={"OWN": str(own)},
+        source="quickstart-train",
+    )
+    execute_training(training, out / "trained", as_json=as_json)
 
 
 def pipeline(
@@ -131,11 +157,8 @@ def _next(out: Path) -> str:
     called = Path(sys.argv[0])
     program = str(called) if called.name == "raypipe" else "raypipe"
     return (
-        "Runs, measures and this table are in the workspace. Next, search deeper or fuse otherwise;"
-        f"\nonly what changes is computed:\n\n"
-        f"    {program} pipeline quickstart --out {out} stages.fused.method=alternate\n\n"
-        f"and `{program} recipes` for collections of your own. Next would be mono and duo-sum: no\n"
-        f"reranker comes with raypipe, but one of yours scores these candidates with\n\n"
-        f"    {program} score --run {out}/runs/test/fused.trec --collection {out} "
-        f"--queries {out}/python-docs/queries.test.tsv --model FOLDER --depth 50 --out rerank"
+        "Runs, measures and this table are in the workspace. Next, rerank deeper or aggregate\n"
+        "otherwise; only what changes is computed:\n\n"
+        f"    {program} pipeline quickstart --out {out} stages.duo-sum.method=binary\n\n"
+        f"and `{program} recipes` for collections of your own."
     )

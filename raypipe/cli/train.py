@@ -4,13 +4,16 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from raypipe.cli.pipeline import AsJson, OpenCluster, Out
 from raypipe.config import Training, load_training, recipe_text
 from raypipe.errors import InputError
+
+if TYPE_CHECKING:
+    from raypipe.driver.train import TrainOptions
 
 
 def register(app: typer.Typer) -> None:
@@ -28,17 +31,26 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Fine-tune an encoder, a mono or a duo model; run it again to resume."""
-    from raypipe.driver.pipeline import to_stderr
-    from raypipe.driver.progress import TerminalWatcher
-    from raypipe.driver.train import TrainOptions, run_training
+    from raypipe.driver.train import TrainOptions
 
     options = TrainOptions(
         ray_address=os.environ.get("RAY_ADDRESS"), allow_open_cluster=allow_open_cluster
     )
-    loaded = named_training(recipe, overrides or [])
+    execute_training(named_training(recipe, overrides or []), out, options, as_json=as_json)
+
+
+def execute_training(
+    recipe: Training, out: Path, options: "TrainOptions | None" = None, *, as_json: bool
+) -> None:
+    """Train, and print the measurements or the summary as JSON."""
+    from raypipe.driver.pipeline import to_stderr
+    from raypipe.driver.progress import TerminalWatcher
+    from raypipe.driver.train import TrainOptions, run_training
+
+    chosen = options or TrainOptions()
     watcher = TerminalWatcher(sys.stderr)
     try:
-        trained = run_training(loaded, out, options, watcher=watcher, say=to_stderr)
+        trained = run_training(recipe, out, chosen, watcher=watcher, say=to_stderr)
     finally:
         watcher.stop()
     to_stderr(f"model: {trained.model}")

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from raypipe.config.document import MAX_BYTES, Document, Key, Problem, parse_yaml
 from raypipe.config.fields import Part
 from raypipe.config.overrides import apply_overrides
+from raypipe.config.recipe import PACKAGED_MODELS
 from raypipe.config.structure import structural_problems
 from raypipe.config.training import Training
 from raypipe.config.training_rules import training_problems
@@ -65,11 +66,15 @@ def missing_training_inputs(recipe: Training) -> list[str]:
         if "://" not in path and not Path(path).exists():
             where = ".".join(str(part) for part in key)
             problems.append(f"{where}: {path}: no such file or folder")
-    if recipe.model.start != "minilm" and not Path(recipe.model.start).exists():
-        problems.append(f"model.start: {recipe.model.start}: expected minilm or a model folder")
+    if recipe.model.start not in PACKAGED_MODELS and not Path(recipe.model.start).exists():
+        named = ", ".join(PACKAGED_MODELS)
+        problems.append(
+            f"model.start: {recipe.model.start}: expected a model folder or one of {named}"
+        )
     adapter = recipe.model.adapter
-    if adapter is not None and adapter.start is not None and not Path(adapter.start).exists():
-        problems.append(f"model.adapter.start: {adapter.start}: no such folder")
+    begun = None if adapter is None else adapter.start
+    if begun is not None and begun not in PACKAGED_MODELS and not Path(begun).exists():
+        problems.append(f"model.adapter.start: {begun}: no such folder")
     return problems
 
 
@@ -109,9 +114,10 @@ def _locate(document: Document, base: Path) -> None:
 
     walk(document.data)
     model = document.data["model"]
-    if model["start"] != "minilm":
+    if model["start"] not in PACKAGED_MODELS:
         model["start"] = located(model["start"])
-    if (model.get("adapter") or {}).get("start"):
+    begun = (model.get("adapter") or {}).get("start")
+    if begun and begun not in PACKAGED_MODELS:
         model["adapter"]["start"] = located(model["adapter"]["start"])
 
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from raypipe.config.recipe import PACKAGED_MODEL, Model, QuerySet, Recipe
+from raypipe.config.recipe import PACKAGED_MODELS, Model, QuerySet, Recipe
 from raypipe.config.stage_kinds import Read, Stage
 
 
@@ -76,7 +76,8 @@ def _inputs(recipe: Recipe) -> Iterator[tuple[str, str, str]]:
             yield f"queries.{name}.qrels", queries.qrels, "a qrels file"
     for name, model in recipe.models.items():
         if _is_folder(model):
-            hint = f"{PACKAGED_MODEL}, or a folder with weights; a hub model needs a revision"
+            named = ", ".join(PACKAGED_MODELS)
+            hint = f"{named}, or a folder with weights; a hub model needs a revision"
             yield f"models.{name}.path", model.path, hint
     for name, stage in recipe.stages.items():
         if isinstance(stage, Read):
@@ -85,4 +86,4 @@ def _inputs(recipe: Recipe) -> Iterator[tuple[str, str, str]]:
 
 
 def _is_folder(model: Model) -> bool:
-    return model.path != PACKAGED_MODEL and model.revision is None
+    return model.path not in PACKAGED_MODELS and model.revision is None

@@ -24,8 +24,8 @@ from raypipe.config.fields import (
 )
 from raypipe.config.stage_kinds import Stage
 
-PACKAGED_MODEL = "minilm"
-"""The `path` that names all-MiniLM-L6-v2 as it comes with raypipe's dependencies."""
+PACKAGED_MODELS = ("minilm", "minilm-mono", "minilm-duo")
+"""Each `path` that names what comes with raypipe: all-MiniLM-L6-v2, and rerankers over it."""
 
 
 class Collection(Part):

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from raypipe.config.document import Problem
 from raypipe.config.draft import Draft
-from raypipe.config.recipe import PACKAGED_MODEL, Collection, Model, QuerySet
+from raypipe.config.recipe import PACKAGED_MODELS, Collection, Model, QuerySet
 from raypipe.config.rules_stages import stage_problems
 from raypipe.config.stage_kinds import RUN_KINDS
 from raypipe.config.words import did_you_mean, listed
@@ -53,8 +53,8 @@ def _query_set(name: str, queries: QuerySet, collection: Collection | None) -> I
 
 
 def _model(name: str, model: Model) -> Iterator[Problem]:
-    if model.revision and model.path == PACKAGED_MODEL:
-        text = f"{PACKAGED_MODEL} is packaged and its hash is pinned; remove revision"
+    if model.revision and model.path in PACKAGED_MODELS:
+        text = f"{model.path} is packaged and its hash is pinned; remove revision"
         yield Problem(("models", name, "revision"), text)
 
 

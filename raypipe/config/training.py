@@ -47,7 +47,8 @@ class Adapter(Part):
     rank: Annotated[Count, Source("Hu et al. 2022, section 7.2")] = 8
     alpha: Annotated[Positive, Source(OWN)] = 16.0
     start: Location | None = None
-    """An adapter folder of this rank to begin with, such as a mono's for a duo."""
+    """An adapter of this rank to begin with, such as a mono's for a duo: a folder, or
+    minilm-mono or minilm-duo."""
 
 
 class TrainedModel(Part):

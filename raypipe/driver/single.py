@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from raypipe.config import Recipe, load_recipe
+from raypipe.config.recipe import PACKAGED_MODELS
 from raypipe.errors import InputError
 
 MODEL = "model"
@@ -36,7 +37,7 @@ def recipe_of(keys: Mapping[str, Any], stages: Mapping[str, Any], **more: Any) -
 
 def model_of(path: str, preset: str | None) -> dict[str, Any]:
     """The recipe's key for one model."""
-    named = path if path == "minilm" else str(Path(path).absolute())
+    named = path if path in PACKAGED_MODELS else str(Path(path).absolute())
     return {MODEL: {"path": named, **({"preset": preset} if preset else {})}}
 
 

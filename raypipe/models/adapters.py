@@ -1,8 +1,10 @@
 """Low-rank adapters over a base model: peft's file format, merged by peft on load."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from importlib.resources import files
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,11 @@ def shipped_folder(name: str) -> Path:
     return Path(str(files("raypipe") / "adapters" / name))
 
 
+def adapter_folder(path: str) -> Path:
+    """The folder of a shipped adapter, or the folder itself."""
+    return shipped_folder(path) if path in SHIPPED else Path(path)
+
+
 def base_of(folder: Path) -> str:
     """What raypipe.json names as the model that the adapter lies over.
 
@@ -39,6 +46,28 @@ def base_of(folder: Path) -> str:
             "or a folder"
         )
     return base
+
+
+def adapter_facts(folder: Path) -> dict[str, Any]:
+    """What `model show` tells of its file."""
+    from safetensors import safe_open
+
+    file = folder / WEIGHTS
+    with safe_open(file, framework="numpy") as opened:
+        parts = [opened.get_slice(name) for name in opened.keys()]  # noqa: SIM118
+        shapes = [part.get_shape() for part in parts]
+        dtypes = sorted({str(part.get_dtype()) for part in parts})
+    with file.open("rb") as stream:
+        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+    return {
+        "file": file.name,
+        "sha256": sha256,
+        "bytes": file.stat().st_size,
+        "dtypes": dtypes,
+        "tensors": len(shapes),
+        "parameters": sum(prod(shape) for shape in shapes),
+        "rank": json.loads((folder / CONFIG).read_bytes())["r"],
+    }
 
 
 def merge(

@@ -10,6 +10,7 @@ from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer
 
 from raypipe.errors import InputError
+from raypipe.models.adapters import adapter_facts, adapter_folder, base_of, is_adapter
 from raypipe.models.conventions import AnyConventions, Conventions
 from raypipe.models.convert_config import config_problems
 from raypipe.models.convert_find import PICKLES
@@ -67,11 +68,16 @@ def describe(path: str, preset: str | None) -> Description:
         InputError: there is no such folder.
     """
     preset = PACKAGED if path == PACKAGED and preset is None else preset
-    folder = packaged_folder() if path == PACKAGED else Path(path)
-    if not folder.is_dir():
-        raise InputError(f"{folder}: no such model folder")
-    found = Description(path, str(folder))
-    discovered = _tried(discover, folder, preset, problems=found.problems)
+    named = packaged_folder() if path == PACKAGED else adapter_folder(path)
+    if not named.is_dir():
+        raise InputError(f"{named}: no such model folder")
+    found = Description(path, str(named))
+    discovered = _tried(discover, named, preset, problems=found.problems)
+    folder = named
+    if is_adapter(named):
+        base = _tried(base_of, named, problems=found.problems)
+        folder = packaged_folder() if base == PACKAGED else Path(base or named)
+        found.notes.append(f"an adapter over {base}, merged by peft when it is loaded")
     if discovered is not None:
         _tell_conventions(found, discovered)
     config = _tried(read_object, folder / "config.json", problems=found.problems) or {}
@@ -82,8 +88,11 @@ def describe(path: str, preset: str | None) -> Description:
         "vocabulary": config.get("vocab_size"),
     }
     _tell_tokenizer(found, folder, config)
-    _tell_weights(found, folder, config, discovered.conventions if discovered else None)
-    record = read_object(folder / "raypipe.json") if discovered else {}
+    if named == folder:
+        _tell_weights(found, folder, config, discovered.conventions if discovered else None)
+    else:
+        found.weights, found.unused, found.missing = adapter_facts(named), [], []
+    record = read_object(named / "raypipe.json") if discovered else {}
     found.made_by = record.get(RECORD)
     return found
 

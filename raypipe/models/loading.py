@@ -14,12 +14,11 @@ from tokenizers import Tokenizer
 from raypipe.errors import InputError
 from raypipe.models.adapters import (
     CONFIG,
-    SHIPPED,
     WEIGHTS,
+    adapter_folder,
     base_of,
     is_adapter,
     merge,
-    shipped_folder,
 )
 from raypipe.models.conventions import AnyConventions, Conventions, PairConventions
 from raypipe.models.discover import discover
@@ -88,7 +87,7 @@ def resolve_model(
         InputError: no such folder, no safetensors, no tokenizer, no conventions; the packaged
             weights are not the pinned ones.
     """
-    named = shipped_folder(path) if path in SHIPPED else Path(path)
+    named = adapter_folder(path)
     if path != PACKAGED and is_adapter(named):
         return _adapted(path, named, preset, segment_row)
     folder = packaged_folder() if path == PACKAGED else Path(path)

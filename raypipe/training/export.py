@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -14,9 +15,10 @@ from torch import Tensor
 from raypipe.models.conventions import Conventions, PairConventions
 from raypipe.models.loading import ModelFolder, load_weights
 from raypipe.training.checkpoints import Checkpoint, Checkpoints
-from raypipe.training.job import Job
+from raypipe.training.job import Job, sources_of
 from raypipe.training.lowrank import PEFT, LowRank
 from raypipe.training.start import SEGMENTS, starting_tensors
+from raypipe.training.trained_on import FILE, trained_on
 
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -67,6 +69,7 @@ def write_model(job: Job, payload: Path, folder: Path, *, saw: str) -> None:
         _write_adapter(beside / "adapter", trained, low_rank, conventions.kind)
         shown = {**asdict(conventions), "start_weights_saw": saw, "base": recipe.model.start}
         _write_json(beside / "adapter" / "raypipe.json", {**shown, "made_by": made_by(job)})
+        np.save(beside / "adapter" / FILE, trained_on(sources_of(job)))
     if isinstance(conventions, Conventions):
         tensors = {name.removeprefix("bert."): tensor for name, tensor in tensors.items()}
     save_file(

@@ -13,7 +13,7 @@ from raypipe import schema
 from raypipe.config.training import TrainedModel, Training
 from raypipe.data.qrels import read_qrels
 from raypipe.errors import InputError
-from raypipe.models.adapters import WEIGHTS
+from raypipe.models.adapters import WEIGHTS, adapter_folder
 from raypipe.models.conventions import AnyConventions, PairConventions
 from raypipe.models.loading import ModelFolder, load_weights, special_ids
 from raypipe.models.presets import PRESETS, conventions_problems
@@ -97,7 +97,7 @@ class Job:
         body["conventions"] = self.conventions.to_json()
         if recipe.model.adapter is not None and recipe.model.adapter.start is not None:
             del body["model"]["adapter"]["start"]
-            body["adapter_sha256"] = hash_file(Path(recipe.model.adapter.start) / WEIGHTS)
+            body["adapter_sha256"] = hash_file(adapter_folder(recipe.model.adapter.start) / WEIGHTS)
         body["start_sha256"] = self.start.weights_sha256
         body["tokenizer_sha256"] = self.start.tokenizer_sha256
         body["precision"] = recipe.resources.precision
@@ -161,7 +161,7 @@ def trainee_of(job: Job, device: str) -> Trainee:
         bf16=recipe.resources.precision == "bf16",
     )
     if adapter is not None and adapter.start is not None:
-        start_from_(trainee, Path(adapter.start))
+        start_from_(trainee, adapter_folder(adapter.start))
     return trainee
 
 

@@ -78,6 +78,14 @@ def test_the_kinds_of_presets_are_those_of_the_presets_themselves():
     assert KINDS == {name: found.kind for name, found in PRESETS.items()}
 
 
+def test_the_models_that_need_no_path_are_those_that_come_with_raypipe():
+    from raypipe.config.recipe import PACKAGED_MODELS
+    from raypipe.models.adapters import SHIPPED
+    from raypipe.models.loading import PACKAGED
+
+    assert PACKAGED_MODELS == (PACKAGED, *SHIPPED)
+
+
 def test_only_the_collection_they_were_tuned_on_has_tuned_bm25_parameters():
     for name in ("msmarco-passage", "msmarco-multistage"):
         assert bm25_of(packaged(name)) == (0.82, 0.68)
