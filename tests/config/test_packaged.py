@@ -20,7 +20,14 @@ from raypipe.config import (
 from raypipe.errors import InputError
 
 ENV = {"RAYPIPE_DATA": "/data", "MSMARCO": "/msmarco", "MODELS": "/models"}
-ENV |= {"PACKAGES": "/packages", "DOCS": "/docs", "OWN": "/own", "RUNS": "/runs", "MONO": "/mono"}
+ENV |= {
+    "PACKAGES": "/packages",
+    "RUN": "/run.trec",
+    "DOCS": "/docs",
+    "OWN": "/own",
+    "RUNS": "/runs",
+    "MONO": "/mono",
+}
 DATA = Path(os.environ.get("RAYPIPE_DATA", Path(__file__).parents[2] / "../shared/data"))
 
 
