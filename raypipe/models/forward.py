@@ -109,19 +109,26 @@ def hidden_states(
     groups: Groups,
     attend: Attention,
     *,
+    wanted: Tensor | None = None,
     drop: Dropout = lambda x: x,
     run_layer: RunLayer = lambda layer, x: layer(x),
 ) -> Tensor:
     """Last hidden states, fp32 [T, H]; `segments` is one for all tokens, or int64 [T].
+
+    With `wanted`, int64 [B], those of these tokens alone, [B, H], and the last layer computes no
+    others after its attention: 12% less work in 6 layers for who reads [CLS].
 
     Differs from transformers' BertModel in layout only: equal to 1e-5 for every sequence alone.
     """
     x = bert.words[ids_T] + bert.segments[segments] + bert.positions[positions_T]
     hidden_TH = drop(_normed(x, bert.norm, bert.eps))
     for layer in bert.layers:
+        kept = wanted if layer is bert.layers[-1] else None
 
-        def run(x: Tensor, layer: Layer = layer) -> Tensor:
+        def run(x: Tensor, layer: Layer = layer, kept: Tensor | None = kept) -> Tensor:
             mixed = attend(linear(x, layer.qkv), bert.num_heads, groups)
+            if kept is not None:
+                mixed, x = mixed[kept], x[kept]
             attended = drop(linear(mixed, layer.out)) + x
             attended = _normed(attended, layer.norm_attention, bert.eps)
             widened = F.gelu(linear(attended, layer.up))
@@ -165,6 +172,12 @@ def attend_freely(qkv: Tensor, num_heads: int, groups: Groups, *, dropout: float
         parts.append(mixed.transpose(1, 2).reshape(count * length, width))
         start = stop
     return torch.cat(parts)
+
+
+def first_tokens(groups: Groups, device: str | torch.device) -> Tensor:
+    """Where each sequence begins, int64 [B]."""
+    lengths = torch.tensor([length for count, length in groups for _ in range(count)])
+    return (torch.cumsum(lengths, 0) - lengths).to(device)
 
 
 def pool(hidden_TH: Tensor, groups: Groups, *, pooling: str, normalise: bool) -> Tensor:

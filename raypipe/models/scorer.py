@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 from raypipe.errors import InputError
 from raypipe.models.conventions import PairConventions
 from raypipe.models.device import BUDGET_TOKENS, on_device
-from raypipe.models.forward import Bert, Groups, attend_by_length, hidden_states, pool, read_bert
+from raypipe.models.forward import (
+    Bert,
+    Groups,
+    attend_by_length,
+    first_tokens,
+    hidden_states,
+    read_bert,
+)
 from raypipe.models.heads import Head, read_head, with_third_segment
 from raypipe.models.loading import ModelFolder, load_weights, special_ids
 from raypipe.text.batching import batches
@@ -77,8 +84,10 @@ class Scorer:
             torch.from_numpy(part).to(self._device)
             for part in (packed.ids, packed.positions, packed.segments)
         )
-        hidden = hidden_states(self._bert, ids, positions, segments, groups, attend_by_length)
-        first = pool(hidden, groups, pooling="cls", normalise=False)
+        wanted = first_tokens(groups, self._device)
+        first = hidden_states(
+            self._bert, ids, positions, segments, groups, attend_by_length, wanted=wanted
+        )
         logits: Float64 = self._head.logits(first).double().cpu().numpy()
         return logits
 

@@ -14,7 +14,15 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from raypipe.models.conventions import AnyConventions, Conventions
-from raypipe.models.forward import Bert, Groups, attend_freely, hidden_states, pool, read_bert
+from raypipe.models.forward import (
+    Bert,
+    Groups,
+    attend_freely,
+    first_tokens,
+    hidden_states,
+    pool,
+    read_bert,
+)
 from raypipe.models.heads import Head, read_head
 from raypipe.text.inputs import Packed
 from raypipe.text.pairs import PackedPairs
@@ -88,18 +96,19 @@ class Trainee:
 
     def units(self, packed: Packed | PackedPairs, segments: Int64) -> Tensor:
         """A reranker's units, fp32 [B, U]."""
-        hidden, groups = self._hidden(packed, segments)
-        first = pool(hidden, groups, pooling="cls", normalise=False)
+        first, _ = self._hidden(packed, segments, first=True)
         return self.head().logits(first, drop=self._drop).float()
 
     def vectors(self, packed: Packed | PackedPairs, segments: Int64) -> Tensor:
         """An encoder's vectors, fp32 [B, H]."""
         assert isinstance(self.conventions, Conventions)
-        hidden, groups = self._hidden(packed, segments)
+        hidden, groups = self._hidden(packed, segments, first=False)
         pooling, normalise = self.conventions.pooling, self.conventions.normalise
         return pool(hidden.float(), groups, pooling=pooling, normalise=normalise)
 
-    def _hidden(self, packed: Packed | PackedPairs, segments: Int64) -> tuple[Tensor, Groups]:
+    def _hidden(
+        self, packed: Packed | PackedPairs, segments: Int64, *, first: bool
+    ) -> tuple[Tensor, Groups]:
         groups: Groups = [(len(list(g)), int(n)) for n, g in groupby(packed.lengths.tolist())]
         ids, positions, of_segment = (
             torch.from_numpy(part).to(self.device)
@@ -114,6 +123,7 @@ class Trainee:
                 of_segment,
                 groups,
                 partial(attend_freely, dropout=rate),
+                wanted=first_tokens(groups, self.device) if first else None,
                 drop=self._drop,
                 run_layer=self._run_layer,
             )
