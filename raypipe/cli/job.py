@@ -9,6 +9,7 @@ from string import Template
 import yaml
 
 from raypipe.cli.main import main
+from raypipe.config import recipe_names, recipe_text
 from raypipe.errors import InputError
 
 VANISHES = "the folder a job runs in is Ray's copy on the head and is deleted"
@@ -71,14 +72,23 @@ def _stores(arguments: Sequence[str], environment: Mapping[str, str]) -> str | N
         return None
     written = [a.removeprefix("stores=") for a in arguments if a.startswith("stores=")]
     if not written:
-        written = [text for recipe in recipes if (text := _written(recipe))]
+        texts = [text for recipe in recipes if (text := _text(recipe)) is not None]
+        texts += [recipe_text(name) for name in arguments if name in recipe_names()]
+        written = [stores for text in texts if (stores := _written(text))]
     return Template(written[-1]).safe_substitute(environment) if written and written[-1] else None
 
 
-def _written(recipe: Path) -> str | None:
+def _text(recipe: Path) -> str | None:
     try:
-        found = yaml.safe_load(recipe.read_bytes())
-    except (OSError, ValueError, yaml.YAMLError):
+        return recipe.read_text()
+    except (OSError, ValueError):
+        return None
+
+
+def _written(recipe: str) -> str | None:
+    try:
+        found = yaml.safe_load(recipe)
+    except yaml.YAMLError:
         return None
     stores = found.get("stores") if isinstance(found, dict) else None
     return stores if isinstance(stores, str) else None

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raypipe.config import Recipe, load_recipe, recipe_names, recipe_text, verb_of
+from raypipe.config import Recipe, load_recipe, load_training, recipe_names, recipe_text, verb_of
 from raypipe.errors import InputError
 
 if TYPE_CHECKING:
     from raypipe.driver.pipeline import Options, Outcome
+    from raypipe.driver.train import Trained
 
 Out = Annotated[Path, typer.Option("--out", help="The workspace: made, or resumed.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
@@ -47,17 +48,19 @@ def quickstart(
     overrides = [] if passages is None else [f"collection.max_passages={passages}"]
     recipe = load_recipe(recipe_text("quickstart"), overrides=overrides, source="quickstart")
     to_stderr("quickstart: Python's own documentation, BM25, MiniLM and two rerankers over it")
-    execute(recipe, out, Options(), as_json=as_json)
+    outcome = execute(recipe, out, Options(), as_json=None if train and as_json else as_json)
     if train:
-        _train(out, passages, as_json=as_json)
+        trained = _train(out, passages)
+        print(
+            json.dumps({**outcome.summary, "train": trained.summary}) if as_json else trained.table
+        )
     if not as_json:
         print(_next(out))
 
 
-def _train(out: Path, passages: int | None, *, as_json: bool) -> None:
+def _train(out: Path, passages: int | None) -> "Trained":
     """The quickstart's own train queries searched, then a minute of training on them."""
     from raypipe.cli.train import execute_training
-    from raypipe.config import load_training
     from raypipe.driver.pipeline import Options, to_stderr
 
     own = (out / "train-queries").absolute()
@@ -65,14 +68,14 @@ def _train(out: Path, passages: int | None, *, as_json: bool) -> None:
     overrides += [] if passages is None else [f"collection.max_passages={passages}"]
     recipe = load_recipe(recipe_text("python-docs"), overrides=overrides, source="python-docs")
     to_stderr("quickstart: runs over the train and dev queries, then a minute of training")
-    execute(recipe, own, Options(), as_json=as_json)
+    execute(recipe, own, Options(), as_json=None)
     training = load_training(
         recipe_text("quickstart-train"),
         overrides=[f"stores={(out / 'stores').absolute()}"],
         env={"OWN": str(own)},
         source="quickstart-train",
     )
-    execute_training(training, out / "trained", as_json=as_json)
+    return execute_training(training, out / "trained")
 
 
 def pipeline(
@@ -133,8 +136,8 @@ def _refuse_training(text: str, name: str) -> None:
         raise InputError(f"{name}: a training's recipe, it has a loss; use `raypipe train {name}`")
 
 
-def execute(recipe: Recipe, out: Path, options: "Options", *, as_json: bool) -> "Outcome":
-    """Run a recipe and print its table, or its summary as JSON."""
+def execute(recipe: Recipe, out: Path, options: "Options", *, as_json: bool | None) -> "Outcome":
+    """Run a recipe and print its table, or its summary as JSON; with None neither."""
     from raypipe.driver.pipeline import run_pipeline, to_stderr
     from raypipe.driver.progress import TerminalWatcher
 
@@ -148,7 +151,7 @@ def execute(recipe: Recipe, out: Path, options: "Options", *, as_json: bool) -> 
     to_stderr(f"{len(stages)} stages, {reused} reused, {outcome.summary['seconds']} s: {out}")
     if as_json:
         print(json.dumps(outcome.summary))
-    elif outcome.table:
+    elif outcome.table and as_json is not None:
         print(outcome.table)
     return outcome
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from raypipe.cli.pipeline import AsJson, OpenCluster, Out
-from raypipe.config import Training, load_training, recipe_text
+from raypipe.config import Training, load_training, recipe_text, verb_of
 from raypipe.errors import InputError
 
 if TYPE_CHECKING:
-    from raypipe.driver.train import TrainOptions
+    from raypipe.driver.train import Trained, TrainOptions
 
 
 def register(app: typer.Typer) -> None:
@@ -36,13 +36,14 @@ def train(
     options = TrainOptions(
         ray_address=os.environ.get("RAY_ADDRESS"), allow_open_cluster=allow_open_cluster
     )
-    execute_training(named_training(recipe, overrides or []), out, options, as_json=as_json)
+    trained = execute_training(named_training(recipe, overrides or []), out, options)
+    print(json.dumps(trained.summary) if as_json else trained.table.rstrip())
 
 
 def execute_training(
-    recipe: Training, out: Path, options: "TrainOptions | None" = None, *, as_json: bool
-) -> None:
-    """Train, and print the measurements or the summary as JSON."""
+    recipe: Training, out: Path, options: "TrainOptions | None" = None
+) -> "Trained":
+    """Train with progress on stderr."""
     from raypipe.driver.pipeline import to_stderr
     from raypipe.driver.progress import TerminalWatcher
     from raypipe.driver.train import TrainOptions, run_training
@@ -54,7 +55,14 @@ def execute_training(
     finally:
         watcher.stop()
     to_stderr(f"model: {trained.model}")
-    print(json.dumps(trained.summary) if as_json else trained.table.rstrip())
+    return trained
+
+
+def _refuse_pipeline(text: str, name: str) -> None:
+    if verb_of(text) == "pipeline" and "\nstages:" in text:
+        raise InputError(
+            f"{name}: a pipeline's recipe, it has stages; use `raypipe pipeline {name}`"
+        )
 
 
 def named_training(recipe: str, overrides: list[str]) -> Training:
@@ -63,8 +71,10 @@ def named_training(recipe: str, overrides: list[str]) -> Training:
     if path.suffix in (".yaml", ".yml") or path.exists():
         if not path.is_file():
             raise InputError(f"{path}: no such recipe file; `raypipe recipes` lists packaged ones")
+        _refuse_pipeline(path.read_text(encoding="utf-8-sig", errors="replace"), recipe)
         return load_training(path, overrides=overrides, env=os.environ)
     text = recipe_text(recipe)
+    _refuse_pipeline(text, recipe)
     return load_training(
         text, overrides=overrides, env=os.environ, base=Path.cwd(), source=f"recipe {recipe}"
     )

@@ -11,15 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from raypipe.errors import IncompleteError, InputError, RaypipeError
+from raypipe.storage.holder import Process, this_process
 from raypipe.storage.records import Json
 from raypipe.training.comm import Group, Solo
 from raypipe.training.finish import commit
-from raypipe.training.fit import fit
+from raypipe.training.fit import ELSEWHERE, fit
 from raypipe.training.job import Job
-from raypipe.training.progress import write_progress
+from raypipe.training.progress import parsed, write_progress
 
 POLL_SECONDS = 0.5
 
@@ -31,10 +30,12 @@ def train_on_ray(
     threads: int,
     folder: Path,
     should_stop: Callable[[], RaypipeError | None],
+    on_workers: Callable[[list[Process]], None],
 ) -> None:
     """Train on `resources.workers` workers and commit the weights; Ray must be running.
 
     A worker's death restarts the group from the newest checkpoint, up to `max_failures` times.
+    `on_workers` is told each worker's process.
 
     Raises:
         InputError: the training itself cannot go on (a loss that is not finite).
@@ -62,6 +63,8 @@ def train_on_ray(
         ),
     )
     outcome: dict[str, Any] = {}
+    before = len(_events(job))
+    known = before
 
     def run() -> None:
         try:
@@ -73,10 +76,15 @@ def train_on_ray(
     thread.start()
     while thread.is_alive():
         thread.join(POLL_SECONDS)
+        events = _events(job)
+        workers = [e["process"] for e in events[known:] if e.get("event") == "worker"]
+        if workers:
+            on_workers([Process.from_json(worker) for worker in workers])
+        known = len(events)
         stop = should_stop()
         if stop is not None:
             raise stop  # the group ends with this process's Ray; the newest checkpoint stays
-    problem = _problem(job)
+    problem = _problem(job, before)
     if problem is not None:
         raise InputError(problem)
     if "error" in outcome:
@@ -93,10 +101,8 @@ def _work(config: dict[str, Any]) -> None:
     job: Job = config["job"]
     device: str = config["device"]
     context = ray.train.get_context()
-    if device == "cuda":
-        torch.cuda.set_device(0)
+    _note(job, {"event": "worker", "process": this_process().to_json()})
     comm = Group() if context.get_world_size() > 1 else Solo()
-    told: dict[str, Json] = {}
     try:
         checkpoint = fit(
             job,
@@ -107,26 +113,31 @@ def _work(config: dict[str, Any]) -> None:
         )
         if comm.rank == 0:
             commit(job, checkpoint, device=device)
-    except InputError as error:  # the same in every worker, and no restart would mend it
-        told = {"problem": str(error)}
-        if comm.rank == 0:
-            name = f"{job.folder}/attempts.jsonl"
-            event = {"event": "problem", "reason": str(error)}
-            job.storage.append(name, json.dumps(event).encode())
-    ray.train.report(told)
+    except InputError as error:  # in every worker at once, and no restart would mend it
+        _note(job, {"event": "problem", "reason": str(error)})
+    ray.train.report({})
 
 
-def _problem(job: Job) -> str | None:
-    """Why the training itself ended, None where it did not: a finished one has its shard."""
-    if job.storage.exists(f"{job.folder}/shards/00000.json"):
-        return None
+def _note(job: Job, event: dict[str, Json]) -> None:
+    job.storage.append(f"{job.folder}/attempts.jsonl", json.dumps(event).encode())
+
+
+def _events(job: Job) -> list[dict[str, Any]]:
+    """The whole lines of attempts.jsonl."""
     try:
         lines = job.storage.read(f"{job.folder}/attempts.jsonl").splitlines()
     except FileNotFoundError:
+        return []
+    return [event for line in lines if (event := parsed(line)) is not None]
+
+
+def _problem(job: Job, before: int) -> str | None:
+    """Why the training itself ended, None where it did not: a finished one has its shard."""
+    if job.storage.exists(f"{job.folder}/shards/00000.json"):
         return None
-    events = [json.loads(line) for line in lines]
+    events = _events(job)[before:]
     reasons = [event["reason"] for event in events if event.get("event") == "problem"]
-    return reasons[-1] if reasons else None
+    return next((r for r in reasons if r != ELSEWHERE), reasons[0] if reasons else None)
 
 
 def _first_line(error: BaseException) -> str:

@@ -1,9 +1,10 @@
 """The recipes that come with raypipe."""
 
-import re
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+
+import yaml
 
 import raypipe
 from raypipe.config.words import did_you_mean, listed
@@ -16,8 +17,12 @@ def recipe_names(verb: str | None = None) -> list[str]:
 
 
 def verb_of(text: str) -> str:
-    """Which verb a recipe is for, by its own keys: pipeline or train."""
-    return "train" if re.search(r"^loss\s*:", text, re.MULTILINE) else "pipeline"
+    """Which verb a recipe is for, by its own keys: pipeline (stages) or train (loss)."""
+    try:
+        keys = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return "pipeline"  # loading it tells what is wrong
+    return "train" if isinstance(keys, dict) and "loss" in keys else "pipeline"
 
 
 def recipe_text(name: str) -> str:

@@ -15,7 +15,7 @@ _RESERVED = ("blobs", "generations", "refs")
 
 def rule_problems(draft: Draft) -> list[Problem]:
     """Every broken rule among the sound parts, in the order of the recipe."""
-    problems = list(_collection(draft.collection)) if draft.collection else []
+    problems = list(collection_problems(draft.collection)) if draft.collection else []
     for name, query_set in draft.queries.items():
         problems += _query_set(name, query_set, draft.collection) if query_set else []
     for name, model in draft.models.items():
@@ -29,7 +29,8 @@ def rule_problems(draft: Draft) -> list[Problem]:
     return problems + list(_evaluate(draft))
 
 
-def _collection(collection: Collection) -> Iterator[Problem]:
+def collection_problems(collection: Collection) -> Iterator[Problem]:
+    """What is wrong with a collection, its key `collection`."""
     python_docs = collection.format == "python-docs"
     if not collection.input and not python_docs:
         yield Problem(("collection", "input"), "missing; expected files or folders with passages")

@@ -24,6 +24,7 @@ _EXPECTED = {
     "string_too_short": "some text",
     "too_short": "at least {min_length}",
     "greater_than_equal": "a number from {ge:g}",
+    "greater_than": "a number above {gt:g}",
     "less_than_equal": "a number up to {le:g}",
     "finite_number": "a finite number",
     "literal_error": "{expected}",

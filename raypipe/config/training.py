@@ -1,7 +1,7 @@
 """The recipe of a training: which model, on which examples, for how long.
 
-The defaults are those of the papers that the model's kind comes from; `presets` of jobs/configs
-write them out. A step is one update of the weights.
+The defaults are those of the papers; the recipes of jobs/configs write out the rest with its
+source. A step is one update of the weights.
 """
 
 from typing import Annotated, Literal
@@ -92,7 +92,7 @@ class TrainingSet(Part):
     queries: Location | None = None
     qrels: Location | None = None
     min_grade: Annotated[Count, Source(OWN)] = 1
-    """What counts as relevant."""
+    """What counts as relevant; lower grades above 0 are no negatives either."""
     negatives: Negatives | None = None
     """With qrels."""
     triples: Location | None = None
@@ -171,7 +171,8 @@ class Validate(Part):
 
 
 class TrainResources(Part):
-    """Where and how; the weights that come out depend on them in the last bits alone."""
+    """Where and how. Without dropout the weights depend on it in the last bits alone; with it
+    another number of workers or budget draws other masks, and resuming so is told."""
 
     workers: Annotated[Count, Source(OWN)] = 1
     device: Annotated[Literal["auto", "cpu", "cuda"], Source(OWN)] = "auto"

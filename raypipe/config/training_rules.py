@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from raypipe.config.document import Problem
+from raypipe.config.rules import collection_problems
 from raypipe.config.training import Training
 from raypipe.config.words import did_you_mean, listed
 
@@ -26,7 +27,15 @@ KINDS = {
 
 def training_problems(recipe: Training) -> list[Problem]:
     """Every rule that is broken."""
-    return [*_model(recipe), *_sets(recipe), *_schedule(recipe)]
+    return [
+        *_model(recipe),
+        *_collections(recipe),
+        *_sets(recipe),
+        *_guards(recipe),
+        *_loss(recipe),
+        *_schedule(recipe),
+        *_resources(recipe),
+    ]
 
 
 def _model(recipe: Training) -> Iterator[Problem]:
@@ -43,6 +52,11 @@ def _model(recipe: Training) -> Iterator[Problem]:
     if loss == "pairwise-hinge" and kind == "mono" and recipe.model.head != 1:
         text = "pairwise-hinge is on the raw score of a head of one unit; write model.head: 1"
         yield Problem(("model", "head"), text)
+    if kind == "encoder" and recipe.model.head != 2:
+        yield Problem(("model", "head"), "an encoder has no head; remove it")
+    if recipe.model.adapter is not None and recipe.model.adapter.start == "minilm":
+        text = "expected an adapter: a folder, minilm-mono or minilm-duo; found a whole model"
+        yield Problem(("model", "adapter", "start"), text)
     if recipe.model.segment_row and kind != "duo":
         yield Problem(("model", "segment_row"), f"for duo models only, not {kind}; remove it")
 
@@ -61,6 +75,11 @@ def _sets(recipe: Training) -> Iterator[Problem]:
             for other in ("collection", "queries", "qrels", "negatives", "triples", "teacher"):
                 if getattr(each, other) is not None:
                     yield Problem((*key, other), "not beside texts, which bring their own; remove")
+            if recipe.loss.name in TEACHER_LOSSES:
+                text = (
+                    f"{recipe.loss.name} learns from a teacher's scores, which texts have none of"
+                )
+                yield Problem((*key, "texts"), f"{text}; use negatives and teacher")
             if name in recipe.collections:
                 text = f"texts make a collection of this name; rename collections.{name}"
                 yield Problem(key, text)
@@ -73,7 +92,10 @@ def _sets(recipe: Training) -> Iterator[Problem]:
             yield Problem(key, "expected one of triples and negatives; found both or none of them")
         if each.negatives is not None and each.qrels is None:
             yield Problem((*key, "qrels"), "missing; negatives need to know what is relevant")
-        if recipe.loss.name in TEACHER_LOSSES and each.teacher is None:
+        if each.triples is not None and each.teacher is not None:
+            text = "not beside triples, which are taken as they are; use negatives"
+            yield Problem((*key, "teacher"), text)
+        elif recipe.loss.name in TEACHER_LOSSES and each.teacher is None:
             yield Problem((*key, "teacher"), f"missing; {recipe.loss.name} learns from its scores")
         negatives = each.negatives
         if negatives is not None and negatives.last < negatives.first:
@@ -87,6 +109,51 @@ def _sets(recipe: Training) -> Iterator[Problem]:
         yield Problem(("train",), text)
     if recipe.validate_ is not None and not recipe.dev:
         yield Problem(("dev",), "missing; validate needs queries to measure on")
+
+
+def _guards(recipe: Training) -> Iterator[Problem]:
+    for name, each in recipe.guard.items():
+        key = ("guard", name)
+        if each.leave_out_passages and (each.qrels is None or each.collection is None):
+            text = "needs qrels and collection, which say what was judged and where it is"
+            yield Problem((*key, "leave_out_passages"), text)
+        if each.collection is not None and each.qrels is None:
+            yield Problem((*key, "collection"), "says where the qrels' passages are; give qrels")
+    if recipe.dev and recipe.validate_ is None:
+        yield Problem(("validate",), "missing; dev sets are there to be measured on")
+
+
+def _collections(recipe: Training) -> Iterator[Problem]:
+    for name, each in recipe.collections.items():
+        key = ("collections", name)
+        if each.format == "python-docs":
+            text = (
+                "python-docs is written by `raypipe pipeline python-docs`; name its files here: "
+                "format msmarco-v1, input OUT/python-docs/passages.tsv"
+            )
+            yield Problem((*key, "format"), text)
+            continue
+        for problem in collection_problems(each):
+            yield Problem((*key, *problem.key[1:]), problem.text)
+
+
+def _loss(recipe: Training) -> Iterator[Problem]:
+    loss = recipe.loss
+    if loss.margin != 1.0 and loss.name != "pairwise-hinge":
+        yield Problem(("loss", "margin"), f"of pairwise-hinge alone, not of {loss.name}; remove it")
+    if loss.temperature != 1.0 and loss.name not in ("info-nce", "kl"):
+        text = f"of info-nce and kl alone, not of {loss.name}; remove it"
+        yield Problem(("loss", "temperature"), text)
+
+
+def _resources(recipe: Training) -> Iterator[Problem]:
+    workers = recipe.resources.workers
+    if workers > 1 and recipe.resources.backend == "inline":
+        text = "several workers need resources.backend: ray"
+        yield Problem(("resources", "workers"), text)
+    if workers > recipe.batch:
+        text = f"expected at most one worker an example of a batch, {recipe.batch}; found {workers}"
+        yield Problem(("resources", "workers"), text)
 
 
 def _schedule(recipe: Training) -> Iterator[Problem]:

@@ -19,7 +19,7 @@ def unit_of(module: str) -> str:
     return _UNITS.get(module, module)
 
 
-def split_units(sizes: Mapping[str, int], shares: Mapping[str, float]) -> dict[str, str]:
+def split_units(sizes: Mapping[str, int], shares: Mapping[str, float] = SHARES) -> dict[str, str]:
     """Unit -> split; the largest first, each where the share is then filled least.
 
     Ties in size are taken by name, ties between splits in the order of the shares.

@@ -41,7 +41,9 @@ class LazyBackends:
         return Limits(num_actors=max(1, min(self._devices().num_actors, fitting, shards)))
 
     def close(self) -> None:
-        """End what was started."""
+        """End what was started, once."""
+        if self._closed.is_set():
+            return
         if self._thread is not None:
             self._started.wait()
         if self._backend is not None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from raypipe.config import Recipe
 from raypipe.data.python_docs import python_docs, write_python_docs
+from raypipe.errors import InputError
 
 PASSAGES = "passages.tsv"
 SEMANTICS = 1
@@ -50,6 +51,9 @@ def _made_by(recipe: Recipe) -> dict[str, object]:
 
     python = f"{platform.python_implementation()} {platform.python_version()}"
     folders = [Path(folder) for folder in recipe.collection.input]
+    files = [str(folder) for folder in folders if not folder.is_dir()]
+    if files:
+        raise InputError([f"{f}: expected a folder with installed packages" for f in files])
     packages = {str(folder): sorted(path.name for path in folder.iterdir()) for folder in folders}
     return {
         "packages": packages,

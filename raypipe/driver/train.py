@@ -18,12 +18,15 @@ from raypipe.driver.training_sets import Sets, training_sets
 from raypipe.driver.triple_sets import with_ids
 from raypipe.driver.workspace import Workspace, replace_file
 from raypipe.errors import InputError, RaypipeError
-from raypipe.models.adapters import SHIPPED
+from raypipe.evaluation.names import parse_measures
+from raypipe.models.adapters import adapter_folder, is_adapter
+from raypipe.models.conventions import Conventions
 from raypipe.models.loading import PACKAGED, ModelFolder, resolve_model, starting_weights
 from raypipe.stages.stage import Sizing
 from raypipe.storage.lease import acquire
 from raypipe.storage.ledger import Ledger, read_manifest
 from raypipe.storage.records import Manifest, Shard
+from raypipe.training.checkpoints import Checkpoints
 from raypipe.training.comm import Solo
 from raypipe.training.export import write_model
 from raypipe.training.finish import commit
@@ -68,6 +71,8 @@ def run_training(
     if problems:
         raise InputError(problems)
     conventions_of_training(recipe.model)  # a contradiction is told before any work
+    if recipe.validate_ is not None:
+        parse_measures([recipe.validate_.measure])
     workspace = Workspace(out, recipe.stores)
     with invocation(workspace, recipe.name) as summary, interruptible() as should_stop:
         replace_file(workspace.folder / "recipe.yaml", resolved_yaml(recipe).encode())
@@ -76,6 +81,7 @@ def run_training(
         backends = LazyBackends(lambda: _start(recipe, chosen, options), lambda: chosen)
         try:
             start = _start_model(recipe)
+            _check_fits(recipe, start, chosen, options)
             named = with_ids(recipe, workspace.folder / "triples")
             sets = training_sets(
                 named,
@@ -118,10 +124,6 @@ def _train(
         ledger = Ledger(workspace.stores, store, job.spec, [SHARD])
         with follower:
             if recipe.resources.backend == "inline":
-                if recipe.resources.workers > 1:
-                    raise InputError(
-                        "resources.workers: several workers need resources.backend: ray"
-                    )
                 threads = _threads(recipe, chosen)
                 checkpoint = fit(
                     job,
@@ -142,9 +144,13 @@ def _train(
                     threads=_threads(recipe, chosen),
                     folder=workspace.folder / "train",
                     should_stop=should_stop,
+                    on_workers=lease.add_processes,
                 )
-        return ledger.publish()
+        manifest = ledger.publish()
+        Checkpoints(workspace.stores, job.folder).clear()
+        return manifest
     finally:
+        backends.close()  # before the lease: nothing of this training may write after it
         lease.release()
 
 
@@ -174,7 +180,40 @@ def _finish(
 def _start_model(recipe: Training) -> ModelFolder:
     """The start weights; any BERT will do, whatever its own conventions are."""
     path = recipe.model.start
-    return resolve_model(path, None if path in (PACKAGED, *SHIPPED) else recipe.model.preset)
+    own = path == PACKAGED or is_adapter(adapter_folder(path))
+    return resolve_model(path, None if own else recipe.model.preset)
+
+
+def _check_fits(
+    recipe: Training, start: ModelFolder, chosen: devices.Devices, options: TrainOptions
+) -> None:
+    """Nothing, where the inputs fit the model and the workers the machine.
+
+    Raises:
+        InputError: they do not.
+    """
+    problems = []
+    conventions = conventions_of_training(recipe.model)
+    if isinstance(conventions, Conventions):
+        longest = max(conventions.query_limit, conventions.passage_limit) + 2
+    else:
+        longest = conventions.total_limit
+    positions = start.config()["max_position_embeddings"]
+    if longest > positions:
+        problems.append(
+            f"model: its limits allow {longest} tokens, {recipe.model.start} has {positions} "
+            "positions; lower total_limit, or passage_limit of an encoder"
+        )
+    if recipe.model.adapter is not None and start.adapter is not None:
+        problems.append(
+            f"model.start: {recipe.model.start} is an adapter itself; start from what it lies "
+            "over and name it in model.adapter.start"
+        )
+    workers = recipe.resources.workers
+    if chosen.device == "cuda" and options.ray_address is None and workers > chosen.num_gpus:
+        problems.append(f"resources.workers: {workers} asked for, {chosen.num_gpus} GPUs are here")
+    if problems:
+        raise InputError(problems)
 
 
 def _threads(recipe: Training, chosen: devices.Devices) -> int:

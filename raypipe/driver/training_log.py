@@ -11,9 +11,9 @@ from typing import Any
 
 from raypipe.storage.records import Json
 from raypipe.training.job import Job
-from raypipe.training.progress import read_progress, write_progress
+from raypipe.training.progress import Reader, write_progress
 
-LOOK_SECONDS = 0.5
+LOOK_SECONDS = 2.0
 TELL_SECONDS = 10.0
 
 
@@ -23,7 +23,7 @@ class Follower:
     def __init__(self, job: Job, folder: Path, say: Callable[[str], None]) -> None:
         """Nothing is read yet."""
         self._job, self._folder, self._say = job, folder, say
-        self._told = 0
+        self._reader = Reader(job)
         self._spoken = float("-inf")
         self._tokens = 0
         self._since = time.monotonic()
@@ -35,7 +35,7 @@ class Follower:
         write_progress(self._job, event)
 
     def __enter__(self) -> "Follower":
-        self._told = len(read_progress(self._job))
+        self._reader.new()  # what an earlier invocation told
         self._thread.start()
         return self
 
@@ -55,15 +55,15 @@ class Follower:
             self._look()
 
     def _look(self) -> None:
-        events = read_progress(self._job)
-        for event in events[self._told :]:
+        for event in self._reader.new():
             self._tokens += int(event.get("tokens", 0))
-            if "mean" in event:
+            if "note" in event:
+                self._say(f"train: step {event['step']:,}: {event['note']}")
+            elif "mean" in event:
                 values = ", ".join(f"{name} {value:.4f}" for name, value in event["of"].items())
                 self._say(f"train: step {event['step']:,}: {event['measure']} {values}")
             elif time.monotonic() - self._spoken > TELL_SECONDS:
                 self._speak(event)
-        self._told = len(events)
 
     def _speak(self, event: Mapping[str, Json]) -> None:
         seconds = time.monotonic() - self._since
@@ -81,7 +81,9 @@ def write_curves(job: Job, folder: Path) -> None:
     from tensorboardX import SummaryWriter
 
     steps: dict[tuple[int, bool], dict[str, Any]] = {}
-    for event in read_progress(job):
+    for event in Reader(job).new():
+        if "note" in event:
+            continue
         steps[event["step"], "mean" in event] = event
     folder.mkdir(parents=True, exist_ok=True)
     ordered = [steps[key] for key in sorted(steps)]

@@ -14,14 +14,15 @@ from raypipe.driver.builtin import with_files
 from raypipe.driver.execute import Execution, Watcher
 from raypipe.driver.graph import Graph, Runs
 from raypipe.driver.workspace import Workspace
-from raypipe.errors import RaypipeError
+from raypipe.errors import InputError, RaypipeError
 from raypipe.models.loading import ModelFolder
 from raypipe.stages.stage import Sizing
 from raypipe.storage.records import hash_file
 from raypipe.storage.stored import Stored
 from raypipe.training.examples_stage import ExamplesStage
-from raypipe.training.guard import Dropped, Guard, normalised
+from raypipe.training.guard import Dropped, Guard
 from raypipe.training.job import DevStores, TrainStores, conventions_of_training
+from raypipe.training.objective import BATCH_LOSSES
 
 
 @dataclass
@@ -86,6 +87,8 @@ def training_sets(
             teacher=taught,
             guard=guards[wanted.collection],
             seed=recipe.seed,
+            name=name,
+            in_batch=recipe.loss.name in BATCH_LOSSES,
         )
         examples = executions[wanted.collection].ensure(f"{query_set}.examples", stage)
         tokens = _tokens(graph, recipe, query_set)
@@ -180,14 +183,17 @@ def _guards(recipe: Training) -> dict[str, Guard]:
         columns = ("query_id", "passage_id", "relevance")
         told = list(zip(*(judged[c].to_pylist() for c in columns), strict=True))
         asked = {query_id for query_id, _, _ in told}
-        texts += [text for query_id, text in queries if query_id in asked]
+        found = [text for query_id, text in queries if query_id in asked]
+        if not found:
+            raise InputError(
+                f"{guarded.queries}: none of its queries is judged in {guarded.qrels}; expected "
+                "the judgements of these queries"
+            )
+        texts += found
         if guarded.collection is None:
             continue
-        normal = {query_id: normalised(text) for query_id, text in queries}
         before = guards[guarded.collection]
-        pairs = frozenset((normal[q], p) for q, p, _ in told if q in normal)
         guards[guarded.collection] = Guard(
-            pairs=before.pairs | pairs,
             shared=before.shared | frozenset(p for _, p, grade in told if grade > 0),
             left_out=before.left_out | frozenset(p for _, p, _ in told if leave_out),
         )

@@ -12,6 +12,7 @@ from raypipe.errors import InputError
 
 WEIGHTS = "adapter_model.safetensors"
 CONFIG = "adapter_config.json"
+SEGMENTS = "bert.embeddings.token_type_embeddings.weight"
 SHIPPED = ("minilm-mono", "minilm-duo")
 """Adapters over the packaged MiniLM that come with raypipe."""
 
@@ -70,17 +71,13 @@ def adapter_facts(folder: Path) -> dict[str, Any]:
     }
 
 
-def merge(
-    base: Mapping[str, Any], config: Mapping[str, Any], folder: Path, *, num_segments: int
-) -> dict[str, Any]:
+def merge(base: Mapping[str, Any], config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The tensors of a BertForSequenceClassification with the adapter's updates added, fp32.
 
     Args:
         base: the base model's tensors, with or without `bert.` before their names.
         config: its config.json.
-        folder: the adapter's.
-        num_segments: segment rows of the adapted model; the adapter brings those that the base
-            lacks.
+        folder: the adapter's, which brings the segment rows that the base lacks.
 
     Raises:
         InputError: peft cannot apply the adapter to this model.
@@ -95,16 +92,16 @@ def merge(
         if not bias:
             raise InputError(f"{folder / WEIGHTS}: expected a classifier, found none")
         num_units = file.get_slice(bias[0]).get_shape()[0]
-    kept = {**config, "num_labels": num_units, "type_vocab_size": num_segments}
-    model = BertForSequenceClassification(BertConfig(**kept))
+        rows = [name for name in file.keys() if name.endswith(SEGMENTS)]  # noqa: SIM118
+        own_segments = file.get_slice(rows[0]).get_shape()[0] if rows else 0
     named = {
         n if n.startswith(("bert.", "classifier")) else f"bert.{n}": t for n, t in base.items()
     }
-    segments = "bert.embeddings.token_type_embeddings.weight"
-    rows = named[segments]
-    if len(rows) < num_segments:
-        missing = torch.zeros(num_segments - len(rows), rows.shape[1])
-        named[segments] = torch.cat([rows, missing])
+    num_segments = max(own_segments, len(named[SEGMENTS]))
+    kept = {**config, "num_labels": num_units, "type_vocab_size": num_segments}
+    model = BertForSequenceClassification(BertConfig(**kept))
+    table = named[SEGMENTS]
+    named[SEGMENTS] = torch.cat([table, torch.zeros(num_segments - len(table), table.shape[1])])
     model.load_state_dict(named, strict=False)
     try:
         adapted = PeftModel.from_pretrained(model, str(folder))

@@ -120,7 +120,14 @@ def hidden_states(
 
     Differs from transformers' BertModel in layout only: equal to 1e-5 for every sequence alone.
     """
-    x = bert.words[ids_T] + bert.segments[segments] + bert.positions[positions_T]
+    # F.embedding, not indexing: its gradient adds in one order, whatever the threads.
+    of_segment = (
+        bert.segments[segments]
+        if isinstance(segments, int)
+        else F.embedding(segments, bert.segments)
+    )
+    words = F.embedding(ids_T, bert.words)
+    x = words + of_segment + F.embedding(positions_T, bert.positions)
     hidden_TH = drop(_normed(x, bert.norm, bert.eps))
     for layer in bert.layers:
         kept = wanted if layer is bert.layers[-1] else None

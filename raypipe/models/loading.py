@@ -107,7 +107,10 @@ def resolve_model(
 
 
 def _adapted(path: str, adapter: Path, preset: str | None, segment_row: str | None) -> ModelFolder:
-    base = resolve_model(base_of(adapter), PACKAGED)
+    name = base_of(adapter)
+    base = resolve_model(name, PACKAGED)
+    if base.adapter is not None:
+        raise InputError(f"{adapter}: lies over {name}, an adapter itself; merge that one first")
     hashes = f"{base.weights_sha256} {_sha256(adapter / WEIGHTS)} {_sha256(adapter / CONFIG)}"
     conventions = discover(adapter, preset).conventions
     if segment_row is not None:
@@ -175,8 +178,7 @@ def load_weights(model: ModelFolder) -> Mapping[str, Any]:
         if now.weights_sha256 != model.weights_sha256:
             raise InputError(f"{model.adapter}: found another adapter or base than when it began")
         base = load_file(model.folder / "model.safetensors")
-        segments = 3 if model.conventions.kind == "duo" else 2
-        return merge(base, model.config(), model.adapter, num_segments=segments)
+        return merge(base, model.config(), model.adapter)
     file = model.folder / "model.safetensors"
     if _sha256(file) != model.weights_sha256:
         raise InputError(

@@ -134,9 +134,12 @@ class PosixStorage:
         path = self.root / checked_name(name)
         path.unlink(missing_ok=True)
         for parent in path.parents:
-            if parent == self.root or not parent.exists() or any(parent.iterdir()):
+            if parent == self.root:
                 break
-            parent.rmdir()
+            try:
+                parent.rmdir()
+            except OSError:
+                break  # something stands in it, perhaps since a moment ago
 
     def free_bytes(self) -> int | None:
         """See Storage."""
@@ -179,5 +182,9 @@ def _link(source: Path, target: Path) -> bool:
         os.link(source, target)
     except FileExistsError:
         return False
+    except FileNotFoundError:
+        if not source.exists():
+            raise
+        return _link(source, target)  # the folder was empty, and another process removed it
     _sync(target.parent)
     return True

@@ -4,13 +4,10 @@ The same two acts as everything durable here: a payload under its SHA-256, then 
 creation of a small record that names it. A file that a killed worker left is never found.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -42,7 +39,9 @@ class Checkpoints:
     def save(self, step: int, state: Mapping[str, Tensor], facts: Mapping[str, Json]) -> Checkpoint:
         """Store a state durably and register it."""
         path = self._storage.scratch() / "state.safetensors"
-        save_file({n: t.detach().contiguous().cpu() for n, t in state.items()}, path)
+        kept = {name: tensor.detach().contiguous().cpu() for name, tensor in state.items()}
+        # No other checkpoint has these bytes, so that pruning one never takes another's blob.
+        save_file(kept, path, metadata={"checkpoint": f"{self._folder}/{step}"})
         sha256 = hash_file(path)
         self._storage.put(sha256, path)
         record = {"step": step, "sha256": sha256, "facts": dict(facts)}
@@ -69,10 +68,6 @@ class Checkpoints:
         """Its tensors, verified by their hash."""
         return load_file(self._storage.local(checkpoint.sha256))
 
-    def path(self, checkpoint: Checkpoint) -> Path:
-        """Its verified file."""
-        return self._storage.local(checkpoint.sha256)
-
     def prune(self, best: int | None) -> None:
         """Remove all but the newest ones and the best; records go before what they name."""
         steps = self._steps()
@@ -82,24 +77,16 @@ class Checkpoints:
                 self._storage.delete(self._name(step))
                 self._storage.delete(f"blobs/{sha256[:2]}/{sha256}")
 
+    def clear(self) -> None:
+        """Remove all: the training is finished and its weights are published."""
+        for step in self._steps():
+            sha256 = self.at(step).sha256
+            self._storage.delete(self._name(step))
+            self._storage.delete(f"blobs/{sha256[:2]}/{sha256}")
+
     def _steps(self) -> list[int]:
         names = self._storage.names(f"{self._folder}/steps")
         return sorted(int(Path(name).stem) for name in names if name.endswith(".json"))
 
     def _name(self, step: int) -> str:
         return f"{self._folder}/steps/{step:07d}.json"
-
-
-def read_metadata(path: Path) -> dict[str, str]:
-    """What stands in a safetensors file's header beside its tensors."""
-    with safe_open(path, framework="pt") as file:
-        return dict(file.metadata() or {})
-
-
-def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, Json]) -> None:
-    """One safetensors file with `metadata` as JSON texts."""
-    told = {"format": "pt", **{name: json.dumps(value) for name, value in metadata.items()}}
-    kept = {
-        name: tensor.detach().to(torch.float32).contiguous() for name, tensor in tensors.items()
-    }
-    save_file(kept, path, metadata=told)

@@ -68,7 +68,7 @@ def drawn_examples(
         short: told what could not be drawn.
     """
     spans = [_spans(run) for run in runs]
-    taught = _scores(teacher)
+    taught = None if teacher is None else Taught(teacher)
     rows: list[tuple[int, list[int], list[int], list[int]]] = []
     for query in sorted(relevant):
         pool = _pool(query, runs, spans, window, known.get(query, set()))
@@ -87,7 +87,7 @@ def drawn_examples(
                 origins = [NO_RUN, *(run for _, run, _ in drawn)]
                 rows.append((query, passages, origins, [0, *(rank for _, _, rank in drawn)]))
                 usable = [each for each in usable if each not in drawn]
-    return _table(rows, window.per_example + 1, relevant, taught)
+    return _table(rows, window.per_example + 1, taught)
 
 
 def _pool(
@@ -112,47 +112,62 @@ def _usable(
     query: int,
     positive: int,
     pool: list[tuple[int, int, int]],
-    taught: dict[tuple[int, int], float] | None,
+    taught: "Taught | None",
     window: Window,
     short: Short,
 ) -> list[tuple[int, int, int]] | None:
     """What of the pool may stand beside a relevant passage; None if that has no score."""
     if taught is None:
         return list(pool)
-    own = taught.get((query, positive))
-    if own is None:
+    own, *others = taught.of(query, [positive, *(passage for passage, _, _ in pool)])
+    if np.isnan(own):
         short.without_teacher += 1
         return None
-    scored = [each for each in pool if (query, each[0]) in taught]
+    scored = [(each, s) for each, s in zip(pool, others, strict=True) if not np.isnan(s)]
     if window.above_teacher is None:
-        return scored
-    bound = own + window.above_teacher
-    kept = [each for each in scored if taught[query, each[0]] <= bound]
+        return [each for each, _ in scored]
+    kept = [each for each, score in scored if score <= own + window.above_teacher]
     short.filtered += len(scored) - len(kept)
     return kept
+
+
+class Taught:
+    """A teacher's scores by pair: 12 bytes each."""
+
+    def __init__(self, run: Ranking) -> None:
+        """Sorts them."""
+        keys = pair_keys(run.query_rows.astype(np.int64), run.passage_rows)
+        order = np.argsort(keys)
+        self._keys, self._scores = keys[order], run.scores[order]
+
+    def of(self, query: int, passages: Sequence[int]) -> list[float]:
+        """The scores of a query's passages, NaN where there is none."""
+        wanted = pair_keys(np.full(len(passages), query), np.array(passages, np.int64))
+        if not len(self._keys):
+            return [float("nan")] * len(wanted)
+        places = np.searchsorted(self._keys, wanted).clip(max=len(self._keys) - 1)
+        found = np.where(self._keys[places] == wanted, self._scores[places], np.nan)
+        scores: list[float] = found.tolist()
+        return scores
 
 
 def _table(
     rows: list[tuple[int, list[int], list[int], list[int]]],
     width: int,
-    relevant: dict[int, list[int]],
-    taught: dict[tuple[int, int], float] | None,
+    taught: Taught | None,
 ) -> Examples:
     shape = (len(rows), width)
     passages = np.array([row[1] for row in rows], np.int32).reshape(shape)
     teacher = None
     if taught is not None:
-        scores = [[taught[query, passage] for passage in found] for query, found, _, _ in rows]
+        scores = [taught.of(query, found) for query, found, _, _ in rows]
         teacher = np.array(scores, np.float32).reshape(shape)
-    pairs = [(query, passage) for query, found in relevant.items() for passage in found]
-    told = np.array(pairs, np.int64).reshape(-1, 2)
     return Examples(
         query_rows=np.array([row[0] for row in rows], np.int32),
         passage_rows=passages,
         runs=np.array([row[2] for row in rows], np.uint8).reshape(shape),
         ranks=np.array([row[3] for row in rows], np.int32).reshape(shape),
         teacher=teacher,
-        relevant=np.sort(pair_keys(told[:, 0], told[:, 1])),
     )
 
 
@@ -165,10 +180,3 @@ def _spans(run: Ranking) -> dict[int, tuple[int, int]]:
         int(queries[start]): (int(start), int(stop))
         for start, stop in zip(starts, stops, strict=True)
     }
-
-
-def _scores(run: Ranking | None) -> dict[tuple[int, int], float] | None:
-    if run is None:
-        return None
-    keys = zip(run.query_rows.tolist(), run.passage_rows.tolist(), strict=True)
-    return dict(zip(keys, run.scores.tolist(), strict=True))

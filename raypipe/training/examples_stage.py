@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,8 @@ from raypipe.storage.records import Json, Shard, canonical, digest, hash_file
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
 from raypipe.training.draw import Ranking, Short, Window, drawn_examples
-from raypipe.training.examples import Examples, write_examples
-from raypipe.training.guard import Dropped, Guard, normalised, refused_queries
+from raypipe.training.examples import Examples, pair_keys, write_examples
+from raypipe.training.guard import Dropped, Guard, refused_queries
 from raypipe.training.sampler import permuted
 from raypipe.training.triples import triple_examples
 
@@ -38,22 +39,26 @@ class ExamplesStage:
     teacher: Stored | None
     guard: Guard
     seed: int
+    name: str = ""
+    """Of the set, for messages."""
+    in_batch: bool = False
+    """Whether the loss takes a batch's other documents as negatives."""
     needs: Needs = field(default_factory=Needs)
 
-    @property
+    @cached_property
     def spec(self) -> StageSpec:
         """The texts, the judgements, the runs, the guard and how examples are drawn."""
         wanted, guard = self.wanted, self.guard
         negatives = wanted.negatives
         how = None if negatives is None else negatives.model_dump(exclude={"runs"})
-        guarded = [list(guard.queries), sorted(map(list, guard.pairs))]
-        guarded += [sorted(guard.left_out), sorted(guard.shared)]
+        guarded = [list(guard.queries), sorted(guard.left_out), sorted(guard.shared)]
         params = {
             "min_grade": wanted.min_grade,
             "negatives": how,
             "guard": digest(canonical(guarded)),
             "seed": self.seed,
             "at_most": wanted.examples_at_most,
+            "in_batch": self.in_batch,
         }
         inputs = {"collection": self.collection.digest, "queries": self.queries.digest}
         inputs |= {f"run.{number}": run.digest for number, run in enumerate(self.runs)}
@@ -83,23 +88,25 @@ class ExamplesStage:
         texts = table["text"].to_pylist()
         rows = {query_id: row for row, query_id in enumerate(table["query_id"].to_pylist())}
         refused = refused_queries(texts, self.guard, dropped)
-        relevant = self._relevant(rows, texts, refused, dropped)
+        relevant = self._relevant(rows, refused, dropped)
         path = self._scratch / "examples.safetensors"
         if self.wanted.triples is not None:
             index = id_index(self.collection, self.ids)
             examples = triple_examples(
-                Path(self.wanted.triples), rows, index.rows_of, refused, self._left_out()
+                Path(self.wanted.triples),
+                rows,
+                index.rows_of,
+                refused,
+                self.guard,
+                dropped,
+                self._scratch,
+                lambda: beat(()),
             )
         else:
             examples = self._drawn(relevant, dropped, short)
-        if relevant and examples.relevant is None:
-            pairs = [(q, p) for q, found in relevant.items() for p in found]
-            told = np.array(pairs, np.int64)
-            examples = replace(examples, relevant=np.sort((told[:, 0] << 32) | told[:, 1]))
+        examples = replace(examples, relevant=self._pairs(examples))
         if not examples.num_examples:
-            raise InputError(
-                f"{self.wanted.queries}: no example is left; {short}, {dropped.lines('')[0]}"
-            )
+            raise InputError(self._nothing_left(relevant, short))
         examples = _first(examples, self.wanted.examples_at_most, self.seed)
         write_examples(path, examples)
         facts = {
@@ -113,10 +120,44 @@ class ExamplesStage:
         }
         return Payload(path, facts)
 
+    def _pairs(self, examples: Examples) -> NDArray[np.int64] | None:
+        """Every pair known as relevant, sorted: of the qrels, else those of the triples where
+        documents of a batch are each other's negatives."""
+        if self.wanted.qrels is None:
+            if not self.in_batch:
+                return None
+            queries = examples.query_rows.astype(np.int64)
+            return np.unique(pair_keys(queries, examples.passage_rows[:, 0].astype(np.int64)))
+        pairs = [(query, passage) for query, found in self._known.items() for passage in found]
+        told = np.array(pairs, np.int64).reshape(-1, 2)
+        return np.sort(pair_keys(told[:, 0], told[:, 1]))
+
+    def _nothing_left(self, relevant: dict[int, list[int]], short: Short) -> str:
+        where = f"train.{self.name}: no example is left: "
+        wanted = self.wanted
+        if wanted.triples is not None:
+            return f"{where}the guard refuses every triple of {wanted.triples}"
+        if not relevant:
+            return (
+                f"{where}{wanted.qrels} has no judgement of grade {wanted.min_grade} or higher "
+                f"for a query of {wanted.queries} that the guard leaves"
+            )
+        negatives = wanted.negatives
+        assert negatives is not None
+        if short.without_teacher:
+            return f"{where}{wanted.teacher} has no score of a relevant passage"
+        return (
+            f"{where}no relevant passage has {negatives.per_example} irrelevant ones in ranks "
+            f"{negatives.first} to {negatives.last} of {', '.join(negatives.runs)}"
+        )
+
     def _relevant(
-        self, rows: Mapping[str, int], texts: list[str], refused: set[int], dropped: Dropped
+        self, rows: Mapping[str, int], refused: set[int], dropped: Dropped
     ) -> dict[int, list[int]]:
-        """Query row -> rows of what is relevant, in the order of the qrels."""
+        """Query row -> rows of what is learnt as relevant, in the order of the qrels.
+
+        A lower grade above 0 is neither learnt as relevant nor drawn as irrelevant.
+        """
         if self.wanted.qrels is None:
             return {}
         qrels = read_qrels(Path(self.wanted.qrels))
@@ -134,9 +175,7 @@ class ExamplesStage:
                 self._known.setdefault(row, set()).add(passage)
             if grade < self.wanted.min_grade or row in refused:
                 continue
-            if (normalised(texts[row]), passage_id) in self.guard.pairs:
-                dropped.evaluation_pair += 1
-            elif passage_id in self.guard.left_out:
+            if passage_id in self.guard.left_out:
                 dropped.left_out_positive += 1
             else:
                 dropped.shared_passages += passage_id in self.guard.shared
@@ -150,6 +189,9 @@ class ExamplesStage:
         runs = []
         for stored in self.runs:
             ranking = _ranking(stored)
+            if not len(left_out):
+                runs.append(ranking)
+                continue
             keep = ~np.isin(ranking.passage_rows, left_out)
             dropped.left_out_negative += int((~keep).sum())
             runs.append(

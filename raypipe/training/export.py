@@ -64,9 +64,9 @@ def write_model(job: Job, payload: Path, folder: Path, *, saw: str) -> None:
     if adapter is None:
         tensors = {**base, **trained}
     else:
-        low_rank = LowRank(adapter.rank, adapter.alpha)
-        tensors = merged(base, trained, low_rank)
-        _write_adapter(beside / "adapter", trained, low_rank, conventions.kind)
+        tensors = merged(base, trained, LowRank(adapter.rank, adapter.alpha))
+    if adapter is not None and isinstance(conventions, PairConventions):
+        _write_adapter(beside / "adapter", trained, LowRank(adapter.rank, adapter.alpha))
         shown = {**asdict(conventions), "start_weights_saw": saw, "base": recipe.model.start}
         _write_json(beside / "adapter" / "raypipe.json", {**shown, "made_by": made_by(job)})
         np.save(beside / "adapter" / FILE, trained_on(sources_of(job)))
@@ -116,9 +116,7 @@ def made_by(job: Job) -> dict[str, Any]:
     }
 
 
-def _write_adapter(
-    folder: Path, trained: Mapping[str, Tensor], low_rank: LowRank, kind: str
-) -> None:
+def _write_adapter(folder: Path, trained: Mapping[str, Tensor], low_rank: LowRank) -> None:
     """In peft's layout; half precision, since an update is small beside its weight."""
     folder.mkdir()
     whole = sorted({n.rpartition(".")[0] for n in trained if "lora_" not in n})
@@ -126,7 +124,7 @@ def _write_adapter(
     save_file(saved, folder / "adapter_model.safetensors", metadata={"format": "pt"})
     config = {
         "peft_type": "LORA",
-        "task_type": None if kind == "encoder" else "SEQ_CLS",
+        "task_type": "SEQ_CLS",
         "base_model_name_or_path": None,
         "r": low_rank.rank,
         "lora_alpha": low_rank.alpha,

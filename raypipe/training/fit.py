@@ -1,8 +1,9 @@
 """The training itself: steps, measurements and checkpoints, resumable at any moment."""
 
 import math
+import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,7 +22,7 @@ from raypipe.training.optimiser import Adam, clip_, learning_rate
 from raypipe.training.sampler import Sampler
 from raypipe.training.step import Worked, backward
 from raypipe.training.trainee import Trainee
-from raypipe.training.validate import measured
+from raypipe.training.validate import DevData, measured
 
 Tell = Callable[[Mapping[str, Json]], None]
 """Told each step and each measurement; called by the first worker alone."""
@@ -34,6 +35,8 @@ class State:
     step: int = 0
     history: list[dict[str, Any]] = field(default_factory=list)
     """Each measurement: step, mean, and the value on each dev set."""
+    place: dict[str, Any] = field(default_factory=dict)
+    """On how many workers, threads and tokens a forward; they decide what dropout draws."""
 
     @property
     def best(self) -> dict[str, Any] | None:
@@ -67,13 +70,20 @@ def fit(
         RaypipeError: what `should_stop` gave, after a checkpoint.
     """
     torch.set_num_threads(threads)
+    if (
+        device == "cuda"
+    ):  # kernels that add in no fixed order would end a resumed training elsewhere
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True, warn_only=True)
     recipe = job.recipe
-    trainee = trainee_of(job, device)
-    optimiser = _optimiser(job, trainee)
+    loop, dev = _opened(job, comm, device)
+    trainee, optimiser = loop.trainee, loop.optimiser
     checkpoints = Checkpoints(job.storage, job.folder)
-    state = _resume(checkpoints, trainee, optimiser)
-    loop = _Loop(job, comm, trainee, optimiser, device)
-    dev = dev_of(job)
+    place = {"workers": comm.world, "threads": threads, "budget_tokens": loop.budget}
+    state = _resume(checkpoints, loop, comm)
+    if comm.rank == 0 and state.place not in ({}, place):
+        tell({"step": state.step, "note": f"resumed on {place}, before on {state.place}"})
+    state.place = place
     validate = recipe.validate_
     while state.step < recipe.steps and not _enough(job, state):
         began = time.monotonic()
@@ -105,13 +115,39 @@ def fit(
     return replace(chosen, facts={**chosen.facts, "history": state.history})
 
 
+ELSEWHERE = "another worker could not open the training"
+
+
+def _opened(job: Job, comm: Comm, device: str) -> tuple["_Loop", Sequence[DevData]]:
+    """What every step needs, in every worker or in none.
+
+    Raises:
+        InputError: this worker's reason, or that another has one; in all of them, since one that
+            is missing would leave the others waiting for its gradient.
+    """
+    problem: InputError | None = None
+    opened = None
+    try:
+        opened = _Loop(job, comm, device), dev_of(job)
+    except InputError as error:
+        problem = error
+    failed = torch.tensor([float(problem is not None)], device=device)
+    comm.sum_([failed])
+    if problem is not None:
+        raise problem
+    if float(failed):
+        raise InputError(ELSEWHERE)
+    assert opened is not None
+    return opened
+
+
 class _Loop:
     """What every step needs."""
 
-    def __init__(
-        self, job: Job, comm: Comm, trainee: Trainee, optimiser: Adam, device: str
-    ) -> None:
-        self._job, self._comm, self._trainee, self._optimiser = job, comm, trainee, optimiser
+    def __init__(self, job: Job, comm: Comm, device: str) -> None:
+        self._job, self._comm = job, comm
+        self.trainee = trainee_of(job, device)
+        self.optimiser = _optimiser(job, self.trainee)
         self._sources = sources_of(job)
         num_examples = sum(source.examples.num_examples for source in self._sources)
         recipe = job.recipe
@@ -120,11 +156,11 @@ class _Loop:
         self._objective = Objective(loss.name, loss.margin, loss.temperature)
         self._specials = specials_of(job)
         budget = recipe.resources.budget_tokens
-        self._budget = budget if isinstance(budget, int) else BUDGET_TOKENS[device]
+        self.budget = budget if isinstance(budget, int) else BUDGET_TOKENS[device]
 
     def step(self, number: int) -> dict[str, Json]:
         """One update; its loss, rate, gradient norm and tokens, over all workers."""
-        recipe, trainee = self._job.recipe, self._trainee
+        recipe, trainee = self._job.recipe, self.trainee
         weights = list(trainee.weights.values())
         loss = torch.zeros((), device=trainee.device)
         tokens = 0
@@ -138,7 +174,7 @@ class _Loop:
                 self._objective,
                 self._comm,
                 self._specials,
-                budget_tokens=self._budget,
+                budget_tokens=self.budget,
                 weight=1 / recipe.accumulation,
                 draw=(recipe.seed, number, part),
             )
@@ -160,7 +196,7 @@ class _Loop:
             total=recipe.steps,
             decay=settings.decay,
         )
-        self._optimiser.step(gradients, rate=rate, number=number + 1)
+        self.optimiser.step(gradients, rate=rate, number=number + 1)
         for weight in weights:
             weight.grad = None
         return {
@@ -201,19 +237,24 @@ def _enough(job: Job, state: State) -> bool:
 
 def _save(checkpoints: Checkpoints, trainee: Trainee, optimiser: Adam, state: State) -> None:
     tensors = {f"weight.{name}": weight for name, weight in trainee.weights.items()}
-    checkpoints.save(state.step, {**tensors, **optimiser.state()}, {"history": state.history})
+    facts = {"history": state.history, "place": state.place}
+    checkpoints.save(state.step, {**tensors, **optimiser.state()}, facts)
     best = state.best
     checkpoints.prune(None if best is None else best["step"])
 
 
-def _resume(checkpoints: Checkpoints, trainee: Trainee, optimiser: Adam) -> State:
-    newest = checkpoints.newest()
-    if newest is None:
+def _resume(checkpoints: Checkpoints, loop: _Loop, comm: Comm) -> State:
+    """The newest checkpoint that the first worker sees, in every worker."""
+    newest = checkpoints.newest() if comm.rank == 0 else None
+    step = torch.tensor([0.0 if newest is None else newest.step], device=loop.trainee.device)
+    comm.sum_([step])
+    if not int(step):
         return State()
-    tensors = checkpoints.load(newest)
-    load_weights_(trainee, tensors)
-    optimiser.load(tensors)
-    return State(newest.step, list(newest.facts["history"]))
+    found = checkpoints.at(int(step))
+    tensors = checkpoints.load(found)
+    load_weights_(loop.trainee, tensors)
+    loop.optimiser.load(tensors)
+    return State(found.step, list(found.facts["history"]), dict(found.facts["place"]))
 
 
 @torch.no_grad()

@@ -1,4 +1,8 @@
-"""What must not be trained on: evaluation queries, near copies of them, and their pairs."""
+"""What must not be trained on: evaluation queries and near copies of them, and so their pairs.
+
+A training query that is dropped takes all its pairs along, and an evaluation pair is one of an
+evaluation query: so no pair needs to be looked for.
+"""
 
 import math
 from collections import Counter
@@ -17,8 +21,6 @@ class Guard:
 
     queries: tuple[str, ...] = ()
     """Texts."""
-    pairs: frozenset[tuple[str, str]] = frozenset()
-    """(normalised query, passage id) judged for evaluation, of the set's own collection."""
     left_out: frozenset[str] = frozenset()
     """Passages that may not even be negatives."""
     shared: frozenset[str] = frozenset()
@@ -31,7 +33,8 @@ class Dropped:
 
     same_query: int = 0
     near_query: int = 0
-    evaluation_pair: int = 0
+    triples: int = 0
+    """Given triples of those queries."""
     left_out_negative: int = 0
     left_out_positive: int = 0
     shared_passages: int = 0
@@ -42,8 +45,9 @@ class Dropped:
         """What is told of a training set."""
         told = [
             f"guard: {name}: dropped {self.same_query:,} training queries that are evaluation "
-            f"queries, {self.near_query:,} that share {NEAR:.0%} of their words with one, "
-            f"{self.evaluation_pair:,} evaluation pairs",
+            f"queries, {self.near_query:,} that share {NEAR:.0%} of their words with one, and with "
+            f"them every evaluation pair"
+            + (f" ({self.triples:,} triples)" if self.triples else ""),
             f"guard: {name}: {self.shared_passages:,} relevant passages are also relevant for an "
             "evaluation query (allowed)",
         ]
@@ -57,7 +61,7 @@ class Dropped:
 
 def normalised(text: str) -> str:
     """Words in lower case, single spaces."""
-    return " ".join(words(text))
+    return " ".join(words(text)) or text.strip().lower()
 
 
 def refused_queries(texts: Sequence[str], guard: Guard, dropped: Dropped) -> set[int]:
@@ -103,4 +107,5 @@ def _nearest(texts: Sequence[str], evaluation: Sequence[str]) -> Iterable[str | 
 
 def _jaccard(left: frozenset[str], right: frozenset[str]) -> float:
     shared = len(left & right)
-    return shared / (len(left) + len(right) - shared) if left or right else 1.0
+    together = len(left) + len(right) - shared
+    return shared / together if together else 0.0

@@ -1,7 +1,9 @@
 """All that a worker of one training needs, as it is sent to it."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ from raypipe import schema
 from raypipe.config.training import TrainedModel, Training
 from raypipe.data.qrels import read_qrels
 from raypipe.errors import InputError
-from raypipe.models.adapters import WEIGHTS, adapter_folder
+from raypipe.models.adapters import CONFIG, WEIGHTS, adapter_folder
 from raypipe.models.conventions import AnyConventions, PairConventions
 from raypipe.models.loading import ModelFolder, load_weights, special_ids
 from raypipe.models.presets import PRESETS, conventions_problems
@@ -74,7 +76,7 @@ class Job:
         """The store's name."""
         return f"train-{self.recipe.name}"
 
-    @property
+    @cached_property
     def folder(self) -> str:
         """Where its checkpoints are."""
         return f"{self.store}/{self.spec.fingerprint()}"
@@ -84,7 +86,7 @@ class Job:
         """Those of the model that comes out."""
         return conventions_of_training(self.recipe.model)
 
-    @property
+    @cached_property
     def spec(self) -> StageSpec:
         """Start weights, examples, dev sets and settings; not where it runs."""
         recipe = self.recipe
@@ -171,6 +173,14 @@ def start_from_(trainee: Trainee, folder: Path) -> None:
     Raises:
         InputError: it is of another rank or model.
     """
+    told = json.loads((folder / CONFIG).read_bytes())
+    own = trainee.low_rank
+    assert own is not None
+    if (told["r"], told["lora_alpha"]) != (own.rank, own.alpha):
+        raise InputError(
+            f"{folder}: expected an adapter of rank {own.rank} and alpha {own.alpha}, found rank "
+            f"{told['r']} and alpha {told['lora_alpha']}"
+        )
     saved = {n.removeprefix(PEFT): t for n, t in load_file(folder / WEIGHTS).items()}
     for name, weight in trainee.weights.items():
         found = saved.get(name)
@@ -207,6 +217,11 @@ def _dev(dev: DevStores) -> DevData:
     if dev.queries_at_most is not None:
         ids = ids[: dev.queries_at_most]
     qrels = qrels.filter(pc.is_in(qrels["query_id"], pc.cast(ids, "string")))
+    if not any(grade > 0 for grade in qrels["relevance"].to_pylist()):
+        raise InputError(
+            f"{dev.qrels}: no relevant passage for the queries that are measured on; a checkpoint "
+            "cannot be chosen by them"
+        )
     run = read_queries_of_run(dev.run, 0, len(ids))
     rows = sorted(set(run["passage_row"].to_pylist()))
     names = ids_of_rows(dev.collection, np.array(rows, np.int64))

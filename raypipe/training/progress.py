@@ -13,13 +13,32 @@ def write_progress(job: Job, event: Mapping[str, Json]) -> None:
     job.storage.append(_name(job), json.dumps(event).encode())
 
 
-def read_progress(job: Job) -> list[dict[str, Any]]:
-    """Every whole line so far, in the order they were written; a resumed step stands twice."""
+class Reader:
+    """The lines from where it last stopped; a resumed step stands twice."""
+
+    def __init__(self, job: Job) -> None:
+        """From the first line on."""
+        self._job, self._at = job, 0
+
+    def new(self) -> list[dict[str, Any]]:
+        """Whole lines that came since the last call; those that a crash tore are passed over."""
+        try:
+            data = self._job.storage.read(_name(self._job))
+        except FileNotFoundError:
+            return []
+        end = data.rfind(b"\n") + 1
+        lines = data[self._at : end].splitlines()
+        self._at = max(self._at, end)
+        return [event for line in lines if (event := parsed(line)) is not None]
+
+
+def parsed(line: bytes) -> dict[str, Any] | None:
+    """A line's event, None where it was torn."""
     try:
-        lines = job.storage.read(_name(job)).split(b"\n")[:-1]
-    except FileNotFoundError:
-        return []
-    return [json.loads(line) for line in lines]
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _name(job: Job) -> str:

@@ -74,6 +74,7 @@ def test_the_papers_trainings_have_the_papers_schedules():
 
     # batch counts examples of two inputs: 32 pairs, 128 ordered pairs, 26 documents
     assert of("monobert-2019a") == (400_000, 16, 1, 3e-6, 10_000, 0.01, 0.1)
+    assert of("monobert-2019b") == (100_000, 64, 1, 3e-6, 10_000, 0.01, 0.1)
     assert of("duobert-2019") == (100_000, 64, 1, 3e-6, 10_000, 0.01, 0.1)
     assert of("repbert") == (350_000, 13, 2, 3e-6, 10_000, 0.01, 0.1)
 

@@ -1,10 +1,12 @@
 """Examples drawn from judgements and runs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from raypipe.training.draw import Ranking, Short, Window, drawn_examples
-from raypipe.training.examples import NO_RUN, map_examples, write_examples
+from raypipe.training.examples import NO_RUN, map_examples, pair_keys, write_examples
 
 
 def ranking(*lines):
@@ -72,6 +74,7 @@ def test_teacher_scores_stand_beside_their_passages_and_filter_what_they_put_abo
 
 def test_what_is_written_is_mapped_again(tmp_path):
     found, _ = draw({0: [5], 1: [9]})
+    found = replace(found, relevant=pair_keys(np.array([0, 1]), np.array([5, 9])))
     write_examples(tmp_path / "e.safetensors", found)
     again = map_examples(tmp_path / "e.safetensors")
     assert again.passage_rows.tolist() == found.passage_rows.tolist()

@@ -308,3 +308,101 @@ def test_smaller_training_sizes_are_parts_of_larger_ones(small_recipe, tmp_path)
     small, large = examples(10), examples(25)
     assert len(small) == 10 and len(large) == 25
     assert small < large
+
+
+def test_a_training_ends_early_when_measurements_no_longer_rise(small_recipe, tmp_path):
+    path = small_recipe(
+        steps=40,
+        optimiser={"rate": 1e-12, "warmup": 0, "decay": "constant"},
+        validate={"every": 2, "patience": 3},
+    )
+    trained = train(path, tmp_path / "out")
+    # Nothing changes at that rate: the first measurement is the best, three more end it.
+    assert [each["step"] for each in trained.summary["history"]] == [2, 4, 6, 8]
+    assert trained.summary["step"] == 2
+
+
+@pytest.mark.parametrize("loss", ["margin-mse", "kl"])
+def test_a_teachers_run_is_learnt_from(small_recipe, tmp_path, loss):
+    teacher = tmp_path / "train.trec"  # the run itself: its relevant passages are few in it
+
+    def body(**more):
+        path = small_recipe(loss={"name": loss}, **more)
+        text = path.read_text().replace("    negatives:", f"    teacher: {teacher}\n    negatives:")
+        path.write_text(text)
+        return path
+
+    path = body()
+    trained = None
+    try:
+        trained = train(path, tmp_path / "out")
+    except InputError as error:
+        assert "has no score of a relevant passage" in str(error)
+    if trained is not None:
+        facts = trained.summary["examples"]["docs"]
+        assert facts["short"]["without_teacher"] > 0
+    with pytest.raises(InputError, match="learns from its scores"):
+        load_training(small_recipe(loss={"name": loss}))
+
+
+def test_passages_judged_for_an_evaluation_are_left_out_of_both_sides(
+    small_recipe, small_files, tmp_path
+):
+    test = {
+        "queries": str(small_files / "queries.test.tsv"),
+        "qrels": str(small_files / "qrels.test.txt"),
+        "collection": "docs",
+        "leave_out_passages": True,
+    }
+    trained = train(small_recipe(guard={"test": test}), tmp_path / "out")
+    dropped = trained.summary["examples"]["docs"]["dropped"]
+    judged = {line.split()[2] for line in (small_files / "qrels.test.txt").read_text().splitlines()}
+    run = [line.split() for line in (tmp_path / "train.trec").read_text().splitlines()]
+    assert dropped["left_out_negative"] == sum(row[2] in judged for row in run) > 0
+    with pytest.raises(InputError, match="leave_out_passages: needs qrels and collection"):
+        load_training(small_recipe(guard={"test": {**test, "collection": None}}))
+
+
+def test_several_dev_sets_are_averaged(small_recipe, small_files, tmp_path):
+    path = small_recipe(steps=4, validate={"every": 4})
+    text = path.read_text()
+    start = text.index("dev:\n")
+    block = text[start:].split("guard:")[0]
+    again = block.replace("dev:\n", "").replace("  docs:", "  more:", 1).replace("k: 10", "k: 3")
+    path.write_text(text.replace(block, block + again))
+    (measured,) = train(path, tmp_path / "out").summary["history"]
+    assert len(measured["values"]) == 2
+    assert measured["mean"] == pytest.approx(sum(measured["values"]) / 2)
+
+
+def test_limits_beyond_the_models_positions_are_refused_before_any_work(small_recipe, tmp_path):
+    with pytest.raises(InputError, match="allow 128 tokens, .* has 64 positions"):
+        train(small_recipe(model={"total_limit": 128}), tmp_path / "out")
+    assert not (tmp_path / "out" / "stores").exists()
+
+
+def test_an_unknown_measure_is_refused_before_any_work(small_recipe, tmp_path):
+    with pytest.raises(InputError, match="ndcg"):
+        train(small_recipe(validate={"measure": "ndcg"}), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_threads_and_full_weights_resume_bit_for_bit_too(small_recipe, tmp_path, monkeypatch):
+    from raypipe.training import fit as module
+
+    recipe = small_recipe(resources={"threads": 2}, batch=24)
+    train(recipe, tmp_path / "calm")
+    real, seen = module.backward, []
+
+    def counted(*arguments, **named):
+        seen.append(1)
+        if len(seen) == 6:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(module, "backward", counted)
+    with pytest.raises(Interrupted):
+        train(recipe, tmp_path / "cut")
+    monkeypatch.undo()
+    train(recipe, tmp_path / "cut")
+    assert_same_bytes(weights(tmp_path / "calm"), weights(tmp_path / "cut"))
