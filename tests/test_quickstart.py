@@ -21,7 +21,17 @@ def test_quickstart_ends_with_a_table_and_a_second_run_changes_no_byte(raypipe_c
     out = tmp_path / "quickstart"
     first = raypipe_cli("quickstart", "--out", out, "--passages", 300, RAY_ADDRESS="10.0.0.1:6379")
     assert first.returncode == 0, first.stderr
-    for expected in ("bm25", "dense", "fused", "nDCG@10 (n=", "RR@10 (n=", "R@100 (n=", "ms/query"):
+    for expected in (
+        "bm25",
+        "dense",
+        "fused",
+        "mono",
+        "duo-sum",
+        "nDCG@10 (n=",
+        "RR@10 (n=",
+        "R@100 (n=",
+        "ms/query",
+    ):
         assert expected in first.stdout
     assert "95% interval" in first.stdout
     assert "start weights saw" in first.stdout
@@ -29,7 +39,7 @@ def test_quickstart_ends_with_a_table_and_a_second_run_changes_no_byte(raypipe_c
 
     summary = json.loads((out / "summary.json").read_text())
     assert summary["status"] == "complete" and summary["exit"] == 0
-    assert set(summary["systems"]) == {"bm25", "dense", "fused"}
+    assert list(summary["systems"]) == ["bm25", "dense", "fused", "mono", "duo-sum"]
     assert all(system["ms_per_query"] > 0 for system in summary["systems"].values())
     assert not any(stage["reused"] for stage in summary["stages"].values())
     assert (out / "table.md").read_text().strip() in first.stdout
@@ -46,3 +56,15 @@ def test_quickstart_ends_with_a_table_and_a_second_run_changes_no_byte(raypipe_c
     assert "reused" in second.stderr
     assert again["measures"] == summary["measures"]
     assert hashes(out) == before
+
+
+def test_quickstart_trains_for_a_minute_and_tells_all_of_it_in_one_object(raypipe_cli, tmp_path):
+    out = tmp_path / "quickstart"
+    done = raypipe_cli("quickstart", "--out", out, "--passages", 100, "--train", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert set(told["systems"]) == {"bm25", "dense", "fused", "mono", "duo-sum"}
+    assert [each["step"] for each in told["train"]["history"]] == [20, 40, 60]
+    dropped = told["train"]["examples"]["own"]["dropped"]
+    assert dropped["left_out_negative"] > 0  # passages judged for test queries are in the runs
+    assert (out / "trained" / "models" / "quickstart-train" / "model.safetensors").exists()

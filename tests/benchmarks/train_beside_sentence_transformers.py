@@ -55,14 +55,14 @@ OPTIMISER = {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01, "bias_cor
 
 
 def examples_of(folder: Path, count: int) -> list[tuple[str, str, str]]:
-    """(query, relevant passage, another) of training queries; texts of at most 60 words."""
+    """(query, relevant passage, another) of training queries; texts of at most 30 words."""
 
     def lines(name):
         with gzip.open(folder / name, "rt") as stream:
             yield from stream
 
     def cut(text):
-        return " ".join(text.split()[:60])
+        return " ".join(text.split()[:30])
 
     passages = {}
     for line in lines("corpus.jsonl.gz"):

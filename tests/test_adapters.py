@@ -1,0 +1,69 @@
+"""The rerankers that come with raypipe: small, readable, and strangers to the quickstart."""
+
+import json
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+
+from raypipe.models.adapters import SHIPPED, WEIGHTS, shipped_folder
+from raypipe.models.loading import open_tokenizer, resolve_model
+from raypipe.models.scorer import load_scorer
+from raypipe.text.pairs import Part
+from raypipe.text.tokenize import tokenize_batch
+from raypipe.training.trained_on import FILE, passage_hashes
+
+
+def part_of(model, texts):
+    flat, offsets = tokenize_batch(open_tokenizer(model), texts, max_pieces=512)
+    return Part(flat, offsets[:-1], np.diff(offsets))
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_an_adapter_is_at_most_a_megabyte_and_names_its_base_and_its_training(name):
+    folder = shipped_folder(name)
+    assert (folder / WEIGHTS).stat().st_size <= 1_000_000
+    told = json.loads((folder / "raypipe.json").read_text())
+    assert told["base"] == "minilm"
+    assert told["made_by"]["recipe"] == name
+    assert "docs" in told["start_weights_saw"]
+    with safe_open(folder / WEIGHTS, framework="numpy") as file:
+        assert all(np.isfinite(file.get_tensor(key)).all() for key in file.keys())  # noqa: SIM118
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_no_passage_of_the_quickstart_was_trained_on(name, tmp_path):
+    from raypipe.data.python_docs import python_docs
+
+    model = resolve_model(name)
+    passages = [text for _, text in python_docs().passages]
+    trained = np.load(shipped_folder(name) / FILE)
+    assert len(passages) > 5_000 and len(trained) > 10_000
+    assert not np.isin(passage_hashes(part_of(model, passages)), trained).any()
+    again = passage_hashes(part_of(model, [passages[0], passages[0].upper()]))
+    assert again[0] == again[1]  # so that case hides no passage
+
+
+def test_the_mono_prefers_the_passage_that_answers():
+    model = resolve_model("minilm-mono")
+    scorer = load_scorer(model)
+    query = "collections ordered dict move to end"
+    passages = [
+        "Move an existing element to the end (or beginning if last is false).",
+        "Return the arc cosine (measured in radians) of x. The result is between 0 and pi.",
+    ]
+    queries = part_of(model, [query] * 2)
+    scores = scorer.score(queries, [part_of(model, passages)])
+    assert scores[0] > scores[1]
+
+
+def test_the_duo_prefers_it_in_both_orders():
+    model = resolve_model("minilm-duo")
+    scorer = load_scorer(model)
+    query = "collections ordered dict move to end"
+    right = "Move an existing element to the end (or beginning if last is false)."
+    wrong = "Return the arc cosine (measured in radians) of x. The result is between 0 and pi."
+    queries = part_of(model, [query] * 2)
+    sides = [part_of(model, [right, wrong]), part_of(model, [wrong, right])]
+    first, second = scorer.score(queries, sides)
+    assert first > 0.5 > second
