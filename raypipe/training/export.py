@@ -82,6 +82,8 @@ def write_model(job: Job, payload: Path, folder: Path, *, saw: str) -> None:
     told = {**asdict(conventions), "start_weights_saw": saw, "made_by": made_by(job)}
     _write_json(beside / "raypipe.json", told)
     _copy_tokenizer(job.start, beside)
+    for file in beside.rglob("*.safetensors"):
+        file.chmod(0o644)  # safetensors makes files that only their owner reads
     if folder.exists():
         shutil.rmtree(folder)
     beside.rename(folder)
