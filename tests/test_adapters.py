@@ -1,4 +1,4 @@
-"""The rerankers that come with raypipe: small, readable, and strangers to the quickstart."""
+"""The reranker that comes with raypipe: small, readable, and a stranger to the quickstart."""
 
 import json
 
@@ -55,15 +55,3 @@ def test_the_mono_prefers_the_passage_that_answers():
     queries = part_of(model, [query] * 2)
     scores = scorer.score(queries, [part_of(model, passages)])
     assert scores[0] > scores[1]
-
-
-def test_the_duo_prefers_it_in_both_orders():
-    model = resolve_model("minilm-duo")
-    scorer = load_scorer(model)
-    query = "collections ordered dict move to end"
-    right = "Move an existing element to the end (or beginning if last is false)."
-    wrong = "Return the arc cosine (measured in radians) of x. The result is between 0 and pi."
-    queries = part_of(model, [query] * 2)
-    sides = [part_of(model, [right, wrong]), part_of(model, [wrong, right])]
-    first, second = scorer.score(queries, sides)
-    assert first > 0.5 > second

@@ -47,7 +47,7 @@ def quickstart(
 
     overrides = [] if passages is None else [f"collection.max_passages={passages}"]
     recipe = load_recipe(recipe_text("quickstart"), overrides=overrides, source="quickstart")
-    to_stderr("quickstart: Python's own documentation, BM25, MiniLM and two rerankers over it")
+    to_stderr("quickstart: Python's own documentation, BM25, MiniLM and a reranker over it")
     outcome = execute(recipe, out, Options(), as_json=None if train and as_json else as_json)
     if train:
         trained = _train(out, passages)
@@ -160,8 +160,11 @@ def _next(out: Path) -> str:
     called = Path(sys.argv[0])
     program = str(called) if called.name == "raypipe" else "raypipe"
     return (
-        "Runs, measures and this table are in the workspace. Next, rerank deeper or aggregate\n"
-        "otherwise; only what changes is computed:\n\n"
-        f"    {program} pipeline quickstart --out {out} stages.duo-sum.method=binary\n\n"
-        f"and `{program} recipes` for collections of your own."
+        "Runs, measures and this table are in the workspace. Next, fuse otherwise or rerank\n"
+        "deeper; only what changes is computed:\n\n"
+        f"    {program} pipeline quickstart --out {out} stages.fused.method=alternate\n\n"
+        f"and `{program} recipes` for collections of your own. Next would be duo-sum: no duo model\n"
+        f"comes with raypipe, but one of yours scores every pair of the mono's first candidates with"
+        f"\n\n    {program} score --run {out}/runs/test/mono.trec --collection {out} "
+        f"--queries {out}/python-docs/queries.test.tsv --model FOLDER --depth 5 --out duo"
     )

@@ -48,7 +48,7 @@ class Adapter(Part):
     alpha: Annotated[Positive, Source(OWN)] = 16.0
     start: Location | None = None
     """An adapter of this rank to begin with, such as a mono's for a duo: a folder, or
-    minilm-mono or minilm-duo."""
+    minilm-mono."""
 
 
 class TrainedModel(Part):
