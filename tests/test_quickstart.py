@@ -58,6 +58,7 @@ def test_quickstart_ends_with_a_table_and_a_second_run_changes_no_byte(raypipe_c
     assert hashes(out) == before
 
 
+@pytest.mark.long
 def test_quickstart_trains_for_a_minute_and_tells_all_of_it_in_one_object(raypipe_cli, tmp_path):
     out = tmp_path / "quickstart"
     done = raypipe_cli("quickstart", "--out", out, "--passages", 100, "--train", "--json")

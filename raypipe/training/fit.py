@@ -246,7 +246,8 @@ def _save(checkpoints: Checkpoints, trainee: Trainee, optimiser: Adam, state: St
 def _resume(checkpoints: Checkpoints, loop: _Loop, comm: Comm) -> State:
     """The newest checkpoint that the first worker sees, in every worker."""
     newest = checkpoints.newest() if comm.rank == 0 else None
-    step = torch.tensor([0.0 if newest is None else newest.step], device=loop.trainee.device)
+    known = 0.0 if newest is None else float(newest.step)  # one dtype in every worker
+    step = torch.tensor([known], device=loop.trainee.device)
     comm.sum_([step])
     if not int(step):
         return State()
