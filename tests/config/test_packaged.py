@@ -21,6 +21,7 @@ from raypipe.errors import InputError
 
 ENV = {"RAYPIPE_DATA": "/data", "MSMARCO": "/msmarco", "MODELS": "/models"}
 ENV |= {
+    "DUO": "/duo",
     "PACKAGES": "/packages",
     "RUN": "/run.trec",
     "DOCS": "/docs",
