@@ -9,7 +9,17 @@ from collections.abc import Sequence
 import typer
 import typer.exceptions
 
-from raypipe.cli import compare, leaderboard, model, pipeline, rerank, single, train, upkeep
+from raypipe.cli import (
+    compare,
+    leaderboard,
+    model,
+    pipeline,
+    quickstart,
+    rerank,
+    single,
+    train,
+    upkeep,
+)
 from raypipe.errors import RaypipeError
 
 app = typer.Typer(
@@ -18,6 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Batch indexing and scoring for passage ranking, on one machine or a Ray cluster.",
 )
+quickstart.register(app)
 pipeline.register(app)
 leaderboard.register(app)
 single.register(app)

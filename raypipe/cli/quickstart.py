@@ -1,0 +1,80 @@
+"""quickstart."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from raypipe.cli.pipeline import AsJson, Out, execute
+from raypipe.cli.train import execute_training
+from raypipe.config import load_recipe, load_training, recipe_text
+
+if TYPE_CHECKING:
+    from raypipe.driver.train import Trained
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command()(quickstart)
+
+
+def quickstart(
+    out: Out = Path("raypipe-quickstart"),
+    passages: Annotated[
+        int | None, typer.Option(help="A smaller collection, of 100 passages or more.", min=100)
+    ] = None,
+    train: Annotated[
+        bool, typer.Option("--train", help="Then train a reranker for a minute on Ray Train.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Index, search and rerank Python's own documentation: real models, nothing fetched."""
+    from raypipe.driver.pipeline import Options, to_stderr
+
+    overrides = [] if passages is None else [f"collection.max_passages={passages}"]
+    recipe = load_recipe(recipe_text("quickstart"), overrides=overrides, source="quickstart")
+    to_stderr("quickstart: Python's own documentation, BM25, MiniLM and a reranker over it")
+    outcome = execute(recipe, out, Options(), as_json=None if train and as_json else as_json)
+    if train:
+        trained = _train(out, passages)
+        print(
+            json.dumps({**outcome.summary, "train": trained.summary}) if as_json else trained.table
+        )
+    if not as_json:
+        print(_next(out))
+
+
+def _train(out: Path, passages: int | None) -> "Trained":
+    """The quickstart's own train queries searched, then a minute of training on them."""
+    from raypipe.driver.pipeline import Options, to_stderr
+
+    own = (out / "train-queries").absolute()
+    overrides = [f"stores={(out / 'stores').absolute()}"]
+    overrides += [] if passages is None else [f"collection.max_passages={passages}"]
+    recipe = load_recipe(recipe_text("python-docs"), overrides=overrides, source="python-docs")
+    to_stderr("quickstart: runs over the train and dev queries, then a minute of training")
+    execute(recipe, own, Options(), as_json=None)
+    training = load_training(
+        recipe_text("quickstart-train"),
+        overrides=[f"stores={(out / 'stores').absolute()}"],
+        env={"OWN": str(own)},
+        source="quickstart-train",
+    )
+    return execute_training(training, out / "trained")
+
+
+def _next(out: Path) -> str:
+    called = Path(sys.argv[0])
+    program = str(called) if called.name == "raypipe" else "raypipe"
+    return (
+        "Runs, measures and this table are in the workspace. Next, fuse otherwise or rerank\n"
+        "deeper; only what changes is computed:\n\n"
+        f"    {program} pipeline quickstart --out {out} stages.fused.method=alternate\n\n"
+        f"and `{program} recipes` for collections of your own. Next would be duo-sum: no duo\n"
+        "model comes with raypipe, but one of yours scores every pair of the mono's first\n"
+        "candidates with\n\n"
+        f"    {program} score --run {out}/runs/test/mono.trec --collection {out} "
+        f"--queries {out}/python-docs/queries.test.tsv --model FOLDER --depth 5 --out duo"
+    )
