@@ -43,7 +43,7 @@ def load_recipe(
     """
     if isinstance(recipe, Path):
         source, base = str(recipe), base or recipe.parent
-        text = _read(recipe)
+        text = read_recipe(recipe)
     elif isinstance(recipe, str):
         text = recipe
     else:
@@ -55,7 +55,12 @@ def load_recipe(
     return absolute(_complete(checked), base or Path())
 
 
-def _read(path: Path) -> str:
+def read_recipe(path: Path) -> str:
+    """The text of a recipe file, UTF-8.
+
+    Raises:
+        InputError: no such file, too large, or no UTF-8.
+    """
     try:
         if path.stat().st_size > MAX_BYTES:
             raise InputError(f"{path}: expected a recipe of at most {MAX_BYTES:,} bytes")

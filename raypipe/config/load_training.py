@@ -8,8 +8,9 @@ from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
 
-from raypipe.config.document import MAX_BYTES, Document, Key, Problem, parse_yaml
+from raypipe.config.document import Document, Key, parse_yaml
 from raypipe.config.fields import Part
+from raypipe.config.load import read_recipe
 from raypipe.config.overrides import apply_overrides
 from raypipe.config.recipe import PACKAGED_MODELS
 from raypipe.config.structure import structural_problems
@@ -38,7 +39,7 @@ def load_training(
     """
     if isinstance(recipe, Path):
         source, base = str(recipe), base or recipe.parent
-        text = _read(recipe)
+        text = read_recipe(recipe)
     else:
         text = recipe
     document = parse_yaml(text, origin=lambda line: f"{source}: line {line}")
@@ -121,17 +122,6 @@ def _locate(document: Document, base: Path) -> None:
         model["adapter"]["start"] = located(model["adapter"]["start"])
 
 
-def _read(recipe: Path) -> str:
-    try:
-        if recipe.stat().st_size > MAX_BYTES:
-            raise InputError(f"{recipe}: expected a recipe of at most {MAX_BYTES:,} bytes")
-        return recipe.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise InputError(f"{recipe}: expected a recipe; {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{recipe}: expected a recipe in UTF-8; {error}") from None
-
-
 def _part_at(key: Key, data: Any) -> type[Part]:
     """The model of the mapping at a key."""
     here: Any = Training
@@ -150,6 +140,3 @@ def _inside(annotation: Any) -> Any:
     if get_origin(annotation) is types.UnionType:
         return next(a for a in get_args(annotation) if a is not type(None))
     return annotation
-
-
-__all__ = ["Problem", "load_training", "missing_training_inputs"]

@@ -22,7 +22,7 @@ from raypipe.models.forward import (
 from raypipe.models.heads import Head, read_head, with_third_segment
 from raypipe.models.loading import ModelFolder, load_weights, special_ids
 from raypipe.text.batching import batches
-from raypipe.text.pairs import Part, input_lengths, pair_inputs, piece_counts
+from raypipe.text.pairs import Part, input_lengths, pair_inputs, piece_counts, taken
 
 Float64 = NDArray[np.float64]
 
@@ -58,7 +58,7 @@ class Scorer:
         budget = budget_tokens or BUDGET_TOKENS[self._device]
         for rows in batches(lengths, budget_tokens=budget):
             beat(rows.tolist())
-            logits = self._forward(_taken(query, rows), [_taken(p, rows) for p in passages])
+            logits = self._forward(taken(query, rows), [taken(p, rows) for p in passages])
             scores[rows] = scores_of(logits, self.conventions).astype(np.float32)
         return scores
 
@@ -139,7 +139,3 @@ def load_scorer(model: ModelFolder, *, device: str = "cpu", threads: int = 1) ->
         classifier=tuple(tensor.to(device) for tensor in head.classifier),
     )
     return Scorer(model, on_device(bert, device), moved, device)
-
-
-def _taken(part: Part, rows: NDArray[np.int64]) -> Part:
-    return Part(part.flat, part.starts[rows], part.counts[rows])

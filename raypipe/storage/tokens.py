@@ -1,11 +1,12 @@
 """Token payloads: word pieces flat in one array, offsets beside it, both mapped on reading."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
+
+from raypipe.storage.mapped import map_tensors
 
 Flat = NDArray[np.uint16 | np.uint32]
 Offsets = NDArray[np.int64]
@@ -26,21 +27,8 @@ def read_tokens(path: Path) -> tuple[Flat, Offsets]:
 
 def map_tokens(path: Path) -> tuple[Flat, Offsets]:
     """As `read_tokens`, mapped: a reader of scattered rows touches their pages alone."""
-    with path.open("rb") as stream:
-        num_header = int.from_bytes(stream.read(8), "little")
-        header = json.loads(stream.read(num_header))
-
-    def mapped(name: str) -> NDArray[np.generic]:
-        dtype = {"U16": np.uint16, "U32": np.uint32, "I64": np.int64}[header[name]["dtype"]]
-        start, stop = header[name]["data_offsets"]
-        count = (stop - start) // np.dtype(dtype).itemsize
-        if not count:
-            return np.empty(0, dtype)
-        return np.memmap(path, dtype, "r", offset=8 + num_header + start, shape=(count,))
-
-    flat: Flat = mapped("pieces")  # type: ignore[assignment]
-    offsets: Offsets = mapped("offsets")  # type: ignore[assignment]
-    return flat, offsets
+    tensors = map_tensors(path)
+    return tensors["pieces"], tensors["offsets"]
 
 
 def taken(flat: Flat, offsets: Offsets, rows: NDArray[np.int64]) -> tuple[Flat, Offsets]:

@@ -21,6 +21,11 @@ class Part:
     """Pieces taken, [B]."""
 
 
+def taken(part: Part, rows: Int64) -> Part:
+    """The texts of some inputs, in the order of `rows`, int64 [N]; nothing is copied."""
+    return Part(part.flat, part.starts[rows], part.counts[rows])
+
+
 @dataclass(frozen=True, slots=True)
 class PackedPairs:
     """Sequences one after the other; `lengths` int64 [B] sums to T."""

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.models.conventions import Conventions, PairConventions
-from raypipe.text.pairs import Part, input_lengths, piece_counts
+from raypipe.text.pairs import Part, input_lengths, piece_counts, taken
 from raypipe.training.examples import Examples
-from raypipe.training.texts import Rows, gathered, taken
+from raypipe.training.texts import Rows, gathered
 
 Int64 = NDArray[np.int64]
 Float32 = NDArray[np.float32]

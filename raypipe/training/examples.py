@@ -4,7 +4,6 @@ Kept as flat arrays in one safetensors file, mapped on reading: 400M triples are
 and next to nothing in memory.
 """
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
+from raypipe.storage.mapped import map_tensors
+
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 Float32 = NDArray[np.float32]
-DTYPES = {"I32": np.int32, "I64": np.int64, "F32": np.float32, "U8": np.uint8}
 NO_RUN = 255
 
 
@@ -73,15 +73,4 @@ def write_examples(path: Path, examples: Examples) -> None:
 
 def map_examples(path: Path) -> Examples:
     """What `write_examples` was given, mapped."""
-    with path.open("rb") as stream:
-        num_header = int.from_bytes(stream.read(8), "little")
-        header = json.loads(stream.read(num_header))
-    arrays = {}
-    for name, told in header.items():
-        dtype, shape = DTYPES[told["dtype"]], tuple(told["shape"])
-        offset = 8 + num_header + told["data_offsets"][0]
-        if 0 in shape:
-            arrays[name] = np.empty(shape, dtype)
-        else:
-            arrays[name] = np.memmap(path, dtype, "r", offset=offset, shape=shape)
-    return Examples(**arrays)
+    return Examples(**map_tensors(path))

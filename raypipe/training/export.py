@@ -12,12 +12,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from raypipe.models.adapters import SEGMENTS
 from raypipe.models.conventions import Conventions, PairConventions
 from raypipe.models.loading import ModelFolder, load_weights
 from raypipe.training.checkpoints import Checkpoint, Checkpoints
 from raypipe.training.job import Job, sources_of
 from raypipe.training.lowrank import PEFT, LowRank
-from raypipe.training.start import SEGMENTS, starting_tensors
+from raypipe.training.start import starting_tensors
 from raypipe.training.trained_on import FILE, trained_on
 
 TOKENIZER_FILES = (

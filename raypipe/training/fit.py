@@ -70,9 +70,8 @@ def fit(
         RaypipeError: what `should_stop` gave, after a checkpoint.
     """
     torch.set_num_threads(threads)
-    if (
-        device == "cuda"
-    ):  # kernels that add in no fixed order would end a resumed training elsewhere
+    if device == "cuda":
+        # Kernels that add in no fixed order would end a resumed training elsewhere.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True, warn_only=True)
     recipe = job.recipe
@@ -96,8 +95,7 @@ def fit(
         due = validate is not None and (state.step % validate.every == 0 or last)
         if due:
             assert validate is not None
-            specials = specials_of(job)
-            values = measured(trainee, job.start, dev, validate.measure, comm, specials)
+            values = measured(trainee, job.start, dev, validate.measure, comm, loop.specials)
             mean = sum(values) / len(values)
             state.history.append({"step": state.step, "mean": mean, "values": values})
             if comm.rank == 0:
@@ -154,7 +152,7 @@ class _Loop:
         self._sampler = Sampler(num_examples, recipe.batch, recipe.seed)
         loss = recipe.loss
         self._objective = Objective(loss.name, loss.margin, loss.temperature)
-        self._specials = specials_of(job)
+        self.specials = specials_of(job)
         budget = recipe.resources.budget_tokens
         self.budget = budget if isinstance(budget, int) else BUDGET_TOKENS[device]
 
@@ -173,7 +171,7 @@ class _Loop:
                 batch,
                 self._objective,
                 self._comm,
-                self._specials,
+                self.specials,
                 budget_tokens=self.budget,
                 weight=1 / recipe.accumulation,
                 draw=(recipe.seed, number, part),

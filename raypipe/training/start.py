@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from raypipe.models.adapters import SEGMENTS
 from raypipe.models.conventions import AnyConventions, Conventions
 from raypipe.models.heads import with_third_segment
 
-SEGMENTS = "bert.embeddings.token_type_embeddings.weight"
 POOLER = "bert.pooler.dense"
 CLASSIFIER = "classifier"
 

@@ -10,12 +10,11 @@ from torch import Tensor
 
 from raypipe.models.conventions import Conventions, PairConventions
 from raypipe.text.batching import batches
-from raypipe.text.pairs import Part, pair_inputs
+from raypipe.text.pairs import Part, pair_inputs, taken
 from raypipe.training.batch import Batch, PairInputs, pair_inputs_of, text_counts
 from raypipe.training.comm import Comm
 from raypipe.training.objective import BATCH_LOSSES, Objective
 from raypipe.training.singles import single_inputs
-from raypipe.training.texts import taken
 from raypipe.training.trainee import Trainee
 
 Int64 = NDArray[np.int64]

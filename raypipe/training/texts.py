@@ -32,8 +32,3 @@ def gathered(sources: Sequence[Rows], of_source: Int64, rows: Int64) -> Part:
         before += len(part.flat)
     flat, _ = concatenate([(flat, np.array([0, len(flat)])) for flat in flats])
     return Part(flat, starts, counts)
-
-
-def taken(part: Part, places: Int64) -> Part:
-    """Some of a part's texts, in the order of `places`."""
-    return Part(part.flat, part.starts[places], part.counts[places])

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from raypipe.models.adapters import SEGMENTS
 from raypipe.models.conventions import AnyConventions, Conventions
 from raypipe.models.forward import (
     Bert,
@@ -27,7 +28,7 @@ from raypipe.models.heads import Head, read_head
 from raypipe.text.inputs import Packed
 from raypipe.text.pairs import PackedPairs
 from raypipe.training.lowrank import LowRank, drawn, linear_names, updated
-from raypipe.training.start import CLASSIFIER, POOLER, SEGMENTS
+from raypipe.training.start import CLASSIFIER, POOLER
 
 Int64 = NDArray[np.int64]
 

@@ -18,11 +18,11 @@ from raypipe.ranking.aggregate import aggregate
 from raypipe.ranking.candidates import Keys, pairs, positions, singles
 from raypipe.ranking.rerank import rerank
 from raypipe.text.batching import batches
-from raypipe.text.pairs import Part
+from raypipe.text.pairs import Part, taken
 from raypipe.training.comm import Comm
 from raypipe.training.singles import single_inputs
 from raypipe.training.step import Specials
-from raypipe.training.texts import Rows, taken
+from raypipe.training.texts import Rows
 from raypipe.training.trainee import Trainee
 
 Int64 = NDArray[np.int64]

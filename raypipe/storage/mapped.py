@@ -1,0 +1,36 @@
+"""Tensors of a safetensors file as mapped arrays: a reader of rows touches their pages alone."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+DTYPES: dict[str, Any] = {
+    "U8": np.uint8,
+    "U16": np.uint16,
+    "U32": np.uint32,
+    "I32": np.int32,
+    "I64": np.int64,
+}
+DTYPES |= {"F32": np.float32}
+
+
+def map_tensors(path: Path) -> dict[str, NDArray[Any]]:
+    """Every tensor by name, read-only, in its own shape and dtype; an empty one is not mapped."""
+    with path.open("rb") as stream:
+        num_header = int.from_bytes(stream.read(8), "little")
+        header = json.loads(stream.read(num_header))
+    header.pop("__metadata__", None)
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, told in header.items():
+        dtype, shape = DTYPES[told["dtype"]], tuple(told["shape"])
+        offset = 8 + num_header + told["data_offsets"][0]
+        empty = 0 in shape
+        arrays[name] = (
+            np.empty(shape, dtype)
+            if empty
+            else np.memmap(path, dtype, "r", offset=offset, shape=shape)
+        )
+    return arrays
