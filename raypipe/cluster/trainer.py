@@ -4,21 +4,21 @@ Checkpoints are raypipe's own, so that one rule says what a checkpoint is, with 
 and a killed driver's successor goes on under any name.
 """
 
-import json
 import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from raypipe.cluster.attempts import events, note, note_worker
+from raypipe.cluster.beside import Beside, has_room
 from raypipe.errors import IncompleteError, InputError, RaypipeError
-from raypipe.storage.holder import Process, this_process
-from raypipe.storage.records import Json
+from raypipe.storage.holder import Process
 from raypipe.training.comm import Group, Solo
 from raypipe.training.finish import commit
 from raypipe.training.fit import ELSEWHERE, fit
 from raypipe.training.job import Job
-from raypipe.training.progress import parsed, write_progress
+from raypipe.training.progress import write_progress
 
 POLL_SECONDS = 0.5
 
@@ -35,6 +35,7 @@ def train_on_ray(
     """Train on `resources.workers` workers and commit the weights; Ray must be running.
 
     A worker's death restarts the group from the newest checkpoint, up to `max_failures` times.
+    Where the cluster has room for one more worker, that one measures the checkpoints meanwhile.
     `on_workers` is told each worker's process.
 
     Raises:
@@ -46,15 +47,19 @@ def train_on_ray(
     from ray.train.torch import TorchTrainer
 
     recipe = job.recipe
-    cuda = device == "cuda"
+    num_workers = recipe.resources.workers
+    resources = {"CPU": float(threads)} | ({"GPU": 1.0} if device == "cuda" else {})
     shutil.rmtree(folder / "ray", ignore_errors=True)
+    before = known = len(events(job))
+    measured = recipe.validate_ is not None and has_room(num_workers, resources)
+    beside = Beside(job, resources, device, threads) if measured else None
     trainer = TorchTrainer(
         _work,
-        train_loop_config={"job": job, "device": device, "threads": threads},
+        train_loop_config={"job": job, "device": device, "threads": threads, "beside": measured},
         scaling_config=ScalingConfig(
-            num_workers=recipe.resources.workers,
-            use_gpu=cuda,
-            resources_per_worker={"CPU": threads, **({"GPU": 1} if cuda else {})},
+            num_workers=num_workers,
+            use_gpu=device == "cuda",
+            resources_per_worker=resources,
         ),
         run_config=RunConfig(
             name=job.spec.fingerprint(),
@@ -63,8 +68,6 @@ def train_on_ray(
         ),
     )
     outcome: dict[str, Any] = {}
-    before = len(_events(job))
-    known = before
 
     def run() -> None:
         try:
@@ -74,16 +77,21 @@ def train_on_ray(
 
     thread = threading.Thread(target=run, name="ray train", daemon=True)
     thread.start()
-    while thread.is_alive():
+    ended = False
+    while not ended:
         thread.join(POLL_SECONDS)
-        events = _events(job)
-        workers = [e["process"] for e in events[known:] if e.get("event") == "worker"]
+        alive = thread.is_alive()
+        told = events(job)
+        workers = [e["process"] for e in told[known:] if e.get("event") == "worker"]
         if workers:
             on_workers([Process.from_json(worker) for worker in workers])
-        known = len(events)
+        known = len(told)
         stop = should_stop()
         if stop is not None:
             raise stop  # the group ends with this process's Ray; the newest checkpoint stays
+        nothing_left = beside is None or beside.look()
+        failed = "error" in outcome or _problem(job, before) is not None
+        ended = not alive and (nothing_left or failed)
     problem = _problem(job, before)
     if problem is not None:
         raise InputError(problem)
@@ -92,6 +100,8 @@ def train_on_ray(
             f"{job.store}: workers ended {recipe.resources.max_failures + 1} times or could not "
             f"start: {_first_line(outcome['error'])}; checkpoints stay, the same command resumes"
         ) from outcome["error"]
+    while beside is not None and not _committed(job):
+        beside.commit()
 
 
 def _work(config: dict[str, Any]) -> None:
@@ -101,43 +111,35 @@ def _work(config: dict[str, Any]) -> None:
     job: Job = config["job"]
     device: str = config["device"]
     context = ray.train.get_context()
-    _note(job, {"event": "worker", "process": this_process().to_json()})
+    note_worker(job)
     comm = Group() if context.get_world_size() > 1 else Solo()
     try:
-        checkpoint = fit(
+        fit(
             job,
             comm,
             device=device,
             threads=config["threads"],
             tell=lambda event: write_progress(job, event),
+            beside=config["beside"],
         )
-        if comm.rank == 0:
-            commit(job, checkpoint, device=device)
+        if comm.rank == 0 and not config["beside"]:
+            commit(job, device=device)
     except InputError as error:  # in every worker at once, and no restart would mend it
-        _note(job, {"event": "problem", "reason": str(error)})
+        note(job, {"event": "problem", "reason": str(error)})
     ray.train.report({})
 
 
-def _note(job: Job, event: dict[str, Json]) -> None:
-    job.storage.append(f"{job.folder}/attempts.jsonl", json.dumps(event).encode())
-
-
-def _events(job: Job) -> list[dict[str, Any]]:
-    """The whole lines of attempts.jsonl."""
-    try:
-        lines = job.storage.read(f"{job.folder}/attempts.jsonl").splitlines()
-    except FileNotFoundError:
-        return []
-    return [event for line in lines if (event := parsed(line)) is not None]
-
-
 def _problem(job: Job, before: int) -> str | None:
-    """Why the training itself ended, None where it did not: a finished one has its shard."""
-    if job.storage.exists(f"{job.folder}/shards/00000.json"):
+    """Why the training itself ended, None where it did not."""
+    if _committed(job):
         return None
-    events = _events(job)[before:]
-    reasons = [event["reason"] for event in events if event.get("event") == "problem"]
+    told = events(job)[before:]
+    reasons = [event["reason"] for event in told if event.get("event") == "problem"]
     return next((r for r in reasons if r != ELSEWHERE), reasons[0] if reasons else None)
+
+
+def _committed(job: Job) -> bool:
+    return job.storage.exists(f"{job.folder}/shards/00000.json")
 
 
 def _first_line(error: BaseException) -> str:

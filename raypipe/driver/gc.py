@@ -22,6 +22,7 @@ SPARED_SECONDS = 24 * 3600.0
 _ORDER = (
     r"manifest\.json",
     r"steps/\d{7,}\.json",
+    r"measurements/\d{7,}\.json",
     r"progress\.jsonl",
     r"shards/\d{5,}\.json",
     r"quarantine\.parquet",

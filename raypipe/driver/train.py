@@ -125,7 +125,7 @@ def _train(
         with follower:
             if recipe.resources.backend == "inline":
                 threads = _threads(recipe, chosen)
-                checkpoint = fit(
+                fit(
                     job,
                     Solo(),
                     device=chosen.device,
@@ -133,7 +133,7 @@ def _train(
                     tell=follower.write,
                     should_stop=should_stop,
                 )
-                commit(job, checkpoint, device=chosen.device)
+                commit(job, device=chosen.device)
             else:
                 from raypipe.cluster.trainer import train_on_ray
 
@@ -243,7 +243,7 @@ def _start(recipe: Training, chosen: devices.Devices, options: TrainOptions) -> 
     from raypipe.cluster.ray_pool import RayBackend
 
     if options.ray_address is None:
-        needed = recipe.resources.workers * _threads(recipe, chosen) + 1
+        needed = recipe.resources.workers * _threads(recipe, chosen)
         num_cpus = max(devices.num_cores(), needed)
         local = ray_start.start_local(num_cpus=num_cpus, num_gpus=chosen.num_gpus)
         return RayBackend(threads=chosen.threads, local=local)

@@ -167,18 +167,28 @@ def _one_thread() -> Iterator[None]:
 
 
 def attend_freely(qkv: Tensor, num_heads: int, groups: Groups, *, dropout: float = 0.0) -> Tensor:
-    """As `attend_by_length`, on all threads; the last bits may depend on them."""
+    """As `attend_by_length`, on all threads; the last bits may depend on them.
+
+    With gradients in bf16 on a CPU it is two products and a softmax: the backward of torch's own
+    kernel takes four times as long there.
+    """
+    slow = qkv.requires_grad and qkv.dtype == torch.bfloat16 and qkv.device.type == "cpu"
+    mix = _products if slow else F.scaled_dot_product_attention
+    # split and unbind, not slices: the gradient of each slice would be a zero tensor of all tokens.
     parts = []
     width = qkv.shape[1] // 3
-    start = 0
-    for count, length in groups:
-        stop = start + count * length
-        split = qkv[start:stop].view(count, length, 3, num_heads, width // num_heads)
-        q, k, v = (split[:, :, i].transpose(1, 2) for i in range(3))
-        mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout)
+    of_groups = torch.split(qkv, [count * length for count, length in groups])
+    for (count, length), own in zip(groups, of_groups, strict=True):
+        heads = own.view(count, length, 3, num_heads, width // num_heads)
+        q, k, v = (part.transpose(1, 2) for part in heads.unbind(2))
+        mixed = mix(q, k, v, dropout_p=dropout)
         parts.append(mixed.transpose(1, 2).reshape(count * length, width))
-        start = stop
     return torch.cat(parts)
+
+
+def _products(q: Tensor, k: Tensor, v: Tensor, *, dropout_p: float) -> Tensor:
+    weights = torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, dim=-1)
+    return F.dropout(weights, dropout_p) @ v
 
 
 def first_tokens(groups: Groups, device: str | torch.device) -> Tensor:

@@ -4,7 +4,7 @@ The same two acts as everything durable here: a payload under its SHA-256, then 
 creation of a small record that names it. A file that a killed worker left is never found.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from raypipe.storage.records import Json, hash_file, seal, unseal
 from raypipe.storage.storage import Storage
 
 KEPT = 2
-"""The newest ones; the best one is kept besides."""
+"""The newest ones; the best one, and what is still to be measured, are kept besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Checkpoint:
     step: int
     sha256: str
     facts: Mapping[str, Json]
-    """The measurements so far, among others."""
+    """Where it was computed."""
 
 
 class Checkpoints:
@@ -68,21 +68,26 @@ class Checkpoints:
         """Its tensors, verified by their hash."""
         return load_file(self._storage.local(checkpoint.sha256))
 
-    def prune(self, best: int | None) -> None:
-        """Remove all but the newest ones and the best; records go before what they name."""
-        steps = self._steps()
-        for step in steps[:-KEPT]:
-            if step != best:
-                sha256 = self.at(step).sha256
-                self._storage.delete(self._name(step))
-                self._storage.delete(f"blobs/{sha256[:2]}/{sha256}")
+    def has(self, step: int) -> bool:
+        """Whether there is one after so many updates."""
+        return self._storage.exists(self._name(step))
+
+    def prune(self, kept: Collection[int]) -> None:
+        """Remove all but the newest ones and those of `kept` steps."""
+        for step in self._steps()[:-KEPT]:
+            if step not in kept:
+                self._remove(step)
 
     def clear(self) -> None:
         """Remove all: the training is finished and its weights are published."""
         for step in self._steps():
-            sha256 = self.at(step).sha256
-            self._storage.delete(self._name(step))
-            self._storage.delete(f"blobs/{sha256[:2]}/{sha256}")
+            self._remove(step)
+
+    def _remove(self, step: int) -> None:
+        """The record goes before what it names."""
+        sha256 = self.at(step).sha256
+        self._storage.delete(self._name(step))
+        self._storage.delete(f"blobs/{sha256[:2]}/{sha256}")
 
     def _steps(self) -> list[int]:
         names = self._storage.names(f"{self._folder}/steps")

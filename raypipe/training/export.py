@@ -16,8 +16,9 @@ from raypipe.models.adapters import SEGMENTS
 from raypipe.models.conventions import Conventions, PairConventions
 from raypipe.models.loading import ModelFolder, load_weights
 from raypipe.training.checkpoints import Checkpoint, Checkpoints
-from raypipe.training.job import Job, sources_of
+from raypipe.training.job import Job
 from raypipe.training.lowrank import PEFT, LowRank
+from raypipe.training.opening import sources_of
 from raypipe.training.start import starting_tensors
 from raypipe.training.trained_on import FILE, trained_on
 

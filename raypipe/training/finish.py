@@ -3,20 +3,31 @@
 from raypipe.models.device import numerics_class
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Shard
-from raypipe.training.checkpoints import Checkpoint
+from raypipe.training.checkpoints import Checkpoints
 from raypipe.training.export import write_payload
+from raypipe.training.history import best_of, history_of
 from raypipe.training.job import Job
 
 
-def commit(job: Job, checkpoint: Checkpoint, *, device: str) -> None:
-    """Commit the one shard of the training's store: its trained weights."""
+def commit(job: Job, *, device: str) -> None:
+    """Commit the one shard of the training's store: its trained weights.
+
+    They are those of the best checkpoint by the measure, the first of equals; where nothing is
+    measured, the last.
+    """
+    checkpoints = Checkpoints(job.storage, job.folder)
+    newest = checkpoints.newest()
+    assert newest is not None
+    counted = history_of(job).counted(newest.step)
+    best = best_of(counted)
+    chosen = newest if best is None else checkpoints.at(best["step"])
     ledger = Ledger(job.storage, job.store, job.spec)
     path = ledger.storage.scratch() / "weights.safetensors"
-    write_payload(job, checkpoint, path)
+    write_payload(job, chosen, path)
     facts = {
         "rows": 1,
-        "step": checkpoint.step,
-        "history": checkpoint.facts["history"],
+        "step": chosen.step,
+        "history": counted,
         "numerics": f"{numerics_class(device)}, {job.recipe.resources.precision}",
     }
     ledger.commit(Shard(0, 0, 1), path, facts)

@@ -1,7 +1,7 @@
 """A checkpoint's measure on a dev set: the main job's scoring, ranking and ir-measures."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -20,28 +20,13 @@ from raypipe.ranking.rerank import rerank
 from raypipe.text.batching import batches
 from raypipe.text.pairs import Part, taken
 from raypipe.training.comm import Comm
+from raypipe.training.dev_sets import DevData
 from raypipe.training.singles import single_inputs
 from raypipe.training.step import Specials
-from raypipe.training.texts import Rows
 from raypipe.training.trainee import Trainee
 
 Int64 = NDArray[np.int64]
 NAME = "checkpoint"
-
-
-@dataclass(frozen=True)
-class DevData:
-    """Candidates of a query set, and what says which are relevant."""
-
-    run: pa.Table
-    """schema.RUN, each query's lines together in rank order."""
-    query_ids: Mapping[int, str]
-    passage_ids: Mapping[int, str]
-    """Of the run's rows."""
-    qrels: pa.Table
-    queries: Rows
-    passages: Rows
-    k: int
 
 
 def measured(

@@ -1,5 +1,6 @@
 """`raypipe train` whole: the model that comes out, resuming, refusing, leaking nothing."""
 
+import contextlib
 import json
 import os
 import signal
@@ -96,7 +97,7 @@ def test_a_finished_training_does_not_run_again(small_recipe, tmp_path):
 def test_an_interrupted_training_ends_with_the_undisturbed_weights(
     small_recipe, tmp_path, monkeypatch, after
 ):
-    from raypipe.training import fit as module
+    from raypipe.training import loop as module
 
     recipe = small_recipe()
     train(recipe, tmp_path / "calm")
@@ -322,6 +323,35 @@ def test_a_training_ends_early_when_measurements_no_longer_rise(small_recipe, tm
     assert trained.summary["step"] == 2
 
 
+def test_a_checkpoint_that_was_not_measured_is_measured_when_the_training_goes_on(
+    small_recipe, tmp_path, monkeypatch
+):
+    from raypipe.training.measuring import Measuring
+
+    path = small_recipe(checkpoint_every=5, validate={"every": 4})
+    calm = train(path, tmp_path / "calm").summary
+    real = Measuring.values
+
+    def killed(self, trainee, comm):
+        raise KeyboardInterrupt
+
+    for _ in calm["history"]:  # each invocation dies while it measures, the first one too
+        monkeypatch.setattr(Measuring, "values", killed)
+        with pytest.raises(KeyboardInterrupt):
+            train(path, tmp_path / "cut")
+        monkeypatch.setattr(Measuring, "values", real)
+        once = iter([real])
+        monkeypatch.setattr(
+            Measuring, "values", lambda *given, once=once: next(once, killed)(*given)
+        )
+        with contextlib.suppress(KeyboardInterrupt):
+            train(path, tmp_path / "cut")
+    monkeypatch.undo()
+    found = train(path, tmp_path / "cut").summary
+    assert (found["history"], found["step"]) == (calm["history"], calm["step"])
+    assert_same_bytes(weights(tmp_path / "calm"), weights(tmp_path / "cut"))
+
+
 @pytest.mark.parametrize("loss", ["margin-mse", "kl"])
 def test_a_teachers_run_is_learnt_from(small_recipe, small_files, tmp_path, loss):
     path = small_recipe(loss={"name": loss})
@@ -388,7 +418,7 @@ def test_an_unknown_measure_is_refused_before_any_work(small_recipe, tmp_path):
 
 
 def test_threads_and_full_weights_resume_bit_for_bit_too(small_recipe, tmp_path, monkeypatch):
-    from raypipe.training import fit as module
+    from raypipe.training import loop as module
 
     recipe = small_recipe(resources={"threads": 2}, batch=24)
     train(recipe, tmp_path / "calm")

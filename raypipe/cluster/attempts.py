@@ -1,0 +1,32 @@
+"""What the workers of a training on Ray tell the driver: lines in the training's store."""
+
+import json
+from typing import Any
+
+from raypipe.storage.holder import this_process
+from raypipe.storage.records import Json
+from raypipe.training.job import Job
+from raypipe.training.progress import parsed
+
+
+def note(job: Job, event: dict[str, Json]) -> None:
+    """Add a line."""
+    job.storage.append(_name(job), json.dumps(event).encode())
+
+
+def note_worker(job: Job) -> None:
+    """Name this process as one that works for the training."""
+    note(job, {"event": "worker", "process": this_process().to_json()})
+
+
+def events(job: Job) -> list[dict[str, Any]]:
+    """The whole lines."""
+    try:
+        lines = job.storage.read(_name(job)).splitlines()
+    except FileNotFoundError:
+        return []
+    return [event for line in lines if (event := parsed(line)) is not None]
+
+
+def _name(job: Job) -> str:
+    return f"{job.folder}/attempts.jsonl"

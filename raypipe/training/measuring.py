@@ -1,0 +1,33 @@
+"""A checkpoint measured on the dev sets, by the trainers or by somebody beside them."""
+
+from raypipe.storage.records import Json
+from raypipe.training.comm import Comm
+from raypipe.training.dev_sets import dev_of
+from raypipe.training.history import Measurement
+from raypipe.training.job import Job
+from raypipe.training.opening import specials_of
+from raypipe.training.trainee import Trainee
+from raypipe.training.validate import measured
+
+
+class Measuring:
+    """The dev sets, opened once."""
+
+    def __init__(self, job: Job) -> None:
+        """Raises InputError where a dev set cannot be measured on."""
+        self._job, self._dev, self._specials = job, dev_of(job), specials_of(job)
+
+    def values(self, trainee: Trainee, comm: Comm) -> list[float]:
+        """The measure of the weights of now on each dev set, in every worker."""
+        validate = self._job.recipe.validate_
+        assert validate is not None
+        start, specials = self._job.start, self._specials
+        return measured(trainee, start, self._dev, validate.measure, comm, specials)
+
+
+def told(job: Job, measurement: Measurement) -> dict[str, Json]:
+    """A measurement as a line of the training's progress."""
+    assert job.recipe.validate_ is not None
+    of = dict(zip(job.recipe.dev, measurement["values"], strict=True))
+    facts = {"step": measurement["step"], "measure": job.recipe.validate_.measure}
+    return {**facts, "mean": measurement["mean"], "of": of}

@@ -1,0 +1,88 @@
+"""What a worker of a training opens: the model before its first step, and the examples."""
+
+import json
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+
+from raypipe.errors import InputError
+from raypipe.models.adapters import CONFIG, WEIGHTS, adapter_folder
+from raypipe.models.loading import load_weights, special_ids
+from raypipe.stages.token_rows import TokenRows
+from raypipe.training.batch import Source
+from raypipe.training.examples import map_examples
+from raypipe.training.job import Job
+from raypipe.training.lowrank import PEFT, LowRank
+from raypipe.training.start import starting_tensors
+from raypipe.training.step import Specials
+from raypipe.training.trainee import Trainee
+
+
+def specials_of(job: Job) -> Specials:
+    """[CLS] and [SEP] of the tokenizer."""
+    return Specials(*special_ids(job.start))
+
+
+def trainee_of(job: Job, device: str) -> Trainee:
+    """The model before its first step, the same in every worker."""
+    recipe, conventions = job.recipe, job.conventions
+    config = job.start.config()
+    units = recipe.model.head
+    tensors = starting_tensors(
+        load_weights(job.start), config, conventions, num_units=units, seed=recipe.seed
+    )
+    adapter = recipe.model.adapter
+    trainee = Trainee(
+        tensors,
+        config,
+        conventions,
+        low_rank=None if adapter is None else LowRank(adapter.rank, adapter.alpha),
+        seed=recipe.seed,
+        device=device,
+        dropout=recipe.dropout,
+        recompute=recipe.resources.recompute,
+        bf16=recipe.resources.precision == "bf16",
+    )
+    if adapter is not None and adapter.start is not None:
+        start_from_(trainee, adapter_folder(adapter.start))
+    return trainee
+
+
+def start_from_(trainee: Trainee, folder: Path) -> None:
+    """Set the low-rank weights to those of an adapter; what it lacks stays as it was drawn.
+
+    Raises:
+        InputError: it is of another rank or model.
+    """
+    told = json.loads((folder / CONFIG).read_bytes())
+    own = trainee.low_rank
+    assert own is not None
+    if (told["r"], told["lora_alpha"]) != (own.rank, own.alpha):
+        raise InputError(
+            f"{folder}: expected an adapter of rank {own.rank} and alpha {own.alpha}, found rank "
+            f"{told['r']} and alpha {told['lora_alpha']}"
+        )
+    saved = {n.removeprefix(PEFT): t for n, t in load_file(folder / WEIGHTS).items()}
+    for name, weight in trainee.weights.items():
+        found = saved.get(name)
+        if found is None and "lora_" not in name:
+            continue
+        if found is None or (found.shape != weight.shape and "embeddings" not in name):
+            told = "none" if found is None else list(found.shape)
+            raise InputError(f"{folder}: {name}: expected {list(weight.shape)}, found {told}")
+        if found.shape == weight.shape:
+            with torch.no_grad():
+                weight.copy_(found)
+
+
+def sources_of(job: Job) -> list[Source]:
+    """The training sets, mapped."""
+    return [
+        Source(
+            map_examples(train.examples.path(train.examples.manifest.records[0])),
+            TokenRows(train.query_tokens),
+            TokenRows(train.passage_tokens),
+        )
+        for train in job.train
+    ]
