@@ -65,7 +65,7 @@ def recipe(small_files, tiny_model, tmp_path_factory):
         "dropout": 0.0,
         "optimiser": {"rate": 3.0e-4, "warmup": 5},
         "checkpoint_every": 5,
-        "validate": {"every": 50},
+        "validate": {"every": 10},
         "resources": {"threads": 1},
     }
     path = folder / "recipe.yaml"
@@ -112,8 +112,12 @@ def steps(out):
         return 0
 
 
+def history(out):
+    return json.loads((out / "summary.json").read_text())["history"]
+
+
 def test_two_workers_follow_one_and_a_killed_worker_or_driver_changes_no_bit(recipe, tmp_path):
-    """One worker inline; two calm; two of which one is killed and then the driver too."""
+    """One worker inline; two calm; one measured beside; two of which one dies, then the driver."""
     one = tmp_path / "one"
     assert start(recipe, one, "resources.backend=inline").wait(timeout=100) == 0
     calm = tmp_path / "calm"
@@ -124,6 +128,14 @@ def test_two_workers_follow_one_and_a_killed_worker_or_driver_changes_no_bit(rec
     expected, found = weights(one), weights(calm)
     largest = max((found[name] - expected[name]).abs().max().item() for name in expected)
     assert largest < 1e-4
+
+    beside = tmp_path / "beside"  # one worker, and room for one that measures
+    assert start(recipe, beside).wait(timeout=100) == 0
+    assert history(beside) == history(one)
+    for name, tensor in weights(one).items():
+        assert torch.equal(tensor, weights(beside)[name]), name
+    (told,) = (beside / "stores" / "train-small").glob("*/attempts.jsonl")
+    assert len(told.read_text().splitlines()) == 2, "a trainer and a measurer"
 
     cut = tmp_path / "cut"
     driver = start(recipe, cut, "resources.workers=2")
