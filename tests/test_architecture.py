@@ -23,7 +23,7 @@ ALLOWED = {
     "torch": {"models", "stages", "training", "cluster", "driver"},
     "transformers": {"models/loading.py", "models/adapters.py"},
     "peft": {"models/adapters.py"},
-    "tensorboardX": {"driver/training_log.py"},
+    "tensorboardX": {"driver/curves.py"},
     "jnius": {"stages/lucene_java.py"},
     "pyserini": set(),
     "faiss": {"stages", "driver/export.py"},

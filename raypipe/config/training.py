@@ -78,6 +78,10 @@ class Negatives(Part):
     """The ranks they are drawn from: from this one ..."""
     last: Annotated[Count, Source("Nogueira & Cho 2019: the first 1,000 of BM25")] = 1000
     """... to this one."""
+    relevant_last: Count | None = None
+    """Learn as relevant only what one of the runs has up to this rank, as a reranker meets it; all
+    judged ones otherwise. Where runs miss most of them, a model that learns from all learns that
+    what the runs find is irrelevant."""
     per_example: Annotated[Count, Source("one relevant, one not (Nogueira & Cho 2019)")] = 1
     examples: Annotated[Count, Source(OWN)] = 1
     """So many examples of each relevant passage, with other negatives."""

@@ -13,8 +13,9 @@ from raypipe.driver.backends import LazyBackends
 from raypipe.driver.execute import Watcher
 from raypipe.driver.invocation import invocation
 from raypipe.driver.signals import interruptible
-from raypipe.driver.training_log import Follower, training_table
+from raypipe.driver.training_log import Follower
 from raypipe.driver.training_sets import Sets, training_sets
+from raypipe.driver.training_table import training_table
 from raypipe.driver.triple_sets import with_ids
 from raypipe.driver.workspace import Workspace, replace_file
 from raypipe.errors import InputError, RaypipeError

@@ -1,14 +1,12 @@
-"""A training's progress: jsonl in the store, lines on the terminal, curves for TensorBoard."""
+"""A training's progress while it runs: lines on the terminal, curves for TensorBoard."""
 
-import json
-import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
+from raypipe.driver.curves import Curves, ordered
 from raypipe.storage.records import Json
 from raypipe.training.job import Job
 from raypipe.training.progress import Reader, write_progress
@@ -35,7 +33,7 @@ class Follower:
         write_progress(self._job, event)
 
     def __enter__(self) -> "Follower":
-        self._reader.new()  # what an earlier invocation told
+        self._curves = Curves(self._folder, ordered(self._reader.new()))  # of earlier invocations
         self._thread.start()
         return self
 
@@ -48,7 +46,8 @@ class Follower:
         self._end.set()
         self._thread.join()
         self._look()
-        write_curves(self._job, self._folder)
+        self._curves.close()
+        Curves(self._folder, ordered(Reader(self._job).new())).close()
 
     def _follow(self) -> None:
         while not self._end.wait(LOOK_SECONDS):
@@ -56,6 +55,7 @@ class Follower:
 
     def _look(self) -> None:
         for event in self._reader.new():
+            self._curves.add(event)
             self._tokens += int(event.get("tokens", 0))
             if "note" in event:
                 self._say(f"train: step {event['step']:,}: {event['note']}")
@@ -74,48 +74,3 @@ class Follower:
             f"{self._tokens / max(seconds, 1e-3):,.0f} tokens/s"
         )
         self._spoken, self._since, self._tokens = time.monotonic(), time.monotonic(), 0
-
-
-def write_curves(job: Job, folder: Path) -> None:
-    """FOLDER/progress.jsonl and FOLDER/tensorboard: each step's last line, in order."""
-    from tensorboardX import SummaryWriter
-
-    steps: dict[tuple[int, bool], dict[str, Any]] = {}
-    for event in Reader(job).new():
-        if "note" in event:
-            continue
-        steps[event["step"], "mean" in event] = event
-    folder.mkdir(parents=True, exist_ok=True)
-    ordered = [steps[key] for key in sorted(steps)]
-    text = "".join(json.dumps(event) + "\n" for event in ordered)
-    (folder / "progress.jsonl").write_text(text)
-    shutil.rmtree(folder / "tensorboard", ignore_errors=True)
-    with SummaryWriter(str(folder / "tensorboard")) as writer:
-        for event in ordered:
-            for name, value in event.get("of", event).items():
-                if isinstance(value, int | float) and name != "step":
-                    shown = f"{event['measure']}/{name}" if "mean" in event else f"train/{name}"
-                    writer.add_scalar(shown, value, event["step"])
-
-
-def training_table(
-    job: Job, history: Sequence[Mapping[str, Json]], told: Sequence[str], saw: str
-) -> str:
-    """The measurements as Markdown, and what was trained on."""
-    recipe = job.recipe
-    lines = [f"# {recipe.name}", ""]
-    if history:
-        names = list(recipe.dev)
-        assert recipe.validate_ is not None
-        lines += [f"{recipe.validate_.measure} on dev sets:", ""]
-        lines += [f"| step | {' | '.join(names)} | mean |", f"|{'---|' * (len(names) + 2)}"]
-        best = max(history, key=lambda each: each["mean"])
-        for each in history:
-            values = " | ".join(f"{value:.4f}" for value in each["values"])
-            mark = " (chosen)" if each is best else ""
-            lines.append(f"| {each['step']:,}{mark} | {values} | {each['mean']:.4f} |")
-        chosen = "the model is the checkpoint that is best here: these are no test figures"
-        lines += ["", f"- {chosen}"]
-    lines += [f"- {line}" for line in told]
-    lines.append(f"- its weights have seen: {saw}")
-    return "\n".join(lines) + "\n"

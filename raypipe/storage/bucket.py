@@ -54,6 +54,13 @@ class BucketStorage:
         key = f"{name}.lines/{time.time_ns():020d}-{uuid.uuid4().hex}"
         self._fs.pipe_file(self._key(key), line.rstrip(b"\n") + b"\n")
 
+    def tail(self, name: str, start: int) -> tuple[bytes, int]:
+        """See Storage; `start` is a line. One that comes with an older clock may be passed over."""
+        self._fs.invalidate_cache()
+        lines = sorted(self._fs.find(self._key(f"{name}.lines")))
+        data = b"".join(self._fs.cat_file(line) for line in lines[start:])
+        return data, max(start, len(lines))
+
     def read(self, name: str) -> bytes:
         """See Storage; the lines of a log in the order of their writers' clocks."""
         self._fs.invalidate_cache()

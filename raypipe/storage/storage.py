@@ -21,6 +21,12 @@ class Storage(Protocol):
     def append(self, name: str, line: bytes) -> None:
         """Add a line to a log that no hash covers."""
 
+    def tail(self, name: str, start: int) -> tuple[bytes, int]:
+        """What stands in a log after `start`, 0 at first, in whole lines; and where to go on.
+
+        Nothing where there is no such log yet.
+        """
+
     def read(self, name: str) -> bytes:
         """The bytes of a record. Raises FileNotFoundError."""
 

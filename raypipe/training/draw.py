@@ -25,13 +25,14 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Which of a run's passages may be negatives, and how many are drawn."""
+    """Which of a run's passages may be negatives or relevant, and how many are drawn."""
 
     first: int
     last: int
     per_example: int
     examples: int
     above_teacher: float | None = None
+    relevant_last: int | None = None
 
 
 @dataclass
@@ -42,6 +43,8 @@ class Short:
     """Relevant passages whose query had too few negatives."""
     without_teacher: int = 0
     """Relevant passages that the teacher did not score."""
+    beyond_runs: int = 0
+    """Relevant passages that no run has up to relevant_last."""
     filtered: int = 0
     """Candidates that the teacher puts above the relevant passage."""
 
@@ -73,7 +76,7 @@ def drawn_examples(
     for query in sorted(relevant):
         pool = _pool(query, runs, spans, window, known.get(query, set()))
         rng = np.random.default_rng([seed, query])
-        for positive in relevant[query]:
+        for positive in _reached(query, relevant[query], runs, spans, window, short):
             usable = _usable(query, positive, pool, taught, window, short)
             if usable is None:
                 continue
@@ -106,6 +109,27 @@ def _pool(
             if window.first <= rank <= window.last and passage not in known:
                 found.setdefault(passage, (passage, number, rank))
     return list(found.values())
+
+
+def _reached(
+    query: int,
+    relevant: list[int],
+    runs: Sequence[Ranking],
+    spans: list[dict[int, tuple[int, int]]],
+    window: Window,
+    short: Short,
+) -> list[int]:
+    """The relevant passages that are learnt from."""
+    if window.relevant_last is None:
+        return relevant
+    found: set[int] = set()
+    for run, of_query in zip(runs, spans, strict=True):
+        start, stop = of_query.get(query, (0, 0))
+        near = run.ranks[start:stop] <= window.relevant_last
+        found.update(run.passage_rows[start:stop][near].tolist())
+    kept = [passage for passage in relevant if passage in found]
+    short.beyond_runs += len(relevant) - len(kept)
+    return kept
 
 
 def _usable(

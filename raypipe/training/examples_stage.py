@@ -146,6 +146,11 @@ class ExamplesStage:
         assert negatives is not None
         if short.without_teacher:
             return f"{where}{wanted.teacher} has no score of a relevant passage"
+        if negatives.relevant_last is not None and not short.without_negatives:
+            return (
+                f"{where}no relevant passage is in ranks 1 to {negatives.relevant_last} of "
+                f"{', '.join(negatives.runs)}; raise negatives.relevant_last"
+            )
         return (
             f"{where}no relevant passage has {negatives.per_example} irrelevant ones in ranks "
             f"{negatives.first} to {negatives.last} of {', '.join(negatives.runs)}"
@@ -209,6 +214,7 @@ class ExamplesStage:
             per_example=negatives.per_example,
             examples=negatives.examples,
             above_teacher=negatives.above_teacher,
+            relevant_last=negatives.relevant_last,
         )
         return drawn_examples(
             relevant, self._known, runs, teacher, window, seed=self.seed, short=short

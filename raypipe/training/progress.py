@@ -22,14 +22,8 @@ class Reader:
 
     def new(self) -> list[dict[str, Any]]:
         """Whole lines that came since the last call; those that a crash tore are passed over."""
-        try:
-            data = self._job.storage.read(_name(self._job))
-        except FileNotFoundError:
-            return []
-        end = data.rfind(b"\n") + 1
-        lines = data[self._at : end].splitlines()
-        self._at = max(self._at, end)
-        return [event for line in lines if (event := parsed(line)) is not None]
+        data, self._at = self._job.storage.tail(_name(self._job), self._at)
+        return [event for line in data.splitlines() if (event := parsed(line)) is not None]
 
 
 def parsed(line: bytes) -> dict[str, Any] | None:

@@ -153,6 +153,20 @@ def test_replace_append_and_names(tmp_path):
     assert not (tmp_path / "refs").exists()
 
 
+def test_the_tail_of_a_log_is_its_whole_lines_since_the_last_look(tmp_path):
+    storage = PosixStorage(tmp_path)
+    assert storage.tail("log.jsonl", 0) == (b"", 0)
+    storage.append("log.jsonl", b"a")
+    assert storage.tail("log.jsonl", 0) == (b"a\n", 2)
+    assert storage.tail("log.jsonl", 2) == (b"", 2)
+    with (tmp_path / "log.jsonl").open("ab") as file:
+        file.write(b"b\nhalf")
+    assert storage.tail("log.jsonl", 2) == (b"b\n", 4)
+    with (tmp_path / "log.jsonl").open("ab") as file:
+        file.write(b" c\n")
+    assert storage.tail("log.jsonl", 4) == (b"half c\n", 11)
+
+
 def test_unknown_schemes_are_refused(tmp_path):
     with pytest.raises(InputError, match="ftp"):
         open_storage("ftp://host/x")

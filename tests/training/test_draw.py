@@ -72,6 +72,17 @@ def test_teacher_scores_stand_beside_their_passages_and_filter_what_they_put_abo
     assert short.without_teacher == 1
 
 
+def test_only_relevant_passages_that_a_run_has_far_enough_up_are_learnt():
+    other = ranking((0, 20, 2, 0.5), (0, 8, 1, 0.9))
+    relevant = {0: [6, 7, 8, 9, 30], 1: [9]}
+    found, short = draw(relevant, runs=(RUN, other), relevant_last=2)
+    # 6 is the first run's second, 8 the second run's first; 7 and 9 are lower, 30 nowhere.
+    assert found.passage_rows[:, 0].tolist() == [6, 8]
+    assert set(found.passage_rows[:, 1].tolist()) <= {5, 20}  # those left out are no negatives
+    assert short.beyond_runs == 4
+    assert draw(relevant, runs=(RUN, other))[0].num_examples == 6
+
+
 def test_what_is_written_is_mapped_again(tmp_path):
     found, _ = draw({0: [5], 1: [9]})
     found = replace(found, relevant=pair_keys(np.array([0, 1]), np.array([5, 9])))

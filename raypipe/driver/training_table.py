@@ -1,0 +1,29 @@
+"""What a training's table.md says."""
+
+from collections.abc import Mapping, Sequence
+
+from raypipe.storage.records import Json
+from raypipe.training.job import Job
+
+
+def training_table(
+    job: Job, history: Sequence[Mapping[str, Json]], told: Sequence[str], saw: str
+) -> str:
+    """The measurements as Markdown, and what was trained on."""
+    recipe = job.recipe
+    lines = [f"# {recipe.name}", ""]
+    if history:
+        names = list(recipe.dev)
+        assert recipe.validate_ is not None
+        lines += [f"{recipe.validate_.measure} on dev sets:", ""]
+        lines += [f"| step | {' | '.join(names)} | mean |", f"|{'---|' * (len(names) + 2)}"]
+        best = max(history, key=lambda each: each["mean"])
+        for each in history:
+            values = " | ".join(f"{value:.4f}" for value in each["values"])
+            mark = " (chosen)" if each is best else ""
+            lines.append(f"| {each['step']:,}{mark} | {values} | {each['mean']:.4f} |")
+        chosen = "the model is the checkpoint that is best here: these are no test figures"
+        lines += ["", f"- {chosen}"]
+    lines += [f"- {line}" for line in told]
+    lines.append(f"- its weights have seen: {saw}")
+    return "\n".join(lines) + "\n"
