@@ -72,9 +72,5 @@ def _next(out: Path) -> str:
         "Runs, measures and this table are in the workspace. Next, fuse otherwise or rerank\n"
         "deeper; only what changes is computed:\n\n"
         f"    {program} pipeline quickstart --out {out} stages.fused.method=alternate\n\n"
-        f"and `{program} recipes` for collections of your own. Next would be duo-sum: no duo\n"
-        "model comes with raypipe, but one of yours scores every pair of the mono's first\n"
-        "candidates with\n\n"
-        f"    {program} score --run {out}/runs/test/mono.trec --collection {out} "
-        f"--queries {out}/python-docs/queries.test.tsv --model FOLDER --depth 5 --out duo"
+        f"and `{program} recipes` for collections of your own."
     )

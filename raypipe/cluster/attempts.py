@@ -9,14 +9,14 @@ from raypipe.training.job import Job
 from raypipe.training.progress import parsed
 
 
-def note(job: Job, event: dict[str, Json]) -> None:
-    """Add a line."""
-    job.storage.append(_name(job), json.dumps(event).encode())
-
-
 def note_worker(job: Job) -> None:
     """Name this process as one that works for the training."""
-    note(job, {"event": "worker", "process": this_process().to_json()})
+    _note(job, {"event": "worker", "process": this_process().to_json()})
+
+
+def note_problem(job: Job, reason: str) -> None:
+    """Say why the training itself cannot go on."""
+    _note(job, {"event": "problem", "reason": reason})
 
 
 def events(job: Job) -> list[dict[str, Any]]:
@@ -26,6 +26,10 @@ def events(job: Job) -> list[dict[str, Any]]:
     except FileNotFoundError:
         return []
     return [event for line in lines if (event := parsed(line)) is not None]
+
+
+def _note(job: Job, event: dict[str, Json]) -> None:
+    job.storage.append(_name(job), json.dumps(event).encode())
 
 
 def _name(job: Job) -> str:

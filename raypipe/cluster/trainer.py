@@ -6,11 +6,12 @@ and a killed driver's successor goes on under any name.
 
 import shutil
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from raypipe.cluster.attempts import events, note, note_worker
+from raypipe.cluster.attempts import events, note_problem, note_worker
 from raypipe.cluster.beside import Beside, has_room
 from raypipe.errors import IncompleteError, InputError, RaypipeError
 from raypipe.storage.holder import Process
@@ -51,7 +52,11 @@ def train_on_ray(
     resources = {"CPU": float(threads)} | ({"GPU": 1.0} if device == "cuda" else {})
     shutil.rmtree(folder / "ray", ignore_errors=True)
     before = known = len(events(job))
-    measured = recipe.validate_ is not None and has_room(num_workers, resources)
+    wanted = recipe.validate_ is not None and recipe.resources.beside
+    measured = wanted and has_room(num_workers, resources)
+    if measured:
+        note = "checkpoints are measured beside the trainers"
+        write_progress(job, {"step": 0, "note": note})
     beside = Beside(job, resources, device, threads) if measured else None
     trainer = TorchTrainer(
         _work,
@@ -90,8 +95,7 @@ def train_on_ray(
         if stop is not None:
             raise stop  # the group ends with this process's Ray; the newest checkpoint stays
         nothing_left = beside is None or beside.look()
-        failed = "error" in outcome or _problem(job, before) is not None
-        ended = not alive and (nothing_left or failed)
+        ended = not alive and (nothing_left or bool(outcome.get("error") or _problem(job, before)))
     problem = _problem(job, before)
     if problem is not None:
         raise InputError(problem)
@@ -101,7 +105,12 @@ def train_on_ray(
             f"start: {_first_line(outcome['error'])}; checkpoints stay, the same command resumes"
         ) from outcome["error"]
     while beside is not None and not _committed(job):
-        beside.commit()
+        if not beside.busy():
+            beside.commit()
+        time.sleep(POLL_SECONDS)
+        stop = should_stop()
+        if stop is not None:
+            raise stop
 
 
 def _work(config: dict[str, Any]) -> None:
@@ -125,7 +134,7 @@ def _work(config: dict[str, Any]) -> None:
         if comm.rank == 0 and not config["beside"]:
             commit(job, device=device)
     except InputError as error:  # in every worker at once, and no restart would mend it
-        note(job, {"event": "problem", "reason": str(error)})
+        note_problem(job, str(error))
     ray.train.report({})
 
 

@@ -47,8 +47,8 @@ class Adapter(Part):
     rank: Annotated[Count, Source("Hu et al. 2022, section 7.2")] = 8
     alpha: Annotated[Positive, Source(OWN)] = 16.0
     start: Location | None = None
-    """An adapter of this rank to begin with, such as a mono's for a duo: a folder, or
-    minilm-mono."""
+    """An adapter of this rank to begin with, such as a mono's for a duo: a folder,
+    minilm-mono or minilm-duo."""
 
 
 class TrainedModel(Part):
@@ -188,6 +188,9 @@ class TrainResources(Part):
     precision: Annotated[Literal["fp32", "bf16"], Source(OWN)] = "fp32"
     recompute: Annotated[bool, Source(OWN)] = False
     """Gradient checkpointing: layers are computed again in the backward."""
+    beside: Annotated[bool, Source(OWN)] = True
+    """On Ray, and where it has room for one more worker, checkpoints are measured there while the
+    training goes on; otherwise by the workers, between two steps. Changes no measurement."""
     max_failures: Annotated[int, Field(ge=0), Source(OWN)] = 3
     """Deaths of workers after which the training ends; it can be resumed."""
 

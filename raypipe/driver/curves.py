@@ -24,7 +24,7 @@ class Curves:
 
         folder.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(folder / "tensorboard", ignore_errors=True)
-        self._lines = (folder / "progress.jsonl").open("w")
+        self._lines = (folder / "progress.jsonl").open("w", buffering=1)
         self._writer = SummaryWriter(str(folder / "tensorboard"), flush_secs=10)
         for event in known:
             self.add(event)

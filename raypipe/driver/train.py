@@ -221,7 +221,7 @@ def _threads(recipe: Training, chosen: devices.Devices) -> int:
     wanted = recipe.resources.threads
     if isinstance(wanted, int):
         return wanted
-    return max(1, devices.num_cores() // recipe.resources.workers)
+    return max(1, devices.num_cores() // max(recipe.resources.workers, chosen.num_gpus))
 
 
 def _devices(recipe: Training, options: TrainOptions) -> devices.Devices:

@@ -13,7 +13,7 @@ from raypipe.errors import InputError
 WEIGHTS = "adapter_model.safetensors"
 CONFIG = "adapter_config.json"
 SEGMENTS = "bert.embeddings.token_type_embeddings.weight"
-SHIPPED = ("minilm-mono",)
+SHIPPED = ("minilm-mono", "minilm-duo")
 """Adapters over the packaged MiniLM that come with raypipe."""
 
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -58,22 +59,24 @@ class TuneStage:
         """JSON: the grid with its values, best first; ties by smaller k1, then smaller b."""
         queries = self.queries.table(schema.QUERIES)
         qrels = read_qrels(self.qrels)
-        found = []
+        found: list[dict[str, Any]] = []
         for k1 in self.k1:
             for b in self.b:
                 beat(())
-                value = self._value(queries, qrels, k1, b)
+                value = self._value(queries, qrels, k1, b, warn=not found)
                 found.append({"k1": k1, "b": b, "value": value})
         found.sort(key=lambda row: (-row["value"], row["k1"], row["b"]))
         path = self._scratch / "tune.json"
         path.write_text(json.dumps({"measure": self.measure, "grid": found}, sort_keys=True))
         return Payload(path, {"rows": shard.num_rows})
 
-    def _value(self, queries: pa.Table, qrels: pa.Table, k1: float, b: float) -> float:
+    def _value(
+        self, queries: pa.Table, qrels: pa.Table, k1: float, b: float, *, warn: bool
+    ) -> float:
         texts = queries["text"].to_pylist()
         lines = search_all(self._searcher, texts, k1=k1, b=b, depth=self.depth)
         run = with_ids(run_table(*lines, scored_by="tune"), queries, self.collection)
-        return evaluate(run, qrels, [self.measure]).mean[self.measure]
+        return evaluate(run, qrels, [self.measure], warn=warn).mean[self.measure]
 
 
 def chosen(tuned: Stored) -> tuple[float, float]:

@@ -1,5 +1,6 @@
 """The end of a training: the chosen weights committed under the training's fingerprint."""
 
+from raypipe.errors import IncompleteError
 from raypipe.models.device import numerics_class
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Shard
@@ -14,11 +15,21 @@ def commit(job: Job, *, device: str) -> None:
 
     They are those of the best checkpoint by the measure, the first of equals; where nothing is
     measured, the last.
+
+    Raises:
+        IncompleteError: a measurement that could count is missing.
     """
     checkpoints = Checkpoints(job.storage, job.folder)
     newest = checkpoints.newest()
     assert newest is not None
-    counted = history_of(job).counted(newest.step)
+    history = history_of(job)
+    missing = history.missing(newest.step)
+    if missing:
+        raise IncompleteError(
+            f"{job.store}: the checkpoints of {len(missing)} steps are not measured, first "
+            f"{missing[0]}; none can be chosen. Delete {job.folder} in the stores to train anew"
+        )
+    counted = history.counted(newest.step)
     best = best_of(counted)
     chosen = newest if best is None else checkpoints.at(best["step"])
     ledger = Ledger(job.storage, job.store, job.spec)

@@ -1,6 +1,5 @@
 """The training itself: steps, measurements and checkpoints, resumable at any moment."""
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from raypipe.training.checkpoints import Checkpoints
 from raypipe.training.comm import Comm
 from raypipe.training.history import History, history_of
 from raypipe.training.job import Job
-from raypipe.training.loop import Loop, load_weights_
+from raypipe.training.loop import Loop, load_weights_, settle
 from raypipe.training.measuring import Measuring, told
 
 Tell = Callable[[Mapping[str, Json]], None]
@@ -61,16 +60,11 @@ def fit(
         InputError: the loss or a gradient is not finite.
         RaypipeError: what `should_stop` gave, after a checkpoint.
     """
-    torch.set_num_threads(threads)
-    if device == "cuda":
-        # Kernels that add in no fixed order would end a resumed training elsewhere.
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.use_deterministic_algorithms(True, warn_only=True)
-    loop, measuring = _opened(job, comm, device, beside)
+    settle(device, threads)
+    loop, measuring = _opened(job, comm, device)
     checkpoints, history = Checkpoints(job.storage, job.folder), history_of(job)
 
     def measure(step: int) -> None:
-        assert measuring is not None
         values = measuring.values(loop.trainee, comm)
         if comm.rank == 0:
             tell(told(job, history.add(step, values)))
@@ -105,7 +99,7 @@ def fit(
             raise stop
 
 
-def _opened(job: Job, comm: Comm, device: str, beside: bool) -> tuple[Loop, Measuring | None]:
+def _opened(job: Job, comm: Comm, device: str) -> tuple[Loop, Measuring]:
     """What every step needs, in every worker or in none.
 
     Raises:
@@ -115,7 +109,7 @@ def _opened(job: Job, comm: Comm, device: str, beside: bool) -> tuple[Loop, Meas
     problem: InputError | None = None
     opened = None
     try:
-        opened = Loop(job, comm, device), None if beside else Measuring(job)
+        opened = Loop(job, comm, device), Measuring(job)
     except InputError as error:
         problem = error
     failed = torch.tensor([float(problem is not None)], device=device)
@@ -166,6 +160,8 @@ def _measure_missing(
 ) -> None:
     """Measure what an interruption left unmeasured, and go back to the weights of `step`."""
     due = history.due(step)
+    if not due:
+        return
     missing = history.missing(step) if comm.rank == 0 else []
     flags = torch.tensor([float(each in missing) for each in due], device=loop.trainee.device)
     comm.sum_([flags])

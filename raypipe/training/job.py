@@ -14,7 +14,7 @@ from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
 from raypipe.storage.stored import Stored
 
-SEMANTICS = 1
+SEMANTICS = 2
 
 
 @dataclass(frozen=True)

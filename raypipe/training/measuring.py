@@ -16,13 +16,23 @@ class Measuring:
     def __init__(self, job: Job) -> None:
         """Raises InputError where a dev set cannot be measured on."""
         self._job, self._dev, self._specials = job, dev_of(job), specials_of(job)
+        self._warn = True  # of queries without candidates, once
 
     def values(self, trainee: Trainee, comm: Comm) -> list[float]:
         """The measure of the weights of now on each dev set, in every worker."""
         validate = self._job.recipe.validate_
         assert validate is not None
-        start, specials = self._job.start, self._specials
-        return measured(trainee, start, self._dev, validate.measure, comm, specials)
+        values = measured(
+            trainee,
+            self._job.start,
+            self._dev,
+            validate.measure,
+            comm,
+            self._specials,
+            warn=self._warn and comm.rank == 0,
+        )
+        self._warn = False
+        return values
 
 
 def told(job: Job, measurement: Measurement) -> dict[str, Json]:

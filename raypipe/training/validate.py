@@ -36,13 +36,16 @@ def measured(
     measure: str,
     comm: Comm,
     specials: Specials,
+    *,
+    warn: bool = False,
 ) -> list[float]:
     """The measure on each dev set with the weights of now; every worker scores its share.
 
     A mono and an encoder reorder the first k candidates, a duo by SUM over their pairs.
+    `warn`: say what is in the run and not judged, or the other way round.
     """
     with trainee.measuring():
-        return [_one(trainee, model, data, measure, comm, specials) for data in dev]
+        return [_one(trainee, model, data, measure, comm, specials, warn) for data in dev]
 
 
 def _one(
@@ -52,6 +55,7 @@ def _one(
     measure: str,
     comm: Comm,
     specials: Specials,
+    warn: bool,
 ) -> float:
     columns = ("query_row", "passage_row", "rank")
     query_rows, passage_rows, ranks = (data.run[name].to_numpy() for name in columns)
@@ -81,7 +85,7 @@ def _one(
         ],
         schema=schema.RUN_FILE,
     )
-    return evaluate(with_ids, data.qrels, [measure]).mean[measure]
+    return evaluate(with_ids, data.qrels, [measure], warn=warn).mean[measure]
 
 
 def _scores(

