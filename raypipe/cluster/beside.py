@@ -99,13 +99,13 @@ class Beside:
     def _start(self, work: Any, *arguments: int) -> None:
         import ray
 
-        task = ray.remote(work).options(
+        remote = ray.remote(
             num_cpus=self._resources["CPU"],
             num_gpus=self._resources.get("GPU", 0),
             max_retries=0,
             max_calls=1,  # its memory goes with it
         )
-        self._under_way = task.remote(self._job, *self._place, *arguments)
+        self._under_way = remote(work).remote(self._job, *self._place, *arguments)
 
 
 def _measure(job: Job, device: str, threads: int, step: int) -> None:

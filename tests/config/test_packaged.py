@@ -21,13 +21,12 @@ from raypipe.errors import InputError
 
 ENV = {"RAYPIPE_DATA": "/data", "MSMARCO": "/msmarco", "MODELS": "/models"}
 ENV |= {
-    "DUO": "/duo",
     "PACKAGES": "/packages",
     "RUN": "/run.trec",
     "DOCS": "/docs",
     "OWN": "/own",
     "RUNS": "/runs",
-    "MONO": "/mono",
+    "SCORED": "/scored.trec",
 }
 DATA = Path(os.environ.get("RAYPIPE_DATA", Path(__file__).parents[2] / "../shared/data"))
 
