@@ -27,6 +27,7 @@ ENV |= {
     "OWN": "/own",
     "RUNS": "/runs",
     "SCORED": "/scored.trec",
+    "TRAINED": "/trained",
 }
 DATA = Path(os.environ.get("RAYPIPE_DATA", Path(__file__).parents[2] / "../shared/data"))
 
