@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from raypipe.models.adapters import SEGMENTS
+from raypipe.config.training import Adapter
+from raypipe.models.adapters import SEGMENTS, adapter_folder
 from raypipe.models.conventions import Conventions, PairConventions
 from raypipe.models.loading import ModelFolder, load_weights
 from raypipe.training.checkpoints import Checkpoint, Checkpoints
@@ -71,7 +73,8 @@ def write_model(job: Job, payload: Path, folder: Path, *, saw: str) -> None:
         _write_adapter(beside / "adapter", trained, LowRank(adapter.rank, adapter.alpha))
         shown = {**asdict(conventions), "start_weights_saw": saw, "base": recipe.model.start}
         _write_json(beside / "adapter" / "raypipe.json", {**shown, "made_by": made_by(job)})
-        np.save(beside / "adapter" / FILE, trained_on(sources_of(job)))
+        hashes = np.union1d(trained_on(sources_of(job)), _seen_before(recipe.model.adapter))
+        np.save(beside / "adapter" / FILE, hashes)
     if isinstance(conventions, Conventions):
         tensors = {name.removeprefix("bert."): tensor for name, tensor in tensors.items()}
     save_file(
@@ -164,3 +167,12 @@ def _copy_tokenizer(start: ModelFolder, folder: Path) -> None:
     for name in TOKENIZER_FILES:
         if (start.folder / name).exists():
             shutil.copyfile(start.folder / name, folder / name)
+
+
+def _seen_before(adapter: Adapter | None) -> NDArray[np.uint64]:
+    """What the adapter that this one began from was trained on, as far as it says so."""
+    if adapter is None or adapter.start is None:
+        return np.empty(0, np.uint64)
+    path = adapter_folder(adapter.start) / FILE
+    found: NDArray[np.uint64] = np.load(path) if path.exists() else np.empty(0, np.uint64)
+    return found

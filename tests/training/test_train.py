@@ -207,6 +207,22 @@ def test_an_adapter_is_merged_by_peft_to_the_model_that_was_trained(small_recipe
         assert moved >= 12
 
 
+def test_an_adapter_that_began_from_another_says_what_both_were_trained_on(
+    small_recipe, tiny, tmp_path
+):
+    start = tiny.make_tiny_bert(tmp_path / "start")
+    model = {"start": str(start), "adapter": {"rank": 2, "alpha": 4.0}}
+    first = train(small_recipe(model=model, steps=6), tmp_path / "first").model / "adapter"
+    model["adapter"] = {**model["adapter"], "start": str(first)}
+    run = [line.split() for line in (tmp_path / "train.trec").read_text().splitlines()]
+    (tmp_path / "train.trec").write_text(
+        "".join(" ".join(row) + "\n" for row in run if int(row[3]) > 15)
+    )
+    second = train(small_recipe(model=model, steps=6), tmp_path / "second").model / "adapter"
+    before, after = (set(np.load(f / "trained_on.npy").tolist()) for f in (first, second))
+    assert before < after
+
+
 def test_all_problems_of_a_recipe_are_told_at_once(small_recipe):
     path = small_recipe(
         steps=10,
