@@ -13,7 +13,8 @@ from raypipe.config import Training, load_training, recipe_text, verb_of
 from raypipe.errors import InputError
 
 if TYPE_CHECKING:
-    from raypipe.driver.train import Trained, TrainOptions
+    from raypipe.driver.train import Trained
+    from raypipe.driver.training_place import TrainOptions
 
 
 def register(app: typer.Typer) -> None:
@@ -31,7 +32,7 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Fine-tune an encoder, a mono or a duo model; run it again to resume."""
-    from raypipe.driver.train import TrainOptions
+    from raypipe.driver.training_place import TrainOptions
 
     options = TrainOptions(
         ray_address=os.environ.get("RAY_ADDRESS"), allow_open_cluster=allow_open_cluster
@@ -46,12 +47,11 @@ def execute_training(
     """Train with progress on stderr."""
     from raypipe.driver.pipeline import to_stderr
     from raypipe.driver.progress import TerminalWatcher
-    from raypipe.driver.train import TrainOptions, run_training
+    from raypipe.driver.train import run_training
 
-    chosen = options or TrainOptions()
     watcher = TerminalWatcher(sys.stderr)
     try:
-        trained = run_training(recipe, out, chosen, watcher=watcher, say=to_stderr)
+        trained = run_training(recipe, out, options, watcher=watcher, say=to_stderr)
     finally:
         watcher.stop()
     to_stderr(f"model: {trained.model}")

@@ -1,12 +1,10 @@
 """A training recipe brought to completion: stores, examples, the training, the model folder."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from raypipe.cluster.backend import Backend
-from raypipe.cluster.inline import InlineBackend
 from raypipe.config import Training, missing_training_inputs, resolved_yaml
 from raypipe.driver import devices
 from raypipe.driver.backends import LazyBackends
@@ -14,15 +12,21 @@ from raypipe.driver.execute import Watcher
 from raypipe.driver.invocation import invocation
 from raypipe.driver.signals import interruptible
 from raypipe.driver.training_log import Follower
+from raypipe.driver.training_place import (
+    TrainOptions,
+    check_fits,
+    devices_of,
+    start_model,
+    started,
+    threads_of,
+)
 from raypipe.driver.training_sets import Sets, training_sets
 from raypipe.driver.training_table import training_table
 from raypipe.driver.triple_sets import with_ids
 from raypipe.driver.workspace import Workspace, replace_file
 from raypipe.errors import InputError, RaypipeError
 from raypipe.evaluation.names import parse_measures
-from raypipe.models.adapters import adapter_folder, is_adapter
-from raypipe.models.conventions import Conventions
-from raypipe.models.loading import PACKAGED, ModelFolder, resolve_model, starting_weights
+from raypipe.models.loading import starting_weights
 from raypipe.stages.stage import Sizing
 from raypipe.storage.lease import acquire
 from raypipe.storage.ledger import Ledger, read_manifest
@@ -37,14 +41,6 @@ from raypipe.training.job import Job, conventions_of_training
 SHARD = Shard(0, 0, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class TrainOptions:
-    """What the command line adds to a recipe."""
-
-    ray_address: str | None = None
-    allow_open_cluster: bool = False
-
-
 @dataclass
 class Trained:
     """What an invocation leaves to print."""
@@ -57,7 +53,7 @@ class Trained:
 def run_training(
     recipe: Training,
     out: Path,
-    options: TrainOptions = TrainOptions(),
+    options: TrainOptions | None = None,
     *,
     watcher: Watcher,
     say: Callable[[str], None],
@@ -68,6 +64,7 @@ def run_training(
         RaypipeError: whatever ended the invocation; its exit code stands in summary.json, and
             the same command goes on from the last checkpoint.
     """
+    options = options or TrainOptions()
     problems = missing_training_inputs(recipe)
     if problems:
         raise InputError(problems)
@@ -77,12 +74,12 @@ def run_training(
     workspace = Workspace(out, recipe.stores)
     with invocation(workspace, recipe.name) as summary, interruptible() as should_stop:
         replace_file(workspace.folder / "recipe.yaml", resolved_yaml(recipe).encode())
-        chosen = _devices(recipe, options)
+        chosen = devices_of(recipe, options)
         say(chosen.line())
-        backends = LazyBackends(lambda: _start(recipe, chosen, options), lambda: chosen)
+        backends = LazyBackends(lambda: started(recipe, chosen, options), lambda: chosen)
         try:
-            start = _start_model(recipe)
-            _check_fits(recipe, start, chosen, options)
+            start = start_model(recipe)
+            check_fits(recipe, start, chosen, options)
             named = with_ids(recipe, workspace.folder / "triples")
             sets = training_sets(
                 named,
@@ -125,7 +122,7 @@ def _train(
         ledger = Ledger(workspace.stores, store, job.spec, [SHARD])
         with follower:
             if recipe.resources.backend == "inline":
-                threads = _threads(recipe, chosen)
+                threads = threads_of(recipe, chosen)
                 fit(
                     job,
                     Solo(),
@@ -142,7 +139,7 @@ def _train(
                 train_on_ray(
                     job,
                     device=chosen.device,
-                    threads=_threads(recipe, chosen),
+                    threads=threads_of(recipe, chosen),
                     folder=workspace.folder / "train",
                     should_stop=should_stop,
                     on_workers=lease.add_processes,
@@ -176,76 +173,3 @@ def _finish(
         "numerics": record.facts["numerics"],
     }
     return Trained(summary, table, folder)
-
-
-def _start_model(recipe: Training) -> ModelFolder:
-    """The start weights; any BERT will do, whatever its own conventions are."""
-    path = recipe.model.start
-    own = path == PACKAGED or is_adapter(adapter_folder(path))
-    return resolve_model(path, None if own else recipe.model.preset)
-
-
-def _check_fits(
-    recipe: Training, start: ModelFolder, chosen: devices.Devices, options: TrainOptions
-) -> None:
-    """Nothing, where the inputs fit the model and the workers the machine.
-
-    Raises:
-        InputError: they do not.
-    """
-    problems = []
-    conventions = conventions_of_training(recipe.model)
-    if isinstance(conventions, Conventions):
-        longest = max(conventions.query_limit, conventions.passage_limit) + 2
-    else:
-        longest = conventions.total_limit
-    positions = start.config()["max_position_embeddings"]
-    if longest > positions:
-        problems.append(
-            f"model: its limits allow {longest} tokens, {recipe.model.start} has {positions} "
-            "positions; lower total_limit, or passage_limit of an encoder"
-        )
-    if recipe.model.adapter is not None and start.adapter is not None:
-        problems.append(
-            f"model.start: {recipe.model.start} is an adapter itself; start from what it lies "
-            "over and name it in model.adapter.start"
-        )
-    workers = recipe.resources.workers
-    if chosen.device == "cuda" and options.ray_address is None and workers > chosen.num_gpus:
-        problems.append(f"resources.workers: {workers} asked for, {chosen.num_gpus} GPUs are here")
-    if problems:
-        raise InputError(problems)
-
-
-def _threads(recipe: Training, chosen: devices.Devices) -> int:
-    wanted = recipe.resources.threads
-    if isinstance(wanted, int):
-        return wanted
-    return max(1, devices.num_cores() // max(recipe.resources.workers, chosen.num_gpus))
-
-
-def _devices(recipe: Training, options: TrainOptions) -> devices.Devices:
-    wanted = recipe.resources
-    threads = wanted.threads
-    if options.ray_address is None or wanted.backend == "inline":
-        found = devices.choose(wanted.device, threads=threads)
-    else:
-        from raypipe.cluster import ray_start
-
-        resources = ray_start.connect(options.ray_address, allow_open=options.allow_open_cluster)
-        found = devices.of_cluster(resources, wanted.device, threads=threads)
-    return replace(found, num_actors=max(found.num_actors, 1))
-
-
-def _start(recipe: Training, chosen: devices.Devices, options: TrainOptions) -> Backend:
-    if recipe.resources.backend == "inline":
-        return InlineBackend(device=chosen.device, threads=chosen.threads)
-    from raypipe.cluster import ray_start
-    from raypipe.cluster.ray_pool import RayBackend
-
-    if options.ray_address is None:
-        needed = recipe.resources.workers * _threads(recipe, chosen)
-        num_cpus = max(devices.num_cores(), needed)
-        local = ray_start.start_local(num_cpus=num_cpus, num_gpus=chosen.num_gpus)
-        return RayBackend(threads=chosen.threads, local=local)
-    return RayBackend(threads=chosen.threads)
