@@ -36,7 +36,7 @@ def test_every_missing_input_is_told_at_once(text: str, tmp_path: Path):
         f"queries.dev.qrels: {tmp_path}/dev.txt: a folder; expected a qrels file",
         f"queries.test.qrels: {tmp_path}/test.txt: no such file or folder; expected a qrels file",
         f"models.encoder.path: {tmp_path}/weights: no such file or folder; expected minilm, "
-        "minilm-mono, or a"
+        "minilm-mono, minilm-duo, or a"
         " folder with weights; a hub model needs a revision",
         f"stages.old.runs.test: {tmp_path}/old.trec: no such file or folder; expected a run file",
     ]
