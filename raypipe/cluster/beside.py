@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from raypipe.cluster.attempts import note_worker
+from raypipe.cluster.attempts import first_line, note_worker
 from raypipe.errors import IncompleteError, RaypipeError
 from raypipe.training.checkpoints import Checkpoints
 from raypipe.training.comm import Solo
@@ -21,16 +21,18 @@ ROOM_SECONDS = 5.0
 
 
 def has_room(num_workers: int, resources: Mapping[str, float]) -> bool:
-    """Whether the cluster has free what so many workers and one more take."""
+    """Whether nodes have free what so many workers and one more take."""
     import ray
 
-    def enough(found: Mapping[str, float]) -> bool:
-        wanted = {name: (num_workers + 1) * each for name, each in resources.items()}
-        return all(found.get(name, 0) >= each for name, each in wanted.items())
+    def places(free: Mapping[str, float]) -> int:
+        return min(int(free.get(name, 0) // each) for name, each in resources.items())
+
+    def whole() -> int:
+        return sum(places(node["Resources"]) for node in ray.nodes() if node["Alive"])
 
     end = time.monotonic() + ROOM_SECONDS
-    while enough(ray.cluster_resources()) and time.monotonic() < end:
-        if enough(ray.available_resources()):
+    while whole() > num_workers and time.monotonic() < end:
+        if places(ray.available_resources()) > num_workers:
             return True
         time.sleep(0.1)
     return False
@@ -49,13 +51,13 @@ class Beside:
         self._job, self._place, self._resources = job, (device, threads), resources
         self._checkpoints, self._history = Checkpoints(job.storage, job.folder), history_of(job)
         self._under_way: Any = None
-        self._deaths = 0
+        self._failures = 0
 
     def look(self) -> bool:
         """Hand on the next checkpoint if none is being measured; whether nothing is left to do.
 
         Raises:
-            IncompleteError: tasks died too often.
+            IncompleteError: tasks failed too often.
             RaypipeError: what a task raised.
         """
         if self.busy():
@@ -84,15 +86,15 @@ class Beside:
         task, self._under_way = self._under_way, None
         try:
             ray.get(task)
-        except RayTaskError as error:
-            raise error.cause if isinstance(error.cause, RaypipeError) else error from None
         except RayError as error:
-            self._deaths += 1
-            if self._deaths > self._job.recipe.resources.max_failures:
+            if isinstance(error, RayTaskError) and isinstance(error.cause, RaypipeError):
+                raise error.cause from None
+            self._failures += 1
+            if self._failures > self._job.recipe.resources.max_failures:
                 raise IncompleteError(
-                    f"{self._job.store}: the worker that measures beside the trainers died "
-                    f"{self._deaths} times: {str(error).strip().splitlines()[0]}; checkpoints "
-                    "stay, the same command resumes, with resources.beside=false without it"
+                    f"{self._job.store}: what measures and commits beside the trainers ended "
+                    f"{self._failures} times: {first_line(error)}; checkpoints stay, the same "
+                    "command resumes, with resources.beside=false without it"
                 ) from error
         return False
 

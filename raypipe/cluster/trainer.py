@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from raypipe.cluster.attempts import events, note_problem, note_worker
+from raypipe.cluster.attempts import events, first_line, note_problem, note_worker
 from raypipe.cluster.beside import Beside, has_room
 from raypipe.errors import IncompleteError, InputError, RaypipeError
 from raypipe.storage.holder import Process
@@ -102,7 +102,7 @@ def train_on_ray(
     if "error" in outcome:
         raise IncompleteError(
             f"{job.store}: workers ended {recipe.resources.max_failures + 1} times or could not "
-            f"start: {_first_line(outcome['error'])}; checkpoints stay, the same command resumes"
+            f"start: {first_line(outcome['error'])}; checkpoints stay, the same command resumes"
         ) from outcome["error"]
     while beside is not None and not _committed(job):
         if not beside.busy():
@@ -149,7 +149,3 @@ def _problem(job: Job, before: int) -> str | None:
 
 def _committed(job: Job) -> bool:
     return job.storage.exists(f"{job.folder}/shards/00000.json")
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__

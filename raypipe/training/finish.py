@@ -1,12 +1,11 @@
 """The end of a training: the chosen weights committed under the training's fingerprint."""
 
-from raypipe.errors import IncompleteError
 from raypipe.models.device import numerics_class
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Shard
 from raypipe.training.checkpoints import Checkpoints
 from raypipe.training.export import write_payload
-from raypipe.training.history import best_of, history_of
+from raypipe.training.history import best_of, history_of, unmeasured
 from raypipe.training.job import Job
 
 
@@ -17,7 +16,7 @@ def commit(job: Job, *, device: str) -> None:
     measured, the last.
 
     Raises:
-        IncompleteError: a measurement that could count is missing.
+        InputError: a measurement that could count is missing.
     """
     checkpoints = Checkpoints(job.storage, job.folder)
     newest = checkpoints.newest()
@@ -25,10 +24,7 @@ def commit(job: Job, *, device: str) -> None:
     history = history_of(job)
     missing = history.missing(newest.step)
     if missing:
-        raise IncompleteError(
-            f"{job.store}: the checkpoints of {len(missing)} steps are not measured, first "
-            f"{missing[0]}; none can be chosen. Delete {job.folder} in the stores to train anew"
-        )
+        raise unmeasured(job, missing)
     counted = history.counted(newest.step)
     best = best_of(counted)
     chosen = newest if best is None else checkpoints.at(best["step"])

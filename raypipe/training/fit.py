@@ -11,13 +11,13 @@ from raypipe.errors import InputError, RaypipeError
 from raypipe.storage.records import Json
 from raypipe.training.checkpoints import Checkpoints
 from raypipe.training.comm import Comm
-from raypipe.training.history import History, history_of
+from raypipe.training.history import History, history_of, unmeasured
 from raypipe.training.job import Job
 from raypipe.training.loop import Loop, load_weights_, settle
 from raypipe.training.measuring import Measuring, told
 
 Tell = Callable[[Mapping[str, Json]], None]
-"""Told each step and each measurement; called by the first worker alone."""
+"""Told each step, each measurement and notes; called by the first worker alone."""
 ELSEWHERE = "another worker could not open the training"
 
 
@@ -71,7 +71,7 @@ def fit(
 
     state = _resume(checkpoints, loop, comm)
     if not beside:
-        _measure_missing(checkpoints, loop, comm, history, state.step, measure)
+        _measure_missing(job, checkpoints, loop, comm, history, state.step, measure)
     place = {"workers": comm.world, "threads": threads, "budget_tokens": loop.budget}
     if comm.rank == 0 and state.place not in ({}, place):
         tell({"step": state.step, "note": f"resumed on {place}, before on {state.place}"})
@@ -151,6 +151,7 @@ def _resume(checkpoints: Checkpoints, loop: Loop, comm: Comm) -> State:
 
 
 def _measure_missing(
+    job: Job,
     checkpoints: Checkpoints,
     loop: Loop,
     comm: Comm,
@@ -158,7 +159,11 @@ def _measure_missing(
     step: int,
     measure: Callable[[int], None],
 ) -> None:
-    """Measure what an interruption left unmeasured, and go back to the weights of `step`."""
+    """Measure what an interruption left unmeasured, and go back to the weights of `step`.
+
+    Raises:
+        InputError: a checkpoint that is to be measured is gone.
+    """
     due = history.due(step)
     if not due:
         return
@@ -166,6 +171,9 @@ def _measure_missing(
     flags = torch.tensor([float(each in missing) for each in due], device=loop.trainee.device)
     comm.sum_([flags])
     wanted = [each for each, flag in zip(due, flags.tolist(), strict=True) if flag]
+    gone = [each for each in wanted if not checkpoints.has(each)]
+    if gone:
+        raise unmeasured(job, gone)
     for each in wanted:
         load_weights_(loop.trainee, checkpoints.load(checkpoints.at(each)))
         measure(each)

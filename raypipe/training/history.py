@@ -3,6 +3,7 @@
 from typing import Any
 
 from raypipe.config.training import Validate
+from raypipe.errors import InputError
 from raypipe.storage.records import seal, unseal
 from raypipe.storage.storage import Storage
 from raypipe.training.job import Job
@@ -88,6 +89,15 @@ class History:
 def history_of(job: Job) -> History:
     """That of a training."""
     return History(job.storage, job.folder, job.recipe.validate_, job.recipe.steps)
+
+
+def unmeasured(job: Job, steps: list[int]) -> InputError:
+    """What to tell where a checkpoint can neither be measured nor left out of the choice."""
+    return InputError(
+        f"{job.store}: the checkpoints of {len(steps)} steps, first {steps[0]}, are neither "
+        "measured nor there any more, so none can be chosen: something else removed them. Delete "
+        f"{job.folder} in the stores to train anew"
+    )
 
 
 def best_of(counted: list[Measurement]) -> Measurement | None:

@@ -368,6 +368,30 @@ def test_a_checkpoint_that_was_not_measured_is_measured_when_the_training_goes_o
     assert_same_bytes(weights(tmp_path / "calm"), weights(tmp_path / "cut"))
 
 
+def test_a_checkpoint_that_was_removed_before_it_was_measured_is_told(
+    small_recipe, tmp_path, monkeypatch
+):
+    from raypipe.training import loop as module
+
+    path = small_recipe(checkpoint_every=1, validate={"every": 4})
+    real, seen = module.backward, []
+
+    def counted(*arguments, **named):
+        seen.append(1)
+        if len(seen) == 7:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(module, "backward", counted)
+    with pytest.raises(Interrupted):
+        train(path, tmp_path / "out")
+    for part in ("steps", "measurements"):
+        (record,) = (tmp_path / "out" / "stores" / "train-small").glob(f"*/{part}/0000004.json")
+        record.unlink()
+    with pytest.raises(InputError, match="1 steps, first 4, are neither measured nor there"):
+        train(path, tmp_path / "out")
+
+
 @pytest.mark.parametrize("loss", ["margin-mse", "kl"])
 def test_a_teachers_run_is_learnt_from(small_recipe, small_files, tmp_path, loss):
     path = small_recipe(loss={"name": loss})
