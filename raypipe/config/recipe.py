@@ -25,7 +25,7 @@ from raypipe.config.fields import (
 from raypipe.config.stage_kinds import Stage
 
 PACKAGED_MODELS = ("minilm", "minilm-mono", "minilm-duo")
-"""Each `path` that names what comes with raypipe: all-MiniLM-L6-v2, and a reranker over it."""
+"""Each `path` that names what comes with raypipe: all-MiniLM-L6-v2, and rerankers over it."""
 
 
 class Collection(Part):
