@@ -110,14 +110,23 @@ class RayBackend:
         """See Backend."""
         self._work[self._actors[worker].run.remote(shard, skip, mode)] = (worker, shard)
 
+    def check(self) -> None:
+        """Nothing, while every daemon runs that this process started; Ray's calls could wait for
+        one that is gone for ever.
+
+        Raises:
+            IncompleteError: one is gone.
+        """
+        if self._local is not None:
+            self._local.check()
+
     def wait(self, seconds: float) -> list[Event]:
         """See Backend.
 
         Raises:
             IncompleteError: a daemon of the cluster that this process started is gone.
         """
-        if self._local is not None:
-            self._local.check()
+        self.check()
         self._poll()
         refs = [*self._work, *self._polls]
         if not refs:

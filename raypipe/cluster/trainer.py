@@ -32,16 +32,17 @@ def train_on_ray(
     folder: Path,
     should_stop: Callable[[], RaypipeError | None],
     on_workers: Callable[[list[Process]], None],
+    check: Callable[[], None],
 ) -> None:
     """Train on `resources.workers` workers and commit the weights; Ray must be running.
 
     A worker's death restarts the group from the newest checkpoint, up to `max_failures` times.
     Where the cluster has room for one more worker, that one measures the checkpoints meanwhile.
-    `on_workers` is told each worker's process.
+    `on_workers` is told each worker's process; `check` raises if Ray itself is gone.
 
     Raises:
         InputError: the training itself cannot go on (a loss that is not finite).
-        IncompleteError: workers died too often.
+        IncompleteError: workers died too often, or Ray itself.
         RaypipeError: what `should_stop` gave.
     """
     from ray.train import FailureConfig, RunConfig, ScalingConfig
@@ -85,6 +86,7 @@ def train_on_ray(
     ended = False
     while not ended:
         thread.join(POLL_SECONDS)
+        check()
         alive = thread.is_alive()
         told = events(job)
         workers = [e["process"] for e in told[known:] if e.get("event") == "worker"]
@@ -105,6 +107,7 @@ def train_on_ray(
             f"start: {first_line(outcome['error'])}; checkpoints stay, the same command resumes"
         ) from outcome["error"]
     while beside is not None and not _committed(job):
+        check()
         if not beside.busy():
             beside.commit()
         time.sleep(POLL_SECONDS)

@@ -133,9 +133,11 @@ def _train(
                 )
                 commit(job, device=chosen.device)
             else:
+                from raypipe.cluster.ray_pool import RayBackend
                 from raypipe.cluster.trainer import train_on_ray
 
-                backends.get()
+                ray_backend = backends.get()
+                assert isinstance(ray_backend, RayBackend)
                 train_on_ray(
                     job,
                     device=chosen.device,
@@ -143,6 +145,7 @@ def _train(
                     folder=workspace.folder / "train",
                     should_stop=should_stop,
                     on_workers=lease.add_processes,
+                    check=ray_backend.check,
                 )
         manifest = ledger.publish()
         Checkpoints(workspace.stores, job.folder).clear()
