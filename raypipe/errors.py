@@ -3,6 +3,11 @@
 from collections.abc import Sequence
 
 
+def first_line(error: BaseException) -> str:
+    """Of an error's message; its kind where it has none."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
 class RaypipeError(Exception):
     """An ending that a user can act on; `exit_code` is what the process returns."""
 

@@ -20,7 +20,7 @@ from raypipe.cli import (
     train,
     upkeep,
 )
-from raypipe.errors import RaypipeError
+from raypipe.errors import RaypipeError, first_line
 
 app = typer.Typer(
     add_completion=False,
@@ -67,7 +67,7 @@ def run(arguments: list[str]) -> tuple[int, str]:
         return code, "complete" if code == 0 else "as the workspace says"
     except RaypipeError as error:
         _tell(error)
-        return error.exit_code, str(error).partition("\n")[0] or type(error).__name__
+        return error.exit_code, first_line(error)
     except typer.Abort:
         return 130, "interrupted"
     except typer.Exit as error:

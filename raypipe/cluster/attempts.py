@@ -34,8 +34,3 @@ def _note(job: Job, event: dict[str, Json]) -> None:
 
 def _name(job: Job) -> str:
     return f"{job.folder}/attempts.jsonl"
-
-
-def first_line(error: BaseException) -> str:
-    """Of an error's message; its kind where it has none."""
-    return str(error).strip().partition("\n")[0] or type(error).__name__

@@ -4,8 +4,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from raypipe.cluster.attempts import first_line, note_worker
-from raypipe.errors import IncompleteError, RaypipeError
+from raypipe.cluster.attempts import note_worker
+from raypipe.errors import IncompleteError, RaypipeError, first_line
 from raypipe.training.checkpoints import Checkpoints
 from raypipe.training.comm import Solo
 from raypipe.training.finish import commit
@@ -21,7 +21,7 @@ ROOM_SECONDS = 5.0
 
 
 def has_room(num_workers: int, resources: Mapping[str, float]) -> bool:
-    """Whether nodes have free what so many workers and one more take."""
+    """Whether nodes are large enough for so many workers and one more, and so much is free."""
     import ray
 
     def places(free: Mapping[str, float]) -> int:

@@ -29,6 +29,7 @@ from raypipe.cluster.backend import (
 )
 from raypipe.cluster.ray_start import LocalRay
 from raypipe.cluster.worker import introduce, perform
+from raypipe.errors import first_line
 from raypipe.storage.holder import Process, this_process
 from raypipe.storage.records import Json, Record, Shard
 
@@ -201,7 +202,7 @@ class RayBackend:
             self._actors.pop(worker, None)
             if getattr(error, "preempted", False) or self._node_is_gone(worker):
                 return Preempted(worker, str(error))
-            return Lost(worker, str(error).partition("\n")[0])
+            return Lost(worker, first_line(error))
         if shard is None:
             facts, process, self._nodes[worker] = result
             return Ready(worker, facts, process)

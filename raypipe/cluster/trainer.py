@@ -11,10 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from raypipe.cluster.attempts import events, first_line, note_problem, note_worker
+from raypipe.cluster.attempts import events, note_problem, note_worker
 from raypipe.cluster.beside import Beside, has_room
-from raypipe.errors import IncompleteError, InputError, RaypipeError
+from raypipe.errors import IncompleteError, InputError, RaypipeError, first_line
 from raypipe.storage.holder import Process
+from raypipe.training.checkpoints import Checkpoints
 from raypipe.training.comm import Group, Solo
 from raypipe.training.finish import commit
 from raypipe.training.fit import ELSEWHERE, fit
@@ -57,7 +58,8 @@ def train_on_ray(
     measured = wanted and has_room(num_workers, resources)
     if measured:
         note = "checkpoints are measured beside the trainers"
-        write_progress(job, {"step": 0, "note": note})
+        newest = Checkpoints(job.storage, job.folder).newest()
+        write_progress(job, {"step": newest.step if newest else 0, "note": note})
     beside = Beside(job, resources, device, threads) if measured else None
     trainer = TorchTrainer(
         _work,
@@ -78,7 +80,7 @@ def train_on_ray(
     def run() -> None:
         try:
             outcome["result"] = trainer.fit()
-        except BaseException as error:
+        except BaseException as error:  # told by the thread that waits
             outcome["error"] = error
 
     thread = threading.Thread(target=run, name="ray train", daemon=True)
@@ -97,7 +99,9 @@ def train_on_ray(
         if stop is not None:
             raise stop  # the group ends with this process's Ray; the newest checkpoint stays
         nothing_left = beside is None or beside.look()
-        ended = not alive and (nothing_left or bool(outcome.get("error") or _problem(job, before)))
+        ended = not alive and (
+            nothing_left or "error" in outcome or _problem(job, before) is not None
+        )
     problem = _problem(job, before)
     if problem is not None:
         raise InputError(problem)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from raypipe.driver.workspace import LEASE, Workspace
-from raypipe.errors import RaypipeError
+from raypipe.errors import RaypipeError, first_line
 from raypipe.storage.lease import acquire
 
 
@@ -35,7 +35,7 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
         summary["seconds"] = round(time.monotonic() - began, 1)
     except BaseException as error:
         code = error.exit_code if isinstance(error, RaypipeError) else 1
-        reason = str(error).partition("\n")[0] or type(error).__name__
+        reason = first_line(error)
         summary |= {"status": "failed", "exit": code, "reason": reason}
         raise
     finally:

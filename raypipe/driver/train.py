@@ -1,5 +1,6 @@
 """A training recipe brought to completion: stores, examples, the training, the model folder."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from raypipe.driver.triple_sets import with_ids
 from raypipe.driver.workspace import Workspace, replace_file
 from raypipe.errors import InputError, RaypipeError
 from raypipe.evaluation.names import parse_measures
+from raypipe.models.adapters import adapter_folder
 from raypipe.models.loading import starting_weights
 from raypipe.stages.stage import Sizing
 from raypipe.storage.lease import acquire
@@ -161,9 +163,9 @@ def _finish(
     recipe = job.recipe
     record = manifest.records[0]
     folder = workspace.folder / "models" / recipe.name
-    saw = f"{starting_weights(job.start)}; then {', '.join(recipe.train)} ({recipe.name})"
+    saw = f"{_seen_at_start(job)}; then {', '.join(recipe.train)} ({recipe.name})"
     payload = workspace.stores.local(record.sha256)
-    write_model(job, payload, folder, saw=saw)
+    write_model(job, payload, folder, step=record.facts["step"], saw=saw)
     history = record.facts["history"]
     table = training_table(job, history, sets.told, saw)
     replace_file(workspace.folder / "table.md", table.encode())
@@ -176,3 +178,13 @@ def _finish(
         "numerics": record.facts["numerics"],
     }
     return Trained(summary, table, folder)
+
+
+def _seen_at_start(job: Job) -> str:
+    """What the start weights had seen, those of an adapter that the training begins from too."""
+    base, adapter = starting_weights(job.start), job.recipe.model.adapter
+    if adapter is None or adapter.start is None:
+        return base
+    path = adapter_folder(adapter.start) / "raypipe.json"
+    told = json.loads(path.read_bytes()) if path.exists() else {}
+    return str(told.get("start_weights_saw", f"{base}; then what {adapter.start} does not tell"))

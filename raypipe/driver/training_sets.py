@@ -210,10 +210,7 @@ def _told(name: str, facts: Any) -> list[str]:
     )
     reasons = [
         (short["without_negatives"], "relevant passages with too few negatives"),
-        (
-            short.get("beyond_runs", 0),
-            "relevant passages below negatives.relevant_last in every run",
-        ),
+        (short["beyond_runs"], "relevant passages below negatives.relevant_last in every run"),
         (short["without_teacher"], "relevant passages without a teacher's score"),
         (short["filtered"], "negatives that the teacher puts above the relevant passage"),
     ]

@@ -187,6 +187,8 @@ def attend_freely(qkv: Tensor, num_heads: int, groups: Groups, *, dropout: float
 
 
 def _products(q: Tensor, k: Tensor, v: Tensor, *, dropout_p: float) -> Tensor:
+    """Attention by plain products, [B, heads, L, head size] each: on CPUs torch's own bf16
+    backward takes four times as long (tests/benchmarks/train_precisions.py)."""
     weights = torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, dim=-1)
     return F.dropout(weights, dropout_p) @ v
 

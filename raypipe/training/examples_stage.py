@@ -24,7 +24,7 @@ from raypipe.training.guard import Dropped, Guard, refused_queries
 from raypipe.training.sampler import permuted
 from raypipe.training.triples import triple_examples
 
-SEMANTICS = 1
+SEMANTICS = 2
 
 
 @dataclass

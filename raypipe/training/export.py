@@ -40,13 +40,14 @@ def write_payload(job: Job, checkpoint: Checkpoint, path: Path) -> None:
     save_file(kept, path, metadata={"format": "pt"})
 
 
-def write_model(job: Job, payload: Path, folder: Path, *, saw: str) -> None:
+def write_model(job: Job, payload: Path, folder: Path, *, step: int, saw: str) -> None:
     """The folder, written beside and moved into place whole; with an adapter that too.
 
     Args:
         job: what was trained.
         payload: the trained weights.
         folder: where; one that stands is replaced.
+        step: whose weights they are.
         saw: what the start weights and this training have seen, for tables.
     """
     beside = folder.with_name(f".{folder.name}.new")
@@ -72,7 +73,7 @@ def write_model(job: Job, payload: Path, folder: Path, *, saw: str) -> None:
     if adapter is not None and isinstance(conventions, PairConventions):
         _write_adapter(beside / "adapter", trained, LowRank(adapter.rank, adapter.alpha))
         shown = {**asdict(conventions), "start_weights_saw": saw, "base": recipe.model.start}
-        _write_json(beside / "adapter" / "raypipe.json", {**shown, "made_by": made_by(job)})
+        _write_json(beside / "adapter" / "raypipe.json", {**shown, "made_by": made_by(job, step)})
         hashes = np.union1d(trained_on(sources_of(job)), _seen_before(recipe.model.adapter))
         np.save(beside / "adapter" / FILE, hashes)
     if isinstance(conventions, Conventions):
@@ -84,7 +85,7 @@ def write_model(job: Job, payload: Path, folder: Path, *, saw: str) -> None:
     )
     config = _config(job, base)
     _write_json(beside / "config.json", config)
-    told = {**asdict(conventions), "start_weights_saw": saw, "made_by": made_by(job)}
+    told = {**asdict(conventions), "start_weights_saw": saw, "made_by": made_by(job, step)}
     _write_json(beside / "raypipe.json", told)
     _copy_tokenizer(job.start, beside)
     for file in beside.rglob("*.safetensors"):
@@ -109,13 +110,14 @@ def merged(
     return tensors
 
 
-def made_by(job: Job) -> dict[str, Any]:
-    """What raypipe.json says of the training."""
+def made_by(job: Job, step: int) -> dict[str, Any]:
+    """What raypipe.json says of the training: `step` of `steps` is the one that was chosen."""
     recipe = job.recipe
     return {
         "recipe": recipe.name,
         "fingerprint": job.spec.fingerprint(),
         "start_sha256": job.start.weights_sha256,
+        "step": step,
         "steps": recipe.steps,
         "batch": recipe.batch * recipe.accumulation,
         "loss": recipe.loss.name,

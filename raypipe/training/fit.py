@@ -85,7 +85,7 @@ def fit(
         if comm.rank == 0:
             seconds = time.monotonic() - began
             tell({"step": state.step, **facts, "seconds": round(seconds, 4)})
-        due = state.step in history.due(state.step)
+        due = history.is_due(state.step)
         stop = should_stop()
         if due or stop or state.step == steps or state.step % every == 0:
             if comm.rank == 0:
@@ -100,7 +100,8 @@ def fit(
 
 
 def _opened(job: Job, comm: Comm, device: str) -> tuple[Loop, Measuring]:
-    """What every step needs, in every worker or in none.
+    """What every step needs, in every worker or in none; dev sets are opened here whoever
+    measures, so that a wrong one ends the training before its first step.
 
     Raises:
         InputError: this worker's reason, or that another has one; in all of them, since one that

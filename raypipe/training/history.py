@@ -31,6 +31,10 @@ class History:
         steps = range(every, step + 1, every)
         return [*steps, last] if step == last and last % every else list(steps)
 
+    def is_due(self, step: int) -> bool:
+        """Whether this very step is measured."""
+        return step in self.due(step)[-1:]
+
     def add(self, step: int, values: list[float]) -> Measurement:
         """Register a step's measure on each dev set; where one stands, that one comes back."""
         found = {"step": step, "mean": sum(values) / len(values), "values": values}

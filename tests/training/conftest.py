@@ -2,6 +2,33 @@
 
 import pytest
 import yaml
+from safetensors.torch import load_file
+
+
+class Quiet:
+    def began(self, store, report): ...
+    def advanced(self, store, report): ...
+    def ended(self, store, result): ...
+
+
+@pytest.fixture
+def train():
+    """A function that trains a recipe's file in OUT in this process and gives what is left."""
+    from raypipe.config import load_training
+    from raypipe.driver.train import run_training
+
+    def run(path, out, *overrides, said=None):
+        recipe = load_training(path, overrides=overrides)
+        say = (said if said is not None else []).append
+        return run_training(recipe, out, watcher=Quiet(), say=say)
+
+    return run
+
+
+@pytest.fixture
+def weights():
+    """A function that gives the tensors of what was trained in OUT."""
+    return lambda out, name="small": load_file(out / "models" / name / "model.safetensors")
 
 
 @pytest.fixture

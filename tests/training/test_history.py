@@ -23,6 +23,7 @@ def test_every_tenth_step_and_the_last_are_due(history):
     assert history.due(20) == [10, 20]
     assert history.due(24) == [10, 20]
     assert history.due(25) == [10, 20, 25]
+    assert [step for step in range(26) if history.is_due(step)] == [10, 20, 25]
 
 
 def test_a_measurement_counts_when_all_before_it_are_there(history):

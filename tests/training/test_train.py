@@ -1,12 +1,6 @@
-"""`raypipe train` whole: the model that comes out, resuming, refusing, leaking nothing."""
+"""`raypipe train` whole: the model that comes out, what it learns from, what is refused."""
 
-import contextlib
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
@@ -14,33 +8,12 @@ import torch
 from safetensors.torch import load_file
 
 from raypipe.config import load_training
-from raypipe.driver.train import run_training
-from raypipe.errors import InputError, Interrupted
+from raypipe.errors import InputError
 
 
-class Quiet:
-    def began(self, store, report): ...
-    def advanced(self, store, report): ...
-    def ended(self, store, result): ...
-
-
-def train(path, out, *overrides, said=None):
-    recipe = load_training(path, overrides=overrides)
-    say = (said if said is not None else []).append
-    return run_training(recipe, out, watcher=Quiet(), say=say)
-
-
-def weights(out, name="small"):
-    return load_file(out / "models" / name / "model.safetensors")
-
-
-def assert_same_bytes(left, right):
-    assert left.keys() == right.keys()
-    for name in left:
-        assert torch.equal(left[name], right[name]), name
-
-
-def test_the_model_scores_and_opens_in_transformers_with_equal_numbers(small_recipe, tmp_path):
+def test_the_model_scores_and_opens_in_transformers_with_equal_numbers(
+    small_recipe, train, tmp_path
+):
     from transformers import AutoModelForSequenceClassification
 
     from raypipe.models.loading import resolve_model, special_ids
@@ -79,82 +52,6 @@ def test_the_model_scores_and_opens_in_transformers_with_equal_numbers(small_rec
     assert list((tmp_path / "out" / "train" / "tensorboard").iterdir())
 
 
-def test_a_finished_training_does_not_run_again(small_recipe, tmp_path):
-    recipe = small_recipe()
-    first = train(recipe, tmp_path / "out")
-    before = weights(tmp_path / "out")
-    log = tmp_path / "out" / "train" / "progress.jsonl"
-    number = len(log.read_text().splitlines())
-    again = train(recipe, tmp_path / "out")
-    assert len(log.read_text().splitlines()) == number
-    assert again.summary["fingerprint"] == first.summary["fingerprint"]
-    assert_same_bytes(before, weights(tmp_path / "out"))
-    other = train(recipe, tmp_path / "out", "seed=1")
-    assert other.summary["fingerprint"] != first.summary["fingerprint"]
-
-
-@pytest.mark.parametrize("after", [1, 4, 7])
-def test_an_interrupted_training_ends_with_the_undisturbed_weights(
-    small_recipe, tmp_path, monkeypatch, after
-):
-    from raypipe.training import loop as module
-
-    recipe = small_recipe()
-    train(recipe, tmp_path / "calm")
-    real, seen = module.backward, []
-
-    def counted(*arguments, **named):
-        seen.append(1)
-        if len(seen) == after:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return real(*arguments, **named)
-
-    monkeypatch.setattr(module, "backward", counted)
-    with pytest.raises(Interrupted):
-        train(recipe, tmp_path / "cut")
-    assert len(seen) == after
-    monkeypatch.undo()
-    train(recipe, tmp_path / "cut")
-    assert_same_bytes(weights(tmp_path / "calm"), weights(tmp_path / "cut"))
-
-
-def test_a_training_killed_at_any_moment_ends_with_the_undisturbed_weights(small_recipe, tmp_path):
-    recipe = small_recipe(steps=40, validate={"every": 10}, checkpoint_every=5)
-    train(recipe, tmp_path / "calm")
-    command = [
-        sys.executable,
-        "-m",
-        "raypipe",
-        "train",
-        str(recipe),
-        "--out",
-        str(tmp_path / "cut"),
-    ]
-    kills = 0
-    for _ in range(20):
-        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        folder = tmp_path / "cut" / "stores" / "train-small"
-        before = sum(1 for _ in folder.glob("*/steps/*.json"))
-        while child.poll() is None and kills < 3:
-            if sum(1 for _ in folder.glob("*/progress.jsonl")) and records(folder) > before:
-                time.sleep(0.05 * kills)
-                child.kill()
-                kills += 1
-                break
-            time.sleep(0.01)
-        if child.wait() == 0:
-            break
-    assert kills >= 1
-    assert_same_bytes(weights(tmp_path / "calm"), weights(tmp_path / "cut"))
-
-
-def records(folder):
-    try:
-        return sum(1 for _ in folder.glob("*/steps/*.json"))
-    except FileNotFoundError:
-        return 0
-
-
 @pytest.mark.parametrize(
     ("preset", "limits", "loss"),
     [
@@ -168,7 +65,9 @@ def records(folder):
         ("monobert", {"query_limit": 12, "total_limit": 64, "head": 1}, "pairwise-hinge"),
     ],
 )
-def test_every_kind_trains_and_loads(small_recipe, tiny_model, tmp_path, preset, limits, loss):
+def test_every_kind_trains_and_loads(
+    small_recipe, weights, train, tiny_model, tmp_path, preset, limits, loss
+):
     from raypipe.models.encoder import load_encoder
     from raypipe.models.loading import resolve_model
     from raypipe.models.scorer import load_scorer
@@ -185,7 +84,9 @@ def test_every_kind_trains_and_loads(small_recipe, tiny_model, tmp_path, preset,
     assert not torch.equal(now.get(name, now.get(f"bert.{name}")), start[name])
 
 
-def test_an_adapter_is_merged_by_peft_to_the_model_that_was_trained(small_recipe, tiny, tmp_path):
+def test_an_adapter_is_merged_by_peft_to_the_model_that_was_trained(
+    small_recipe, weights, train, tiny, tmp_path
+):
     from raypipe.models.loading import load_weights, resolve_model
 
     for kind, limits in (("monobert", {}), ("duobert", {"passage_limit": 20})):
@@ -208,7 +109,7 @@ def test_an_adapter_is_merged_by_peft_to_the_model_that_was_trained(small_recipe
 
 
 def test_an_adapter_that_began_from_another_says_what_both_were_trained_on(
-    small_recipe, tiny, tmp_path
+    small_recipe, train, tiny, tmp_path
 ):
     start = tiny.make_tiny_bert(tmp_path / "start")
     model = {"start": str(start), "adapter": {"rank": 2, "alpha": 4.0}}
@@ -218,7 +119,11 @@ def test_an_adapter_that_began_from_another_says_what_both_were_trained_on(
     (tmp_path / "train.trec").write_text(
         "".join(" ".join(row) + "\n" for row in run if int(row[3]) > 15)
     )
-    second = train(small_recipe(model=model, steps=6), tmp_path / "second").model / "adapter"
+    trained = train(small_recipe(model=model, steps=6), tmp_path / "second")
+    second, summary = trained.model / "adapter", trained.summary
+    told = json.loads((second / "raypipe.json").read_text())
+    assert "; then docs (small); then docs (small)" in told["start_weights_saw"]
+    assert told["made_by"]["step"] == summary["step"]
     before, after = (set(np.load(f / "trained_on.npy").tolist()) for f in (first, second))
     assert before < after
 
@@ -244,14 +149,14 @@ def test_unknown_keys_name_the_nearest(small_recipe):
         load_training(small_recipe(optimiser={"warmpu": 3}))
 
 
-def test_missing_files_are_all_told(small_recipe, tmp_path):
+def test_missing_files_are_all_told(small_recipe, train, tmp_path):
     path = small_recipe(guard={"test": {"queries": "gone.tsv"}})
     with pytest.raises(InputError, match="gone.tsv: no such file"):
         train(path, tmp_path / "out")
 
 
 def test_a_loss_that_is_not_finite_ends_the_training_and_keeps_its_checkpoints(
-    small_recipe, tmp_path
+    small_recipe, train, tmp_path
 ):
     path = small_recipe(optimiser={"rate": 1e30, "warmup": 0, "clip": 0.0}, checkpoint_every=1)
     with pytest.raises(InputError, match="step .*: the loss is nan.* lower optimiser.rate"):
@@ -261,7 +166,9 @@ def test_a_loss_that_is_not_finite_ends_the_training_and_keeps_its_checkpoints(
     assert (summary["status"], summary["exit"]) == ("failed", 2)
 
 
-def test_triples_by_id_are_trained_on_without_guarded_queries(small_recipe, small_files, tmp_path):
+def test_triples_by_id_are_trained_on_without_guarded_queries(
+    small_recipe, train, small_files, tmp_path
+):
     queries = [
         line.split("\t") for line in (small_files / "queries.train.tsv").read_text().splitlines()
     ]
@@ -287,7 +194,9 @@ def test_triples_by_id_are_trained_on_without_guarded_queries(small_recipe, smal
         train(path, tmp_path / "other")
 
 
-def test_triples_of_texts_are_split_once_and_trained_on_like_triples_by_id(small_recipe, tmp_path):
+def test_triples_of_texts_are_split_once_and_trained_on_like_triples_by_id(
+    small_recipe, train, tmp_path
+):
     lines = [f"what is topic {n}\tabout topic {n % 5}\tabout topic {n % 5 + 5}" for n in range(20)]
     file = tmp_path / "triples.tsv"
     file.write_text("\n".join(lines) + "\n")
@@ -305,7 +214,7 @@ def test_triples_of_texts_are_split_once_and_trained_on_like_triples_by_id(small
         train(path, tmp_path / "other")
 
 
-def test_smaller_training_sizes_are_parts_of_larger_ones(small_recipe, tmp_path):
+def test_smaller_training_sizes_are_parts_of_larger_ones(small_recipe, train, tmp_path):
     def examples(count):
         from raypipe.storage.records import unseal
         from raypipe.training.examples import map_examples
@@ -327,73 +236,8 @@ def test_smaller_training_sizes_are_parts_of_larger_ones(small_recipe, tmp_path)
     assert small < large
 
 
-def test_a_training_ends_early_when_measurements_no_longer_rise(small_recipe, tmp_path):
-    path = small_recipe(
-        steps=40,
-        optimiser={"rate": 1e-12, "warmup": 0, "decay": "constant"},
-        validate={"every": 2, "patience": 3},
-    )
-    trained = train(path, tmp_path / "out")
-    # Nothing changes at that rate: the first measurement is the best, three more end it.
-    assert [each["step"] for each in trained.summary["history"]] == [2, 4, 6, 8]
-    assert trained.summary["step"] == 2
-
-
-def test_a_checkpoint_that_was_not_measured_is_measured_when_the_training_goes_on(
-    small_recipe, tmp_path, monkeypatch
-):
-    from raypipe.training.measuring import Measuring
-
-    path = small_recipe(checkpoint_every=5, validate={"every": 4})
-    calm = train(path, tmp_path / "calm").summary
-    real = Measuring.values
-
-    def killed(self, trainee, comm):
-        raise KeyboardInterrupt
-
-    for _ in calm["history"]:  # each invocation dies while it measures, the first one too
-        monkeypatch.setattr(Measuring, "values", killed)
-        with pytest.raises(KeyboardInterrupt):
-            train(path, tmp_path / "cut")
-        monkeypatch.setattr(Measuring, "values", real)
-        once = iter([real])
-        monkeypatch.setattr(
-            Measuring, "values", lambda *given, once=once: next(once, killed)(*given)
-        )
-        with contextlib.suppress(KeyboardInterrupt):
-            train(path, tmp_path / "cut")
-    monkeypatch.undo()
-    found = train(path, tmp_path / "cut").summary
-    assert (found["history"], found["step"]) == (calm["history"], calm["step"])
-    assert_same_bytes(weights(tmp_path / "calm"), weights(tmp_path / "cut"))
-
-
-def test_a_checkpoint_that_was_removed_before_it_was_measured_is_told(
-    small_recipe, tmp_path, monkeypatch
-):
-    from raypipe.training import loop as module
-
-    path = small_recipe(checkpoint_every=1, validate={"every": 4})
-    real, seen = module.backward, []
-
-    def counted(*arguments, **named):
-        seen.append(1)
-        if len(seen) == 7:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return real(*arguments, **named)
-
-    monkeypatch.setattr(module, "backward", counted)
-    with pytest.raises(Interrupted):
-        train(path, tmp_path / "out")
-    for part in ("steps", "measurements"):
-        (record,) = (tmp_path / "out" / "stores" / "train-small").glob(f"*/{part}/0000004.json")
-        record.unlink()
-    with pytest.raises(InputError, match="1 steps, first 4, are neither measured nor there"):
-        train(path, tmp_path / "out")
-
-
 @pytest.mark.parametrize("loss", ["margin-mse", "kl"])
-def test_a_teachers_run_is_learnt_from(small_recipe, small_files, tmp_path, loss):
+def test_a_teachers_run_is_learnt_from(small_recipe, train, small_files, tmp_path, loss):
     path = small_recipe(loss={"name": loss})
     run = [line.split() for line in (tmp_path / "train.trec").read_text().splitlines()]
     judged = (small_files / "qrels.train.txt").read_text().splitlines()
@@ -416,7 +260,7 @@ def test_a_teachers_run_is_learnt_from(small_recipe, small_files, tmp_path, loss
 
 
 def test_passages_judged_for_an_evaluation_are_left_out_of_both_sides(
-    small_recipe, small_files, tmp_path
+    small_recipe, train, small_files, tmp_path
 ):
     test = {
         "queries": str(small_files / "queries.test.tsv"),
@@ -433,7 +277,7 @@ def test_passages_judged_for_an_evaluation_are_left_out_of_both_sides(
         load_training(small_recipe(guard={"test": {**test, "collection": None}}))
 
 
-def test_several_dev_sets_are_averaged(small_recipe, small_files, tmp_path):
+def test_several_dev_sets_are_averaged(small_recipe, train, small_files, tmp_path):
     path = small_recipe(steps=4, validate={"every": 4})
     text = path.read_text()
     start = text.index("dev:\n")
@@ -445,34 +289,15 @@ def test_several_dev_sets_are_averaged(small_recipe, small_files, tmp_path):
     assert measured["mean"] == pytest.approx(sum(measured["values"]) / 2)
 
 
-def test_limits_beyond_the_models_positions_are_refused_before_any_work(small_recipe, tmp_path):
+def test_limits_beyond_the_models_positions_are_refused_before_any_work(
+    small_recipe, train, tmp_path
+):
     with pytest.raises(InputError, match="allow 128 tokens, .* has 64 positions"):
         train(small_recipe(model={"total_limit": 128}), tmp_path / "out")
     assert not (tmp_path / "out" / "stores").exists()
 
 
-def test_an_unknown_measure_is_refused_before_any_work(small_recipe, tmp_path):
+def test_an_unknown_measure_is_refused_before_any_work(small_recipe, train, tmp_path):
     with pytest.raises(InputError, match="ndcg"):
         train(small_recipe(validate={"measure": "ndcg"}), tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_threads_and_full_weights_resume_bit_for_bit_too(small_recipe, tmp_path, monkeypatch):
-    from raypipe.training import loop as module
-
-    recipe = small_recipe(resources={"threads": 2}, batch=24)
-    train(recipe, tmp_path / "calm")
-    real, seen = module.backward, []
-
-    def counted(*arguments, **named):
-        seen.append(1)
-        if len(seen) == 6:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return real(*arguments, **named)
-
-    monkeypatch.setattr(module, "backward", counted)
-    with pytest.raises(Interrupted):
-        train(recipe, tmp_path / "cut")
-    monkeypatch.undo()
-    train(recipe, tmp_path / "cut")
-    assert_same_bytes(weights(tmp_path / "calm"), weights(tmp_path / "cut"))
