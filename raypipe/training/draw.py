@@ -4,23 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from raypipe.training.examples import NO_RUN, Examples, pair_keys
-
-Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
-Float32 = NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """A run over the training queries, by query row, then rank."""
-
-    query_rows: Int32
-    passage_rows: Int64
-    ranks: Int32
-    scores: Float32
+from raypipe.training.examples import NO_RUN, Examples
+from raypipe.training.rankings import Ranking, Taught
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +122,7 @@ def _usable(
     query: int,
     positive: int,
     pool: list[tuple[int, int, int]],
-    taught: "Taught | None",
+    taught: Taught | None,
     window: Window,
     short: Short,
 ) -> list[tuple[int, int, int]] | None:
@@ -153,26 +139,6 @@ def _usable(
     kept = [each for each, score in scored if score <= own + window.above_teacher]
     short.filtered += len(scored) - len(kept)
     return kept
-
-
-class Taught:
-    """A teacher's scores by pair: 12 bytes each."""
-
-    def __init__(self, run: Ranking) -> None:
-        """Sorts them."""
-        keys = pair_keys(run.query_rows.astype(np.int64), run.passage_rows)
-        order = np.argsort(keys)
-        self._keys, self._scores = keys[order], run.scores[order]
-
-    def of(self, query: int, passages: Sequence[int]) -> list[float]:
-        """The scores of a query's passages, NaN where there is none."""
-        wanted = pair_keys(np.full(len(passages), query), np.array(passages, np.int64))
-        if not len(self._keys):
-            return [float("nan")] * len(wanted)
-        places = np.searchsorted(self._keys, wanted).clip(max=len(self._keys) - 1)
-        found = np.where(self._keys[places] == wanted, self._scores[places], np.nan)
-        scores: list[float] = found.tolist()
-        return scores
 
 
 def _table(

@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.config.training import TrainingSet
-from raypipe.data.qrels import read_qrels
 from raypipe.errors import InputError
 from raypipe.stages.ids import id_index
-from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing
 from raypipe.storage.records import Json, Shard, canonical, digest, hash_file
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
-from raypipe.training.draw import Ranking, Short, Window, drawn_examples
+from raypipe.training.draw import Short, Window, drawn_examples
 from raypipe.training.examples import Examples, pair_keys, write_examples
 from raypipe.training.guard import Dropped, Guard, refused_queries
+from raypipe.training.judged import Judged, RowsOf, judged_passages
+from raypipe.training.rankings import ranking_of
 from raypipe.training.sampler import permuted
 from raypipe.training.triples import triple_examples
 
@@ -88,10 +88,12 @@ class ExamplesStage:
         texts = table["text"].to_pylist()
         rows = {query_id: row for row, query_id in enumerate(table["query_id"].to_pylist())}
         refused = refused_queries(texts, self.guard, dropped)
-        relevant = self._relevant(rows, refused, dropped)
+        index = id_index(self.collection, self.ids)
+        judged = Judged()
+        if self.wanted.qrels is not None:
+            judged = judged_passages(self.wanted, rows, index.rows_of, refused, self.guard, dropped)
         path = self._scratch / "examples.safetensors"
         if self.wanted.triples is not None:
-            index = id_index(self.collection, self.ids)
             examples = triple_examples(
                 Path(self.wanted.triples),
                 rows,
@@ -103,10 +105,10 @@ class ExamplesStage:
                 lambda: beat(()),
             )
         else:
-            examples = self._drawn(relevant, dropped, short)
-        examples = replace(examples, relevant=self._pairs(examples))
+            examples = self._drawn(judged, index.rows_of, dropped, short)
+        examples = replace(examples, relevant=self._pairs(judged, examples))
         if not examples.num_examples:
-            raise InputError(self._nothing_left(relevant, short))
+            raise InputError(self._nothing_left(judged.relevant, short))
         examples = _first(examples, self.wanted.examples_at_most, self.seed)
         write_examples(path, examples)
         facts = {
@@ -120,7 +122,7 @@ class ExamplesStage:
         }
         return Payload(path, facts)
 
-    def _pairs(self, examples: Examples) -> NDArray[np.int64] | None:
+    def _pairs(self, judged: Judged, examples: Examples) -> NDArray[np.int64] | None:
         """Every pair known as relevant, sorted: of the qrels, else those of the triples where
         documents of a batch are each other's negatives."""
         if self.wanted.qrels is None:
@@ -128,9 +130,7 @@ class ExamplesStage:
                 return None
             queries = examples.query_rows.astype(np.int64)
             return np.unique(pair_keys(queries, examples.passage_rows[:, 0].astype(np.int64)))
-        pairs = [(query, passage) for query, found in self._known.items() for passage in found]
-        told = np.array(pairs, np.int64).reshape(-1, 2)
-        return np.sort(pair_keys(told[:, 0], told[:, 1]))
+        return judged.pairs()
 
     def _nothing_left(self, relevant: dict[int, list[int]], short: Short) -> str:
         where = f"train.{self.name}: no example is left: "
@@ -156,58 +156,16 @@ class ExamplesStage:
             f"{negatives.first} to {negatives.last} of {', '.join(negatives.runs)}"
         )
 
-    def _relevant(
-        self, rows: Mapping[str, int], refused: set[int], dropped: Dropped
-    ) -> dict[int, list[int]]:
-        """Query row -> rows of what is learnt as relevant, in the order of the qrels.
-
-        A lower grade above 0 is neither learnt as relevant nor drawn as irrelevant.
-        """
-        if self.wanted.qrels is None:
-            return {}
-        qrels = read_qrels(Path(self.wanted.qrels))
-        found: dict[int, list[int]] = {}
-        self._known: dict[int, set[int]] = {}
-        passage_rows = id_index(self.collection, self.ids).rows_of(qrels["passage_id"].to_pylist())
-        self._refuse_unknown(qrels["passage_id"].to_pylist(), passage_rows)
-        columns = (qrels["query_id"], qrels["passage_id"], qrels["relevance"])
-        told = zip(*(c.to_pylist() for c in columns), passage_rows.tolist(), strict=True)
-        for query_id, passage_id, grade, passage in told:
-            row = rows.get(query_id)
-            if row is None:
-                continue  # judgements of other splits stand in the same file
-            if grade > 0:
-                self._known.setdefault(row, set()).add(passage)
-            if grade < self.wanted.min_grade or row in refused:
-                continue
-            if passage_id in self.guard.left_out:
-                dropped.left_out_positive += 1
-            else:
-                dropped.shared_passages += passage_id in self.guard.shared
-                found.setdefault(row, []).append(passage)
-        return found
-
-    def _drawn(self, relevant: dict[int, list[int]], dropped: Dropped, short: Short) -> Examples:
+    def _drawn(self, judged: Judged, rows_of: RowsOf, dropped: Dropped, short: Short) -> Examples:
         negatives = self.wanted.negatives
         assert negatives is not None
-        left_out = self._left_out()
+        left_out = rows_of(sorted(self.guard.left_out))
         runs = []
         for stored in self.runs:
-            ranking = _ranking(stored)
-            if not len(left_out):
-                runs.append(ranking)
-                continue
-            keep = ~np.isin(ranking.passage_rows, left_out)
-            dropped.left_out_negative += int((~keep).sum())
-            runs.append(
-                Ranking(
-                    ranking.query_rows[keep],
-                    ranking.passage_rows[keep],
-                    ranking.ranks[keep],
-                    ranking.scores[keep],
-                )
-            )
-        teacher = None if self.teacher is None else _ranking(self.teacher)
+            ranking = ranking_of(stored)
+            kept = ranking.without(left_out) if len(left_out) else ranking
+            dropped.left_out_negative += len(ranking.passage_rows) - len(kept.passage_rows)
+            runs.append(kept)
         window = Window(
             first=negatives.first,
             last=negatives.last,
@@ -216,22 +174,10 @@ class ExamplesStage:
             above_teacher=negatives.above_teacher,
             relevant_last=negatives.relevant_last,
         )
+        teacher = None if self.teacher is None else ranking_of(self.teacher)
         return drawn_examples(
-            relevant, self._known, runs, teacher, window, seed=self.seed, short=short
+            judged.relevant, judged.known, runs, teacher, window, seed=self.seed, short=short
         )
-
-    def _left_out(self) -> NDArray[np.int64]:
-        ids = sorted(self.guard.left_out)
-        found = id_index(self.collection, self.ids).rows_of(ids)
-        return np.sort(found[found >= 0])
-
-    def _refuse_unknown(self, ids: list[str], rows: NDArray[np.int64]) -> None:
-        missing = sorted({ids[place] for place in np.flatnonzero(rows < 0)})
-        if missing:
-            raise InputError(
-                f"{self.wanted.qrels}: {len(missing)} passage ids are not in the collection "
-                f"{self.wanted.collection}, first {', '.join(missing[:10])}"
-            )
 
 
 def _first(examples: Examples, count: int | None, seed: int) -> Examples:
@@ -244,9 +190,3 @@ def _first(examples: Examples, count: int | None, seed: int) -> Examples:
     held = {name: getattr(examples, name) for name in names}
     kept = {name: value[chosen] for name, value in held.items() if value is not None}
     return replace(examples, **kept)
-
-
-def _ranking(stored: Stored) -> Ranking:
-    table = read_queries_of_run(stored, 0, stored.num_rows)
-    names = ("query_row", "passage_row", "rank", "score")
-    return Ranking(*(table[name].to_numpy() for name in names))
