@@ -28,6 +28,8 @@ ENV |= {
     "RUNS": "/runs",
     "SCORED": "/scored.trec",
     "TRAINED": "/trained",
+    "JUDGED": "/judged.txt",
+    "LISTS": "/lists.trec",
 }
 DATA = Path(os.environ.get("RAYPIPE_DATA", Path(__file__).parents[2] / "../shared/data"))
 
