@@ -27,7 +27,7 @@ from raypipe.config.fields import (
 )
 from raypipe.config.recipe import Collection
 
-BERT = "BERT's own optimiser (Devlin et al. 2019), as Nogueira & Cho 2019 and Zhan et al. 2020"
+BERT = "BERT's own optimiser (Devlin et al. 2019), as Nogueira & Cho 2019"
 PAPERS = "Nogueira & Cho 2019, section 3.2; Zhan et al. 2020, section 4.3"
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -55,7 +55,7 @@ class TrainedModel(Part):
     """What the training starts from and what it makes."""
 
     start: Text
-    """A model folder, or `minilm`."""
+    """A model folder, `minilm`, or of full fine-tuning `minilm-mono` or `minilm-duo`."""
     preset: Name
     """Conventions of the model that comes out; its kind among them."""
     query_limit: Count | None = None
@@ -96,7 +96,8 @@ class TrainingSet(Part):
     queries: Location | None = None
     qrels: Location | None = None
     min_grade: Annotated[Count, Source(OWN)] = 1
-    """What counts as relevant; lower grades above 0 are no negatives either."""
+    """What counts as relevant; lower grades above 0 are neither learnt as relevant nor drawn as
+    negatives."""
     negatives: Negatives | None = None
     """With qrels."""
     triples: Location | None = None
@@ -104,7 +105,9 @@ class TrainingSet(Part):
     texts: Location | None = None
     """Instead of all these: lines of query, relevant and irrelevant passage as texts."""
     teacher: Location | None = None
-    """A run file whose scores a teacher gave; examples without one are left out, counted."""
+    """Whose scores teach: a workspace of `raypipe score`, of which the scored candidates count, or
+    a run file that has a teacher's score in every line (`score --tail drop`). Relevant passages and
+    negatives without a score are left out, counted."""
     examples_at_most: Count | None = None
     """Of a seeded order the first so many, for curves over training sizes: smaller sets are parts
     of larger ones. Each size is a training of its own with its whole schedule."""

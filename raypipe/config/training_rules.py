@@ -90,6 +90,12 @@ def _sets(recipe: Training) -> Iterator[Problem]:
                 yield Problem((*key, needed), "missing; only texts do without")
         if (each.triples is None) == (each.negatives is None):
             yield Problem(key, "expected one of triples and negatives; found both or none of them")
+        if each.min_grade > 1 and recipe.loss.name == "multi-label-margin":
+            text = (
+                f"expected 1 with multi-label-margin, found {each.min_grade}: it would learn every "
+                "judged document of a batch as relevant, lower grades too; use info-nce"
+            )
+            yield Problem((*key, "min_grade"), text)
         if each.negatives is not None and each.qrels is None:
             yield Problem((*key, "qrels"), "missing; negatives need to know what is relevant")
         if each.triples is not None and each.teacher is not None:

@@ -15,6 +15,14 @@ def ordered(events: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [steps[key] for key in sorted(steps)]
 
 
+def told(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The numbers of a step; of a measurement by dev set, and their mean where it is another."""
+    if "mean" not in event:
+        return event
+    several = len(event["of"]) > 1
+    return {**event["of"], "mean": event["mean"]} if several else event["of"]
+
+
 class Curves:
     """The files, begun anew with what is known."""
 
@@ -34,7 +42,7 @@ class Curves:
         if "note" in event:
             return
         self._lines.write(json.dumps(event) + "\n")
-        for name, value in event.get("of", event).items():
+        for name, value in told(event).items():
             if isinstance(value, int | float) and name != "step":
                 shown = f"{event['measure']}/{name}" if "mean" in event else f"train/{name}"
                 self._writer.add_scalar(shown, value, event["step"])

@@ -95,7 +95,9 @@ def run_training(
             )
             job = Job(named, start, sets.train, sets.dev, workspace.stores)
             follower = Follower(job, workspace.folder / "train", say)
-            manifest = _train(job, workspace, recipe, chosen, follower, backends, should_stop)
+            manifest = _train(
+                job, workspace, recipe, chosen, options, follower, backends, should_stop
+            )
         finally:
             backends.close()
         trained = _finish(job, manifest, sets, workspace, follower)
@@ -109,6 +111,7 @@ def _train(
     workspace: Workspace,
     recipe: Training,
     chosen: devices.Devices,
+    options: TrainOptions,
     follower: Follower,
     backends: LazyBackends,
     should_stop: Callable[[], RaypipeError | None],
@@ -124,7 +127,7 @@ def _train(
         ledger = Ledger(workspace.stores, store, job.spec, [SHARD])
         with follower:
             if recipe.resources.backend == "inline":
-                threads = threads_of(recipe, chosen)
+                threads = threads_of(recipe, chosen, options)
                 fit(
                     job,
                     Solo(),
@@ -143,7 +146,7 @@ def _train(
                 train_on_ray(
                     job,
                     device=chosen.device,
-                    threads=threads_of(recipe, chosen),
+                    threads=threads_of(recipe, chosen, options),
                     folder=workspace.folder / "train",
                     should_stop=should_stop,
                     on_workers=lease.add_processes,

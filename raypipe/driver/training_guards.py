@@ -59,9 +59,13 @@ def told_of(name: str, facts: Mapping[str, Any]) -> list[str]:
         f"{facts['queries']:,} queries"
     )
     reasons = [
-        (short["without_negatives"], "relevant passages with too few negatives"),
+        (
+            short["without_negatives"],
+            "relevant passages with too few negatives",
+        ),
         (short["beyond_runs"], "relevant passages below negatives.relevant_last in every run"),
         (short["without_teacher"], "relevant passages without a teacher's score"),
+        (short["negatives_without_teacher"], "negatives without a teacher's score"),
         (short["filtered"], "negatives that the teacher puts above the relevant passage"),
     ]
     left = [f"{count:,} {what}" for count, what in reasons if count]

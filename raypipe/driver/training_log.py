@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
-from raypipe.driver.curves import Curves, ordered
+from raypipe.driver.curves import Curves, ordered, told
 from raypipe.storage.records import Json
 from raypipe.training.job import Job
 from raypipe.training.progress import Reader, write_progress
@@ -23,8 +23,7 @@ class Follower:
         self._job, self._folder, self._say = job, folder, say
         self._reader = Reader(job)
         self._spoken = float("-inf")
-        self._tokens = 0
-        self._since = time.monotonic()
+        self._tokens, self._seconds = 0, 0.0
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="training log", daemon=True)
 
@@ -57,20 +56,20 @@ class Follower:
         for event in self._reader.new():
             self._curves.add(event)
             self._tokens += int(event.get("tokens", 0))
+            self._seconds += float(event.get("seconds", 0.0))
             if "note" in event:
                 self._say(f"train: step {event['step']:,}: {event['note']}")
             elif "mean" in event:
-                values = ", ".join(f"{name} {value:.4f}" for name, value in event["of"].items())
+                values = ", ".join(f"{name} {value:.4f}" for name, value in told(event).items())
                 self._say(f"train: step {event['step']:,}: {event['measure']} {values}")
             elif time.monotonic() - self._spoken > TELL_SECONDS:
                 self._speak(event)
 
     def _speak(self, event: Mapping[str, Json]) -> None:
-        seconds = time.monotonic() - self._since
         self._say(
             f"train: step {event['step']:,} of {self._job.recipe.steps:,}: loss "
             f"{event['loss']:.4f}, rate {event['rate']:.2e}, "
             f"gradient {event['gradient_norm']:.2f}, "
-            f"{self._tokens / max(seconds, 1e-3):,.0f} tokens/s"
+            f"{self._tokens / max(self._seconds, 1e-3):,.0f} tokens/s"
         )
-        self._spoken, self._since, self._tokens = time.monotonic(), time.monotonic(), 0
+        self._spoken, self._tokens, self._seconds = time.monotonic(), 0, 0.0

@@ -5,6 +5,7 @@ from typing import Any
 
 from raypipe.config import Recipe, Training, load_recipe
 from raypipe.config.training import TrainingSet
+from raypipe.driver.teachers import teacher_of
 
 
 def parts_recipe(recipe: Training, name: str) -> Recipe:
@@ -22,7 +23,7 @@ def parts_recipe(recipe: Training, name: str) -> Recipe:
             if wanted.teacher is not None:
                 stages[f"{query_set}-teacher"] = {
                     "do": "read",
-                    "runs": {query_set: wanted.teacher},
+                    "runs": {query_set: teacher_of(wanted.teacher)[0]},
                 }
     for group, dev in recipe.dev.items():
         if dev.collection == name:

@@ -60,11 +60,16 @@ def check_fits(
         raise InputError(problems)
 
 
-def threads_of(recipe: Training, chosen: devices.Devices) -> int:
-    """Of each worker: what the recipe says, or the cores shared out, a GPU's share where one is."""
+def threads_of(recipe: Training, chosen: devices.Devices, options: TrainOptions) -> int:
+    """Of each worker: what the recipe says, or the cores shared out, a GPU's share where one is.
+
+    On a cluster one, unless the recipe says more: its nodes are not this machine.
+    """
     wanted = recipe.resources.threads
     if isinstance(wanted, int):
         return wanted
+    if options.ray_address is not None and recipe.resources.backend == "ray":
+        return chosen.threads
     return max(1, devices.num_cores() // max(recipe.resources.workers, chosen.num_gpus))
 
 
@@ -90,7 +95,7 @@ def started(recipe: Training, chosen: devices.Devices, options: TrainOptions) ->
     from raypipe.cluster.ray_pool import RayBackend
 
     if options.ray_address is None:
-        needed = recipe.resources.workers * threads_of(recipe, chosen)
+        needed = recipe.resources.workers * threads_of(recipe, chosen, options)
         num_cpus = max(devices.num_cores(), needed)
         local = ray_start.start_local(num_cpus=num_cpus, num_gpus=chosen.num_gpus)
         return RayBackend(threads=chosen.threads, local=local)

@@ -11,6 +11,7 @@ from raypipe.driver.backends import LazyBackends
 from raypipe.driver.builtin import with_files
 from raypipe.driver.execute import Execution, Watcher
 from raypipe.driver.graph import Graph, Runs
+from raypipe.driver.teachers import teacher_of
 from raypipe.driver.training_guards import guards_of, told_of
 from raypipe.driver.training_parts import model_name, parts_recipe, runs_of
 from raypipe.driver.workspace import Workspace
@@ -74,8 +75,9 @@ def training_sets(
         found = [
             graph.run(f"{query_set}-run-{number}", query_set, Runs()) for number in range(len(runs))
         ]
-        taught = None
+        taught = last = None
         if wanted.teacher is not None:
+            _, last = teacher_of(wanted.teacher)
             taught = graph.run(f"{query_set}-teacher", query_set, Runs())
         stage = ExamplesStage(
             wanted=wanted,
@@ -84,6 +86,7 @@ def training_sets(
             queries=graph.queries(query_set),
             runs=tuple(found),
             teacher=taught,
+            teacher_last=last,
             guard=guards[wanted.collection],
             seed=recipe.seed,
             name=name,

@@ -20,10 +20,11 @@ def training_table(
         best = max(history, key=lambda each: each["mean"])
         for each in history:
             values = " | ".join(f"{value:.4f}" for value in each["values"])
-            mark = " (chosen)" if each is best else ""
+            mark = " (chosen)" if each is best and len(history) > 1 else ""
             lines.append(f"| {each['step']:,}{mark} | {values} | {each['mean']:.4f} |")
         chosen = "the model is the checkpoint that is best here: these are no test figures"
-        lines += ["", f"- {chosen}"]
+        once = "measured once: nothing was chosen on these queries"
+        lines += ["", f"- {chosen if len(history) > 1 else once}"]
     lines += [f"- {line}" for line in told]
     lines.append(f"- its weights have seen: {saw}")
     return "\n".join(lines) + "\n"

@@ -148,9 +148,9 @@ def _values(
     given: dict[ir_measures.Measure, list[str]] = {}
     for name, measure in parsed.items():
         given.setdefault(measure, []).append(name)
-    for metric in ir_measures.iter_calc(list(given), judgements, rankings):
-        for name in given[metric.measure]:
-            yield name, metric.query_id, float(metric.value)
+    for each in ir_measures.iter_calc(list(given), judgements, rankings):
+        for name in given[each.measure]:
+            yield name, each.query_id, float(each.value)
 
 
 def _aggregate(measure: ir_measures.Measure, values: Mapping[str, float]) -> float:

@@ -26,11 +26,13 @@ class Short:
     """What could not be drawn."""
 
     without_negatives: int = 0
-    """Relevant passages whose query had too few negatives."""
+    """Relevant passages whose query had too few negatives for all their examples."""
     without_teacher: int = 0
     """Relevant passages that the teacher did not score."""
     beyond_runs: int = 0
     """Relevant passages that no run has up to relevant_last."""
+    negatives_without_teacher: int = 0
+    """Candidates that the teacher did not score, counted with each relevant passage."""
     filtered: int = 0
     """Candidates that the teacher puts above the relevant passage."""
 
@@ -134,6 +136,7 @@ def _usable(
         short.without_teacher += 1
         return None
     scored = [(each, s) for each, s in zip(pool, others, strict=True) if not np.isnan(s)]
+    short.negatives_without_teacher += len(pool) - len(scored)
     if window.above_teacher is None:
         return [each for each, _ in scored]
     kept = [each for each, score in scored if score <= own + window.above_teacher]

@@ -6,6 +6,7 @@ and next to nothing in memory.
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 Float32 = NDArray[np.float32]
 NO_RUN = 255
+ROWS_AT_ONCE = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,20 @@ class Examples:
 def pair_keys(query_rows: Int64, passage_rows: Int64) -> Int64:
     """One int64 a pair; they sort by query, then passage."""
     return (query_rows.astype(np.int64) << 32) | passage_rows.astype(np.int64)
+
+
+def distinct(rows: NDArray[Any], second: NDArray[Any] | None = None) -> Int64:
+    """The values that occur, or the pair keys with a second array's, int64, sorted.
+
+    A chunk at a time: of mapped arrays only what is distinct is held.
+    """
+    found = np.empty(0, np.int64)
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        part = np.asarray(rows[start : start + ROWS_AT_ONCE], np.int64)
+        if second is not None:
+            part = pair_keys(part, np.asarray(second[start : start + ROWS_AT_ONCE], np.int64))
+        found = np.union1d(found, part)
+    return found
 
 
 def write_examples(path: Path, examples: Examples) -> None:

@@ -17,14 +17,14 @@ from raypipe.storage.records import Json, Shard, canonical, digest, hash_file
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
 from raypipe.training.draw import Short, Window, drawn_examples
-from raypipe.training.examples import Examples, pair_keys, write_examples
+from raypipe.training.examples import Examples, distinct, write_examples
 from raypipe.training.guard import Dropped, Guard, refused_queries
 from raypipe.training.judged import Judged, RowsOf, judged_passages
 from raypipe.training.rankings import ranking_of
 from raypipe.training.sampler import permuted
 from raypipe.training.triples import triple_examples
 
-SEMANTICS = 2
+SEMANTICS = 3
 
 
 @dataclass
@@ -37,6 +37,8 @@ class ExamplesStage:
     queries: Stored
     runs: tuple[Stored, ...]
     teacher: Stored | None
+    teacher_last: int | None
+    """The last rank that the teacher scored; None: all."""
     guard: Guard
     seed: int
     name: str = ""
@@ -59,6 +61,7 @@ class ExamplesStage:
             "seed": self.seed,
             "at_most": wanted.examples_at_most,
             "in_batch": self.in_batch,
+            "teacher_last": self.teacher_last,
         }
         inputs = {"collection": self.collection.digest, "queries": self.queries.digest}
         inputs |= {f"run.{number}": run.digest for number, run in enumerate(self.runs)}
@@ -89,9 +92,12 @@ class ExamplesStage:
         rows = {query_id: row for row, query_id in enumerate(table["query_id"].to_pylist())}
         refused = refused_queries(texts, self.guard, dropped)
         index = id_index(self.collection, self.ids)
+        left_out = self._left_out(index.rows_of)
         judged = Judged()
         if self.wanted.qrels is not None:
-            judged = judged_passages(self.wanted, rows, index.rows_of, refused, self.guard, dropped)
+            # Of triples beside qrels the triples are what is counted.
+            counts = dropped if self.wanted.triples is None else Dropped()
+            judged = judged_passages(self.wanted, rows, index.rows_of, refused, self.guard, counts)
         path = self._scratch / "examples.safetensors"
         if self.wanted.triples is not None:
             examples = triple_examples(
@@ -105,7 +111,7 @@ class ExamplesStage:
                 lambda: beat(()),
             )
         else:
-            examples = self._drawn(judged, index.rows_of, dropped, short)
+            examples = self._drawn(judged, left_out, dropped, short)
         examples = replace(examples, relevant=self._pairs(judged, examples))
         if not examples.num_examples:
             raise InputError(self._nothing_left(judged.relevant, short))
@@ -115,7 +121,7 @@ class ExamplesStage:
             "rows": shard.num_rows,
             "examples": examples.num_examples,
             "passages": examples.num_passages,
-            "queries": len(np.unique(examples.query_rows)),
+            "queries": len(distinct(examples.query_rows)),
             "dropped": {k: v for k, v in vars(dropped).items() if k != "samples"},
             "samples": dropped.samples,
             "short": vars(short),
@@ -128,8 +134,7 @@ class ExamplesStage:
         if self.wanted.qrels is None:
             if not self.in_batch:
                 return None
-            queries = examples.query_rows.astype(np.int64)
-            return np.unique(pair_keys(queries, examples.passage_rows[:, 0].astype(np.int64)))
+            return distinct(examples.query_rows, examples.passage_rows[:, 0])
         return judged.pairs()
 
     def _nothing_left(self, relevant: dict[int, list[int]], short: Short) -> str:
@@ -144,8 +149,10 @@ class ExamplesStage:
             )
         negatives = wanted.negatives
         assert negatives is not None
-        if short.without_teacher:
+        if short.without_teacher > short.without_negatives:
             return f"{where}{wanted.teacher} has no score of a relevant passage"
+        if short.negatives_without_teacher:
+            return f"{where}{wanted.teacher} has too few scores of irrelevant passages of the runs"
         if negatives.relevant_last is not None and not short.without_negatives:
             return (
                 f"{where}no relevant passage is in ranks 1 to {negatives.relevant_last} of "
@@ -156,10 +163,11 @@ class ExamplesStage:
             f"{negatives.first} to {negatives.last} of {', '.join(negatives.runs)}"
         )
 
-    def _drawn(self, judged: Judged, rows_of: RowsOf, dropped: Dropped, short: Short) -> Examples:
+    def _drawn(
+        self, judged: Judged, left_out: NDArray[np.int64], dropped: Dropped, short: Short
+    ) -> Examples:
         negatives = self.wanted.negatives
         assert negatives is not None
-        left_out = rows_of(sorted(self.guard.left_out))
         runs = []
         for stored in self.runs:
             ranking = ranking_of(stored)
@@ -175,9 +183,22 @@ class ExamplesStage:
             relevant_last=negatives.relevant_last,
         )
         teacher = None if self.teacher is None else ranking_of(self.teacher)
+        if teacher is not None and self.teacher_last is not None:
+            teacher = teacher.upto(self.teacher_last)
         return drawn_examples(
             judged.relevant, judged.known, runs, teacher, window, seed=self.seed, short=short
         )
+
+    def _left_out(self, rows_of: RowsOf) -> NDArray[np.int64]:
+        ids = sorted(self.guard.left_out)
+        rows = rows_of(ids)
+        if ids and (rows < 0).all():
+            raise InputError(
+                f"guard: leave_out_passages: none of {len(ids):,} judged passages is in the "
+                f"collection {self.wanted.collection}, first {ids[0]}; name the qrels' own "
+                "collection"
+            )
+        return rows[rows >= 0]
 
 
 def _first(examples: Examples, count: int | None, seed: int) -> Examples:

@@ -83,8 +83,9 @@ def fit(
         facts = loop.step(state.step)
         state.step += 1
         if comm.rank == 0:
-            seconds = time.monotonic() - began
-            tell({"step": state.step, **facts, "seconds": round(seconds, 4)})
+            seconds = round(time.monotonic() - began, 4)
+            speed = round(facts["tokens"] / max(seconds, 1e-4), 1)
+            tell({"step": state.step, **facts, "seconds": seconds, "tokens_per_second": speed})
         due = history.is_due(state.step)
         stop = should_stop()
         if due or stop or state.step == steps or state.step % every == 0:

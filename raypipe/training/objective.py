@@ -9,12 +9,8 @@ from torch import Tensor
 
 from raypipe.training import losses
 
-PAIR_LOSSES = ("cross-entropy", "pairwise-hinge", "margin-mse", "kl")
-"""Of a mono model; a duo has cross-entropy alone."""
 BATCH_LOSSES = ("multi-label-margin", "info-nce")
 """Of an encoder, over all documents of a batch."""
-ENCODER_LOSSES = (*BATCH_LOSSES, "pairwise-hinge", "margin-mse", "kl")
-TEACHER_LOSSES = ("margin-mse", "kl")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,13 @@ class Ranking:
 
     def without(self, passages: Int64) -> "Ranking":
         """The same ranks, those passages left out."""
-        keep = ~np.isin(self.passage_rows, passages)
+        return self._kept(~np.isin(self.passage_rows, passages))
+
+    def upto(self, last: int) -> "Ranking":
+        """Ranks 1 to `last` of each query."""
+        return self._kept(self.ranks <= last)
+
+    def _kept(self, keep: NDArray[np.bool_]) -> "Ranking":
         return Ranking(
             self.query_rows[keep], self.passage_rows[keep], self.ranks[keep], self.scores[keep]
         )

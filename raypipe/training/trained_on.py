@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from raypipe.text.pairs import Part
 from raypipe.training.batch import Source
+from raypipe.training.examples import distinct
 
 UInt64 = NDArray[np.uint64]
 FILE = "trained_on.npy"
@@ -18,7 +19,7 @@ def trained_on(sources: Sequence[Source]) -> UInt64:
     """One hash a distinct passage of any example, relevant or not, sorted."""
     found = []
     for source in sources:
-        rows = np.unique(source.examples.passage_rows).astype(np.int64)
+        rows = distinct(source.examples.passage_rows.reshape(-1))
         for start in range(0, len(rows), ROWS_AT_ONCE):
             found.append(passage_hashes(source.passages.part(rows[start : start + ROWS_AT_ONCE])))
     return np.unique(np.concatenate(found))

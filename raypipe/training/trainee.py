@@ -53,9 +53,8 @@ class Trainee:
         self.conventions, self.config, self.low_rank = conventions, dict(config), low_rank
         self.device, self._dropout = device, dropout
         self._recompute, self._bf16 = recompute, bf16
-        self._frozen = {name: tensor.to(device) for name, tensor in tensors.items()}
         if low_rank is None:
-            trained = dict(self._frozen)
+            trained = dict(tensors)
         else:
             names = linear_names(tensors, pooler=conventions.kind != "encoder")
             trained = drawn(names, tensors, low_rank.rank, seed)
@@ -66,6 +65,7 @@ class Trainee:
             name: tensor.to(device).detach().clone().requires_grad_(True)
             for name, tensor in trained.items()
         }
+        self._frozen = {n: t.to(device) for n, t in tensors.items() if n not in trained}
         self._training = True
 
     @contextmanager

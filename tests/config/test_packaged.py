@@ -81,6 +81,19 @@ def test_the_papers_trainings_have_the_papers_schedules():
     assert of("duobert-2019") == (100_000, 64, 1, 3e-6, 10_000, 0.01, 0.1)
     assert of("repbert") == (350_000, 13, 2, 3e-6, 10_000, 0.01, 0.1)
 
+    def settings(name: str) -> tuple[object, ...]:
+        r = load_training(recipe_text(name), env=ENV)
+        o = r.optimiser
+        adam = (o.beta1, o.beta2, o.eps, o.bias_correction, o.clip)
+        return r.loss.name, r.model.preset, o.decay, *adam
+
+    bert = ("linear-from-start", 0.9, 0.999, 1e-6, False, 1.0)
+    assert settings("monobert-2019a") == ("cross-entropy", "monobert", *bert)
+    assert settings("monobert-2019b") == ("cross-entropy", "monobert", *bert)
+    assert settings("duobert-2019") == ("cross-entropy", "duobert", *bert)
+    adam_w = ("linear", 0.9, 0.999, 1e-8, True, 1.0)
+    assert settings("repbert") == ("multi-label-margin", "repbert", *adam_w)
+
 
 def test_the_kinds_of_presets_are_those_of_the_presets_themselves():
     from raypipe.config.training_rules import KINDS

@@ -171,3 +171,45 @@ def test_bf16_is_near_fp32(own, tiny_model):
     exact = own.gradients(*own.make_trainee(tiny_model, "mono"), "mono", Solo())
     half = own.gradients(*own.make_trainee(tiny_model, "mono", bf16=True), "mono", Solo())
     assert half[0].item() == pytest.approx(exact[0].item(), rel=2e-2)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "encoder-nce"])
+def test_an_encoders_gradient_is_that_of_transformers_vectors(own, tiny_model, kind):
+    from transformers import BertModel
+
+    from raypipe.training.comm import Solo
+
+    trainee, specials = own.make_trainee(tiny_model, kind)
+    batch = own.make_batch()
+    loss, found = own.gradients(trainee, specials, kind, Solo(), batch=batch)
+    model = BertModel(BertConfig.from_pretrained(tiny_model), add_pooling_layer=False).eval()
+    names = {name: name.removeprefix("bert.") for name in trainee.weights}
+    model.load_state_dict({names[n]: w.detach() for n, w in trainee.weights.items()}, strict=False)
+
+    def vectors(part, limit, segment):
+        out = []
+        for start, count in zip(part.starts, part.counts, strict=True):
+            pieces = part.flat[start : start + min(count, limit)].tolist()
+            ids = torch.tensor([[specials.cls_id, *pieces, specials.sep_id]])
+            hidden = model(input_ids=ids, token_type_ids=torch.full_like(ids, segment))
+            out.append(hidden.last_hidden_state[0].mean(dim=0))  # [CLS] and [SEP] too, no norm
+        return torch.stack(out)
+
+    scores = vectors(batch.query, 12, 0) @ vectors(batch.passage, 40, 1).T
+    positive = torch.from_numpy(batch.positive)
+    if kind == "encoder":
+        targets = torch.full(positive.shape, -1)
+        for row, known in enumerate(positive):
+            (places,) = known.nonzero(as_tuple=True)
+            targets[row, : len(places)] = places
+        expected = torch.nn.MultiLabelMarginLoss()(scores, targets)
+    else:
+        own_place = torch.arange(len(scores)) * batch.num_passages
+        others = positive.clone()
+        others[torch.arange(len(scores)), own_place] = False
+        kept = scores.masked_fill(others, float("-inf"))
+        expected = torch.nn.functional.cross_entropy(kept, own_place)
+    expected.backward()
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
+    theirs = {f"bert.{n}": p.grad for n, p in model.named_parameters() if p.grad is not None}
+    assert_equal_gradients({name: found[name] for name in theirs}, theirs)

@@ -301,3 +301,183 @@ def test_an_unknown_measure_is_refused_before_any_work(small_recipe, train, tmp_
     with pytest.raises(InputError, match="ndcg"):
         train(small_recipe(validate={"measure": "ndcg"}), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_lower_grades_beside_multi_label_margin_are_refused(small_recipe):
+    model = {"preset": "repbert", "query_limit": 20, "passage_limit": 40, "total_limit": None}
+    path = small_recipe(model=model, loss={"name": "multi-label-margin"})
+    text = path.read_text()
+    path.write_text(text.replace("    negatives:", "    min_grade: 2\n    negatives:"))
+    with pytest.raises(InputError, match="min_grade: expected 1 with multi-label-margin, found 2"):
+        load_training(path)
+
+
+def test_a_guard_that_would_leave_out_nothing_is_refused(
+    small_recipe, train, small_files, tmp_path
+):
+    qrels = tmp_path / "judged.txt"
+    lines = (small_files / "qrels.test.txt").read_text().splitlines()
+    rows = (line.split() for line in lines)
+    qrels.write_text("".join(f"{q} 0 elsewhere-{p} {grade}\n" for q, _, p, grade in rows))
+    test = {
+        "queries": str(small_files / "queries.test.tsv"),
+        "qrels": str(qrels),
+        "collection": "docs",
+        "leave_out_passages": True,
+    }
+    path = small_recipe(guard={"test": test})
+    with pytest.raises(
+        InputError, match="leave_out_passages: none of .* is in the collection docs"
+    ):
+        train(path, tmp_path / "out")
+
+
+def test_what_a_workspace_of_score_kept_below_its_candidates_teaches_nothing(
+    small_recipe, train, small_files, tiny_model, tiny_mono, tmp_path
+):
+    from raypipe.config import load_recipe
+    from raypipe.driver.pipeline import Options, run_pipeline
+
+    path = small_recipe(loss={"name": "margin-mse"})
+    run = tmp_path / "train.trec"
+    judged = [x.split() for x in (small_files / "qrels.train.txt").read_text().splitlines()]
+    lines = run.read_text().splitlines()
+    place = {}
+    for number, (query, _, passage, _) in enumerate(judged):  # at rank 5 or 20 of its query
+        place.setdefault((query, (5, 20)[number % 2]), passage)
+    rows = [line.split() for line in lines]
+    moved = set((query, passage) for (query, _), passage in place.items())
+    rows = [row for row in rows if (row[0], row[2]) not in moved or (row[0], int(row[3])) in place]
+    told = ((q, place.get((q, int(rank)), p), rank, score) for q, _, p, rank, score, _ in rows)
+    run.write_text("".join(f"{q} Q0 {p} {rank} {score} made\n" for q, p, rank, score in told))
+    body = {
+        "format": 1,
+        "name": "teaching",
+        "collection": {"format": "msmarco-v1", "input": str(small_files / "passages.tsv")},
+        "queries": {"train": {"file": str(small_files / "queries.train.tsv")}},
+        "models": {"mono": {"path": str(tiny_mono)}},
+        "stages": {
+            "first": {"do": "read", "runs": {"train": str(run)}},
+            "taught": {"do": "score", "run": "first", "model": "mono", "k0": 12},
+        },
+        "resources": {"backend": "inline", "device": "cpu"},
+    }
+    watcher = type("Silent", (), dict.fromkeys(("began", "advanced", "ended"), lambda *_: None))()
+    run_pipeline(
+        load_recipe(body, source="teaching"), tmp_path / "teacher", Options(), watcher=watcher
+    )
+    text = path.read_text()
+    path.write_text(
+        text.replace("    negatives:", f"    teacher: {tmp_path / 'teacher'}\n    negatives:")
+    )
+    trained = train(path, tmp_path / "out")
+    scored = {
+        (q, p): float(score)
+        for q, _, p, rank, score, _ in map(
+            str.split, (tmp_path / "teacher/runs/train/taught.trec").read_text().splitlines()
+        )
+        if int(rank) <= 12
+    }
+    judged = {(query, passage) for query, _, passage, _ in judged}
+    facts = trained.summary["examples"]["docs"]
+    # Of 30 candidates each 12 were scored: relevant passages among those are learnt, no others.
+    assert facts["short"]["without_teacher"] == len(judged - scored.keys())
+    assert facts["examples"] == len(judged & scored.keys()) > 0
+    with pytest.raises(InputError, match="expected a workspace of `raypipe score`"):
+        train(
+            small_recipe(loss={"name": "kl"}, train={"docs": {**yaml_of(path), "teacher": "/"}}),
+            tmp_path / "other",
+        )
+
+
+def yaml_of(path):
+    import yaml
+
+    return yaml.safe_load(path.read_text())["train"]["docs"]
+
+
+def test_batches_of_a_step_are_one_larger_batch(small_recipe, train, weights, tmp_path):
+    settings = {"dropout": 0.0, "steps": 5, "validate": None, "dev": {"docs": None}}
+    train(small_recipe("one", batch=8, **settings), tmp_path / "one")
+    train(small_recipe("two", batch=4, accumulation=2, **settings), tmp_path / "two")
+
+    def losses(out):
+        lines = (out / "train" / "progress.jsonl").read_text().splitlines()
+        return [json.loads(line)["loss"] for line in lines]
+
+    assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), abs=1e-5)
+    one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
+    for name, tensor in one.items():
+        assert (two[name] - tensor).abs().max() < 1e-4, name
+
+
+def test_the_recipes_precision_and_recomputing_reach_the_model(
+    small_recipe, train, weights, tmp_path
+):
+    settings = {"dropout": 0.0, "steps": 4, "validate": None, "dev": {"docs": None}}
+    resources = {"backend": "inline", "threads": 1}
+    exact = train(small_recipe("exact", **settings), tmp_path / "exact")
+    half = train(
+        small_recipe("half", **settings, resources={**resources, "precision": "bf16"}),
+        tmp_path / "half",
+    )
+    assert exact.summary["numerics"].endswith("fp32")
+    assert half.summary["numerics"].endswith("bf16")
+    name = "bert.encoder.layer.0.output.dense.weight"
+    difference = (weights(tmp_path / "exact")[name] - weights(tmp_path / "half")[name]).abs().max()
+    assert 0 < difference < 1e-2
+
+
+def test_console_jsonl_and_tensorboard_tell_a_trainings_curves(small_recipe, train, tmp_path):
+    said = []
+    train(small_recipe(), tmp_path / "out", said=said)
+    steps = [line for line in said if line.startswith("train: step ")]
+    assert any(
+        all(word in line for word in ("loss ", "rate ", "gradient ", "tokens/s")) for line in steps
+    )
+    assert sum("nDCG@10 docs " in line for line in steps) == 3
+    (file,) = (tmp_path / "out" / "train" / "tensorboard").iterdir()
+    curves = scalars(file.read_bytes())
+    names = {"loss", "rate", "gradient_norm", "tokens", "seconds", "tokens_per_second"}
+    assert curves.keys() == {f"train/{n}" for n in names} | {"nDCG_10/docs"}
+    assert curves["train/loss"] == list(range(1, 13))
+    assert curves["nDCG_10/docs"] == [4, 8, 12]
+
+
+def scalars(data):
+    """The steps of each scalar in an event file: records of length, 4 bytes, event, 4 bytes."""
+    from tensorboardX.proto.event_pb2 import Event
+
+    found = {}
+    while data:
+        length = int.from_bytes(data[:8], "little")
+        event = Event.FromString(data[12 : 12 + length])
+        for value in event.summary.value:
+            found.setdefault(value.tag, []).append(event.step)
+        data = data[12 + length + 4 :]
+    return found
+
+
+def test_a_dev_set_of_fewer_queries_is_that_of_the_first(
+    small_recipe, train, small_files, tmp_path
+):
+    def measured(name, queries, **limits):
+        path = small_recipe(name, steps=4)
+        text = path.read_text().replace(str(small_files / "queries.dev.tsv"), str(queries))
+        path.write_text(
+            text.replace(
+                "    k: 10\n", "    k: 10\n" + "".join(f"    {k}: {v}\n" for k, v in limits.items())
+            )
+        )
+        return train(path, tmp_path / name).summary["history"][0]["mean"]
+
+    lines = (small_files / "queries.dev.tsv").read_text().splitlines(keepends=True)
+    judged = {x.split()[0] for x in (small_files / "qrels.dev.txt").read_text().splitlines()}
+    first = [line for line in lines if line.split("\t")[0] in judged][:3]
+    (tmp_path / "first.tsv").write_text("".join(first))
+    run = (tmp_path / "dev.trec").read_text().splitlines(keepends=True)
+    fewer = measured("fewer", small_files / "queries.dev.tsv", queries_at_most=3)
+    asked = {line.split("\t")[0] for line in first}
+    kept = "".join(line for line in run if line.split()[0] in asked)
+    (tmp_path / "dev.trec").write_text(kept)
+    assert fewer == measured("first", tmp_path / "first.tsv")
