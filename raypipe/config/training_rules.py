@@ -75,7 +75,7 @@ def _sets(recipe: Training) -> Iterator[Problem]:
             for other in ("collection", "queries", "qrels", "negatives", "triples", "teacher"):
                 if getattr(each, other) is not None:
                     yield Problem((*key, other), "not beside texts, which bring their own; remove")
-            if recipe.loss.name in TEACHER_LOSSES:
+            if recipe.loss.name in TEACHER_LOSSES and not recipe.loss.judgements:
                 text = (
                     f"{recipe.loss.name} learns from a teacher's scores, which texts have none of"
                 )
@@ -101,7 +101,11 @@ def _sets(recipe: Training) -> Iterator[Problem]:
         if each.triples is not None and each.teacher is not None:
             text = "not beside triples, which are taken as they are; use negatives"
             yield Problem((*key, "teacher"), text)
-        elif recipe.loss.name in TEACHER_LOSSES and each.teacher is None:
+        elif (
+            recipe.loss.name in TEACHER_LOSSES
+            and each.teacher is None
+            and not recipe.loss.judgements
+        ):
             yield Problem((*key, "teacher"), f"missing; {recipe.loss.name} learns from its scores")
         negatives = each.negatives
         if negatives is not None and negatives.last < negatives.first:
@@ -147,6 +151,14 @@ def _loss(recipe: Training) -> Iterator[Problem]:
     loss = recipe.loss
     if loss.margin != 1.0 and loss.name != "pairwise-hinge":
         yield Problem(("loss", "margin"), f"of pairwise-hinge alone, not of {loss.name}; remove it")
+    if loss.judgements and loss.name not in TEACHER_LOSSES:
+        text = f"goes beside a teacher's loss, margin-mse or kl, not {loss.name}; remove it"
+        yield Problem(("loss", "judgements"), text)
+    if loss.judgements and KINDS.get(recipe.model.preset) == "encoder":
+        yield Problem(("loss", "judgements"), "an encoder has no cross-entropy; remove it")
+    if loss.judgements and all(each.teacher is None for each in recipe.train.values()):
+        text = "no training set has a teacher; write loss.name: cross-entropy"
+        yield Problem(("loss", "judgements"), text)
     if loss.temperature != 1.0 and loss.name not in ("info-nce", "kl"):
         text = f"of info-nce and kl alone, not of {loss.name}; remove it"
         yield Problem(("loss", "temperature"), text)

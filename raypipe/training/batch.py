@@ -36,7 +36,7 @@ class Batch:
     positive: NDArray[np.bool_]
     """[E, E * L]: which passages are known as relevant for each query."""
     teacher: Float32 | None
-    """[E, L]"""
+    """[E, L]; NaN in examples of a source without a teacher."""
 
     @property
     def num_examples(self) -> int:
@@ -52,15 +52,14 @@ def read_batch(sources: Sequence[Source], numbers: Int64) -> Batch:
     width = sources[0].examples.num_passages
     query_rows = np.empty(len(numbers), np.int64)
     passage_rows = np.empty((len(numbers), width), np.int64)
-    has_teacher = all(source.examples.teacher is not None for source in sources)
-    teacher = np.empty((len(numbers), width), np.float32) if has_teacher else None
+    has_teacher = any(source.examples.teacher is not None for source in sources)
+    teacher = np.full((len(numbers), width), np.nan, np.float32) if has_teacher else None
     for number in np.unique(of_source):
         own = of_source == number
         examples = sources[number].examples
         query_rows[own] = examples.query_rows[within[own]]
         passage_rows[own] = examples.passage_rows[within[own]]
-        if teacher is not None:
-            assert examples.teacher is not None
+        if teacher is not None and examples.teacher is not None:
             teacher[own] = examples.teacher[within[own]]
     return Batch(
         query=gathered([source.queries for source in sources], of_source, query_rows),

@@ -42,7 +42,7 @@ class Loop:
         recipe = job.recipe
         self._sampler = Sampler(num_examples, recipe.batch, recipe.seed)
         loss = recipe.loss
-        self._objective = Objective(loss.name, loss.margin, loss.temperature)
+        self._objective = Objective(loss.name, loss.margin, loss.temperature, loss.judgements)
         self.specials = specials_of(job)
         budget = recipe.resources.budget_tokens
         self.budget = budget if isinstance(budget, int) else BUDGET_TOKENS[device]

@@ -20,6 +20,8 @@ class Objective:
     name: str
     margin: float = 1.0
     temperature: float = 1.0
+    judgements: float = 0.0
+    """Weight of the cross-entropy beside a teacher's loss."""
 
     def of_units(
         self,
@@ -30,24 +32,33 @@ class Objective:
         relevant_label: int | None,
     ) -> Tensor:
         """A reranker's loss of each example, [E]; its inputs stand together."""
-        if self.name == "cross-entropy":
+        weight = 1.0 if self.name == "cross-entropy" else self.judgements
+        parts = []
+        if weight:
             told = torch.from_numpy(targets).to(units_BU.device)
             each = losses.cross_entropy(units_BU, told, relevant_label=relevant_label)
-            return each.view(-1, per_example).mean(dim=1)
-        raw = units_BU[:, 0]
-        if relevant_label is not None:
-            raw = units_BU[:, relevant_label] - units_BU[:, 1 - relevant_label]
-        return self.of_lists(raw.view(-1, per_example), teacher)
+            parts.append(weight * each.view(-1, per_example).mean(dim=1))
+        if self.name != "cross-entropy":
+            raw = units_BU[:, 0]
+            if relevant_label is not None:
+                raw = units_BU[:, relevant_label] - units_BU[:, 1 - relevant_label]
+            parts.append(self.of_lists(raw.view(-1, per_example), teacher))
+        return torch.stack(parts).sum(dim=0)
 
     def of_lists(self, scores_EL: Tensor, teacher: NDArray[np.float32] | None) -> Tensor:
-        """The loss of examples with their own passages' scores, [E]."""
+        """The loss of examples with their own passages' scores, [E]; 0 of a teacher's that has no
+        score of one."""
         if self.name == "pairwise-hinge":
             return losses.pairwise_hinge(scores_EL, margin=self.margin)
         assert teacher is not None
         told = torch.from_numpy(teacher).to(scores_EL.device)
+        without = told.isnan().any(dim=1)
+        told = told.masked_fill(without[:, None], 0.0)  # a gradient through NaN would be NaN
         if self.name == "margin-mse":
-            return losses.margin_mse(scores_EL, told)
-        return losses.kl_divergence(scores_EL, told, temperature=self.temperature)
+            each = losses.margin_mse(scores_EL, told)
+        else:
+            each = losses.kl_divergence(scores_EL, told, temperature=self.temperature)
+        return each.masked_fill(without, 0.0)
 
     def of_batch(self, scores_QD: Tensor, positive_QD: Tensor, own_Q: Tensor) -> Tensor:
         """The loss of queries with all documents of the batch, [Q]."""

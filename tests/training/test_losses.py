@@ -2,10 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from raypipe.training import losses
+from raypipe.training.objective import Objective
 
 
 def test_cross_entropy_of_two_units_is_minus_log_softmax_of_the_target():
@@ -89,3 +91,17 @@ def test_kl_by_hand_and_zero_for_equal_distributions():
     assert found.tolist() == pytest.approx([expected])
     shifted = losses.kl_divergence(teacher + 7, teacher, temperature=2.0)
     assert shifted.tolist() == pytest.approx([0.0], abs=1e-6)
+
+
+def test_judgements_are_added_to_a_teachers_loss_and_stand_alone_where_it_has_no_score():
+    units = torch.tensor([[0.0, 2.0], [0.0, -1.0], [0.0, 0.0], [0.0, 0.0]], requires_grad=True)
+    targets = np.array([1, 0, 1, 0], np.float32)
+    teacher = np.array([[3.0, 1.0], [np.nan, np.nan]], np.float32)
+    found = Objective("margin-mse", judgements=4.0).of_units(units, targets, 2, teacher, 1)
+    # margins: (2 - -1) against (3 - 1): 1; cross-entropies: softplus(-2), softplus(-1); log 2 twice
+    judged = (math.log1p(math.exp(-2)) + math.log1p(math.exp(-1))) / 2
+    assert found.tolist() == pytest.approx([1.0 + 4 * judged, 4 * math.log(2)])
+    found.sum().backward()
+    assert units.grad.isfinite().all()
+    alone = Objective("margin-mse").of_units(units, targets, 2, teacher, 1)
+    assert alone.tolist() == pytest.approx([1.0, 0.0])
