@@ -148,8 +148,8 @@ class Loss(Part):
     temperature: Annotated[Positive, Source(OWN)] = 1.0
     """Of info-nce and kl."""
     judgements: Annotated[NotNegative, Source(OWN)] = 0.0
-    """Of a mono's margin-mse and kl: the weight of the cross-entropy on the judgements, which is
-    added; training sets without a teacher are then learnt by it alone."""
+    """Of a reranker's margin-mse and kl: the weight of the cross-entropy on the judgements, which
+    is added; training sets without a teacher are then learnt by it alone."""
 
 
 class Optimiser(Part):

@@ -11,7 +11,7 @@ TEACHER_LOSSES = ("margin-mse", "kl")
 LOSSES = {
     "encoder": ("multi-label-margin", "info-nce", "margin-mse", "kl", "pairwise-hinge"),
     "mono": ("cross-entropy", "margin-mse", "kl", "pairwise-hinge"),
-    "duo": ("cross-entropy",),
+    "duo": ("cross-entropy", "margin-mse"),
 }
 KINDS = {
     "repbert": "encoder",

@@ -65,6 +65,17 @@ def margin_mse(scores_EL: Tensor, teacher_EL: Tensor) -> Tensor:
     return ((student - teacher) ** 2).mean(dim=1)
 
 
+def pair_margin_mse(units_EN2: Tensor, teacher_EL: Tensor) -> Tensor:
+    """Mean over negatives and both orders of the squared difference between a duo's raw score of
+    an ordered pair and the teacher's margin of its passages, [E]; L = N + 1.
+
+    Source: ours, Hofstätter et al. 2020, Eq. 4 over the pairs of Nogueira et al. 2019, Eq. 2:
+    a duo's log odds that the first passage is the more relevant one are a margin.
+    """
+    margins = teacher_EL[:, :1] - teacher_EL[:, 1:]
+    return ((units_EN2 - torch.stack([margins, -margins], dim=2)) ** 2).mean(dim=(1, 2))
+
+
 def kl_divergence(scores_EL: Tensor, teacher_EL: Tensor, *, temperature: float) -> Tensor:
     """KL(teacher || student) of the softmaxes over an example's passages, [E].
 

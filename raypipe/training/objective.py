@@ -30,6 +30,8 @@ class Objective:
         per_example: int,
         teacher: NDArray[np.float32] | None,
         relevant_label: int | None,
+        *,
+        duo: bool = False,
     ) -> Tensor:
         """A reranker's loss of each example, [E]; its inputs stand together."""
         weight = 1.0 if self.name == "cross-entropy" else self.judgements
@@ -42,22 +44,25 @@ class Objective:
             raw = units_BU[:, 0]
             if relevant_label is not None:
                 raw = units_BU[:, relevant_label] - units_BU[:, 1 - relevant_label]
-            parts.append(self.of_lists(raw.view(-1, per_example), teacher))
+            shape = (-1, per_example // 2, 2) if duo else (-1, per_example)
+            parts.append(self.of_lists(raw.view(shape), teacher))
         return torch.stack(parts).sum(dim=0)
 
-    def of_lists(self, scores_EL: Tensor, teacher: NDArray[np.float32] | None) -> Tensor:
-        """The loss of examples with their own passages' scores, [E]; 0 of a teacher's that has no
-        score of one."""
+    def of_lists(self, scores: Tensor, teacher: NDArray[np.float32] | None) -> Tensor:
+        """The loss of examples [E] by the scores of their own passages [E, L], of a duo by those of
+        each negative's two orders [E, L - 1, 2]; a teacher's is 0 where it lacks a score."""
         if self.name == "pairwise-hinge":
-            return losses.pairwise_hinge(scores_EL, margin=self.margin)
+            return losses.pairwise_hinge(scores, margin=self.margin)
         assert teacher is not None
-        told = torch.from_numpy(teacher).to(scores_EL.device)
+        told = torch.from_numpy(teacher).to(scores.device)
         without = told.isnan().any(dim=1)
         told = told.masked_fill(without[:, None], 0.0)  # a gradient through NaN would be NaN
-        if self.name == "margin-mse":
-            each = losses.margin_mse(scores_EL, told)
+        if scores.dim() == 3:
+            each = losses.pair_margin_mse(scores, told)
+        elif self.name == "margin-mse":
+            each = losses.margin_mse(scores, told)
         else:
-            each = losses.kl_divergence(scores_EL, told, temperature=self.temperature)
+            each = losses.kl_divergence(scores, told, temperature=self.temperature)
         return each.masked_fill(without, 0.0)
 
     def of_batch(self, scores_QD: Tensor, positive_QD: Tensor, own_Q: Tensor) -> Tensor:

@@ -106,7 +106,8 @@ def _pair_losses(
     units = units[torch.from_numpy(np.argsort(order)).to(units.device)]
     teacher = None if batch.teacher is None else batch.teacher[examples]
     relevant = conventions.relevant_label
-    return objective.of_units(units, inputs.targets[places], width, teacher, relevant)
+    duo = conventions.kind == "duo"
+    return objective.of_units(units, inputs.targets[places], width, teacher, relevant, duo=duo)
 
 
 def _encoder(
