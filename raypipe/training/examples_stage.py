@@ -17,6 +17,7 @@ from raypipe.storage.records import Json, Shard, canonical, digest, hash_file
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
 from raypipe.training.draw import Short, Window, drawn_examples
+from raypipe.training.empty import nothing_left
 from raypipe.training.examples import Examples, distinct, write_examples
 from raypipe.training.guard import Dropped, Guard, refused_queries
 from raypipe.training.judged import Judged, RowsOf, judged_passages
@@ -114,7 +115,7 @@ class ExamplesStage:
             examples = self._drawn(judged, left_out, dropped, short)
         examples = replace(examples, relevant=self._pairs(judged, examples))
         if not examples.num_examples:
-            raise InputError(self._nothing_left(judged.relevant, short))
+            raise InputError(nothing_left(self.wanted, self.name, judged.relevant, short))
         examples = _first(examples, self.wanted.examples_at_most, self.seed)
         write_examples(path, examples)
         facts = {
@@ -136,32 +137,6 @@ class ExamplesStage:
                 return None
             return distinct(examples.query_rows, examples.passage_rows[:, 0])
         return judged.pairs()
-
-    def _nothing_left(self, relevant: dict[int, list[int]], short: Short) -> str:
-        where = f"train.{self.name}: no example is left: "
-        wanted = self.wanted
-        if wanted.triples is not None:
-            return f"{where}the guard refuses every triple of {wanted.triples}"
-        if not relevant:
-            return (
-                f"{where}{wanted.qrels} has no judgement of grade {wanted.min_grade} or higher "
-                f"for a query of {wanted.queries} that the guard leaves"
-            )
-        negatives = wanted.negatives
-        assert negatives is not None
-        if short.without_teacher > short.without_negatives:
-            return f"{where}{wanted.teacher} has no score of a relevant passage"
-        if short.negatives_without_teacher:
-            return f"{where}{wanted.teacher} has too few scores of irrelevant passages of the runs"
-        if negatives.relevant_last is not None and not short.without_negatives:
-            return (
-                f"{where}no relevant passage is in ranks 1 to {negatives.relevant_last} of "
-                f"{', '.join(negatives.runs)}; raise negatives.relevant_last"
-            )
-        return (
-            f"{where}no relevant passage has {negatives.per_example} irrelevant ones in ranks "
-            f"{negatives.first} to {negatives.last} of {', '.join(negatives.runs)}"
-        )
 
     def _drawn(
         self, judged: Judged, left_out: NDArray[np.int64], dropped: Dropped, short: Short
