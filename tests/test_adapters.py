@@ -1,4 +1,4 @@
-"""The reranker that comes with raypipe: small, readable, and a stranger to the quickstart."""
+"""The rerankers that come with raypipe: small, readable, and strangers to the quickstart."""
 
 import json
 
@@ -25,7 +25,9 @@ def test_an_adapter_is_at_most_a_megabyte_and_names_its_base_and_its_training(na
     assert (folder / WEIGHTS).stat().st_size <= 1_000_000
     told = json.loads((folder / "raypipe.json").read_text())
     assert told["base"] == "minilm"
-    assert told["made_by"]["recipe"] == name
+    made = told["made_by"]
+    assert made["recipe"] == name
+    assert made["step"] * made["batch"] * 2 >= 100_000  # inputs: two an example
     assert "docs" in told["start_weights_saw"]
     with safe_open(folder / WEIGHTS, framework="numpy") as file:
         assert all(np.isfinite(file.get_tensor(key)).all() for key in file.keys())  # noqa: SIM118

@@ -77,7 +77,11 @@ def read_batch(sources: Sequence[Source], numbers: Int64) -> Batch:
 def _positive(
     sources: Sequence[Source], of_source: Int64, query_rows: Int64, passage_rows: Int64
 ) -> NDArray[np.bool_]:
-    """Judged pairs of the batch, and each example's own first passage."""
+    """Judged pairs of the batch, and each example's own first passage.
+
+    Only a source's own judgements are known: of two over one collection each takes the other's
+    passages for irrelevant, as it does with any that nobody judged.
+    """
     num, width = passage_rows.shape
     found = np.zeros((num, num * width), bool)
     flat = passage_rows.reshape(-1)
