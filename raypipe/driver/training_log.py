@@ -8,7 +8,9 @@ from types import TracebackType
 
 from raypipe.driver.curves import Curves, ordered, told
 from raypipe.storage.records import Json
+from raypipe.training.history import history_of
 from raypipe.training.job import Job
+from raypipe.training.measuring import told as told_of
 from raypipe.training.progress import Reader, write_progress
 
 LOOK_SECONDS = 2.0
@@ -46,7 +48,10 @@ class Follower:
         self._thread.join()
         self._look()
         self._curves.close()
-        Curves(self._folder, ordered(Reader(self._job).new())).close()
+        # Measurements are records; a process that died after one may not have written its line.
+        measured = history_of(self._job).counted(self._job.recipe.steps)
+        events = [*(told_of(self._job, each) for each in measured), *Reader(self._job).new()]
+        Curves(self._folder, ordered(events)).close()
 
     def _follow(self) -> None:
         while not self._end.wait(LOOK_SECONDS):

@@ -1,6 +1,7 @@
 """A training that ended, was stopped or killed, and the same command again."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -159,6 +160,22 @@ def stopped_at(monkeypatch, count):
         patched.setattr(loop, "backward", counted)
         yield
     assert len(seen) == count
+
+
+def test_a_measurement_whose_line_was_lost_stands_in_the_curves_all_the_same(
+    small_recipe, train, tmp_path, monkeypatch
+):
+    path = small_recipe()
+    with stopped_at(monkeypatch, 6), pytest.raises(Interrupted):
+        train(path, tmp_path / "out")
+    (log,) = (tmp_path / "out" / "stores" / "train-small").glob("*/progress.jsonl")
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join(line for line in lines if '"mean"' not in line))
+    train(path, tmp_path / "out")
+    told = (tmp_path / "out" / "train" / "progress.jsonl").read_text().splitlines()
+    measured = [event for event in map(json.loads, told) if "mean" in event]
+    assert [event["step"] for event in measured] == [4, 8, 12]
+    assert "loss" in json.loads(told[0])
 
 
 def assert_same_bytes(left, right):
