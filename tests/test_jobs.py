@@ -161,7 +161,7 @@ def summary(out: Path) -> dict[str, object]:
 
 
 def num_committed(out: Path) -> int:
-    return sum(1 for _ in out.glob("stores/collection/*/shards/*.json"))
+    return sum(1 for _ in out.glob("stores/passages@collection/*/shards/*.json"))
 
 
 def test_the_job_interface_turns_a_stranger_away(head):
@@ -193,7 +193,7 @@ def test_a_killed_driver_leaves_no_success_and_the_next_job_completes(
     assert "raypipe: exit 0 (complete)" in log
     told = summary(out)
     assert (told["status"], told["exit"]) == ("complete", 0)
-    assert told["stages"]["collection"]["shards"]["reused"] >= committed
+    assert told["stages"]["passages@collection"]["shards"]["reused"] >= committed
     assert len((out / "runs" / "dev" / "dense.trec").read_text().splitlines()) == 10
     assert raypipe_cli("status", out).returncode == 0
 

@@ -108,6 +108,13 @@ def _tie_lines(ties: "dict[str, Ties]", names: list[str]) -> list[str]:
         if not report.scored:
             lines.append(f"{run}: ranks without scores, no ties")
             continue
+        if report.tail_from is not None:
+            tail = (
+                f"{run}: from rank {report.tail_from:,} on every row is one float32 step below the "
+                "row above, as raypipe writes what a reranker left in place; no ties are counted "
+                "there"
+            )
+            lines.append(tail)
         if not report.num_rows:
             lines.append(f"{run}: none")
             continue
@@ -115,6 +122,12 @@ def _tie_lines(ties: "dict[str, Ties]", names: list[str]) -> list[str]:
             f"{run}: {report.num_rows:,} rows of {report.num_queries:,} queries; "
             f"{report.mixed:,} ties of different grades"
         )
+        if report.num_lowered:
+            lines.append(
+                f"{report.num_lowered:,} rows are one float32 step below the row above, as raypipe "
+                "writes ties: every tool reads the order written, the others are of the ties "
+                "unbroken"
+            )
         header = ["order of ties", *names]
         rows = [
             [order, *[f"{means[m]:.4f}" if m in means else "-" for m in names]]

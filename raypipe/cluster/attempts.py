@@ -3,10 +3,10 @@
 import json
 from typing import Any
 
+from raypipe.storage import log
 from raypipe.storage.holder import this_process
 from raypipe.storage.records import Json
 from raypipe.training.job import Job
-from raypipe.training.progress import parsed
 
 
 def note_worker(job: Job) -> None:
@@ -22,10 +22,9 @@ def note_problem(job: Job, reason: str) -> None:
 def events(job: Job) -> list[dict[str, Any]]:
     """The whole lines."""
     try:
-        lines = job.storage.read(_name(job)).splitlines()
+        return log.events(job.storage.read(_name(job)))
     except FileNotFoundError:
         return []
-    return [event for line in lines if (event := parsed(line)) is not None]
 
 
 def _note(job: Job, event: dict[str, Json]) -> None:

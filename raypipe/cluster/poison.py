@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from raypipe.storage.ledger import Ledger
+from raypipe.storage.ledger import Ledger, work_label
 from raypipe.storage.records import Shard
 
 
@@ -73,7 +73,7 @@ class Case:
 
 def evidence_name(ledger: Ledger, shard: Shard) -> str:
     """Where a careful worker writes the rows of its batch."""
-    return f"nonce/{ledger.store}-{ledger.fingerprint}-{shard.index}.rows"
+    return f"nonce/{work_label(ledger.store, ledger.fingerprint)}/{shard.index}.rows"
 
 
 def read_evidence(ledger: Ledger, shard: Shard) -> tuple[int, ...]:

@@ -17,11 +17,13 @@ def introduce(task: Task, site: Site) -> dict[str, Json]:
     """Open the stage and tell who this worker is: versions, package hash, numerics class.
 
     Raises:
-        InputError: the stores of the driver are not the folder that this worker sees.
+        InputError: the stores of the driver are not the folder that this worker sees, or what it
+            reads beside them (files, packages) is not what the driver saw.
     """
     name, content = task.nonce
     if name:
         _answer(task, name, content)
+    _check_spec(task, "when the driver began")
     return {**own_facts(), **task.stage.open(site)}
 
 
@@ -40,6 +42,9 @@ def perform(
     """The committed record of a shard computed here; no data passes through the driver.
 
     Of a probe nothing is committed, and the answer is None.
+
+    Raises:
+        InputError: an input changed while it was read; nothing of it is committed.
     """
     if mode is not Mode.PLAIN:
         beat = _written(task, shard, beat)
@@ -47,10 +52,22 @@ def perform(
     if mode is Mode.PROBE:
         payload.path.unlink(missing_ok=True)
         return None
+    _check_spec(task, "before this shard was computed")
     facts: Mapping[str, Json] = payload.facts
     if skip:
         facts = {**facts, "skipped_rows": sorted(skip)}
     return task.ledger.commit(shard, payload.path, facts)
+
+
+def _check_spec(task: Task, when: str) -> None:
+    """The spec as it is found here and now is the one that names the store."""
+    changes = task.ledger.spec.diff(task.stage.spec)
+    if changes:
+        raise InputError(
+            f"{platform.node()}: {task.ledger.store}: expected what stood {when}, found "
+            f"{'; '.join(map(str, changes))}. Every node must see the same input files and "
+            "packages, and an input must rest while it is read; run the same command again"
+        )
 
 
 def _written(task: Task, shard: Shard, beat: Beat) -> Beat:

@@ -48,7 +48,7 @@ def absolute(recipe: Recipe, base: Path) -> Recipe:
 def missing_inputs(recipe: Recipe) -> list[str]:
     """A problem for every local input that is not there, in the order of the recipe.
 
-    Buckets, hub models, ir_datasets ids and what is packaged are not looked for.
+    Buckets, ir_datasets ids and what is packaged are not looked for.
     """
     problems = []
     for key, name, wanted in _inputs(recipe):
@@ -77,7 +77,7 @@ def _inputs(recipe: Recipe) -> Iterator[tuple[str, str, str]]:
     for name, model in recipe.models.items():
         if _is_folder(model):
             named = ", ".join(PACKAGED_MODELS)
-            hint = f"{named}, or a folder with weights; a hub model needs a revision"
+            hint = f"{named}, or a folder with weights; of a hub model, where it was downloaded"
             yield f"models.{name}.path", model.path, hint
     for name, stage in recipe.stages.items():
         if isinstance(stage, Read):
@@ -86,4 +86,4 @@ def _inputs(recipe: Recipe) -> Iterator[tuple[str, str, str]]:
 
 
 def _is_folder(model: Model) -> bool:
-    return model.path not in PACKAGED_MODELS and model.revision is None
+    return model.path not in PACKAGED_MODELS

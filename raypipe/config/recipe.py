@@ -66,13 +66,11 @@ class Model(Part):
     """Weights with their tokenizer."""
 
     path: Text
-    """A folder, or `minilm`; with `revision` the name of a hub model."""
+    """A folder, or what is packaged: `minilm`, `minilm-mono`, `minilm-duo`."""
     preset: Name | None = None
     """Conventions by name; else `raypipe.json` beside the weights says them."""
     segment_row: Literal["zero", "copy"] | None = None
     """What a duo's third segment is where the checkpoint has two rows: zeros, or row 1 again."""
-    revision: Text | None = None
-    """A hub model's commit. Its presence is what makes `path` a hub name."""
 
 
 class Evaluate(Part):

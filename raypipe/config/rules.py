@@ -4,13 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from raypipe.config.document import Problem
 from raypipe.config.draft import Draft
-from raypipe.config.recipe import PACKAGED_MODELS, Collection, Model, QuerySet
+from raypipe.config.recipe import Collection, QuerySet
 from raypipe.config.rules_stages import stage_problems
 from raypipe.config.stage_kinds import RUN_KINDS
 from raypipe.config.words import did_you_mean, listed
-
-_RESERVED = ("blobs", "generations", "refs")
-"""Folders of every store root."""
+from raypipe.names import ROOT_FOLDERS
 
 
 def rule_problems(draft: Draft) -> list[Problem]:
@@ -18,11 +16,9 @@ def rule_problems(draft: Draft) -> list[Problem]:
     problems = list(collection_problems(draft.collection)) if draft.collection else []
     for name, query_set in draft.queries.items():
         problems += _query_set(name, query_set, draft.collection) if query_set else []
-    for name, model in draft.models.items():
-        problems += _model(name, model) if model else []
     for name in draft.stages:
-        if name in _RESERVED:
-            text = f"a store root has a folder of this name; any name but {listed(_RESERVED)}"
+        if name in ROOT_FOLDERS:
+            text = f"a store root has a folder of this name; any name but {listed(ROOT_FOLDERS)}"
             problems.append(Problem(("stages", name), text))
     problems += stage_problems(draft)
     problems += _reported(draft)
@@ -51,12 +47,6 @@ def _query_set(name: str, queries: QuerySet, collection: Collection | None) -> I
         yield Problem((*key, "qrels"), text)
     if queries.only_judged and not queries.judged:
         yield Problem((*key, "only_judged"), "needs qrels; give them or remove only_judged")
-
-
-def _model(name: str, model: Model) -> Iterator[Problem]:
-    if model.revision and model.path in PACKAGED_MODELS:
-        text = f"{model.path} is packaged and its hash is pinned; remove revision"
-        yield Problem(("models", name, "revision"), text)
 
 
 def _reported(draft: Draft) -> Iterator[Problem]:

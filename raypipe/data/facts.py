@@ -30,16 +30,20 @@ class FileFacts:
     checkpoint_records: int
     checkpoints: tuple[int, ...]
     """Byte offsets in the uncompressed text of records 0, checkpoint_records, 2 of them, ..."""
+    stretches: tuple[str, ...]
+    """SHA-256 of the text from each checkpoint to the next; of a compressed file none."""
 
 
 def to_json(facts: FileFacts) -> dict[str, Any]:
     """The facts as a plain dict that JSON keeps as it is."""
-    return asdict(facts) | {"checkpoints": list(facts.checkpoints)}
+    lists = {"checkpoints": list(facts.checkpoints), "stretches": list(facts.stretches)}
+    return asdict(facts) | lists
 
 
 def from_json(fields: Mapping[str, Any]) -> FileFacts:
     """The facts that `to_json` wrote."""
-    return FileFacts(**{**fields, "checkpoints": tuple(fields["checkpoints"])})
+    tuples = {name: tuple(fields[name]) for name in ("checkpoints", "stretches")}
+    return FileFacts(**{**fields, **tuples})
 
 
 def count_file(
@@ -64,34 +68,47 @@ def count_file(
         sha256.update(block)
         md5.update(block)
 
-    num_records, checkpoints = _count_lines(path, observe, checkpoint_records)
+    num_records, checkpoints, stretches = _count_lines(path, observe, checkpoint_records)
+    compressed = is_compressed(path)
     return FileFacts(
         name=path.name,
         num_bytes=num_bytes,
         sha256=sha256.hexdigest(),
         md5=md5.hexdigest(),
         num_records=num_records,
-        compressed=is_compressed(path),
+        compressed=compressed,
         checkpoint_records=checkpoint_records,
         checkpoints=checkpoints,
+        stretches=() if compressed else stretches,
     )
 
 
-def _count_lines(path: Path, observe: Any, every: int) -> tuple[int, tuple[int, ...]]:
-    """Number of records, and the offset of each `every`-th."""
+def _count_lines(
+    path: Path, observe: Any, every: int
+) -> tuple[int, tuple[int, ...], tuple[str, ...]]:
+    """Number of records, the offset of each `every`-th, and SHA-256 from each to the next."""
     checkpoints, num_ended, offset, last_end = [0], 0, 0, 0
+    stretches, stretch = [], hashlib.sha256()
     with open_binary(path, observe=observe) as stream:
         for chunk in chunks(stream):
             ends = np.flatnonzero(np.frombuffer(chunk, np.uint8) == ord("\n")) + 1
             # Record r begins behind newline number r, counted from 1.
+            hashed = 0
             for record in range((num_ended // every + 1) * every, num_ended + len(ends) + 1, every):
-                checkpoints.append(offset + int(ends[record - num_ended - 1]))
+                end = int(ends[record - num_ended - 1])
+                checkpoints.append(offset + end)
+                stretch.update(chunk[hashed:end])
+                stretches.append(stretch.hexdigest())
+                stretch, hashed = hashlib.sha256(), end
+            stretch.update(chunk[hashed:])
             if len(ends):
                 last_end = offset + int(ends[-1])
             num_ended += len(ends)
             offset += len(chunk)
     num_records = num_ended + (offset > last_end)
-    return num_records, tuple(checkpoints[: -(-num_records // every)])
+    num_stretches = -(-num_records // every)
+    stretches.append(stretch.hexdigest())
+    return num_records, tuple(checkpoints[:num_stretches]), tuple(stretches[:num_stretches])
 
 
 def _count_stream(path: Path, kind: Format, checkpoint_records: int) -> FileFacts:
@@ -116,4 +133,5 @@ def _count_stream(path: Path, kind: Format, checkpoint_records: int) -> FileFact
         compressed=False,
         checkpoint_records=checkpoint_records,
         checkpoints=(),
+        stretches=(),
     )

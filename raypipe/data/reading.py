@@ -11,7 +11,7 @@ from raypipe.data.fields import shown, without_surrogates
 from raypipe.data.formats import Format, get_format
 from raypipe.data.problems import Problems
 from raypipe.data.records import lines
-from raypipe.errors import CorruptError
+from raypipe.data.unchanged import changed, check_unchanged
 
 Errors = Literal["strict", "replace"]
 
@@ -51,9 +51,12 @@ def read_records(
         errors: "replace" turns bad UTF-8 into U+FFFD and counts the record in `tally`.
         tally: counts to add to.
 
+    The bytes of the checkpoints' stretches that the range touches (of a compressed file all) are
+    compared with what was counted once the range is read.
+
     Raises:
         InputError: records that cannot be parsed, the first ten by line and a count.
-        CorruptError: the file is not the one that was counted.
+        CorruptError: the file is not the one that was counted, or changed while it was read.
     """
     assert 0 <= start <= stop <= facts.num_records, (start, stop, facts.num_records)
     kind, tally = get_format(format), tally or Tally()
@@ -68,9 +71,11 @@ def read_records(
         else:
             tally.num_blank += not parsed[1].strip()
             yield parsed
+    if kind.parse is not None:
+        check_unchanged(path, facts, start, stop)
     problems.raise_if_any()
     if num_read != stop - start:
-        raise _changed(path, f"records {start:,} to {stop:,} expected, {num_read:,} found")
+        raise changed(path, f"records {start:,} to {stop:,} expected, {num_read:,} found")
 
 
 def _parsed(
@@ -83,7 +88,7 @@ def _parsed(
         return
     with open_binary(path) as stream:
         if (num_bytes := path.stat().st_size) != facts.num_bytes:
-            raise _changed(path, f"{facts.num_bytes:,} bytes expected, {num_bytes:,} found")
+            raise changed(path, f"{facts.num_bytes:,} bytes expected, {num_bytes:,} found")
         first = _seek(stream, path, start, facts)
         records = lines(stream, name=str(path), first=first, skip=start - first)
         # The range comes first in zip, so that no record behind it is read.
@@ -98,7 +103,7 @@ def _seek(stream: BinaryIO, path: Path, start: int, facts: FileFacts) -> int:
     checkpoint = start // facts.checkpoint_records
     stream.seek(facts.checkpoints[checkpoint] - 1)
     if stream.read(1) != b"\n":
-        raise _changed(path, f"no record begins at byte {facts.checkpoints[checkpoint]:,}")
+        raise changed(path, f"no record begins at byte {facts.checkpoints[checkpoint]:,}")
     return checkpoint * facts.checkpoint_records
 
 
@@ -120,7 +125,3 @@ def _passage(record: bytes, kind: Format, errors: Errors, tally: Tally) -> tuple
     except ValueError as error:
         return str(error)
     return passage_id, text
-
-
-def _changed(path: Path, difference: str) -> CorruptError:
-    return CorruptError(f"{path}: not the file that was counted: {difference}; prepare it again")

@@ -86,6 +86,6 @@ def _lucene() -> str:
 
     passages = pa.table([["a", "b"], ["zebra crossing", "horses"]], schema=schema.PASSAGES)
     with tempfile.TemporaryDirectory() as folder:
-        build_index([passages], Path(folder) / "index")
+        build_index(lambda: [passages], Path(folder) / "index")
         rows, _ = LuceneSearcher(Path(folder) / "index").search("horse", k1=0.9, b=0.4, depth=1)
     return f"indexed 2 passages and found {rows.tolist()} of [1]"

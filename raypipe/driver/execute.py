@@ -1,8 +1,7 @@
 """One stage brought to completion: reuse what stands, compute what is missing, publish."""
 
-import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -12,11 +11,13 @@ from raypipe.cluster.worker import own_facts
 from raypipe.driver.space import check_space
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import IncompleteError, InputError, RaypipeError, RefusedError
+from raypipe.names import StoreName
 from raypipe.stages.stage import Needs, Sizing, Stage
 from raypipe.storage.holder import Process
 from raypipe.storage.lease import Lease, Standing, acquire
-from raypipe.storage.ledger import Ledger, read_manifest, read_spec
-from raypipe.storage.records import Json, Manifest
+from raypipe.storage.ledger import Ledger, find_spec, read_manifest
+from raypipe.storage.log import events
+from raypipe.storage.records import Json, Manifest, Shard
 from raypipe.storage.stored import Stored
 
 log = logging.getLogger(__name__)
@@ -75,48 +76,54 @@ class Execution:
     watcher: Watcher
     max_failed_rows: int = 0
     numerics_one: bool = False
-    may_run: Callable[[str], bool] = lambda store: True
+    may_run: Callable[[StoreName], bool] = lambda store: True
     should_stop: Callable[[], RaypipeError | None] = lambda: None
     on_change: Callable[[str], None] = log.info
-    results: dict[str, StageResult] = field(default_factory=dict)
+    results: dict[StoreName, StageResult] = field(default_factory=dict)
 
-    def ensure(self, store: str, stage: Stage) -> Stored:
+    def ensure(self, name: StoreName, stage: Stage) -> Stored:
         """The finished store of a stage: the one that stands, or computed now.
 
         Raises:
             IncompleteError: it does not stand and this invocation may not compute it.
-            RaypipeError: whatever ended the computation.
+            RaypipeError: whatever ended the computation; where the input is bad, before anything
+                of this store was written.
         """
-        fingerprint = stage.spec.fingerprint()
+        store, fingerprint = str(name), stage.spec.fingerprint()
         self._tell_change(store, stage)
         manifest = read_manifest(self.workspace.stores, store, fingerprint)
-        if manifest is None and not self.may_run(store):
+        if manifest is None and not self.may_run(name):
             raise IncompleteError(
                 f"{store}: not stored with these settings, and --only leaves it out; "
                 "run without --only, or with --until"
             )
-        self.workspace.refer(store, fingerprint)
+        report = None
         if manifest is None:
-            manifest = self._compute(store, stage)
+            manifest, report = self._compute(store, stage)
         else:
-            self._finish(store, manifest, None)
+            self.workspace.refer(store, fingerprint)
+        self._finish(name, manifest, report)
         return Stored(self.workspace.stores, manifest)
 
     def _tell_change(self, store: str, stage: Stage) -> None:
         before = self.workspace.refs().get(store)
-        if before in (None, stage.spec.fingerprint()):
+        if before is None or before == stage.spec.fingerprint():
             return
-        assert before is not None
-        changes = read_spec(self.workspace.stores, store, before).diff(stage.spec)
-        self.on_change(f"{store}: {'; '.join(map(str, changes))}")
+        spec = find_spec(self.workspace.stores, store, before)
+        if spec is None:
+            self.on_change(f"{store}: the store of the last invocation is gone")
+            return
+        self.on_change(f"{store}: {'; '.join(map(str, spec.diff(stage.spec)))}")
 
-    def _compute(self, store: str, stage: Stage) -> Manifest:
+    def _compute(self, store: str, stage: Stage) -> tuple[Manifest, Report]:
         stores = self.workspace.stores
-        folder = f"{store}/{stage.spec.fingerprint()}"
-        lease = acquire(stores, f"{folder}/lease.json", on_watch=self._watch)
-        nonce = self.workspace.leave_nonce(f"{store}-{stage.spec.fingerprint()}")
+        fingerprint = stage.spec.fingerprint()
+        planned = self._planned(store, stage)  # bad input is found before anything is written
+        lease = acquire(stores, f"{store}/{fingerprint}/lease.json", on_watch=self._watch)
+        nonce = self.workspace.leave_nonce(store, fingerprint)
         try:
-            ledger = self._ledger(store, stage)
+            ledger = Ledger(stores, store, stage.spec, planned)
+            self.workspace.refer(store, fingerprint)
             ledger.storage.sweep()
             check_space(stores, stage, ledger)
             report = self._map(store, stage, ledger, lease, nonce)
@@ -125,17 +132,17 @@ class Execution:
             seconds = None if report.num_reused else report.working_seconds
             ledger.note({"event": "published", "working_seconds": seconds})
             ledger.storage.sweep()
-            self._finish(store, manifest, report)
-            return manifest
+            return manifest, report
         finally:
             stores.delete(nonce[0])
             lease.release()
 
-    def _ledger(self, store: str, stage: Stage) -> Ledger:
+    def _planned(self, store: str, stage: Stage) -> Sequence[Shard]:
+        """The plan that stands, else this invocation's, still unwritten."""
         try:
-            return Ledger(self.workspace.stores, store, stage.spec)
+            return Ledger(self.workspace.stores, store, stage.spec).shards
         except IncompleteError:
-            return Ledger(self.workspace.stores, store, stage.spec, stage.shards(self.sizing))
+            return stage.shards(self.sizing)
 
     def _map(
         self, store: str, stage: Stage, ledger: Ledger, lease: Lease, nonce: tuple[str, str]
@@ -166,12 +173,12 @@ class Execution:
         )
 
     def _watch(self, found: Standing) -> None:
-        log.info("lease of %s: nothing can be proved of it, watching for a renewal", found.holder)
+        log.info("cannot tell whether %s is alive; waiting for it to renew its lease", found.holder)
         self.backends.warm()
 
-    def _finish(self, store: str, manifest: Manifest, report: Report | None) -> None:
+    def _finish(self, name: StoreName, manifest: Manifest, report: Report | None) -> None:
         result = StageResult(
-            store=store,
+            store=manifest.store,
             fingerprint=manifest.fingerprint,
             reused=report is None,
             num_rows=manifest.num_rows,
@@ -182,8 +189,8 @@ class Execution:
             seconds=report.seconds if report else 0.0,
             working_seconds=_working_seconds(self.workspace, manifest),
         )
-        self.results[store] = result
-        self.watcher.ended(store, result)
+        self.results[name] = result
+        self.watcher.ended(manifest.store, result)
 
 
 _EQUAL_FACTS = ("python", "raypipe", "package_sha256", "torch", "transformers", "tokenizers")
@@ -203,8 +210,8 @@ def _working_seconds(workspace: Workspace, manifest: Manifest) -> float | None:
     """Of the invocation that published the store, from its log of attempts."""
     name = f"{manifest.store}/{manifest.fingerprint}/attempts.jsonl"
     try:
-        lines = workspace.stores.read(name).splitlines()
+        told = events(workspace.stores.read(name))
     except FileNotFoundError:
         return None
-    events = [json.loads(line) for line in lines if b'"published"' in line]
-    return events[-1]["working_seconds"] if events else None
+    published = [event for event in told if event.get("event") == "published"]
+    return published[-1].get("working_seconds") if published else None

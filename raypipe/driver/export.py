@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 from raypipe import schema
 from raypipe.errors import IncompleteError, InputError
 from raypipe.stages.ids import ids_of_rows
-from raypipe.stages.lucene_index import ROWS_FILE, unpack_folder
+from raypipe.stages.lucene_index import ROWS_FILE
+from raypipe.stages.lucene_pack import unpack_folder
 from raypipe.stages.run_tables import with_ids
 from raypipe.storage.ledger import read_manifest, read_spec
 from raypipe.storage.opening import open_storage

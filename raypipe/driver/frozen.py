@@ -4,8 +4,9 @@ from raypipe.config import Recipe
 from raypipe.driver.graph import Graph, Runs
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import RefusedError
+from raypipe.names import StoreName
 from raypipe.stages.stage import Stage
-from raypipe.storage.ledger import read_manifest, read_spec
+from raypipe.storage.ledger import find_spec, read_manifest
 from raypipe.storage.stored import Stored
 
 
@@ -22,12 +23,17 @@ def refuse_changes(recipe: Recipe, workspace: Workspace) -> None:
     refs = workspace.refs()
     lines: list[str] = []
 
-    def ensure(store: str, stage: Stage) -> Stored:
+    def ensure(name: StoreName, stage: Stage) -> Stored:
+        store = str(name)
         before = refs.get(store)
         if before is None:
             lines.append(f"{store}: not in the last invocation")
             raise _Unknown
-        changes = read_spec(workspace.stores, store, before).settings_diff(stage.spec)
+        spec = find_spec(workspace.stores, store, before)
+        if spec is None:
+            lines.append(f"{store}: its store is gone, so its settings cannot be compared")
+            raise _Unknown
+        changes = spec.settings_diff(stage.spec)
         if changes:
             lines.append(f"{store}: {'; '.join(map(str, changes))}")
         manifest = read_manifest(workspace.stores, store, before)

@@ -12,11 +12,13 @@ from pathlib import Path
 
 from raypipe.driver.workspace import Workspace, read_refs
 from raypipe.errors import CorruptError, InputError
+from raypipe.names import ROOT_FOLDERS
 from raypipe.storage.holder import Life, label_is_dead
 from raypipe.storage.lease import standing
-from raypipe.storage.ledger import read_spec
+from raypipe.storage.ledger import read_spec, work_label
 from raypipe.storage.posix import PosixStorage
-from raypipe.storage.records import unseal
+from raypipe.storage.records import unseal_format
+from raypipe.storage.root import ROOT_FORMAT
 
 SPARED_SECONDS = 24 * 3600.0
 _ORDER = (
@@ -36,7 +38,6 @@ _ORDER = (
 resumable (its records name blobs that are still there), or absent; its spec, by which it is known
 as a store, goes last."""
 _BLOB = re.compile(r"blobs/([0-9a-f]{2})/(\1[0-9a-f]{62})")
-_OURS = ("blobs", "refs", "generations", "tmp", "nonce")
 
 
 @dataclass
@@ -71,6 +72,11 @@ def find_garbage(workspace: Workspace, *, spared_seconds: float = SPARED_SECONDS
     garbage = Garbage()
     names = list(stores.names(""))
     folders = _folders(stores, names, garbage)
+    places = {
+        "/".join(parts[:2])
+        for name in names
+        if len(parts := name.split("/")) > 2 and parts[0] not in ROOT_FOLDERS
+    }
     oldest = time.time() - spared_seconds
     kept = _kept(stores)
     doomed = {
@@ -83,7 +89,8 @@ def find_garbage(workspace: Workspace, *, spared_seconds: float = SPARED_SECONDS
     for name, folder in folders.items():
         if name in doomed:
             garbage.names += [file for _, file in sorted(folder.known)]
-    garbage.names += [n for n in names if _is_left_over(stores, n) and _is_old(stores, n, oldest)]
+    living = {work_label(*name.split("/")) for name in places if _at_work(stores, name)}
+    garbage.names += [n for n in names if _is_left_over(n, living) and _is_old(stores, n, oldest)]
     held: set[str] = set()
     for name, folder in folders.items():
         if name not in doomed:
@@ -108,7 +115,7 @@ def _folders(stores: PosixStorage, names: list[str], garbage: Garbage) -> dict[s
     found: dict[str, _Folder] = {}
     for name in names:
         parts = name.split("/")
-        if parts[0] in _OURS:
+        if parts[0] in ROOT_FOLDERS or name == ROOT_FORMAT:
             continue
         if len(parts) < 3:
             garbage.strangers.append(name)
@@ -141,7 +148,7 @@ def _kept(stores: PosixStorage) -> set[str]:
     for name in stores.names("refs"):
         kept |= {f"{a}/{b}" for a, b in read_refs(stores, Path(name).stem).items()}
     for name in stores.names("generations"):
-        held = unseal(name, stores.read(name))["stores"]
+        held = unseal_format(name, stores.read(name))["stores"]
         kept |= {f"{a}/{b}" for a, b in held.items()}
     return kept
 
@@ -155,17 +162,19 @@ def _is_old(stores: PosixStorage, name: str, oldest: float) -> bool:
     return (stores.root / name).stat().st_mtime < oldest
 
 
-def _is_left_over(stores: PosixStorage, name: str) -> bool:
-    """An unfinished file whose owner, a process or the holder of a store's lease, is gone."""
+def _is_left_over(name: str, living: set[str]) -> bool:
+    """An unfinished file whose owner, a process or the holder of a store's lease, is gone.
+
+    `living` are the labels of the stores at work, made from the stores' names: a label is looked
+    up and never taken apart.
+    """
     parts = name.split("/")
-    if parts[0] == "nonce":
-        return not _at_work(stores, "/".join(parts[-1].rsplit("-", 1)))
-    if parts[0] != "tmp" or len(parts) < 3:
+    if parts[0] not in ("nonce", "tmp") or len(parts) < 3:
         return False
     owner = parts[1]
-    if owner.startswith("process-"):
+    if parts[0] == "tmp" and owner.startswith("process-"):
         return label_is_dead(owner)
-    return not _at_work(stores, "/".join(owner.rsplit("-", 1)))
+    return owner not in living
 
 
 def _blobs(stores: PosixStorage, names: Iterable[str]) -> set[str]:

@@ -1,10 +1,10 @@
 """A recipe as the stores it stands for, one after the other; implied stages included.
 
-collection.count -> collection -> collection.ids
-queries.SET
-MODEL.tokens -> EMBEDDINGS; MODEL.SET.tokens -> EMBEDDINGS.SET (the queries' side)
-INDEX (Lucene), RUN.SET.tune
-RUN.SET.parts -> RUN.SET; for score and aggregate stages see scoring.py
+count@collection -> passages@collection -> ids@collection
+queries@SET
+tokens@MODEL -> EMBEDDINGS; tokens@MODEL.SET -> EMBEDDINGS.SET (the queries' side)
+INDEX (Lucene), tune@RUN
+parts@RUN.SET -> RUN.SET; for score and aggregate stages see scoring.py
 """
 
 import logging
@@ -18,8 +18,10 @@ from raypipe.data.formats import get_format
 from raypipe.data.known import check_known_collection, has_dense_ids
 from raypipe.data.qrels import read_qrels
 from raypipe.driver import scoring
+from raypipe.driver.chain import Chain
 from raypipe.errors import InputError
 from raypipe.models.loading import ModelFolder, resolve_model
+from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage, tokens_of
 from raypipe.stages.bm25 import Bm25Stage, IndexStage
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.fuse import FuseStage
@@ -35,7 +37,7 @@ from raypipe.storage.stored import Stored
 
 log = logging.getLogger(__name__)
 
-Ensure = Callable[[str, Stage], Stored]
+Ensure = Callable[[StoreName, Stage], Stored]
 """Brings a store to completion; see Execution.ensure."""
 
 
@@ -46,7 +48,7 @@ class Runs:
     stored: dict[str, Stored] = field(default_factory=dict)
     pairs: dict[str, Stored] = field(default_factory=dict)
     """What duo models made, which is no run."""
-    chain: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    chain: dict[str, Chain] = field(default_factory=dict)
     """Stores that depend on the queries, whose time is the system's time."""
     reranks: dict[str, str] = field(default_factory=dict)
     model: dict[str, str] = field(default_factory=dict)
@@ -63,22 +65,23 @@ class Graph:
     compares_only: bool = False
     """Nothing is computed: `ensure` compares settings with those of an earlier invocation."""
     models: Mapping[str, ModelFolder] = field(default_factory=dict)
-    _known: dict[str, Stored] = field(default_factory=dict)
+    _known: dict[StoreName, Stored] = field(default_factory=dict)
 
     def collection(self) -> Stored:
         """Passages; counted, converted, their ids checked."""
-        if "collection" not in self._known:
-            self._known["collection"] = self._prepare()
-        return self._known["collection"]
+        rows = of_collection(Role.PASSAGES)
+        if rows not in self._known:
+            self._known[rows] = self._prepare()
+        return self._known[rows]
 
     def ids(self) -> Stored:
         """The id index of the collection."""
         self.collection()
-        return self._known["collection.ids"]
+        return self._known[of_collection(Role.IDS)]
 
     def queries(self, name: str) -> Stored:
         """A query set."""
-        store = f"queries.{name}"
+        store = of_queries(name)
         if store not in self._known:
             queries = self.recipe.queries[name]
             assert queries.file is not None
@@ -90,43 +93,43 @@ class Graph:
 
     def index(self, name: str) -> Stored:
         """An `index` or `encode` stage."""
-        if name not in self._known:
+        store = of_stage(name)
+        if store not in self._known:
             stage = self.recipe.stages[name]
             if isinstance(stage, Index):
-                self._known[name] = self.ensure(name, IndexStage(self.collection()))
+                self._known[store] = self.ensure(store, IndexStage(self.collection()))
             else:
                 assert isinstance(stage, Encode)
-                self._known[name] = self._encode(name, stage.model, None)
-        return self._known[name]
+                self._known[store] = self._encode(store, stage.model, None)
+        return self._known[store]
 
     def run(self, name: str, query_set: str, runs: Runs) -> Stored:
         """A run (of a duo, pairs) of one query set, and in `runs` what a table says of it."""
         stage = self.recipe.stages[name]
-        store = f"{name}.{query_set}"
-        chain: tuple[str, ...]
+        store = of_stage(name, query_set)
         match stage:
             case Search(bm25=Bm25() as bm25):
                 stored = self._bm25(store, name, stage, bm25, query_set)
-                chain, reranks, model = (store,), "collection", "BM25"
+                chain, reranks, model = Chain((store,)), "collection", "BM25"
             case Search():
-                stored, chain = self._dense(store, name, stage, query_set)
+                stored, chain = self._dense(name, stage, query_set)
                 encode = self.recipe.stages[stage.index]
                 assert isinstance(encode, Encode)
                 reranks, model = "collection", encode.model
             case Fuse():
                 stored = self._fuse(store, name, stage, query_set, runs)
-                inner = [step for run in stage.runs for step in runs.chain[run]]
-                chain = (*dict.fromkeys(inner), store)
+                chain = Chain().then(*(runs.chain[run] for run in stage.runs), Chain((store,)))
                 reranks = " + ".join(stage.runs)
                 model = f"{stage.method}"
             case Score():
                 run = self._input(stage.run, query_set, runs)
                 scored = scoring.score(self, name, query_set, run)
                 stored = scored.stored
-                chain = tuple(dict.fromkeys((*runs.chain[stage.run], *scored.chain)))
+                chain = runs.chain[stage.run].then(scored.chain)
                 reranks, model = f"{stage.run}, first {stage.k1 or stage.k0}", stage.model
             case Aggregate():
-                stored, chain = self._aggregate(store, name, stage, query_set, runs)
+                stored = self._aggregate(name, stage, query_set, runs)
+                chain = runs.chain[stage.pairs].then(Chain((store,)))
                 reranks, model = runs.reranks[stage.pairs], runs.model[stage.pairs]
             case Read():
                 if query_set not in stage.runs:
@@ -134,7 +137,7 @@ class Graph:
                 file = Path(stage.runs[query_set])
                 queries = self.queries(query_set)
                 read = ReadRunStage(name, file, self.collection(), self.ids(), queries)
-                stored, chain = self.ensure(store, read), ()
+                stored, chain = self.ensure(store, read), Chain()
                 reranks, model = "as read", file.name
             case _:
                 raise AssertionError(name)
@@ -146,15 +149,16 @@ class Graph:
     def _prepare(self) -> Stored:
         collection = self.recipe.collection
         files = get_format(collection.format).files([Path(p) for p in collection.input])
-        facts = counted(self.ensure("collection.count", CountStage(files, collection.format)))
+        count = CountStage(files, collection.format)
+        facts = counted(self.ensure(of_collection(Role.COUNT), count))
         for warning in check_known_collection(facts):
             log.warning("%s", warning)
         if not sum(f.num_records for f in facts):
             raise InputError(f"{', '.join(map(str, files))}: expected passages, found no record")
         convert = ConvertStage(files, facts, collection.format, collection.errors)
-        stored = self.ensure("collection", convert)
-        ids = self.ensure("collection.ids", IdsStage(stored, has_dense_ids(facts)))
-        self._known["collection.ids"] = ids
+        stored = self.ensure(of_collection(Role.PASSAGES), convert)
+        ids = of_collection(Role.IDS)
+        self._known[ids] = self.ensure(ids, IdsStage(stored, has_dense_ids(facts)))
         return stored
 
     def model(self, name: str) -> ModelFolder:
@@ -165,7 +169,7 @@ class Graph:
             self.models = {**self.models, name: found}
         return self.models[name]
 
-    def _encode(self, store: str, model_name: str, query_set: str | None) -> Stored:
+    def _encode(self, store: StoreName, model_name: str, query_set: str | None) -> Stored:
         side = "passage" if query_set is None else "query"
         tokens, model = self.tokens(model_name, query_set), self.model(model_name)
         encode = EncodeStage(tokens, model, side, self.budget_tokens, self.needs)
@@ -175,43 +179,45 @@ class Graph:
         """Word pieces of the collection, or of a query set."""
         model = self.model(model_name)
         if query_set is None:
-            texts, table, store = self.collection(), schema.PASSAGES, f"{model_name}.tokens"
+            texts, table = self.collection(), schema.PASSAGES
             prefix = model.conventions.prefix("passage")
         else:
             texts, table = self.queries(query_set), schema.QUERIES
-            store = f"{model_name}.{query_set}.tokens"
             prefix = model.conventions.prefix("query")
+        store = tokens_of(model_name, query_set)
         if store not in self._known:
             self._known[store] = self.ensure(store, TokenizeStage(texts, table, model, prefix))
         return self._known[store]
 
-    def _dense(
-        self, store: str, name: str, stage: Search, query_set: str
-    ) -> tuple[Stored, tuple[str, ...]]:
+    def _dense(self, name: str, stage: Search, query_set: str) -> tuple[Stored, Chain]:
         encode = self.recipe.stages[stage.index]
         assert isinstance(encode, Encode)
         embeddings = self.index(stage.index)
-        vectors = f"{stage.index}.{query_set}"
+        vectors = of_stage(stage.index, query_set)
         if vectors not in self._known:
             self._known[vectors] = self._encode(vectors, encode.model, query_set)
         parts = PartsStage(name, embeddings, self._known[vectors], stage.depth)
-        found = self.ensure(f"{store}.parts", parts)
+        named, store = of_stage(name, query_set, Role.PARTS), of_stage(name, query_set)
+        found = self.ensure(named, parts)
         num_queries = self.queries(query_set).num_rows
         merged = self.ensure(store, MergeStage(name, found, num_queries, stage.depth))
-        tokens = f"{encode.model}.{query_set}.tokens"
-        return merged, (tokens, vectors, f"{store}.parts", store)
+        return merged, Chain((tokens_of(encode.model, query_set), vectors, named, store))
 
-    def _bm25(self, store: str, name: str, stage: Search, bm25: Bm25, query_set: str) -> Stored:
+    def _bm25(
+        self, store: StoreName, name: str, stage: Search, bm25: Bm25, query_set: str
+    ) -> Stored:
         index, queries = self.index(stage.index), self.queries(query_set)
         if bm25.tune is None:
             assert bm25.k1 is not None and bm25.b is not None
             k1, b = bm25.k1, bm25.b
         else:
             k1, b = chosen(self._tune(name, stage, bm25))
-        return self.ensure(store, Bm25Stage(name, index, queries, k1, b, stage.depth))
+        return self.ensure(
+            store, Bm25Stage(name, self.collection(), index, queries, k1, b, stage.depth)
+        )
 
     def _tune(self, name: str, stage: Search, bm25: Bm25) -> Stored:
-        store = f"{name}.tune"
+        store = of_stage(name, role=Role.TUNE)
         if store not in self._known:
             tune = bm25.tune
             assert tune is not None
@@ -238,17 +244,14 @@ class Graph:
             return self.run(name, query_set, runs)
         return runs.stored[name] if name in runs.stored else runs.pairs[name]
 
-    def _aggregate(
-        self, store: str, name: str, stage: Aggregate, query_set: str, runs: Runs
-    ) -> tuple[Stored, tuple[str, ...]]:
+    def _aggregate(self, name: str, stage: Aggregate, query_set: str, runs: Runs) -> Stored:
         pairs = self._input(stage.pairs, query_set, runs)
         duo = self.recipe.stages[stage.pairs]
         assert isinstance(duo, Score)
         run = self._input(duo.run, query_set, runs)
-        stored = scoring.aggregate(self, name, query_set, run, pairs, stage.tail)
-        return stored, (*runs.chain[stage.pairs], store)
+        return scoring.aggregate(self, name, query_set, run, pairs, stage.tail)
 
-    def _fuse(self, store: str, name: str, stage: Fuse, query_set: str, runs: Runs) -> Stored:
+    def _fuse(self, store: StoreName, name: str, stage: Fuse, query_set: str, runs: Runs) -> Stored:
         inputs = {run: self._input(run, query_set, runs) for run in stage.runs}
         fuse = FuseStage(
             name,

@@ -11,15 +11,16 @@ import pyarrow as pa
 from raypipe import schema
 from raypipe.config import Aggregate, Encode, Recipe, Score, Search
 from raypipe.data.qrels import read_qrels
+from raypipe.driver.chain import Chain
 from raypipe.driver.execute import StageResult
 from raypipe.driver.graph import Graph, Runs
-from raypipe.driver.scoring import HELD
 from raypipe.driver.table import Row, render
 from raypipe.driver.workspace import Workspace, replace_file
 from raypipe.evaluation.difference import difference
 from raypipe.evaluation.exports import write_msmarco, write_trec
 from raypipe.evaluation.measures import Measured, evaluate
 from raypipe.models.loading import starting_weights
+from raypipe.names import Role, StoreName
 from raypipe.stages.run_tables import with_ids
 
 log = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ def measure(
     workspace: Workspace,
     graph: Graph,
     runs: Mapping[str, Runs],
-    results: Mapping[str, StageResult],
+    results: Mapping[StoreName, StageResult],
 ) -> Measurement:
     """Writes runs/SET/SYSTEM.trec and .tsv, measures/SET.tsv and table.md; returns their summary.
 
@@ -179,18 +180,18 @@ def _saw(recipe: Recipe, graph: Graph, system: str) -> str:
     return ""
 
 
-def _inferences(chain: tuple[str, ...], results: Mapping[str, StageResult]) -> int | None:
+def _inferences(chain: Chain, results: Mapping[StoreName, StageResult]) -> int | None:
     """Candidates that rerankers evaluated for a system; None where there is none, or where
     another request's scores were used."""
-    scores = [results[store].num_rows for store in chain if ".scores." in store]
-    return sum(scores) if scores and HELD not in chain else None
+    scores = [results[store].num_rows for store in chain.stores if store.role is Role.SCORES]
+    return sum(scores) if scores and not chain.held else None
 
 
-def _ms(
-    chain: tuple[str, ...], results: Mapping[str, StageResult], num_queries: int
-) -> float | None:
+def _ms(chain: Chain, results: Mapping[StoreName, StageResult], num_queries: int) -> float | None:
     """Milliseconds a query over the stores of a chain; None where a time is not known."""
-    seconds = [results[store].working_seconds if store in results else None for store in chain]
+    if chain.held:
+        return None
+    seconds = [results[s].working_seconds if s in results else None for s in chain.stores]
     known = [s for s in seconds if s is not None]
     if not known or len(known) < len(seconds) or not num_queries:
         return None

@@ -21,6 +21,7 @@ from raypipe.driver.signals import interruptible
 from raypipe.driver.summary import summary_of
 from raypipe.driver.workspace import Workspace, replace_file
 from raypipe.errors import InputError, RaypipeError
+from raypipe.names import StoreName, Thing
 from raypipe.stages.stage import Needs, Sizing
 
 SHARD_TOKENS = {"cpu": 60_000, "cuda": 4_000_000}
@@ -106,7 +107,7 @@ def _run(
         watcher=watcher,
         max_failed_rows=wanted.max_failed_rows,
         numerics_one=wanted.numerics == "one",
-        may_run=lambda store: allowed is None or allowed(store),
+        may_run=allowed or (lambda store: True),
         should_stop=should_stop,
         on_change=say,
     )
@@ -144,16 +145,15 @@ def _stages(recipe: Recipe, graph: Graph, selected: list[str]) -> dict[str, Runs
     return runs
 
 
-def _allowed(recipe: Recipe, selected: list[str]) -> Callable[[str], bool]:
+def _allowed(recipe: Recipe, selected: list[str]) -> Callable[[StoreName], bool]:
     """Whether --only lets a store be computed: a selected stage's own, its model's scores too."""
     stages = [recipe.stages[name] for name in selected]
     scoring = {stage.model for stage in stages if isinstance(stage, Score)}
 
-    def allowed(store: str) -> bool:
-        first, *rest = store.split(".")
-        return first in selected or (
-            first in scoring and bool({"candidates", "passages", "scores", "tokens"} & set(rest))
-        )
+    def allowed(store: StoreName) -> bool:
+        if store.thing is Thing.MODEL:
+            return store.owner in scoring
+        return store.thing is Thing.STAGE and store.owner in selected
 
     return allowed
 

@@ -1,7 +1,7 @@
 """Score and aggregate stages of a recipe as the stores they stand for.
 
-MODEL.SET.tokens; of part N: MODEL.SET.candidates.N -> MODEL.SET.passages.N (unless the word
-pieces of the whole collection stand) -> MODEL.SET.scores.N; all parts -> STAGE.SET
+tokens@MODEL.SET; of part N: candidates@MODEL.SET.N -> pieces@MODEL.SET.N (unless the word
+pieces of the whole collection stand) -> scores@MODEL.SET.N; all parts -> STAGE.SET
 """
 
 from collections.abc import Callable
@@ -10,8 +10,10 @@ from typing import Protocol
 
 from raypipe import schema
 from raypipe.config import Aggregate, Recipe, Score
+from raypipe.driver.chain import Chain
 from raypipe.errors import InputError
 from raypipe.models.loading import ModelFolder
+from raypipe.names import Role, StoreName, of_stage, scoring_of, tokens_of
 from raypipe.stages.candidates import CandidatesStage, Part, Request, candidates_spec
 from raypipe.stages.rerank import AggregateStage, PairsStage, RerankStage
 from raypipe.stages.score import ScoreStage, score_base
@@ -32,7 +34,7 @@ class Sources(Protocol):
     compares_only: bool
 
     @property
-    def ensure(self) -> Callable[[str, Stage], Stored]:
+    def ensure(self) -> Callable[[StoreName, Stage], Stored]:
         """Brings a store to completion."""
 
     def collection(self) -> Stored:
@@ -53,11 +55,7 @@ class Scored:
     """A stage's store, and the stores whose time is its time."""
 
     stored: Stored
-    chain: tuple[str, ...]
-
-
-HELD = "held"
-"""Stands in a chain for scores that another request paid for: the time is then not known."""
+    chain: Chain
 
 
 def score(graph: Sources, name: str, query_set: str, run: Stored) -> Scored:
@@ -77,13 +75,14 @@ def score(graph: Sources, name: str, query_set: str, run: Stored) -> Scored:
         final = RerankStage(name, run, base, request, stage.tail, num_queries)
     else:
         final = PairsStage(name, run, base, request, num_queries)
-    store = f"{name}.{query_set}"
+    store = of_stage(name, query_set)
     if graph.compares_only:
-        return Scored(graph.ensure(store, final), ())
+        return Scored(graph.ensure(store, final), Chain())
     table = Table(graph, stage.model, query_set, model, base)
-    stands = read_manifest(run.storage, store, final.spec.fingerprint()) is not None
+    stands = read_manifest(run.storage, str(store), final.spec.fingerprint()) is not None
     parts, chain = table.parts(request, run, stands=stands)
-    return Scored(graph.ensure(store, replace(final, parts=parts)), (*chain, store))
+    stored = graph.ensure(store, replace(final, parts=parts))
+    return Scored(stored, chain.then(Chain((store,))))
 
 
 def aggregate(
@@ -95,7 +94,7 @@ def aggregate(
     request = Request(k1=stage.k1, sample=stage.m, seed=stage.seed)
     num_queries = graph.queries(query_set).num_rows
     final = AggregateStage(name, run, pairs, request, stage.method, tail, num_queries)
-    return graph.ensure(f"{name}.{query_set}", final)
+    return graph.ensure(of_stage(name, query_set), final)
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ class Table:
 
     def parts(
         self, request: Request, run: Stored, *, stands: bool
-    ) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+    ) -> tuple[tuple[Part, ...], Chain]:
         """Every part once the request's own is complete, and the stores that it took.
 
         With `stands` nothing is computed: the selection is stored, only the stores are named.
@@ -119,11 +118,11 @@ class Table:
         before: list[Part] = []
         while True:
             number = len(before) + 1
-            store = f"{self._name}.candidates.{number}"
+            store = self._store(Role.CANDIDATES, number)
             spec = candidates_spec(self.base, number)
-            manifest = read_manifest(run.storage, store, spec.fingerprint())
+            manifest = read_manifest(run.storage, str(store), spec.fingerprint())
             if manifest is None and stands:
-                return tuple(before), (HELD,)
+                return tuple(before), Chain(held=True)
             if manifest is None or manifest.records[0].facts["request"] == asked:
                 planned = CandidatesStage(self.base, number, run, request, tuple(before))
                 part = Part(self.graph.ensure(store, planned), None)
@@ -133,28 +132,28 @@ class Table:
                 part = Part(Stored(run.storage, manifest), None)
             before.append(replace(part, scores=self._committed(number, part)))
 
-    @property
-    def _name(self) -> str:
-        return f"{self.model_name}.{self.query_set}"
+    def _store(self, role: Role, number: int) -> StoreName:
+        return scoring_of(role, self.model_name, self.query_set, number)
 
     def _complete(
         self, number: int, part: Part, before: list[Part]
-    ) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+    ) -> tuple[tuple[Part, ...], Chain]:
         query_tokens = self.graph.tokens(self.model_name, self.query_set)
         whole = self._whole_tokens()
-        store = f"{self._name}.passages.{number}"
+        store = self._store(Role.PIECES, number)
         if whole is None:
             stage = PassageTokensStage(self.graph.collection(), part, self.model)
             tokens = self.graph.ensure(store, stage)
         else:
             tokens = whole
         scoring = self._stage(part, query_tokens, tokens, whole is not None)
-        scores = f"{self._name}.scores.{number}"
+        scores = self._store(Role.SCORES, number)
         done = replace(part, scores=self.graph.ensure(scores, scoring))
         paid = part.num_rows == part.candidates.manifest.records[0].facts["wanted"]
-        chain = [f"{self._name}.tokens", f"{self._name}.candidates.{number}"]
-        chain += [store] if whole is None else []
-        return (*before, done), (*chain, scores, *(() if paid else (HELD,)))
+        stores = [tokens_of(self.model_name, self.query_set)]
+        stores += [self._store(Role.CANDIDATES, number)]
+        stores += [store] if whole is None else []
+        return (*before, done), Chain((*stores, scores), held=not paid)
 
     def _stage(
         self, part: Part, query_tokens: Stored, passage_tokens: Stored, whole: bool
@@ -172,8 +171,8 @@ class Table:
 
     def _committed(self, number: int, part: Part) -> Stored | None:
         spec = self._stage(part, part.candidates, part.candidates, False).spec
-        found = committed(part.candidates.storage, f"{self._name}.scores.{number}", spec)
-        return found
+        store = self._store(Role.SCORES, number)
+        return committed(part.candidates.storage, str(store), spec)
 
     def _whole_tokens(self) -> Stored | None:
         """Word pieces of the whole collection, where they stand for a model with this tokenizer."""
@@ -181,7 +180,8 @@ class Table:
         stage = TokenizeStage(self.graph.collection(), schema.PASSAGES, self.model, prefix)
         storage = self.graph.collection().storage
         for name in self.graph.recipe.models:
-            manifest = read_manifest(storage, f"{name}.tokens", stage.spec.fingerprint())
+            store = str(tokens_of(name))
+            manifest = read_manifest(storage, store, stage.spec.fingerprint())
             if manifest is not None:
                 return Stored(storage, manifest)
         return None

@@ -8,17 +8,18 @@ import raypipe
 from raypipe.driver import devices
 from raypipe.driver.execute import StageResult
 from raypipe.driver.measure import Measurement
+from raypipe.names import StoreName
 
 
 def summary_of(
-    measurement: Measurement, results: Mapping[str, StageResult], chosen: devices.Devices
+    measurement: Measurement, results: Mapping[StoreName, StageResult], chosen: devices.Devices
 ) -> dict[str, Any]:
     """Systems, measures, stages, device and versions."""
     return {
         "systems": measurement.systems,
         "measures": measurement.means,
         "stages": {
-            store: {
+            str(store): {
                 "seconds": round(result.seconds, 2),
                 "rows": result.num_rows,
                 "shards": {

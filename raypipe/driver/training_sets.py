@@ -17,6 +17,7 @@ from raypipe.driver.training_parts import model_name, parts_recipe, runs_of
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import RaypipeError
 from raypipe.models.loading import ModelFolder
+from raypipe.names import Role, of_training
 from raypipe.stages.stage import Sizing
 from raypipe.storage.records import hash_file
 from raypipe.storage.stored import Stored
@@ -92,7 +93,8 @@ def training_sets(
             name=name,
             in_batch=recipe.loss.name in BATCH_LOSSES,
         )
-        examples = executions[wanted.collection].ensure(f"{query_set}.examples", stage)
+        store = of_training(Role.EXAMPLES, name)
+        examples = executions[wanted.collection].ensure(store, stage)
         tokens = _tokens(graph, recipe, query_set)
         sets.train = (*sets.train, TrainStores(examples, *tokens))
         facts = examples.manifest.records[0].facts

@@ -7,6 +7,7 @@ from raypipe.driver.workspace import Workspace
 from raypipe.errors import CorruptError
 from raypipe.storage.ledger import Ledger, read_manifest, read_spec
 from raypipe.storage.records import Manifest, Record
+from raypipe.storage.root import ROOT_FORMAT, root_problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +22,12 @@ class Damage:
 def verify(workspace: Workspace) -> list[Damage]:
     """Damaged records and payloads of every store the workspace refers to, by name.
 
-    Specs, plans, shard records and manifests are unsealed, payloads hashed whole.
+    The root's mark, specs, plans, shard records and manifests are unsealed, payloads hashed whole.
     """
     found: dict[str, Damage] = {}
+    problem = root_problem(workspace.stores)
+    if problem is not None:
+        found[ROOT_FORMAT] = Damage(ROOT_FORMAT, problem, f"delete {ROOT_FORMAT} and run again")
     for store, fingerprint in sorted(workspace.refs().items()):
         for damage in _store(workspace, store, fingerprint):
             found.setdefault(damage.name, damage)

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from raypipe.errors import CorruptError
+from raypipe.storage.ledger import work_label
 from raypipe.storage.opening import open_storage
-from raypipe.storage.records import FORMAT, Json, seal, unseal
+from raypipe.storage.records import FORMAT, Json, seal, unseal_format
+from raypipe.storage.root import check_root
 from raypipe.storage.storage import Storage
 
 LEASE = "lease.json"
@@ -23,8 +25,9 @@ class Workspace:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.own = open_storage(str(folder))
-        self.stores = open_storage(stores or str(folder / "stores"))
         self.id = self._identity()
+        self.stores = open_storage(stores or str(folder / "stores"))
+        check_root(self.stores)
 
     def refs(self) -> dict[str, str]:
         """Store name -> fingerprint that this workspace last used."""
@@ -37,12 +40,13 @@ class Workspace:
             refs[store] = fingerprint
             self.stores.replace(f"refs/{self.id}.json", seal({"format": FORMAT, "stores": refs}))
 
-    def leave_nonce(self, store: str) -> tuple[str, str]:
+    def leave_nonce(self, store: str, fingerprint: str) -> tuple[str, str]:
         """Name and content of a fresh file in the stores that every worker must find there.
 
         One name a store, so that the next holder of its lease replaces what a killed one left.
         """
-        name, content = f"nonce/{store}", secrets.token_hex(16)
+        name = f"nonce/{work_label(store, fingerprint)}/word"
+        content = secrets.token_hex(16)
         self.stores.replace(name, content.encode())
         return name, content
 
@@ -68,7 +72,7 @@ class Workspace:
         path = self.folder / "workspace.json"
         if not path.exists():
             self.own.create("workspace.json", seal({"format": FORMAT, "id": uuid.uuid4().hex}))
-        identity: str = unseal(str(path), path.read_bytes())["id"]
+        identity: str = unseal_format(str(path), path.read_bytes())["id"]
         return identity
 
 
@@ -76,7 +80,7 @@ def read_refs(stores: Storage, workspace_id: str) -> dict[str, str]:
     """What a workspace refers to; empty if it never did."""
     name = f"refs/{workspace_id}.json"
     try:
-        return dict(unseal(name, stores.read(name))["stores"])
+        return dict(unseal_format(name, stores.read(name))["stores"])
     except FileNotFoundError:
         return {}
 

@@ -39,6 +39,11 @@ def lowered(scores: Float32, groups: NDArray[np.integer] | None = None) -> Float
     return _scores(keys)
 
 
+def steps_below(scores: Float32) -> Int64:
+    """How many float32 steps each score is below the one before, int64 [N]; -1 for the first."""
+    return np.diff(-_keys(scores), prepend=-_keys(scores[:1]) + 1)
+
+
 _LARGEST_KEY = int(np.float32(np.finfo(np.float32).max).view(np.int32))
 
 

@@ -1,7 +1,7 @@
 """What a run's score ties leave open: its measures under every order of tied passages."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.evaluation.columns import Codes, decode, encode, places
 from raypipe.evaluation.lines import read_lines, sniff
+from raypipe.evaluation.lowered_ties import Raised, raised
 from raypipe.evaluation.measures import evaluate
 from raypipe.evaluation.parquet import is_parquet
 from raypipe.evaluation.runs import read_run
@@ -32,13 +33,17 @@ class Ties:
     num_queries: int
     """Queries with a tie."""
     num_rows: int
-    """Lines whose score another line of the query has."""
+    """Lines whose score another line of the query has, or had before it was lowered."""
     mixed: int
     """Ties that hold passages of different grades: only those change a measure."""
     means: dict[str, dict[str, float]]
     """Order -> measure -> mean; best and worst only of the measures they are proved for."""
     warning: str
     """Where low precision made the ties; else empty."""
+    num_lowered: int = 0
+    """Lines one float32 step below the line above: ties as raypipe writes them."""
+    tail_from: int | None = None
+    """From this rank on all lines are such, and none is counted: see `lowered_ties.raised`."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,8 @@ def tie_report(path: Path, qrels: pa.Table, measures: Sequence[str]) -> Ties:
     written: by the file's rank, else its lines; trec_eval: the greater passage id first, as
     strings; msmarco: the smaller one first (ir_measures' provider of the MS MARCO script); best
     and worst: by grade. A passage without judgement has grade 0, a grade below 0 counts as 0.
+    In a TREC file whose scores all fall, lines one float32 step apart count as ties that were
+    lowered; every tool reads such a file as written, the other orders are of the ties unbroken.
 
     Raises:
         InputError: a file that is no run.
@@ -62,6 +69,10 @@ def tie_report(path: Path, qrels: pa.Table, measures: Sequence[str]) -> Ties:
     run = _read(path)
     if run is None:
         return Ties(False, 0, 0, 0, {}, "")
+    lowered = Raised(run.scores, 0, None)
+    if not is_parquet(path):  # a Parquet file has the true scores
+        lowered = raised(run.queries.codes, run.scores)
+        run = replace(run, scores=lowered.scores)
     grades = _grades(run, qrels)
     query_codes = run.queries.codes
     by_score = np.lexsort((-run.scores, query_codes))
@@ -73,7 +84,8 @@ def tie_report(path: Path, qrels: pa.Table, measures: Sequence[str]) -> Ties:
     num_queries = len(np.unique(query_codes[tied]))
     means = _means(run, grades, qrels, measures, tied) if tied.any() else {}
     warning = _precision(run.scores) if mixed else ""
-    return Ties(True, num_queries, int(tied.sum()), mixed, means, warning)
+    told = (lowered.num_lowered, lowered.tail_from)
+    return Ties(True, num_queries, int(tied.sum()), mixed, means, warning, *told)
 
 
 def _read(path: Path) -> _Scored | None:

@@ -43,14 +43,25 @@ class RunLines:
         """Passage ids of each query by rank."""
         order = np.lexsort((self.rank, self.queries.codes))
         names = self.passages.names.take(pa.array(self.passages.codes[order])).to_pylist()
+        return {query: names[start:stop] for query, start, stop in self._spans(order)}
+
+    def scores(self) -> Mapping[str, list[float]]:
+        """Float32 scores of each query by rank; 1, 1/2, 1/3, ... where the file has ranks alone."""
+        order = np.lexsort((self.rank, self.queries.codes))
+        spans = list(self._spans(order))
+        if self.score is None:
+            return {query: [1 / n for n in range(1, stop - at + 1)] for query, at, stop in spans}
+        found = self.score[order].tolist()
+        return {query: found[start:stop] for query, start, stop in spans}
+
+    def _spans(self, order: NDArray[np.int64]) -> Iterator[tuple[str, int, int]]:
+        """(query, start, stop) of each query's lines in an order that keeps them together."""
         codes = self.queries.codes[order]
         ids = self.query_ids
         edges = np.flatnonzero(np.diff(codes)) + 1
         bounds = [0, *edges.tolist(), len(codes)] if len(codes) else [0]
-        return {
-            ids[codes[start]]: names[start:stop]
-            for start, stop in zip(bounds[:-1], bounds[1:], strict=True)
-        }
+        for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
+            yield ids[codes[start]], start, stop
 
 
 def read_run_lines(path: Path) -> RunLines:
@@ -73,8 +84,8 @@ def read_run_lines(path: Path) -> RunLines:
 
 def of_table(run: pa.Table, path: Path) -> RunLines:
     """A run (schema.RUN_FILE) as lines."""
-    rank = run["rank"].to_numpy().astype(np.float64)
-    return RunLines(path, "table", encode(run["query_id"]), encode(run["passage_id"]), rank)
+    rank, score = run["rank"].to_numpy().astype(np.float64), run["score"].to_numpy()
+    return RunLines(path, "table", encode(run["query_id"]), encode(run["passage_id"]), rank, score)
 
 
 def _raw(path: Path, form: str) -> tuple[str, tuple[str, ...]]:

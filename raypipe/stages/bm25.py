@@ -8,7 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.stages.lucene_index import build_index, index_settings, pack_folder, unpack_folder
+from raypipe.stages.ids import ids_of_rows
+from raypipe.stages.lucene_check import check_index
+from raypipe.stages.lucene_index import build_index, index_settings
+from raypipe.stages.lucene_pack import pack_folder, unpack_folder
 from raypipe.stages.lucene_search import LuceneSearcher, search_all
 from raypipe.stages.run_tables import run_table
 from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing, ranges
@@ -29,8 +32,8 @@ class IndexStage:
 
     @property
     def spec(self) -> StageSpec:
-        """The collection and the version of what indexes it."""
-        return StageSpec("index", 1, index_settings(), {"collection": self.collection.digest})
+        """The collection and the version of what indexes it; since 2, in row order."""
+        return StageSpec("index", 2, index_settings(), {"collection": self.collection.digest})
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """One."""
@@ -44,7 +47,7 @@ class IndexStage:
     def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         """The index folder packed into one file."""
         folder, packed = self._scratch / "index", self._scratch / "index.tar"
-        num_indexed = build_index(self._batches(beat), folder, beat=lambda: beat(()))
+        num_indexed = build_index(lambda: self._batches(beat), folder, beat=lambda: beat(()))
         pack_folder(folder, packed)
         shutil.rmtree(folder)
         return Payload(packed, {"rows": shard.num_rows, "indexed": num_indexed})
@@ -61,6 +64,7 @@ class Bm25Stage:
     """The best `depth` passages of each query by BM25, as Lucene scores it."""
 
     name: str
+    collection: Stored
     index: Stored
     queries: Stored
     k1: float
@@ -82,7 +86,7 @@ class Bm25Stage:
     def open(self, site: Site) -> Mapping[str, Json]:
         """See Stage; unpacks the index into this worker's scratch."""
         self._scratch = site.scratch
-        self._searcher = LuceneSearcher(unpacked(self.index, site.scratch / "index"))
+        self._searcher = open_index(self.index, self.collection, site.scratch / "index")
         return {}
 
     def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
@@ -97,7 +101,15 @@ class Bm25Stage:
         return Payload(path, {"rows": write_table(path, schema.RUN, [table])})
 
 
-def unpacked(index: Stored, folder: Path) -> Path:
-    """The folder, holding the stored index's files."""
+def open_index(index: Stored, collection: Stored, folder: Path) -> LuceneSearcher:
+    """A searcher of the stored index, unpacked into `folder`, its order checked.
+
+    Raises:
+        CorruptError: documents are not the passages of their rows; see check_index.
+    """
     unpack_folder(index.path(index.manifest.records[0]), folder)
-    return folder
+    searcher = LuceneSearcher(folder)
+    manifest = index.manifest
+    name = f"{index.storage.uri}/{manifest.store}/{manifest.fingerprint}"
+    check_index(searcher, name, collection.num_rows, lambda rows: ids_of_rows(collection, rows))
+    return searcher

@@ -33,14 +33,15 @@ class EncodeStage:
 
     @property
     def spec(self) -> StageSpec:
-        """The tokens, the weights and every convention of the model."""
+        """The tokens, the weights, their configuration and every convention of the model."""
         params = {
             "weights_sha256": self.model.weights_sha256,
+            "config": self.model.forward_config(),
             "conventions": self.model.encoder.to_json(),
             "side": self.side,
             "dtype": "fp16",
         }
-        return StageSpec("encode", 1, params, {"tokens": self.tokens.digest})
+        return StageSpec("encode", 2, params, {"tokens": self.tokens.digest})
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Ranges of rows with about `shard_tokens` of work each."""

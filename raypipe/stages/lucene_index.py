@@ -1,24 +1,29 @@
-"""A Lucene index as Anserini builds it, with bytes that depend on the passages alone."""
+"""A Lucene index as Anserini builds it, in row order, with bytes that passages alone decide."""
 
 import json
 import os
 import shutil
 import signal
 import subprocess
-import tarfile
+import sys
 import time
-from collections.abc import Callable, Iterable
+from array import array
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from raypipe.errors import IncompleteError
-from raypipe.stages.lucene_java import QUIET, anserini_jar, find_java
+from raypipe.stages.lucene_check import compare_ids
+from raypipe.stages.lucene_java import anserini_jar, find_java
 from raypipe.stages.lucene_segment import make_timeless
 
 ROWS_FILE = "raypipe-rows.npy"
 """Lucene document number -> passage row; kept beside the index, which has no such field."""
+BUFFER_MEGABYTES = 1024
+"""Lucene's buffer while it indexes: half of its heap. No byte of the index depends on it."""
 
 
 def index_settings() -> dict[str, str]:
@@ -27,48 +32,47 @@ def index_settings() -> dict[str, str]:
 
 
 def build_index(
-    batches: Iterable[pa.Table], folder: Path, *, beat: Callable[[], None] = lambda: None
+    passages: Callable[[], Iterable[pa.Table]],
+    folder: Path,
+    *,
+    beat: Callable[[], None] = lambda: None,
+    buffer_megabytes: int = BUFFER_MEGABYTES,
 ) -> int:
     """The number of passages indexed into `folder`, which must not exist.
 
     Fields and analysis are Anserini's IndexCollection with its English defaults; positions,
     vectors and raw text are stored, so that pyserini's own searchers can use them. One thread,
-    one segment, in row order, so that Lucene breaks ties by row. Passages without a visible
-    character are not indexed (Anserini refuses them) and are never found.
+    one segment, in row order, so that Lucene breaks ties by row; every document's stored id is
+    compared with the id of its row. Passages without a visible character are not indexed
+    (Anserini refuses them) and are never found.
+
+    Args:
+        passages: called twice for all passages in row order: to index them, and to compare.
+        folder: where the index is written.
+        beat: called often while this takes time.
+        buffer_megabytes: what Lucene holds before it writes a segment; in no byte of the index.
 
     Raises:
-        IncompleteError: the Java process failed; its last words are told.
+        IncompleteError: Lucene failed, its last words are told; or a document is not the passage
+            of its row. `folder` is then not to be used.
     """
-    texts = folder.with_name(folder.name + "-input")
+    texts, flushed = (folder.with_name(f"{folder.name}-{part}") for part in ("input", "flushed"))
+    ids, log = (folder.with_name(f"{folder.name}-{part}") for part in ("ids.jsonl", "log.txt"))
     texts.mkdir()
-    rows = _write_input(batches, texts / "passages.jsonl")
-    _run_java(texts, folder, beat)
-    shutil.rmtree(texts)
+    rows = _write_input(passages(), texts / "passages.jsonl")
+    _run_lucene([texts, flushed, folder, ids, buffer_megabytes], log, beat)
+    compare_ids(ids, rows, passages())
+    for path in (texts, flushed):
+        shutil.rmtree(path)
+    for path in (ids, log, folder / "write.lock"):
+        path.unlink(missing_ok=True)
     make_timeless(folder)
-    (folder / "write.lock").unlink(missing_ok=True)
-    np.save(folder / ROWS_FILE, np.array(rows, np.int64))
+    np.save(folder / ROWS_FILE, rows)
     return len(rows)
 
 
-def pack_folder(folder: Path, packed: Path) -> None:
-    """The folder's files as one uncompressed tar, the same bytes for the same files."""
-    with tarfile.open(packed, "w", format=tarfile.USTAR_FORMAT) as archive:
-        for path in sorted(folder.iterdir()):
-            entry = tarfile.TarInfo(path.name)
-            entry.size, entry.mode = path.stat().st_size, 0o644
-            with path.open("rb") as stream:
-                archive.addfile(entry, stream)
-
-
-def unpack_folder(packed: Path, folder: Path) -> None:
-    """The files of `pack_folder`, in a folder that is made; refuses names that leave it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(packed) as archive:
-        archive.extractall(folder, filter="data")
-
-
-def _write_input(batches: Iterable[pa.Table], path: Path) -> list[int]:
-    rows: list[int] = []
+def _write_input(batches: Iterable[pa.Table], path: Path) -> NDArray[np.int64]:
+    rows = array("q")  # 8 bytes each; a list would take 40
     row = 0
     with path.open("w", encoding="utf-8") as out:
         for batch in batches:
@@ -78,32 +82,30 @@ def _write_input(batches: Iterable[pa.Table], path: Path) -> list[int]:
                     out.write(json.dumps({"id": passage_id, "contents": text}) + "\n")
                     rows.append(row)
                 row += 1
-    return rows
+    return np.array(rows, np.int64)
 
 
 _JAVA_BLANKS = "".join(map(chr, range(0x21)))
 """What Java's String.trim removes; a text of nothing else is empty to Anserini."""
 
 
-def _run_java(texts: Path, folder: Path, beat: Callable[[], None]) -> None:
-    # tests.seed makes Lucene's segment ids a function of their number instead of the clock.
-    command = [str(find_java().program), "-Xmx2g", *QUIET, "-Dtests.seed=1"]
-    command += ["-cp", str(anserini_jar()), "io.anserini.index.IndexCollection"]
-    command += ["-collection", "JsonCollection", "-generator", "DefaultLuceneDocumentGenerator"]
-    command += ["-input", str(texts), "-index", str(folder), "-threads", "1"]
-    command += ["-storePositions", "-storeDocvectors", "-storeRaw", "-optimize"]
-    command += ["-memoryBuffer", "1024"]
-    log = texts.with_suffix(".log")
+def _run_lucene(arguments: Sequence[object], log: Path, beat: Callable[[], None]) -> None:
+    find_java()  # a missing Java is told by this process
+    command = [sys.executable, "-m", "raypipe.stages.lucene_build", *map(str, arguments)]
     with log.open("wb") as out:
-        java = subprocess.Popen(
-            command, stdout=out, stderr=subprocess.STDOUT, preexec_fn=_die_with_parent
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            preexec_fn=_die_with_parent,
         )
-        while java.poll() is None:
+        while child.poll() is None:
             beat()
             time.sleep(0.05)
-    if java.returncode != 0 or not any(folder.glob("segments_*")):
+    if child.returncode != 0:
         said = log.read_text(errors="replace")[-2000:]
-        raise IncompleteError(f"Lucene: indexing ended with {java.returncode}: {said}")
+        raise IncompleteError(f"Lucene: indexing ended with {child.returncode}: {said}")
 
 
 def _die_with_parent() -> None:

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -13,6 +14,8 @@ from typing import Any
 from raypipe.errors import InputError
 
 MIN_VERSION = 21
+Lucene = tuple[Callable[..., Any], Callable[..., Any]]
+"""jnius' autoclass and cast, with a JVM behind them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ def anserini_jar() -> Path:
     return jars[-1]
 
 
-def start_jvm(*, heap: str = "1g") -> Any:
+def start_jvm(*, heap: str = "1g") -> Lucene:
     """jnius' (autoclass, cast), with a JVM of this process behind them; started at first call.
 
     pyserini would ask at import for a module that small Java runtimes lack, so the JVM is
@@ -94,6 +97,49 @@ def start_jvm(*, heap: str = "1g") -> Any:
     from jnius import autoclass, cast
 
     return autoclass, cast
+
+
+def open_reader(lucene: Lucene, folder: str) -> Any:
+    """Lucene's DirectoryReader of an index folder."""
+    autoclass, _ = lucene
+    directory = autoclass("org.apache.lucene.store.FSDirectory")
+    path = autoclass("java.nio.file.Paths").get(folder)
+    return autoclass("org.apache.lucene.index.DirectoryReader").open(directory.open(path))
+
+
+def stored_ids(lucene: Lucene, reader: Any, documents: Iterable[int]) -> list[str]:
+    """What Anserini stored as the ids of these Lucene documents, in their order."""
+    autoclass, _ = lucene
+    names = autoclass("java.util.HashSet")()
+    names.add("id")
+    # One visitor gathers the field of all documents: a single answer crosses from Java.
+    visitor = autoclass("org.apache.lucene.document.DocumentStoredFieldVisitor")(names)
+    fields = reader.storedFields()
+    for document in documents:
+        fields.document(document, visitor)
+    return list(visitor.getDocument().getValues("id"))
+
+
+def ordered_writer() -> Any:
+    """IndexWriter(directory, config) with the `addIndexes` that merges readers in their order.
+
+    Of the methods of that name jnius' autoclass takes the one that copies directories.
+    """
+    from jnius import JavaClass, JavaMethod, MetaJavaClass
+
+    directory, config = "Lorg/apache/lucene/store/Directory;", "Lorg/apache/lucene/index/"
+    config += "IndexWriterConfig;"
+    readers = "[Lorg/apache/lucene/index/CodecReader;"
+    return MetaJavaClass(
+        "IndexWriter",
+        (JavaClass,),
+        {
+            "__javaclass__": "org/apache/lucene/index/IndexWriter",
+            "__javaconstructor__": [(f"({directory}{config})V", False)],
+            "addIndexes": JavaMethod(f"({readers})J", varargs=True),
+            "close": JavaMethod("()V"),
+        },
+    )
 
 
 QUIET = ("-XX:+UseSerialGC", "-XX:-UsePerfData", "-Dslf4j.internal.verbosity=ERROR")

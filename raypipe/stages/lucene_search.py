@@ -1,13 +1,13 @@
 """BM25 over a Lucene index: exact scores, ties by passage row."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.stages.lucene_index import ROWS_FILE
-from raypipe.stages.lucene_java import start_jvm
+from raypipe.stages.lucene_java import open_reader, start_jvm, stored_ids
 
 MAX_CLAUSES = 1 << 20
 """Words of one query; Lucene's own limit of 1,024 is for hostile queries, not for long ones."""
@@ -18,19 +18,19 @@ class LuceneSearcher:
 
     def __init__(self, folder: Path) -> None:
         """Starts this process's JVM if it does not run."""
-        autoclass, cast = start_jvm()
-        paths = autoclass("java.nio.file.Paths")
-        directory = autoclass("org.apache.lucene.store.FSDirectory")
-        reader = autoclass("org.apache.lucene.index.DirectoryReader")
-        opened = reader.open(directory.open(paths.get(str(folder))))
+        self._lucene = autoclass, cast = start_jvm()
+        self._reader = open_reader(self._lucene, str(folder))
         searcher = autoclass("org.apache.lucene.search.IndexSearcher")
         searcher.setMaxClauseCount(MAX_CLAUSES)
-        self._searcher = searcher(cast("org.apache.lucene.index.IndexReader", opened))
+        self._searcher = searcher(cast("org.apache.lucene.index.IndexReader", self._reader))
         self._similarity = autoclass("org.apache.lucene.search.similarities.BM25Similarity")
         self._generator = autoclass("io.anserini.search.query.BagOfWordsQueryGenerator")()
         analyzer = autoclass("io.anserini.analysis.DefaultEnglishAnalyzer")
         self._analyzer = analyzer.newDefaultInstance()
-        self._rows: NDArray[np.int64] = np.load(folder / ROWS_FILE)
+        self.rows: NDArray[np.int64] = np.load(folder / ROWS_FILE)
+        """Passage row of each document."""
+        self.num_documents: int = self._reader.maxDoc()
+        self.num_segments: int = self._reader.leaves().size()
 
     def search(
         self, query: str, *, k1: float, b: float, depth: int
@@ -45,7 +45,11 @@ class LuceneSearcher:
         hits = self._searcher.search(parsed, depth).scoreDocs
         documents = np.fromiter((hit.doc for hit in hits), np.int64, count=len(hits))
         scores = np.fromiter((hit.score for hit in hits), np.float32, count=len(hits))
-        return self._rows[documents], scores
+        return self.rows[documents], scores
+
+    def stored_ids(self, documents: Iterable[int]) -> list[str]:
+        """Ids of documents as the index itself holds them, in the order given."""
+        return stored_ids(self._lucene, self._reader, documents)
 
 
 def search_all(

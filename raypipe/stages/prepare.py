@@ -10,6 +10,7 @@ import pyarrow as pa
 from raypipe import schema
 from raypipe.data.facts import FileFacts, count_file, from_json, to_json
 from raypipe.data.reading import Errors, Tally, read_records
+from raypipe.data.unchanged import changed
 from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing, ranges
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
@@ -27,10 +28,14 @@ class CountStage:
     format: str
     needs: Needs = Needs()
 
+    def __post_init__(self) -> None:
+        """Look at the files once, in the driver: a node's copies may have other times."""
+        self._stamps = _stamps(self.files)
+
     @property
     def spec(self) -> StageSpec:
         """Sizes and times stand for the content, whose hash this stage finds out."""
-        return StageSpec("count", 1, {"format": self.format}, self._stamps())
+        return StageSpec("count", 2, {"format": self.format}, self._stamps)
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """One a file, in reading order."""
@@ -44,21 +49,28 @@ class CountStage:
     def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         """Facts of the file as JSON."""
         beat(range(shard.start, shard.stop))
-        facts = count_file(self.files[shard.start], format=self.format)
+        file = self.files[shard.start]
+        before = _stamps([file])
+        facts = count_file(file, format=self.format)
+        if _stamps([file]) != before:
+            raise changed(file, "it was written while it was counted")
         path = self._scratch / f"{shard.index}.json"
         path.write_text(json.dumps(to_json(facts), sort_keys=True))
         return Payload(path, {"rows": 1})
 
-    def _stamps(self) -> dict[str, str]:
-        stamps = {}
-        for number, file in enumerate(self.files):
-            key = f"content:{number:05d}:{file.name}"
-            if file.exists():
-                stat = file.stat()
-                stamps[key] = f"{stat.st_size}-{stat.st_mtime_ns}"
-            else:  # an ir_datasets id: what it names is in its package's version
-                stamps[key] = str(file)
-        return stamps
+
+def _stamps(files: Sequence[Path]) -> dict[str, str]:
+    stamps = {}
+    for number, file in enumerate(files):
+        key = f"content:{number:05d}:{file.name}"
+        if file.exists():
+            stat = file.stat()
+            # Times of change too: tar, rsync and cp -p give another file the same size and date.
+            times = f"{stat.st_mtime_ns}-{stat.st_ctime_ns}"
+            stamps[key] = f"{stat.st_size}-{times}-{stat.st_ino}"
+        else:  # an ir_datasets id: what it names is in its package's version
+            stamps[key] = str(file)
+    return stamps
 
 
 def counted(stored: Stored) -> list[FileFacts]:

@@ -28,6 +28,7 @@ def score_base(model: ModelFolder, collection: Stored, queries: Stored) -> Stage
     """What a score depends on, whoever asks for it: model, collection and queries."""
     params = {
         "weights_sha256": model.weights_sha256,
+        "config": model.forward_config(),
         "tokenizer_sha256": model.tokenizer_sha256,
         "tokenizers": tokenizers.__version__,
         "max_pieces": MAX_PIECES,
@@ -35,7 +36,7 @@ def score_base(model: ModelFolder, collection: Stored, queries: Stored) -> Stage
         "dtype": "fp32",
     }
     inputs = {"collection": collection.digest, "queries": queries.digest}
-    return StageSpec("scores", 1, params, inputs)
+    return StageSpec("scores", 2, params, inputs)
 
 
 @dataclass

@@ -78,7 +78,7 @@ class PassageTokensStage:
             "texts": self.collection.digest,
             "candidates": self.candidates.candidates.digest,
         }
-        return StageSpec("tokenize-passages", 1, params, inputs)
+        return StageSpec("tokenize-passages", 2, params, inputs)
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Ranges of the passages named, in row order."""

@@ -42,7 +42,7 @@ class TokenizeStage:
             "max_pieces": MAX_PIECES,
             "prefix": self.prefix,
         }
-        return StageSpec("tokenize", 1, params, {"texts": self.texts.digest})
+        return StageSpec("tokenize", 2, params, {"texts": self.texts.digest})
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Ranges of rows; no fewer than actors, so that none idles."""

@@ -8,7 +8,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from raypipe.errors import CorruptError, IncompleteError, InputError, LimitError
-from raypipe.storage.records import FORMAT, Json, Manifest, Record, Shard, hash_file, seal, unseal
+from raypipe.storage.log import events
+from raypipe.storage.records import (
+    FORMAT,
+    Json,
+    Manifest,
+    Record,
+    Shard,
+    hash_file,
+    seal,
+    unseal,
+    unseal_format,
+)
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
 
@@ -27,16 +38,17 @@ class Ledger:
 
         Raises:
             IncompleteError: there is no plan and no shards were given.
-            CorruptError: a record's bytes are damaged.
+            CorruptError: a record's bytes are damaged, or it belongs to another store.
+            InputError: another version of raypipe planned it, in another format.
         """
         self.store = store
         self.spec = spec
         self.fingerprint = spec.fingerprint()
         self.folder = f"{store}/{self.fingerprint}"
-        self.storage = storage.owned(f"{store}-{self.fingerprint}")
+        self.storage = storage.owned(work_label(store, self.fingerprint))
         if not storage.exists(f"{self.folder}/plan.json"):
             self._create_plan(shards)
-        plan = self._read("plan.json")
+        plan = self._read_own(f"{self.folder}/plan.json")
         self.shards = tuple(Shard(*numbers) for numbers in plan["shards"])
 
     def pending(self) -> list[Shard]:
@@ -51,7 +63,7 @@ class Ledger:
         sha256 = hash_file(payload)
         record = Record(shard, sha256, payload.stat().st_size, dict(facts))
         self.storage.put(sha256, payload)
-        if not self.storage.create(self._name(shard), seal(record.to_json())):
+        if not self.storage.create(self._name(shard), seal(self._own(record.to_json()))):
             return self.record(shard)
         return record
 
@@ -60,10 +72,11 @@ class Ledger:
 
         Raises:
             FileNotFoundError: the shard is pending.
-            CorruptError: the record is damaged, or speaks of another shard.
+            CorruptError: the record is damaged, or speaks of another shard or store.
+            InputError: another version of raypipe wrote it, in another format.
         """
         name = self._name(shard)
-        record = Record.from_json(unseal(name, self.storage.read(name)))
+        record = Record.from_json(self._read_own(name))
         if record.shard != shard:
             raise CorruptError(f"{name}: expected {shard}, found a record of {record.shard}")
         return record
@@ -127,11 +140,11 @@ class Ledger:
     def _write_quarantine(self, skipped: Sequence[int]) -> None:
         """quarantine.parquet: each row and why, as the log of attempts tells it; in no hash."""
         try:
-            log = self.storage.read(f"{self.folder}/attempts.jsonl").splitlines()
+            told_events = events(self.storage.read(f"{self.folder}/attempts.jsonl"))
         except FileNotFoundError:
-            log = []
-        events = [json.loads(line) for line in log if b'"quarantined"' in line]
-        reasons = {event["row"]: event["reason"] for event in events if "row" in event}
+            told_events = []
+        quarantined = [e for e in told_events if e.get("event") == "quarantined" and "row" in e]
+        reasons = {event["row"]: event["reason"] for event in quarantined}
         told = [reasons.get(row, "not told") for row in skipped]
         columns = [pa.array(skipped, pa.int64()), pa.array(told, pa.string())]
         stream = pa.BufferOutputStream()
@@ -143,16 +156,16 @@ class Ledger:
         if shards is None:
             raise IncompleteError(f"{self.folder}: no plan is stored here and none was given")
         self.storage.create(f"{self.folder}/spec.json", seal(self.spec.to_json()))
-        body = {
-            "format": FORMAT,
-            "fingerprint": self.fingerprint,
-            "shards": [s.to_json() for s in shards],
-        }
+        body = self._own({"shards": [s.to_json() for s in shards]})
         self.storage.create(f"{self.folder}/plan.json", seal(body))
 
-    def _read(self, file: str) -> dict[str, Json]:
-        name = f"{self.folder}/{file}"
-        return unseal(name, self.storage.read(name))
+    def _own(self, body: Mapping[str, Json]) -> dict[str, Json]:
+        """The body with the format and the store that it belongs to."""
+        mine = {"format": FORMAT, "store": self.store, "fingerprint": self.fingerprint}
+        return {**mine, **body}
+
+    def _read_own(self, name: str) -> dict[str, Json]:
+        return _of_store(name, self.storage.read(name), self.store, self.fingerprint)
 
     def _name(self, shard: Shard) -> str:
         return f"{self.folder}/shards/{shard.index:05d}.json"
@@ -163,22 +176,54 @@ def read_manifest(storage: Storage, store: str, fingerprint: str) -> Manifest | 
 
     Raises:
         CorruptError: the bytes are damaged or belong to another store.
+        InputError: another version of raypipe published it, in another format.
     """
     name = f"{store}/{fingerprint}/manifest.json"
     try:
         data = storage.read(name)
     except FileNotFoundError:
         return None
-    manifest = Manifest.from_bytes(name, data)
-    if (manifest.store, manifest.fingerprint) != (store, fingerprint):
-        raise CorruptError(f"{name}: found the manifest of {manifest.store}/{manifest.fingerprint}")
-    return manifest
+    _of_store(name, data, store, fingerprint)
+    return Manifest.from_bytes(name, data)
 
 
 def read_spec(storage: Storage, store: str, fingerprint: str) -> StageSpec:
-    """The spec that a store was planned with."""
+    """The spec that a store was planned with.
+
+    Raises:
+        FileNotFoundError: nothing was planned under this fingerprint.
+        CorruptError: the bytes are damaged or belong to another store.
+    """
     name = f"{store}/{fingerprint}/spec.json"
-    return StageSpec.from_json(unseal(name, storage.read(name)))
+    spec = StageSpec.from_json(unseal(name, storage.read(name)))
+    if spec.fingerprint() != fingerprint:
+        raise CorruptError(f"{name}: expected the spec of {fingerprint}, found another store's")
+    return spec
+
+
+def find_spec(storage: Storage, store: str, fingerprint: str) -> StageSpec | None:
+    """`read_spec`, None where nothing was planned under this fingerprint."""
+    try:
+        return read_spec(storage, store, fingerprint)
+    except FileNotFoundError:
+        return None
+
+
+def work_label(store: str, fingerprint: str) -> str:
+    """What unfinished files of a store are filed under, in `tmp` and in `nonce`."""
+    return f"{store}-{fingerprint}"
+
+
+def _of_store(name: str, data: bytes, store: str, fingerprint: str) -> dict[str, Json]:
+    """The body of a record that says which store it belongs to."""
+    body = unseal_format(name, data)
+    found = (body.get("store"), body.get("fingerprint"))
+    if found != (store, fingerprint):
+        raise CorruptError(
+            f"{name}: expected a record of {store}/{fingerprint}, found one of "
+            f"{found[0]}/{found[1]}. Delete this one file and run again: it is made anew"
+        )
+    return body
 
 
 def _check_ranges(store: str, shards: Sequence[Shard]) -> None:

@@ -7,10 +7,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from raypipe.errors import CorruptError
+from raypipe.errors import CorruptError, InputError
 
 Json = Any
-FORMAT = 1
+FORMAT = 2
+"""Of every record in a workspace and in its stores; another one is refused, never guessed at.
+
+1: raypipe 0.1 before configurations and tokenizers stood in fingerprints.
+"""
 
 
 def canonical(body: Json) -> bytes:
@@ -52,6 +56,23 @@ def unseal(name: str, data: bytes) -> dict[str, Json]:
             "Delete this one file and run again: it is made anew from the committed shards."
         )
     return dict(body)
+
+
+def unseal_format(name: str, data: bytes) -> dict[str, Json]:
+    """The body of a sealed record of this format.
+
+    Raises:
+        CorruptError: see `unseal`.
+        InputError: another version of raypipe wrote it.
+    """
+    body = unseal(name, data)
+    if body.get("format") != FORMAT:
+        raise InputError(
+            f"{name}: expected records of format {FORMAT}, found format {body.get('format')!r}: "
+            "another version of raypipe wrote them. Name a new --out, and a new place for "
+            "`stores` where the recipe has one, or use that version; nothing was changed"
+        )
+    return body
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +167,9 @@ class Manifest:
 
         Raises:
             CorruptError: the bytes are not those that were published.
+            InputError: another version of raypipe published them, in another format.
         """
-        body = unseal(name, data)
+        body = unseal_format(name, data)
         return Manifest(
             body["store"],
             body["fingerprint"],

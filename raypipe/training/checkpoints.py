@@ -11,6 +11,7 @@ from pathlib import Path
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from raypipe.storage.ledger import work_label
 from raypipe.storage.records import Json, hash_file, seal, unseal
 from raypipe.storage.storage import Storage
 
@@ -33,7 +34,8 @@ class Checkpoints:
 
     def __init__(self, storage: Storage, folder: str) -> None:
         """`folder` is STORE/FINGERPRINT."""
-        self._storage = storage.owned(folder.replace("/", "-"))
+        store, fingerprint = folder.split("/")
+        self._storage = storage.owned(work_label(store, fingerprint))
         self._folder = folder
 
     def save(self, step: int, state: Mapping[str, Tensor], facts: Mapping[str, Json]) -> Checkpoint:

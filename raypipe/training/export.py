@@ -14,9 +14,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from raypipe.config.training import Adapter
+from raypipe.errors import InputError
 from raypipe.models.adapters import SEGMENTS, adapter_folder
 from raypipe.models.conventions import Conventions, PairConventions
 from raypipe.models.loading import ModelFolder, load_weights
+from raypipe.models.tokenizer import read_tokenizer, tokenizer_sha256
 from raypipe.training.checkpoints import Checkpoint, Checkpoints
 from raypipe.training.job import Job
 from raypipe.training.lowrank import PEFT, LowRank
@@ -169,6 +171,12 @@ def _copy_tokenizer(start: ModelFolder, folder: Path) -> None:
     for name in TOKENIZER_FILES:
         if (start.folder / name).exists():
             shutil.copyfile(start.folder / name, folder / name)
+    copied = tokenizer_sha256(read_tokenizer(folder))
+    if copied != start.tokenizer_sha256:
+        raise InputError(
+            f"{start.folder}: expected the tokenizer with SHA-256 {start.tokenizer_sha256} that "
+            f"the training read, found {copied}; put that one back and repeat the command"
+        )
 
 
 def _seen_before(adapter: Adapter | None) -> NDArray[np.uint64]:

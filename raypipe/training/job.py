@@ -6,15 +6,17 @@ from functools import cached_property
 from raypipe.config.training import TrainedModel, Training
 from raypipe.errors import InputError
 from raypipe.models.adapters import WEIGHTS, adapter_folder
+from raypipe.models.config_checks import initializer_range
 from raypipe.models.conventions import AnyConventions, PairConventions
 from raypipe.models.loading import ModelFolder
 from raypipe.models.presets import PRESETS, conventions_problems
+from raypipe.names import Role, of_training
 from raypipe.storage.records import hash_file
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
 from raypipe.storage.stored import Stored
 
-SEMANTICS = 2
+SEMANTICS = 3
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Job:
     @property
     def store(self) -> str:
         """The store's name."""
-        return f"train-{self.recipe.name}"
+        return str(of_training(Role.WEIGHTS, self.recipe.name))
 
     @cached_property
     def folder(self) -> str:
@@ -81,6 +83,9 @@ class Job:
             del body["model"]["adapter"]["start"]
             body["adapter_sha256"] = hash_file(adapter_folder(recipe.model.adapter.start) / WEIGHTS)
         body["start_sha256"] = self.start.weights_sha256
+        body["start_config"] = self.start.forward_config()
+        if isinstance(self.conventions, PairConventions):  # what a head is drawn with
+            body["start_config"]["initializer_range"] = initializer_range(self.start.config())
         body["tokenizer_sha256"] = self.start.tokenizer_sha256
         body["precision"] = recipe.resources.precision
         inputs = {}

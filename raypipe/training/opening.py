@@ -1,10 +1,11 @@
 """What a worker of a training opens: the model before its first step, and the examples."""
 
+import hashlib
 import json
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load
 
 from raypipe.errors import InputError
 from raypipe.models.adapters import CONFIG, WEIGHTS, adapter_folder
@@ -45,16 +46,25 @@ def trainee_of(job: Job, device: str) -> Trainee:
         bf16=recipe.resources.precision == "bf16",
     )
     if adapter is not None and adapter.start is not None:
-        start_from_(trainee, adapter_folder(adapter.start))
+        expected = job.spec.params["adapter_sha256"]
+        start_from_(trainee, adapter_folder(adapter.start), sha256=expected)
     return trainee
 
 
-def start_from_(trainee: Trainee, folder: Path) -> None:
+def start_from_(trainee: Trainee, folder: Path, *, sha256: str) -> None:
     """Set the low-rank weights to those of an adapter; what it lacks stays as it was drawn.
 
     Raises:
-        InputError: it is of another rank or model.
+        InputError: it is of another rank or model, or not the adapter with this SHA-256.
     """
+    file = folder / WEIGHTS
+    data = file.read_bytes()
+    found_sha256 = hashlib.sha256(data).hexdigest()
+    if found_sha256 != sha256:
+        raise InputError(
+            f"{file}: expected an adapter with SHA-256 {sha256}, as where the work began, found "
+            f"{found_sha256}; every node must hold the same folder"
+        )
     told = json.loads((folder / CONFIG).read_bytes())
     own = trainee.low_rank
     assert own is not None
@@ -63,7 +73,7 @@ def start_from_(trainee: Trainee, folder: Path) -> None:
             f"{folder}: expected an adapter of rank {own.rank} and alpha {own.alpha}, found rank "
             f"{told['r']} and alpha {told['lora_alpha']}"
         )
-    saved = {n.removeprefix(PEFT): t for n, t in load_file(folder / WEIGHTS).items()}
+    saved = {n.removeprefix(PEFT): t for n, t in load(data).items()}
     for name, weight in trainee.weights.items():
         found = saved.get(name)
         if found is None and "lora_" not in name:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from raypipe.storage.log import events
 from raypipe.storage.records import Json
 from raypipe.training.job import Job
 
@@ -23,16 +24,7 @@ class Reader:
     def new(self) -> list[dict[str, Any]]:
         """Whole lines that came since the last call; those that a crash tore are passed over."""
         data, self._at = self._job.storage.tail(_name(self._job), self._at)
-        return [event for line in data.splitlines() if (event := parsed(line)) is not None]
-
-
-def parsed(line: bytes) -> dict[str, Any] | None:
-    """A line's event, None where it was torn."""
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
+        return events(data)
 
 
 def _name(job: Job) -> str:

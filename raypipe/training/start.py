@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from raypipe.models.adapters import SEGMENTS
+from raypipe.models.config_checks import initializer_range
 from raypipe.models.conventions import AnyConventions, Conventions
 from raypipe.models.heads import with_third_segment
 
@@ -39,7 +40,7 @@ def starting_tensors(
         inside = ("bert.embeddings.", "bert.encoder.")
         return {name: tensor for name, tensor in kept.items() if name.startswith(inside)}
     generator = torch.Generator().manual_seed(seed)
-    std, hidden = config.get("initializer_range", 0.02), config["hidden_size"]
+    std, hidden = initializer_range(config), config["hidden_size"]
     if f"{POOLER}.weight" not in kept:
         kept[f"{POOLER}.weight"] = torch.randn(hidden, hidden, generator=generator) * std
         kept[f"{POOLER}.bias"] = torch.zeros(hidden)

@@ -109,14 +109,14 @@ def training_workers(driver):
 
 def steps(out):
     try:
-        return len(list((out / "stores" / "train-small").glob("*/steps/*.json")))
+        return len(list((out / "stores" / "weights@small").glob("*/steps/*.json")))
     except FileNotFoundError:
         return 0
 
 
 def attempts(out):
     """What the training's workers told of themselves."""
-    found = list((out / "stores" / "train-small").glob("*/attempts.jsonl"))
+    found = list((out / "stores" / "weights@small").glob("*/attempts.jsonl"))
     return [json.loads(line) for path in found for line in path.read_text().splitlines()]
 
 

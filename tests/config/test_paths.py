@@ -16,9 +16,6 @@ def test_relative_paths_belong_to_the_base_and_others_stay(text: str, tmp_path: 
 
 
 def test_names_that_are_no_paths_stay(text: str, tmp_path: Path):
-    hub = "path: org/model, revision: abc"
-    recipe = load_recipe(text.replace("path: minilm", hub), base=tmp_path)
-    assert recipe.models["encoder"].path == "org/model"
     assert load_recipe(text, base=tmp_path).models["encoder"].path == "minilm"
     irds = text.replace("msmarco-v1, input: collection.tsv", "ir-datasets, input: beir/nfcorpus")
     assert load_recipe(irds, base=tmp_path).collection.input == ("beir/nfcorpus",)
@@ -37,7 +34,7 @@ def test_every_missing_input_is_told_at_once(text: str, tmp_path: Path):
         f"queries.test.qrels: {tmp_path}/test.txt: no such file or folder; expected a qrels file",
         f"models.encoder.path: {tmp_path}/weights: no such file or folder; expected minilm, "
         "minilm-mono, minilm-duo, or a"
-        " folder with weights; a hub model needs a revision",
+        " folder with weights; of a hub model, where it was downloaded",
         f"stages.old.runs.test: {tmp_path}/old.trec: no such file or folder; expected a run file",
     ]
 

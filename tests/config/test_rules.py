@@ -33,11 +33,6 @@ from raypipe.config import Read, Search, load_recipe
             "queries.test.only_judged: needs qrels; give them or remove only_judged",
         ),
         (
-            "{path: minilm}",
-            "{path: minilm, revision: abc}",
-            "models.encoder.revision: minilm is packaged and its hash is pinned; remove revision",
-        ),
-        (
             "model: encoder",
             "model: encodre",
             "stages.embeddings.model: expected a model; found 'encodre'; did you mean"

@@ -53,6 +53,11 @@ from raypipe.config.stage_kinds import STAGE_KINDS
             "line 8: models.encoder: expected a mapping, KEY: VALUE; found nothing",
         ),
         (
+            "{path: minilm}",
+            "{path: org/model, revision: abc}",
+            "line 8: models.encoder.revision: unknown key; known here: path, preset, segment_row",
+        ),
+        (
             "lucene:     {do: index}",
             "lucene: {do: index, depth: 3}",
             "line 10: stages.lucene.depth: unknown key; known here: do",

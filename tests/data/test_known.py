@@ -16,6 +16,7 @@ FACTS = FileFacts(
     compressed=False,
     checkpoint_records=100_000,
     checkpoints=(0,),
+    stretches=("00",),
 )
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from raypipe.data.facts import FileFacts, count_file, from_json, to_json
 from raypipe.data.formats import FORMATS, Format
 from raypipe.data.reading import Tally, read_records
+from raypipe.data.unchanged import check_unchanged
 from raypipe.errors import CorruptError, InputError
 
 PACK = {
@@ -72,6 +73,10 @@ def test_the_file_of_16_hard_records_has_16_and_each_text_survives(tmp_path, suf
     assert len(caught.value.problems) == 1
 
 
+def sha256(data):
+    return hashlib.sha256(data).hexdigest()
+
+
 @pytest.mark.parametrize("suffix", PACK)
 def test_facts_are_of_the_raw_bytes(tmp_path, suffix):
     content = b"0\ta\n1\tb\n2\tc"
@@ -86,6 +91,7 @@ def test_facts_are_of_the_raw_bytes(tmp_path, suffix):
         compressed=bool(suffix),
         checkpoint_records=2,
         checkpoints=(0, 8),
+        stretches=() if suffix else (sha256(b"0\ta\n1\tb\n"), sha256(b"2\tc")),
     )
 
 
@@ -106,6 +112,35 @@ def test_checkpoints_are_where_every_second_record_begins(
 ):
     facts = count_file(write(tmp_path, content), format="msmarco-v1", checkpoint_records=2)
     assert (facts.num_records, facts.checkpoints) == (num_records, checkpoints)
+    bounds = [*checkpoints, len(content)]
+    pieces = [content[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    assert facts.stretches == tuple(map(sha256, pieces))
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_a_file_rewritten_with_as_many_bytes_and_lines_is_found(tmp_path, suffix):
+    good = b"".join(b"%d\tpassage %d\n" % (row, row) for row in range(9))
+    path = write(tmp_path, PACK[suffix](good), "x.tsv" + suffix)
+    facts = count_file(path, format="msmarco-v1", checkpoint_records=2)
+    asked = {"format": "msmarco-v1", "facts": facts}
+    assert len(list(read_records(path, start=3, stop=6, **asked))) == 3
+    write(tmp_path, PACK[suffix](good.replace(b"passage 5", b"intruder5")), "x.tsv" + suffix)
+    touched = [(3, 6), (5, 6), (4, 5), (0, 9)]
+    for start, stop in touched:
+        with pytest.raises(CorruptError, match="not the file that was counted"):
+            list(read_records(path, start=start, stop=stop, **asked))
+    if not suffix:
+        assert len(list(read_records(path, start=0, stop=4, **asked))) == 4, "other stretches"
+        assert len(list(read_records(path, start=6, stop=9, **asked))) == 3
+
+
+def test_a_file_that_grew_at_its_end_is_found_by_who_reads_the_end(tmp_path):
+    path = write(tmp_path, b"0\ta\n1\tb\n")
+    facts = count_file(path, format="msmarco-v1", checkpoint_records=2)
+    check_unchanged(path, facts, 0, 2)
+    write(tmp_path, b"0\ta\n1\tb\n2\tc\n")
+    with pytest.raises(CorruptError, match="other bytes from byte 0 on"):
+        check_unchanged(path, facts, 0, 2)
 
 
 def test_checkpoints_beyond_a_chunk_are_exact(tmp_path):
@@ -202,7 +237,7 @@ def test_a_change_that_keeps_the_size_is_found_where_records_moved(tmp_path, sta
     path = write(tmp_path, b"0\ta\n1\tb\n2\tc\n3\td\n4\te\n5\tf\n")
     facts = count_file(path, format="msmarco-v1", checkpoint_records=2)
     write(tmp_path, b"0\ta\n1\tb\n2\tc\n3\td\t4\te\n5\tf\n")
-    with pytest.raises(CorruptError, match="no record begins at byte 16|6 expected, 5 found"):
+    with pytest.raises(CorruptError, match="no record begins at byte 16|6 expected, 5|from byte 8"):
         read(path, facts, start, 6)
 
 

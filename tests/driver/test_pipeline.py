@@ -118,8 +118,8 @@ def _lines(out, name, summary):
     [
         (
             "stages.again.depth=10",
-            {"again.test.parts", "again.test", "fused.test"},
-            "again.test.parts: params.depth 20 -> 10",
+            {"parts@again.test", "again.test", "fused.test"},
+            "parts@again.test: params.depth 20 -> 10",
         ),
         ("stages.fused.depth=5", {"fused.test"}, "fused.test: params.depth 30 -> 5"),
         (
@@ -147,15 +147,15 @@ def test_changed_content_rebuilds_everything_that_reads_it(work, small_files, tm
     with (files / "queries.test.tsv").open("a") as out:
         out.write("another\tanother query\n")
     summary, _ = pipeline(files, work)
-    assert {"queries.test", "tiny.test.tokens", "embeddings.test", "dense.test"} <= rebuilt(summary)
+    assert {"queries@test", "tokens@tiny.test", "embeddings.test", "dense.test"} <= rebuilt(summary)
     assert "embeddings" not in rebuilt(summary)
-    assert "collection" not in rebuilt(summary)
+    assert "passages@collection" not in rebuilt(summary)
 
 
 def test_frozen_refuses_a_changed_setting_before_any_work(work, small_files):
     frozen = Options(frozen=True)
     before = sorted(work.glob("stores/*/*"))
-    with pytest.raises(RefusedError, match=r"again.test.parts: params.depth 20 -> 7"):
+    with pytest.raises(RefusedError, match=r"parts@again.test: params.depth 20 -> 7"):
         pipeline(small_files, work, "stages.again.depth=7", options=frozen)
     assert sorted(work.glob("stores/*/*")) == before
     assert json.loads((work / "summary.json").read_text())["exit"] == 4
@@ -201,7 +201,7 @@ def test_repeated_passage_ids_are_refused_and_told_in_the_summary(small_files, t
         pipeline(files, tmp_path / "w")
     summary = json.loads((tmp_path / "w" / "summary.json").read_text())
     assert (summary["status"], summary["exit"]) == ("failed", 2)
-    assert not list((tmp_path / "w").glob("stores/collection.ids/*/manifest.json"))
+    assert not list((tmp_path / "w").glob("stores/ids@collection/*/manifest.json"))
 
 
 @pytest.mark.parametrize("actors", [1, 3])

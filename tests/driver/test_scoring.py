@@ -160,9 +160,9 @@ def test_every_probability_is_kept_and_inferences_are_those_evaluated(finished):
     root, _ = finished
     num_queries = len(lines(root / "work", "first"))
     kept = payloads(root / "stores", "duo.test", schema.SCORES)
-    evaluated = payloads(root / "stores", "duo.test.scores.1", schema.SCORES)
+    evaluated = payloads(root / "stores", "scores@duo.test.1", schema.SCORES)
     assert kept.num_rows == evaluated.num_rows == num_queries * 4 * 3
-    assert payloads(root / "stores", "mono.test.scores.1", schema.SCORES).num_rows == (
+    assert payloads(root / "stores", "scores@mono.test.1", schema.SCORES).num_rows == (
         num_queries * 12
     )
 
@@ -194,10 +194,9 @@ def test_runs_and_pairs_are_exported_with_original_ids(finished, tmp_path):
 def test_no_passage_outside_the_run_is_tokenised(finished, files):
     root, summary = finished
     named = {p for ps in lines(root / "work", "first").values() for p in ps[:12]}
-    assert summary["stages"]["mono.test.passages.1"]["rows"] == len(named)
-    assert not list((root / "stores").glob("*.tokens/*/manifest.json"))[1:] or all(
-        ".test.tokens" in str(p) for p in (root / "stores").glob("*.tokens/*/manifest.json")
-    )
+    assert summary["stages"]["pieces@mono.test.1"]["rows"] == len(named)
+    tokenised = {path.parent.parent.name for path in root.glob("stores/tokens@*/*/manifest.json")}
+    assert tokenised == {"tokens@mono.test", "tokens@duo.test"}
 
 
 def test_a_second_invocation_computes_nothing(finished, run):
@@ -211,15 +210,15 @@ def test_other_runs_and_depths_score_only_what_nobody_scored(finished, run, tmp_
     stores = shutil.copytree(root / "stores", tmp_path / "stores")
     num_queries = len(lines(root / "work", "first"))
     more = run(tmp_path / "more", stores, "stages.mono.k0=15", until="mono")
-    assert more["stages"]["mono.test.scores.2"]["rows"] == num_queries * 3
+    assert more["stages"]["scores@mono.test.2"]["rows"] == num_queries * 3
     less = run(tmp_path / "less", stores, "stages.mono.k0=5", until="mono")
-    assert less["stages"]["mono.test.scores.3"]["rows"] == 0
+    assert less["stages"]["scores@mono.test.3"]["rows"] == 0
     assert less["systems"]["mono"]["ms_per_query"] is None
     # A grid over k0: candidates that the largest k0 never sent to the duo are scored.
     grid = run(tmp_path / "grid", stores, "stages.mono.k0=15")
     fresh = run(tmp_path / "fresh", tmp_path / "fresh-stores", "stages.mono.k0=15")
     assert grid["measures"] == fresh["measures"]
-    added = grid["stages"]["duo.test.scores.2"]["rows"]
+    added = grid["stages"]["scores@duo.test.2"]["rows"]
     assert 0 < added < num_queries * 4 * 3
     for system in ("mono", "duo-sum", "duo-min", "duo-sample"):
         assert lines(tmp_path / "grid", system) == lines(tmp_path / "fresh", system)
@@ -242,7 +241,7 @@ def test_a_drawn_sample_equals_sample_from_the_full_table(finished, run, tmp_pat
         until="duo-sum",
     )
     num_queries = len(lines(root / "work", "first"))
-    assert drawn["stages"]["duo.test.scores.1"]["rows"] == num_queries * 4 * 2
+    assert drawn["stages"]["scores@duo.test.1"]["rows"] == num_queries * 4 * 2
     assert lines(tmp_path / "work", "duo-sum") == lines(root / "work", "duo-sample")
 
 
@@ -257,7 +256,7 @@ def test_a_killed_part_is_finished_and_what_it_committed_is_held_by_others(finis
     root, _ = finished
     calm = {p.relative_to(root): p.read_bytes() for p in root.rglob("blobs/*/*")}
     stores = shutil.copytree(root / "stores", tmp_path / "stores")
-    (scores,) = (stores / "mono.test.scores.1").iterdir()
+    (scores,) = (stores / "scores@mono.test.1").iterdir()
     (selected,) = (stores / "mono.test").iterdir()
     (scores / "manifest.json").unlink()
     shutil.rmtree(selected)
@@ -268,11 +267,11 @@ def test_a_killed_part_is_finished_and_what_it_committed_is_held_by_others(finis
     held = json.loads(records[0].read_text())["body"]["facts"]["rows"]
     other = run(tmp_path / "other", stores, "stages.mono.k0=11", until="mono")
     num_queries = len(lines(root / "work", "first"))
-    added = other["stages"]["mono.test.scores.2"]["rows"]
+    added = other["stages"]["scores@mono.test.2"]["rows"]
     assert num_queries * 11 - held <= added <= num_queries * 11 - held * 10 // 12
     again = run(tmp_path / "again", stores)
     assert again["measures"] == finished[1]["measures"]
-    assert again["stages"]["mono.test.scores.1"]["shards"]["reused"] == 1
+    assert again["stages"]["scores@mono.test.1"]["shards"]["reused"] == 1
     found = {p.relative_to(tmp_path): p.read_bytes() for p in tmp_path.rglob("stores/blobs/*/*")}
     assert all(found[name] == data for name, data in calm.items())
 
@@ -287,7 +286,7 @@ def test_whole_tokens_are_used_where_they_stand(finished, run, tmp_path):
         stages=("first", "mono"),
     )
     names = {p.name for p in (tmp_path / "stores").iterdir()}
-    assert "mono.tokens" in names and "mono.test.passages.1" not in names
+    assert "tokens@mono" in names and "pieces@mono.test.1" not in names
     assert lines(tmp_path / "work", "mono") == lines(root / "work", "mono")
 
 

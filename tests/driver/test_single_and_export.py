@@ -170,7 +170,7 @@ def test_bm25_agrees_with_pyserinis_command_line_on_nfcorpus(raypipe_cli, raypip
     )
     assert done.returncode == 0, done.stderr
     out = tmp_path / "passages"
-    export((tmp_path / "w" / "stores" / "collection"), "pyserini", out)
+    export((tmp_path / "w" / "stores" / "passages@collection"), "pyserini", out)
     lines = map(json.loads, (out / "passages.jsonl").read_text().splitlines())
     collection = [(line["id"], line["contents"]) for line in lines]
     qrels = read_qrels(folder / "qrels" / "test.tsv.gz")

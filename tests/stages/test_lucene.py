@@ -9,8 +9,9 @@ import pytest
 
 from raypipe import schema
 from raypipe.errors import CorruptError
-from raypipe.stages.lucene_index import build_index, pack_folder, unpack_folder
+from raypipe.stages.lucene_index import build_index
 from raypipe.stages.lucene_java import find_java
+from raypipe.stages.lucene_pack import pack_folder, unpack_folder
 from raypipe.stages.lucene_search import LuceneSearcher, search_all
 from raypipe.stages.lucene_segment import make_timeless
 
@@ -35,7 +36,7 @@ def table(texts):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lucene") / "index"
-    assert build_index([table(TEXTS)], folder) == 5
+    assert build_index(lambda: [table(TEXTS)], folder) == 5
     return folder
 
 
@@ -50,7 +51,7 @@ def test_a_java_that_lucene_can_run_on_is_found():
 
 def test_two_builds_have_the_same_bytes(folder, tmp_path):
     halves = [table(TEXTS).slice(0, 3), table(TEXTS).slice(3)]
-    build_index(halves, tmp_path / "index")
+    build_index(lambda: halves, tmp_path / "index")
     for number, built in enumerate((folder, tmp_path / "index")):
         pack_folder(built, tmp_path / f"{number}.tar")
     packed = [(tmp_path / f"{number}.tar").read_bytes() for number in range(2)]

@@ -1,11 +1,12 @@
 """The ledger: plan once, first record wins, publish only what is whole."""
 
+import pyarrow.parquet as pq
 import pytest
 
-from raypipe.errors import CorruptError, IncompleteError, LimitError
-from raypipe.storage.ledger import Ledger, read_manifest
+from raypipe.errors import CorruptError, IncompleteError, InputError, LimitError
+from raypipe.storage.ledger import Ledger, read_manifest, read_spec
 from raypipe.storage.posix import PosixStorage
-from raypipe.storage.records import Shard
+from raypipe.storage.records import Shard, seal, unseal
 from raypipe.storage.spec import StageSpec
 
 SHARDS = [Shard(0, 0, 3), Shard(1, 3, 6), Shard(2, 6, 8)]
@@ -114,3 +115,65 @@ def test_rows_in_quarantine_count_against_the_limit(tmp_path):
 def test_without_plan_or_shards_there_is_nothing_to_do(tmp_path):
     with pytest.raises(IncompleteError, match="no plan"):
         ledger(tmp_path, None)
+
+
+def test_another_stores_record_of_the_same_range_is_not_published(tmp_path):
+    mine, other = ledger(tmp_path, model="a"), ledger(tmp_path, model="b")
+    for shard in SHARDS:
+        commit(mine, shard)
+        commit(other, shard, b"of the other model")
+    name = "shards/00001.json"
+    (tmp_path / mine.folder / name).write_bytes((tmp_path / other.folder / name).read_bytes())
+    with pytest.raises(
+        CorruptError, match=rf"record of {mine.folder}, found one of {other.folder}"
+    ):
+        mine.publish()
+    assert mine.manifest() is None
+
+
+def test_another_stores_plan_is_not_adopted(tmp_path):
+    mine, other = ledger(tmp_path, model="a"), ledger(tmp_path, SHARDS[:2], model="b")
+    (tmp_path / mine.folder / "plan.json").write_bytes(
+        (tmp_path / other.folder / "plan.json").read_bytes()
+    )
+    with pytest.raises(CorruptError, match=rf"expected a record of {mine.folder}"):
+        ledger(tmp_path, model="a")
+
+
+def test_another_stores_manifest_and_spec_are_not_read(tmp_path):
+    mine, other = ledger(tmp_path, model="a"), ledger(tmp_path, model="b")
+    for shard in SHARDS:
+        commit(other, shard)
+    other.publish()
+    for name in ("manifest.json", "spec.json"):
+        (tmp_path / mine.folder / name).write_bytes((tmp_path / other.folder / name).read_bytes())
+    with pytest.raises(CorruptError, match="manifest.json: expected a record of"):
+        mine.manifest()
+    with pytest.raises(CorruptError, match="spec.json: expected the spec of"):
+        read_spec(PosixStorage(tmp_path), "toy", mine.fingerprint)
+
+
+@pytest.mark.parametrize("name", ["plan.json", "shards/00000.json", "manifest.json"])
+def test_records_of_another_format_are_refused(tmp_path, name):
+    book = ledger(tmp_path)
+    for shard in SHARDS:
+        commit(book, shard)
+    book.publish()
+    path = tmp_path / book.folder / name
+    path.write_bytes(seal({**unseal(name, path.read_bytes()), "format": 1}))
+    with pytest.raises(InputError, match=rf"{name}: expected records of format 2, found format 1"):
+        opened = ledger(tmp_path)
+        opened.record(SHARDS[0])
+        opened.manifest()
+
+
+def test_torn_lines_of_the_log_are_passed_over_in_the_quarantine(tmp_path):
+    book = ledger(tmp_path)
+    for shard in SHARDS:
+        commit(book, shard, skipped_rows=[4] if shard.index == 1 else [])
+    book.note({"event": "quarantined", "row": 4, "reason": "its worker died"})
+    with (tmp_path / book.folder / "attempts.jsonl").open("ab") as log:
+        log.write(b'{"event": "quarantined", "ro')
+    book.publish(max_failed_rows=1)
+    table = pq.read_table(tmp_path / book.folder / "quarantine.parquet")
+    assert table.to_pylist() == [{"row": 4, "reason": "its worker died"}]

@@ -58,7 +58,7 @@ def test_a_training_killed_at_any_moment_ends_with_the_undisturbed_weights(
     kills = 0
     for _ in range(20):
         child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        folder = tmp_path / "cut" / "stores" / "train-small"
+        folder = tmp_path / "cut" / "stores" / "weights@small"
         before = sum(1 for _ in folder.glob("*/steps/*.json"))
         while child.poll() is None and kills < 3:
             if sum(1 for _ in folder.glob("*/progress.jsonl")) and records(folder) > before:
@@ -128,7 +128,7 @@ def test_a_checkpoint_that_was_removed_before_it_was_measured_is_told(
     with stopped_at(monkeypatch, 7), pytest.raises(Interrupted):
         train(path, tmp_path / "out")
     for part in ("steps", "measurements"):
-        (record,) = (tmp_path / "out" / "stores" / "train-small").glob(f"*/{part}/0000004.json")
+        (record,) = (tmp_path / "out" / "stores" / "weights@small").glob(f"*/{part}/0000004.json")
         record.unlink()
     with pytest.raises(InputError, match="1 steps, first 4, are neither measured nor there"):
         train(path, tmp_path / "out")
@@ -168,7 +168,7 @@ def test_a_measurement_whose_line_was_lost_stands_in_the_curves_all_the_same(
     path = small_recipe()
     with stopped_at(monkeypatch, 6), pytest.raises(Interrupted):
         train(path, tmp_path / "out")
-    (log,) = (tmp_path / "out" / "stores" / "train-small").glob("*/progress.jsonl")
+    (log,) = (tmp_path / "out" / "stores" / "weights@small").glob("*/progress.jsonl")
     lines = log.read_text().splitlines(keepends=True)
     log.write_text("".join(line for line in lines if '"mean"' not in line))
     train(path, tmp_path / "out")

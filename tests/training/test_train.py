@@ -161,7 +161,7 @@ def test_a_loss_that_is_not_finite_ends_the_training_and_keeps_its_checkpoints(
     path = small_recipe(optimiser={"rate": 1e30, "warmup": 0, "clip": 0.0}, checkpoint_every=1)
     with pytest.raises(InputError, match="step .*: the loss is nan.* lower optimiser.rate"):
         train(path, tmp_path / "out")
-    assert list((tmp_path / "out" / "stores" / "train-small").glob("*/steps/*.json"))
+    assert list((tmp_path / "out" / "stores" / "weights@small").glob("*/steps/*.json"))
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert (summary["status"], summary["exit"]) == ("failed", 2)
 
@@ -225,7 +225,7 @@ def test_smaller_training_sizes_are_parts_of_larger_ones(small_recipe, train, tm
         )
         body.write_text(text)
         train(body, tmp_path / str(count), "steps=4")
-        (record,) = (tmp_path / str(count) / "stores" / "train-docs.examples").glob("*/shards/*")
+        (record,) = (tmp_path / str(count) / "stores" / "examples@docs").glob("*/shards/*")
         sha256 = unseal(record.name, record.read_bytes())["sha256"]
         found = map_examples(tmp_path / str(count) / f"stores/blobs/{sha256[:2]}/{sha256}")
         rows = zip(found.query_rows.tolist(), found.passage_rows.tolist(), strict=True)

@@ -1,0 +1,203 @@
+"""Bad input, mended, and the same command again: complete, with the bytes of a calm invocation."""
+
+import json
+import shutil
+
+import pytest
+
+from raypipe.config import load_recipe
+from raypipe.driver.gc import find_garbage
+from raypipe.driver.pipeline import Options, run_pipeline
+from raypipe.driver.status import open_workspace, status
+from raypipe.driver.verify import verify
+from raypipe.errors import InputError, RefusedError
+
+COLLECTION, QUERIES, QRELS, RUN = "passages.tsv", "queries.tsv", "qrels.txt", "run.trec"
+
+
+class Silent:
+    def began(self, store, report): ...
+
+    def advanced(self, store, report): ...
+
+    def ended(self, store, result): ...
+
+
+@pytest.fixture
+def files(tmp_path, tiny_model, tiny_mono):
+    """A folder with every input of the pipeline below."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    words = "alpha beta gamma delta epsilon zeta eta theta".split()
+    texts = [" ".join(words[(i + j) % len(words)] for j in range(2 + i)) for i in range(9)]
+    (folder / COLLECTION).write_text("".join(f"p{i}\t{t}\n" for i, t in enumerate(texts)))
+    (folder / QUERIES).write_text("q1\tbeta gamma\nq2\ttheta\n")
+    (folder / QRELS).write_text("q1 0 p1 1\nq2 0 p7 2\n")
+    lines = [f"{q} Q0 p{row} {row + 1} {9 - row} x\n" for q in ("q1", "q2") for row in range(5)]
+    (folder / RUN).write_text("".join(lines))
+    shutil.copytree(tiny_model, folder / "encoder")
+    shutil.copytree(tiny_mono, folder / "mono")
+    return folder
+
+
+@pytest.fixture
+def invoke(files, tmp_path):
+    def go(out="work", **overrides):
+        recipe = {
+            "format": 1,
+            "name": "mended",
+            "collection": {"format": "msmarco-v1", "input": str(files / COLLECTION)},
+            "queries": {"test": {"file": str(files / QUERIES), "qrels": str(files / QRELS)}},
+            "models": {
+                "encoder": {"path": str(files / "encoder")},
+                "mono": {"path": str(files / "mono")},
+            },
+            "stages": {
+                "embeddings": {"do": "encode", "model": "encoder"},
+                "dense": {"do": "search", "index": "embeddings", "depth": 5},
+                "given": {"do": "read", "runs": {"test": str(files / RUN)}},
+                "fused": {"do": "fuse", "runs": ["dense", "given"], "method": "rrf"},
+                "mono": {"do": "score", "run": "fused", "model": "mono", "k0": 3},
+            },
+            "evaluate": {"measures": ["nDCG@10"]},
+            "resources": {"backend": "inline", "device": "cpu"},
+            **overrides.pop("more", {}),
+        }
+        options = overrides.pop("options", Options())
+        checked = load_recipe(recipe, source="mended", **overrides)
+        return run_pipeline(checked, tmp_path / out, options, watcher=Silent()).summary
+
+    return go
+
+
+def written(folder):
+    """What an invocation leaves for its user, by path."""
+    kept = [*folder.glob("runs/*/*"), *folder.glob("measures/*"), folder / "table.md"]
+    return {path.relative_to(folder): path.read_bytes() for path in kept if path.suffix != ".md"}
+
+
+def appended(text):
+    return lambda path: path.write_bytes(path.read_bytes() + text)
+
+
+DAMAGES = [
+    (COLLECTION, appended(b"p0\tthe first id again\n")),
+    (COLLECTION, appended(b"an id without a text\n")),
+    (COLLECTION, appended(b"p9\t\xff\xfe\n")),
+    (COLLECTION, lambda path: path.write_bytes(b"")),
+    (QUERIES, appended(b"q1\tthe first id again\n")),
+    (QUERIES, appended(b"an id without a text\n")),
+    (QUERIES, lambda path: path.write_bytes(b"")),
+    (QRELS, appended(b"q1 0 p1 much\n")),
+    (QRELS, lambda path: path.write_bytes(b"")),
+    (RUN, appended(b"q1 Q0 nobody 6 0.1 x\n")),
+    (RUN, appended(b"nobody Q0 p1 1 0.1 x\n")),
+    (RUN, appended(b"q1 Q0 p8 6 high x\n")),
+    (RUN, appended(b"q1 Q0 p1 6 0.1 x\n")),
+    ("encoder/tokenizer.json", lambda path: path.unlink()),
+    ("mono/model.safetensors", lambda path: path.unlink()),
+    ("mono/config.json", lambda path: path.unlink()),
+]
+IDS = [f"{name}-{number}" for number, (name, _) in enumerate(DAMAGES)]
+
+
+@pytest.mark.parametrize(("name", "damage"), DAMAGES, ids=IDS)
+def test_bad_input_is_told_and_once_mended_the_same_command_completes(
+    files, invoke, tmp_path, name, damage
+):
+    good = (files / name).read_bytes()
+    damage(files / name)
+    for _ in range(2):
+        with pytest.raises(InputError):
+            invoke()
+    if (tmp_path / "work").exists():
+        assert status(tmp_path / "work").exit_code == 2
+    (files / name).write_bytes(good)
+    invoke()
+    assert status(tmp_path / "work").exit_code == 0
+    assert verify(open_workspace(tmp_path / "work")) == []
+    invoke(out="calm")
+    assert written(tmp_path / "work") == written(tmp_path / "calm")
+
+
+@pytest.mark.parametrize("name", [COLLECTION, QUERIES, QRELS, RUN])
+def test_a_complete_workspace_whose_input_was_bad_for_a_while_is_reused(
+    files, invoke, tmp_path, name
+):
+    invoke()
+    before, good = written(tmp_path / "work"), (files / name).read_bytes()
+    stamp = (files / name).stat()
+    appended(b"an id without a text or else a line too much\n")(files / name)
+    with pytest.raises(InputError):
+        invoke()
+    (files / name).write_bytes(good)
+    import os
+
+    os.utime(files / name, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    summary = invoke(options=Options(frozen=True))
+    assert all(stage["reused"] for stage in summary["stages"].values())
+    assert written(tmp_path / "work") == before
+
+
+def test_bad_queries_leave_nothing_behind_in_the_stores(files, invoke, tmp_path):
+    appended(b"q1\tthe first id again\n")(files / QUERIES)
+    with pytest.raises(InputError):
+        invoke()
+    assert not list((tmp_path / "work" / "stores").glob("queries@*"))
+    garbage = find_garbage(open_workspace(tmp_path / "work"), spared_seconds=-1)
+    assert garbage.strangers == []
+
+
+def test_a_deleted_store_is_computed_again_even_with_another_setting(invoke, tmp_path):
+    invoke()
+    shutil.rmtree(tmp_path / "work" / "stores" / "fused.test")
+    invoke(overrides=["stages.fused.k=10"])
+    invoke(out="calm", overrides=["stages.fused.k=10"])
+    assert written(tmp_path / "work") == written(tmp_path / "calm")
+
+
+def test_frozen_refuses_where_a_store_it_must_compare_with_is_gone(invoke, tmp_path):
+    invoke()
+    shutil.rmtree(tmp_path / "work" / "stores" / "fused.test")
+    with pytest.raises(RefusedError, match=r"fused\.test: its store is gone"):
+        invoke(options=Options(frozen=True))
+
+
+def test_an_input_that_changes_while_it_is_read_is_refused(files, invoke, tmp_path, monkeypatch):
+    from raypipe.stages.read_run import ReadRunStage
+
+    run = ReadRunStage.run
+
+    def changing(self, shard, skip, beat):
+        payload = run(self, shard, skip, beat)
+        appended(b"q1 Q0 p8 6 0.5 x\n")(files / RUN)
+        return payload
+
+    monkeypatch.setattr(ReadRunStage, "run", changing)
+    with pytest.raises(InputError, match=r"given\.test: .*inputs\.content:run"):
+        invoke()
+    monkeypatch.undo()
+    invoke()
+    assert (tmp_path / "work/runs/test/given.trec").read_text().count("q1 ") == 6
+
+
+def test_another_formats_workspace_and_stores_are_refused_and_untouched(invoke, tmp_path):
+    from raypipe.storage.records import seal, unseal
+
+    invoke(more={"stores": str(tmp_path / "stores")})
+    for file in (tmp_path / "work").glob("workspace.json"):
+        body = unseal("x", file.read_bytes())
+        file.write_bytes(seal({**body, "format": 1}))
+    with pytest.raises(InputError, match=r"workspace\.json: expected .* format 2, found format 1"):
+        invoke(more={"stores": str(tmp_path / "stores")})
+    (ref,) = (tmp_path / "stores" / "refs").glob("*.json")
+    ref.write_bytes(seal({**unseal("x", ref.read_bytes()), "format": 1}))
+    (tmp_path / "stores" / "format.json").unlink()
+    before = sorted((tmp_path / "stores").rglob("*"))
+    with pytest.raises(InputError, match=r"refs/\w+\.json: expected .* format 2, found format 1"):
+        invoke(out="other", more={"stores": str(tmp_path / "stores")})
+    assert sorted((tmp_path / "stores").rglob("*")) == before
+    assert (
+        not (tmp_path / "other" / "summary.json").exists()
+        or json.loads((tmp_path / "other" / "summary.json").read_text())["exit"] == 2
+    )
