@@ -14,6 +14,14 @@ def data_folder() -> Path:
     return Path(os.environ.get("RAYPIPE_DATA") or REPOSITORY.parent / "shared" / "data")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`-m gpu` imports tests/gpu alone: the others need packages that a bare machine lacks."""
+    if config.option.markexpr.strip() != "gpu":
+        return None
+    within = collection_path.relative_to(REPOSITORY / "tests").parts[:1]
+    return True if within not in ((), ("gpu",)) else None
+
+
 @pytest.fixture(scope="session")
 def raypipe_data() -> Path:
     """The folder of real collections; tests that need it are skipped where it is absent."""

@@ -79,9 +79,7 @@ def test_the_same_call_twice_gives_the_same_bytes(device, shape, models, random_
     found = []
     for _ in range(2):
         if kind == "encoder":
-            found.append(
-                load_encoder(model, device=device).encode(flat, offsets, side="passage")
-            )
+            found.append(load_encoder(model, device=device).encode(flat, offsets, side="passage"))
         else:
             found.append(load_scorer(model, device=device).score(part, [part]))
     assert found[0].tobytes() == found[1].tobytes()

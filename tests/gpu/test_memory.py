@@ -75,7 +75,9 @@ def test_a_forward_takes_what_its_tokens_need(
 ):
     budget = BUDGETS[device]
     rows = 2 * budget // length
-    settings = {"passage_limit": 510} if kind == "encoder" else {"total_limit": length}
+    settings = {"passage_limit": 510}
+    if kind == "mono":
+        settings = {"query_limit": 20, "total_limit": length}
     model = models(shape, kind, **settings)
     if kind == "encoder":
         flat, offsets = random_bert.pieces_of(np.full(rows, length - 2), shape, seed=1)
