@@ -9,6 +9,55 @@ import pytest
 
 REPOSITORY = Path(__file__).parent.parent
 
+# Two workers where pytest-xdist is installed: one takes what starts Ray, which mostly waits, one
+# test after the other; the other what needs Java, so that its process starts one; then both share
+# the other files. Without pytest-xdist all run in this process.
+ONE_PROCESS = (
+    "keyword",
+    "maxfail",
+    "usepdb",
+    "trace",
+    "collectonly",
+    "lf",
+    "failedfirst",
+    "stepwise",
+)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main(config):
+    """Ask for the workers if the whole suite runs and no option wants one process."""
+    option = config.option
+    undecided = getattr(option, "numprocesses", 0) is None and option.dist == "no"
+    undecided = undecided and not hasattr(config, "workerinput")
+    whole = [Path(argument).resolve() for argument in config.args] == [REPOSITORY / "tests"]
+    whole = whole and option.markexpr.startswith("not ")
+    single = option.capture == "no" or any(getattr(option, name, None) for name in ONE_PROCESS)
+    if undecided and whole and not single and (os.cpu_count() or 1) > 1:
+        option.numprocesses, option.dist, option.loadscopereorder = 2, "loadgroup", False
+    return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """In a worker: the groups in which tests stay together, the longest first."""
+    if not getattr(config.option, "loadgroup", False):
+        return
+    groups = {}
+    for item in items:
+        marks = [name for name in ("jvm", "ray") if item.get_closest_marker(name)]
+        groups[item] = marks[0] if marks else item.path.name
+        item.add_marker(pytest.mark.xdist_group(groups[item]))
+    order = {"ray": 0, "jvm": 1}
+    items.sort(key=lambda item: order.get(groups[item], 2))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report):
+    """A test of a group is `test_x@group` to its worker; here it has its own name again."""
+    if hasattr(report, "node") and report.nodeid.rfind("@") > report.nodeid.rfind("]"):
+        report.nodeid = report.nodeid.rpartition("@")[0]
+
 
 def data_folder() -> Path:
     return Path(os.environ.get("RAYPIPE_DATA") or REPOSITORY.parent / "shared" / "data")
@@ -24,12 +73,36 @@ def raypipe_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def small_files(tmp_path_factory) -> Path:
-    """300 passages of python-docs as files: passages.tsv, queries.test.tsv, qrels.test.txt."""
-    from raypipe.data.python_docs import python_docs, write_python_docs
+def docs_draft():
+    """What the standard library says of itself, before a size is chosen: seconds of reading."""
+    from raypipe.data.python_docs_draft import drafted
+
+    return drafted()
+
+
+@pytest.fixture(scope="session")
+def small_docs(docs_draft):
+    """300 passages of python-docs."""
+    from raypipe.data.python_docs import sized
+
+    return sized(docs_draft, max_passages=300)
+
+
+@pytest.fixture(scope="session")
+def standard_docs(docs_draft):
+    """python-docs as the quickstart has it."""
+    from raypipe.data.python_docs import STANDARD_PASSAGES, sized
+
+    return sized(docs_draft, max_passages=STANDARD_PASSAGES)
+
+
+@pytest.fixture(scope="session")
+def small_files(small_docs, tmp_path_factory) -> Path:
+    """`small_docs` as files: passages.tsv, queries.test.tsv, qrels.test.txt."""
+    from raypipe.data.python_docs import write_python_docs
 
     folder = tmp_path_factory.mktemp("small")
-    write_python_docs(folder, python_docs(max_passages=300))
+    write_python_docs(folder, small_docs)
     (folder / "collection.tsv").rename(folder / "passages.tsv")
     return folder
 
@@ -81,3 +154,18 @@ def raypipe_cli():
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def nfcorpus(raypipe_data, tmp_path_factory) -> Path:
+    """A workspace of NFCorpus in which BM25 has searched; later stages may be added to it."""
+    out = tmp_path_factory.mktemp("nfcorpus") / "work"
+    command = [sys.executable, "-m", "raypipe", "pipeline", "nfcorpus", "--out", str(out)]
+    done = subprocess.run(
+        [*command, "--until", "bm25", "resources.backend=inline"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "RAYPIPE_DATA": str(raypipe_data)},
+    )
+    assert done.returncode == 0, done.stderr
+    return out
