@@ -29,7 +29,7 @@ stages:
   mono: {{do: score, run: dense, model: mono, k0: 4}}
   duo: {{do: score, run: mono, model: duo, k1: 3}}
   duo-sum: {{do: aggregate, pairs: duo, method: sum}}
-resources: {{device: cpu, threads: 1, shard_tokens: 250, shard_rows: 25, shard_queries: 5}}
+resources: {{device: cpu, threads: 1, shard_tokens: 500, shard_rows: 50, shard_queries: 10}}
 """
 
 
@@ -39,14 +39,6 @@ def recipe(small_files, tiny_model, tiny_mono, tiny_duo, tmp_path_factory):
     models = {"encoder": tiny_model, "mono": tiny_mono, "duo": tiny_duo}
     path.write_text(RECIPE.format(files=small_files, **models))
     return path
-
-
-@pytest.fixture(scope="module")
-def calm(recipe):
-    """A job without Ray; how many actors it asks for changes no shard of this recipe."""
-    out = recipe.parent / "calm"
-    assert start(recipe, out, 1, "inline").wait() == 0
-    return out
 
 
 def start(recipe, out, actors, backend):
@@ -104,9 +96,11 @@ JOBS = [
 
 
 @pytest.mark.parametrize(("actors", "kinds"), JOBS)
-def test_a_killed_job_leaves_the_bytes_of_a_calm_one(recipe, calm, tmp_path, actors, kinds):
+def test_a_killed_job_leaves_the_bytes_of_a_calm_one(recipe, tmp_path, actors, kinds):
     """`d` kills the driver, `c` a random process below it, at a random share of what is left."""
     rng = random.Random(SEED + actors)
+    calm = tmp_path / "calm"
+    assert start(recipe, calm, actors, "inline").wait() == 0
     total = num_records(calm)
     out = tmp_path / "killed"
     driver = start(recipe, out, actors, "ray")
