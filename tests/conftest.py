@@ -3,25 +3,17 @@
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 REPOSITORY = Path(__file__).parent.parent
 
-# Two workers where pytest-xdist is installed: one takes what starts Ray, which mostly waits, one
-# test after the other; the other what needs Java, so that its process starts one; then both share
-# the other files. Without pytest-xdist all run in this process.
-ONE_PROCESS = (
-    "keyword",
-    "maxfail",
-    "usepdb",
-    "trace",
-    "collectonly",
-    "lf",
-    "failedfirst",
-    "stepwise",
-)
+# Two workers where pytest-xdist is installed: one takes the files that start Ray, which mostly
+# wait, one after the other; the other those that need Java, so that its process starts one; then
+# both share the other files. Without pytest-xdist all run in this process.
+ONE_PROCESS = ("keyword", "maxfail", "usepdb", "trace", "lf", "failedfirst", "stepwise")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -34,29 +26,29 @@ def pytest_cmdline_main(config):
     whole = whole and option.markexpr.startswith("not ")
     single = option.capture == "no" or any(getattr(option, name, None) for name in ONE_PROCESS)
     if undecided and whole and not single and (os.cpu_count() or 1) > 1:
-        option.numprocesses, option.dist, option.loadscopereorder = 2, "loadgroup", False
+        option.numprocesses, option.dist, option.loadscopereorder = 2, "loadfile", False
     return (yield)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config, items):
-    """In a worker: the groups in which tests stay together, the longest first."""
-    if not getattr(config.option, "loadgroup", False):
-        return
-    groups = {}
-    for item in items:
-        marks = [name for name in ("jvm", "ray") if item.get_closest_marker(name)]
-        groups[item] = marks[0] if marks else item.path.name
-        item.add_marker(pytest.mark.xdist_group(groups[item]))
-    order = {"ray": 0, "jvm": 1}
-    items.sort(key=lambda item: order.get(groups[item], 2))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Files that stay together: a file by itself, and all those of a group."""
+    if config.option.dist != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Groups(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return group_of(super()._split_scope(nodeid))
+
+    return Groups(config, log)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_logreport(report):
-    """A test of a group is `test_x@group` to its worker; here it has its own name again."""
-    if hasattr(report, "node") and report.nodeid.rfind("@") > report.nodeid.rfind("]"):
-        report.nodeid = report.nodeid.rpartition("@")[0]
+@cache
+def group_of(path: str) -> str:
+    """`jvm` or `ray` if a test of the file is marked so, else the file."""
+    text = (REPOSITORY / path).read_text()
+    return next((name for name in ("jvm", "ray") if f"pytest.mark.{name}" in text), path)
 
 
 def data_folder() -> Path:
