@@ -142,7 +142,6 @@ def raypipe_cli():
             text=True,
             cwd=REPOSITORY,
             env={**os.environ, **environment},
-            timeout=220,
         )
 
     return run
