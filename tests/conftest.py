@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from raypipe.config import numerics
+
+numerics.set_strict()  # before any product, as the command line does
+
 REPOSITORY = Path(__file__).parent.parent
 
 

@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 
 import torch
 
+from raypipe.models.blas import blas
 from raypipe.models.forward import Bert, Layer, Linear
 
 BUDGET_TOKENS = {"cpu": 2048, "cuda": 32768}
@@ -33,11 +34,16 @@ def on_device(bert: Bert, device: str) -> Bert:
     )
 
 
-def numerics_class(device: str) -> str:
-    """The name of what decides the last bits here: equal bytes are promised within one class."""
+def numerics_class(device: str, *, proven: bool = True) -> str:
+    """The name of what decides the last bits here: equal bytes are promised within one class.
+
+    Not `proven`: where a row's bytes depend on its neighbours, equal bytes are promised nowhere.
+    The threads are not named even then: the neighbours alone may differ from run to run.
+    """
     if device == "cuda":
-        where = torch.cuda.get_device_name(0)
+        where, library = torch.cuda.get_device_name(0), f"cuda {torch.version.cuda}"
     else:
         where = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
-    blas = "mkl" if torch.backends.mkl.is_available() else "blas"  # type: ignore[no-untyped-call]
-    return f"{where}, torch {torch.__version__}, {blas}, fp32"
+        library = blas()
+    name = f"{where}, torch {torch.__version__}, {library}, fp32"
+    return name if proven else f"{name}, neighbours: unproven"
