@@ -72,7 +72,9 @@ def free_ports(count: int) -> list[int]:
 def environment() -> dict[str, str]:
     """A token for this head alone; any connection beyond this machine fails at a dead proxy."""
     dead = "http://127.0.0.1:9"
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_") and k != "PYTHONPATH"}
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+    for name in ("PYTHONPATH", "MKL_CBWR"):  # workers must get them from the job
+        kept.pop(name, None)
     return {
         **kept,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -196,6 +198,9 @@ def test_a_killed_driver_leaves_no_success_and_the_next_job_completes(
     assert told["stages"]["collection"]["shards"]["reused"] >= committed
     assert len((out / "runs" / "dev" / "dense.trec").read_text().splitlines()) == 10
     assert raypipe_cli("status", out).returncode == 0
+    (manifest,) = out.glob("stores/embeddings/*/manifest.json")
+    (told,) = json.loads(manifest.read_text())["numerics"]
+    assert ",STRICT" in told or "mkl" not in told, told
 
 
 def test_a_failing_job_fails_and_its_log_names_file_line_store_and_shard(

@@ -30,7 +30,7 @@ def blas() -> str:
 
     The mode is fixed by MKL's first call, which may be this one: MKL_CBWR must be set before.
     """
-    vendor = _vendor(torch.__config__.show())
+    vendor = vendor_of(torch.__config__.show())
     return f"{vendor} {mkl_mode()}" if vendor.startswith("mkl") else vendor
 
 
@@ -54,6 +54,17 @@ def mode_name(settings: int, auto_branch: int) -> str:
     return f"{name},STRICT" if settings & STRICT else name
 
 
+def vendor_of(build: str) -> str:
+    """`mkl 2024.2`, `openblas`, `accelerate`: from the description of torch's build."""
+    mkl = re.search(r"Math Kernel Library Version (\S+?)-Product", build)
+    if mkl:
+        return f"mkl {mkl[1]}"
+    named = re.search(r"BLAS_INFO=(\w+)", build)
+    if not named:
+        return "unknown blas"
+    return "openblas" if named[1] == "open" else named[1].lower()
+
+
 def _from_library() -> tuple[int, int] | None:
     """MKL's settings and the kernels that it would choose itself; None if it cannot be asked."""
     folder = Path(torch.__file__).parent / "lib"
@@ -70,12 +81,3 @@ def _from_library() -> tuple[int, int] | None:
             if hasattr(library, settings) and hasattr(library, auto):
                 return int(getattr(library, settings)(ALL)), int(getattr(library, auto)())
     return None
-
-
-def _vendor(build: str) -> str:
-    """`mkl 2024.2`, `openblas`, `accelerate`: from the description of torch's build."""
-    mkl = re.search(r"Math Kernel Library Version (\S+?)-Product", build)
-    if mkl:
-        return f"mkl {mkl[1]}"
-    named = re.search(r"BLAS_INFO=(\w+)", build)
-    return named[1].lower() if named else "unknown blas"

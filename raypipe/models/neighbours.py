@@ -17,8 +17,9 @@ Shape = tuple[int, int]
 """(inner, outer) of a matrix product."""
 Product = Callable[[Tensor, Linear], Tensor]
 
-COMPANY = (1, 17, 57, 129, 500, 1000, 2048, 4096)
-"""Rows of one product: MKL was seen to change kernels at 57 and at 500."""
+COMPANY = (1, *range(17, 34), 57, 129, 500, 777, 2048, 4096)
+"""Rows of one product. Without strict mode MKL was seen to split inner sums from 17, 57 or 500 rows
+on with two threads, and to compute the last one to three rows otherwise where 6 leaves a rest."""
 MOST_WORK = 2e10
 """Operations a shape; larger companies are left out, so that all is done in about two seconds."""
 DISTINCT = 37
