@@ -47,7 +47,7 @@ def mkl_mode() -> str:
 def mode_name(settings: int, auto_branch: int) -> str:
     """The mode in words, from what MKL's two functions answer."""
     branch = settings & BRANCH
-    kernels = auto_branch if branch in (OFF, AUTO) else branch
+    kernels = auto_branch if branch <= AUTO else branch
     name = BRANCHES.get(kernels, f"branch {kernels}")
     if branch <= OFF:
         return f"off ({name})"
