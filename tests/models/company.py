@@ -15,7 +15,8 @@ from raypipe.models.scorer import load_scorer
 from raypipe.text.pairs import Part
 
 LENGTHS = [1, 2, 3, 5, 5, 8, 13, 21, 34, 55, 60, 61, 15, 40]
-BUDGETS = (17, 33, 100, 520, 4096)
+BUDGETS = (17, 100, 4096)
+NAMES = ("minilm", "base", "minilm-mono", "base-duo")
 BERT_BASE = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 1}
 
 
@@ -60,6 +61,10 @@ def taken(flat, offsets, rows):
     return np.concatenate(parts), np.concatenate([[0], np.cumsum([len(p) for p in parts])])
 
 
+def mixed_order(seed, num_rows, times):
+    return np.random.default_rng(seed).permutation(np.repeat(np.arange(num_rows), times))
+
+
 def encoder_differs(model, threads, lengths=LENGTHS):
     """(rows that differ in some company, numerics class) of an encoder."""
     flat, offsets = rows_of(60, lengths)
@@ -68,7 +73,7 @@ def encoder_differs(model, threads, lengths=LENGTHS):
     encoder = load_encoder(model, threads=threads)
     differ = 0
     for seed, budget in enumerate(BUDGETS):
-        order = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(lengths)), 2))
+        order = mixed_order(seed, len(lengths), 2 if budget > 1000 else 1)
         company = taken(flat, offsets, order)
         found = encoder.encode(*company, side="passage", budget_tokens=budget)
         differ += int((found.view(np.int32) != alone[order].view(np.int32)).any(axis=1).sum())
@@ -85,25 +90,27 @@ def scorer_differs(model, threads, lengths=LENGTHS):
     scorer = load_scorer(model, threads=threads)
     differ = 0
     for seed, budget in enumerate(BUDGETS):
-        order = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(lengths)), 2))
+        order = mixed_order(seed, len(lengths), 2 if budget > 1000 else 1)
         mixed = [Part(p.flat, p.starts[order], p.counts[order]) for p in (query, *passages)]
         found = scorer.score(mixed[0], mixed[1:], budget_tokens=budget)
         differ += int((found.view(np.int32) != alone[order].view(np.int32)).sum())
     return differ, scorer.numerics
 
 
-def all_of(folder, threads):
-    """What differs, and the numerics class, by model."""
-    found = {
-        "minilm": encoder_differs(resolve_model("minilm"), threads),
-        "base": encoder_differs(resolve_model(str(folder / "base")), threads),
-        "minilm-mono": scorer_differs(
-            resolve_model(str(folder / "minilm-mono"), "monobert"), threads
-        ),
-        "base-duo": scorer_differs(resolve_model(str(folder / "base-duo")), threads),
-    }
-    return {name: {"differ": n, "numerics": told} for name, (n, told) in found.items()}
+def found(folder, name, threads):
+    """What differs of one model, and its numerics class."""
+    scores = name.endswith(("mono", "duo"))
+    preset = "monobert" if name == "minilm-mono" else None
+    model = resolve_model("minilm" if name == "minilm" else str(folder / name), preset)
+    differ, numerics = (scorer_differs if scores else encoder_differs)(model, threads)
+    return {"differ": differ, "numerics": numerics}
+
+
+def all_of(folder, threads, names=NAMES):
+    """`found` by name."""
+    return {name: found(folder, name, threads) for name in names}
 
 
 if __name__ == "__main__":
-    print(json.dumps({n: all_of(Path(sys.argv[1]), int(n)) for n in sys.argv[2:]}))
+    folder, threads, *names = sys.argv[1:]
+    print(json.dumps(all_of(Path(folder), int(threads), names)))

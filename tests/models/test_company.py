@@ -27,11 +27,11 @@ def models(tmp_path_factory):
     return company.make_models(tmp_path_factory.mktemp("models"))
 
 
-def in_child(models, environment, *threads):
+def in_child(models, environment, threads, names=company.NAMES):
     """What the program finds where only `environment` chooses kernels and mode."""
     kept = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), str(models), *map(str, threads)],
+        [sys.executable, str(PROGRAM), str(models), str(threads), *names],
         capture_output=True,
         text=True,
         env={**kept, **environment},
@@ -62,25 +62,24 @@ def test_a_rows_bytes_do_not_know_its_neighbours_in_a_tiny_model(tiny_model, thr
 
 
 def test_nor_with_the_kernels_of_a_cpu_that_has_avx2_alone(models):
-    found = in_child(models, {numerics.VARIABLE: numerics.STRICT, **AVX2}, 1, 2)
-    for told in found.values():
-        check(told)
+    found = in_child(models, {numerics.VARIABLE: numerics.STRICT, **AVX2}, 2)
+    check(found)
     if blas().startswith("mkl"):
-        assert all("AVX2,STRICT" in one["numerics"] for one in found["1"].values())
+        assert all("AVX2,STRICT" in one["numerics"] for one in found.values())
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", sorted(AVX2))
 @pytest.mark.parametrize("mode", [None, numerics.STRICT])
-def test_nor_with_the_older_kernels_of_one_library_alone(models, name, mode):
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_nor_with_the_older_kernels_of_one_library_alone(models, name, mode, threads):
     given = {} if mode is None else {numerics.VARIABLE: mode}
-    for told in in_child(models, {name: AVX2[name], **given}, 1, 2, 4).values():
-        check(told)
+    check(in_child(models, {name: AVX2[name], **given}, threads))
 
 
 def test_a_program_with_a_mode_of_its_own_is_told_what_holds(models):
     """As a library, on a CPU with AVX2 alone: MKL mixes rows there, and the class says so."""
-    found = in_child(models, AVX2, 1)["1"]
+    found = in_child(models, AVX2, 1, ["minilm", "base-duo"])
     check(found)
     if blas().startswith("mkl"):
         assert all("off (AVX2)" in told["numerics"] for told in found.values())
