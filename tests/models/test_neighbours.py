@@ -1,17 +1,19 @@
 """The probe decides by bits: it can find rows that mix, and what it then settles for."""
 
+import json
 import os
 import subprocess
 import sys
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from raypipe.config import numerics
 from raypipe.models import blas
 from raypipe.models.device import numerics_class
-from raypipe.models.forward import linear
-from raypipe.models.neighbours import COMPANY, Settled, bert_shapes, settle, settled
+from raypipe.models.forward import linear, read_bert
+from raypipe.models.neighbours import COMPANY, Settled, bert_shapes, settle, settled, shapes_of
 
 SHAPES = bert_shapes(32, 64)
 
@@ -93,8 +95,13 @@ def test_strict_mkl_is_proven_at_real_shapes():
     assert settle(shapes, device="cpu", threads=2) == Settled(2, True)
 
 
-def test_the_shapes_are_those_of_every_linear_layer():
+def test_the_shapes_are_those_of_every_linear_layer_and_of_a_head(tiny_mono):
     assert bert_shapes(2, 8) == {(2, 6), (2, 2), (2, 8), (8, 2)}
+    weights = load_file(tiny_mono / "model.safetensors")
+    bert = read_bert(weights, json.loads((tiny_mono / "config.json").read_text()))
+    classifier = (torch.zeros(16, 32), torch.zeros(16))
+    assert shapes_of(bert) == SHAPES
+    assert shapes_of(bert, classifier) == SHAPES | {(32, 16)}
     assert min(COMPANY) == 1 and max(COMPANY) == 4096
 
 
