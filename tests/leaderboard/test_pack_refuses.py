@@ -25,7 +25,9 @@ ID = "20261120-mine"
 
 def packed(tmp_path, ranks, fill=None):
     (tmp_path / "dev.tsv").write_text(
-        "".join(f"7\t{passage}\t{rank}\n" for passage, rank in zip((10, 11, 12), ranks, strict=True))
+        "".join(
+            f"7\t{passage}\t{rank}\n" for passage, rank in zip((10, 11, 12), ranks, strict=True)
+        )
     )
     (tmp_path / "metadata.json").write_text(json.dumps(METADATA))
     side = RunSide(run=tmp_path / "dev.tsv", fill=fill)
@@ -38,9 +40,7 @@ def packed(tmp_path, ranks, fill=None):
     )
 
 
-@pytest.mark.parametrize(
-    "ranks", [(1, 2, 4), (0, 1, 2), (2, 3, 4), (1, 1, 2), (1, 3, 3)], ids=str
-)
+@pytest.mark.parametrize("ranks", [(1, 2, 4), (0, 1, 2), (2, 3, 4), (1, 1, 2), (1, 3, 3)], ids=str)
 def test_ranks_that_are_not_1_2_3_are_refused_and_nothing_is_written(tmp_path, ranks):
     with pytest.raises(InputError, match="ranks: 1 queries have other ranks than 1, 2, 3"):
         packed(tmp_path, ranks)
