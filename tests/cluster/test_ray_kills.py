@@ -1,6 +1,5 @@
 """Twenty kills of a real job on Ray: the bytes are those of a calm job without Ray."""
 
-import os
 import random
 import signal
 import subprocess
@@ -83,6 +82,28 @@ def wait_for_one_of(processes, seconds):
     return living
 
 
+def living_below(driver):
+    try:
+        return psutil.Process(driver.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def kill(pid):
+    """Whether a process that still computed was killed; one that has ended, a zombie, was not."""
+    try:
+        process = psutil.Process(pid)
+        process.suspend()  # once it stands still it cannot end by itself
+        while (status := process.status()) != psutil.STATUS_STOPPED:
+            if status == psutil.STATUS_ZOMBIE:
+                return False
+            time.sleep(0.01)
+        process.kill()
+    except psutil.NoSuchProcess:
+        return False
+    return True
+
+
 @pytest.mark.parametrize(("actors", "kinds"), [(1, "cdccdcc"), (2, "cccdccd"), (3, "ccdccc")])
 def test_a_killed_job_leaves_the_bytes_of_a_calm_one(recipe, tmp_path, actors, kinds):
     """`d` kills the driver, `c` a random process below it, at a random share of what is left."""
@@ -93,6 +114,7 @@ def test_a_killed_job_leaves_the_bytes_of_a_calm_one(recipe, tmp_path, actors, k
     out = tmp_path / "killed"
     driver = start(recipe, out, actors, "ray")
     seen: set[psutil.Process] = set()
+    kills = 0
     for number, kind in enumerate(kinds):
         done = num_records(out)
         target = done + rng.uniform(0, 1) * (total - done) / (len(kinds) - number)
@@ -102,18 +124,21 @@ def test_a_killed_job_leaves_the_bytes_of_a_calm_one(recipe, tmp_path, actors, k
             driver = start(recipe, out, actors, "ray")
             while num_records(out) <= done and driver.poll() is None and done < total:
                 time.sleep(0.02)
-        below = psutil.Process(driver.pid).children(recursive=True)
-        seen.update(below)
-        victim = driver.pid if kind == "d" or not below else rng.choice(below).pid
+        while True:  # until something that lived is killed
+            if driver.poll() is not None:
+                driver = start(recipe, out, actors, "ray")
+            below = living_below(driver)
+            seen.update(below)
+            victim = driver.pid if kind == "d" or not below else rng.choice(below).pid
+            if kill(victim):
+                break
+        kills += 1
         print(f"seed {SEED + actors}, kill {number} {kind}: {victim} at {num_records(out)}/{total}")
-        try:
-            os.kill(victim, signal.SIGKILL)
-        except ProcessLookupError:
-            continue  # it ended by itself in between
         if victim == driver.pid:
-            driver.wait()
+            assert driver.wait() == -signal.SIGKILL
             left = wait_for_one_of(below, 10)
             assert not left, f"still running 10 s after the driver: {left}"
+    assert kills == len(kinds)
     while driver.wait() != 0:
         driver = start(recipe, out, actors, "ray")
     assert durable_bytes(out) == durable_bytes(calm)

@@ -130,6 +130,7 @@ def kill_and_compare(folder: Path) -> None:
             if code == 0:
                 break
             kills += 1
+        assert kills >= 1, f"seed {seed}: nothing was killed"
         found = durable(root)
         assert found == expected, f"seed {seed}: {sorted(found.keys() ^ expected.keys())}"
 
