@@ -71,6 +71,7 @@ def run_folder(
         if num_run == options.per_folder:
             break
         why = same.get((mutant.file, mutant.before, mutant.after))
+        why = why or same.get((mutant.file, mutant.before, "*"))
         if why is None and not bench.imports(mutant):
             continue
         start = time.monotonic()
