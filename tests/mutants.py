@@ -105,7 +105,7 @@ def report(results: list[dict[str, object]], folders: tuple[str, ...]) -> None:
 def _killer(bench: Bench, mutant: Mutant, calm: dict[str, Calm]) -> str:
     for files in relevant(mutant, calm):
         if files:
-            by = bench.kills(mutant, files, sum(calm[file].seconds for file in files))
+            by = bench.kills(mutant, files, calm)
             if by:
                 return by
     return ""

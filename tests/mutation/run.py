@@ -29,6 +29,8 @@ WARM = ("pytest", "numpy", "pyarrow.parquet", "pydantic", "torch", "transformers
 WARM += ("hypothesis", "scipy.stats", "ir_measures", "safetensors.torch", "typer.testing", "yaml")
 CALM_SECONDS = 1200
 LEAST_SECONDS = 300
+LEAST_SECONDS_A_TEST = 60
+"""A test that hangs is ended after this long, or after twice its whole file's calm time."""
 
 TRACE = """
 import atexit, json, os, sys, threading
@@ -108,13 +110,15 @@ class Bench:
             held.write_text(json.dumps(asdict(found)))
         return found
 
-    def kills(self, mutant: Mutant, files: Sequence[str], seconds: float) -> str:
+    def kills(self, mutant: Mutant, files: Sequence[str], calm: dict[str, Calm]) -> str:
         """The first test that fails against the mutant, "timeout", or "" where none does."""
+        seconds = [calm[file].seconds for file in files]
+        each = int(max(LEAST_SECONDS_A_TEST, 2 * max(seconds)))
         path = self.scratch / mutant.file
         whole = path.read_bytes()
         try:
             self._write(path, mutant.apply(whole))
-            code, said = self._pytest(files, max(LEAST_SECONDS, 2 * seconds))
+            code, said = self._pytest(files, max(LEAST_SECONDS, 2 * sum(seconds)), each=each)
         finally:
             self._write(path, whole)
         if code in (0, 5):
@@ -144,7 +148,7 @@ class Bench:
         os.utime(path, (self._clock, self._clock))
 
     def _pytest(
-        self, files: Sequence[str], seconds: float, *, trace: bool = False
+        self, files: Sequence[str], seconds: float, *, each: int = 240, trace: bool = False
     ) -> tuple[int | None, str]:
         def work() -> int:
             import hypothesis
@@ -160,7 +164,7 @@ class Bench:
                 mutants_trace = importlib.import_module("mutants_trace")
             code = pytest.main(
                 [*files, "-x", "-q", "-p", "no:cacheprovider", "-m", self.marks, "--durations=0"]
-                + ["--tb=line", "--override-ini=timeout=240", "-o", "console_output_style=classic"]
+                + ["--tb=line", f"--timeout={each}", "-o", "console_output_style=classic"]
                 + [f"--deselect={name}" for name in self.deselected]
             )
             if trace:
