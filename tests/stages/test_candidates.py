@@ -122,3 +122,9 @@ def test_a_request_is_named_by_its_numbers_and_by_a_seed_only_where_it_draws(tmp
     ]
     assert len({request.digest(run) for request in asked}) == 6
     assert Request(k0=2, seed=7).digest(run) == Request(k0=2).digest(run)
+
+
+def test_a_score_of_a_later_part_ends_a_quarantine(parts, tmp_path):
+    later = part_of(tmp_path, 3, [(0, 9), (1, 9)], [4.0, 5.0], cut=1)
+    scores, failed = find_scores((*parts, later), keys((0, 9), (0, 5)), (0, 1), what="mono")
+    assert scores.tolist() == [4.0, 0.5] and failed.tolist() == [False, False]
