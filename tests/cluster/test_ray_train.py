@@ -170,7 +170,7 @@ def test_two_workers_follow_one_and_a_killed_worker_or_driver_changes_no_bit(rec
         time.sleep(0.02)
     assert driver.poll() is None, (tmp_path / "cut.log").read_text()
     driver.kill()
-    driver.wait()
+    assert driver.wait() == -signal.SIGKILL
     assert start(recipe, cut, "resources.workers=2").wait(timeout=100) == 0
     for name, tensor in weights(calm).items():
         assert torch.equal(tensor, weights(cut)[name]), name

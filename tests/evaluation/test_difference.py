@@ -183,3 +183,10 @@ def test_a_tie_of_grades_below_1_is_not_mixed(tmp_path):
     )
     report = tie_report(path, qrels, ["RR"])
     assert (report.num_rows, report.mixed, report.warning) == (3, 0, "")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_sums_that_differ_by_rounding_alone_are_equally_extreme(seed):
+    whole = np.random.default_rng(seed).integers(-9, 10, 12).astype(float)
+    # Tenths have no exact sums, whole numbers have: the p values must be the same.
+    assert randomisation_tests([whole / 10]) == randomisation_tests([whole])

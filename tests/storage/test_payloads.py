@@ -41,6 +41,13 @@ def test_a_range_of_a_tables_rows_is_those_rows(tmp_path, start, stop):
     assert some["text"].to_pylist() == [f"t{row}" for row in expected]
 
 
+def test_a_table_that_ends_with_its_row_group_is_read_to_its_end(tmp_path):
+    write_table(tmp_path / "t", NUMBERS, [numbers(0, 2 * G)])
+    for start, stop in ((0, 2 * G), (G, 2 * G), (2 * G - 1, None), (0, G)):
+        found = read_table(tmp_path / "t", NUMBERS, start=start, stop=stop)
+        assert found["number"].to_pylist() == list(range(2 * G))[start:stop]
+
+
 def test_equal_rows_are_equal_bytes_however_they_are_cut(tmp_path):
     rng = np.random.default_rng(0)
     total, hashes = 2 * G + 50, set()
