@@ -182,7 +182,9 @@ def test_equal_rows_have_equal_bytes_however_they_are_cut(tmp_path, step):
     again = tmp_path / "again"
     write_table(again, schema.PASSAGES, batches)
     assert whole.read_bytes() == cut.read_bytes() == again.read_bytes()
-    assert pq.ParquetFile(whole).metadata.num_row_groups == 3
+    metadata = pq.ParquetFile(whole).metadata
+    groups = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+    assert groups == [8192, 8192, 5]  # what stands in stores; another number is another format
 
 
 @pytest.mark.parametrize(
