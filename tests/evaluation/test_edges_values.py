@@ -341,3 +341,12 @@ def test_ties_of_a_parquet_run_stand_in_the_order_of_its_ranks(tmp_path):
 
 def test_lines_of_shown_names_are_ten():
     assert columns.SHOWN == 10
+
+
+def test_a_file_of_ranks_alone_has_nothing_to_report(tmp_path):
+    path = tmp_path / "run.tsv"
+    path.write_text("1\ta\t1\n1\tb\t2\n")
+    qrels = pa.table([["1"], ["a"], [1]], schema=schema.QRELS)
+    found = tie_report(path, qrels, ["RR"])
+    assert (found.scored, found.num_queries, found.num_rows, found.mixed) == (False, 0, 0, 0)
+    assert (found.means, found.warning) == ({}, "")

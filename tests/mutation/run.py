@@ -81,6 +81,8 @@ class Bench:
             copy(source, self.scratch / name)
         os.environ["PYTHONPATH"] = f"{self.scratch}:{site}"
         os.environ["MUTANTS_ROOT"] = f"{self.scratch}/"
+        # conftest.py looks beside the repository, which the copy is not.
+        os.environ.setdefault("RAYPIPE_DATA", str(root.parent / "shared" / "data"))
         sys.path[:0] = [str(self.scratch), str(site)]
         for name in WARM:
             with contextlib.suppress(ImportError):
