@@ -19,6 +19,7 @@ def load(name):
     return module
 
 
+load("edits")
 draw = load("draw")
 
 SOURCE = b'''"""A docstring: 1 < 2 and not 3."""

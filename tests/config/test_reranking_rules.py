@@ -70,6 +70,7 @@ def test_what_stages_read_is_of_the_right_kind(text, problems, old, new, told):
 def test_a_mono_scores_1000_candidates_and_keeps_what_is_below_by_default(text):
     found = load_recipe(recipe(text, mono="tail: keep")).stages["mono"]
     assert isinstance(found, Score) and (found.k0, found.k1, found.tail) == (1000, None, "keep")
+    assert (found.seed, found.sample, found.score) == (0, None, None)
     total = load_recipe(recipe(text)).stages["total"]
     assert (total.k1, total.seed, total.tail) == (5, 0, "keep")
 

@@ -16,10 +16,11 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from draw import Mutant
+from traced import SITE, TRACE, Calm
 
 COPIED = ("raypipe", "tests", "docs", "jobs", "README.md", "LICENSE", "pyproject.toml")
 COPIED += ("cluster.yaml",)
@@ -31,35 +32,6 @@ CALM_SECONDS = 1200
 LEAST_SECONDS = 300
 LEAST_SECONDS_A_TEST = 60
 """A test that hangs is ended after this long, or after twice its whole file's calm time."""
-
-TRACE = """
-import atexit, json, os, sys, threading
-FOLDER, ROOT, SEEN = os.environ["MUTANTS_TRACE"], os.environ["MUTANTS_ROOT"], set()
-def call(frame, event, arg):
-    SEEN.add(frame.f_code)
-def save():
-    sys.settrace(None)
-    found = {(c.co_filename[len(ROOT):], c.co_qualname) for c in set(SEEN)
-             if c.co_filename.startswith(ROOT)}
-    if found:
-        with open(os.path.join(FOLDER, f"{os.getpid()}.json"), "w") as out:
-            json.dump(sorted(found), out)
-threading.settrace(call)
-sys.settrace(call)
-atexit.register(save)
-"""
-SITE = "import os\nif 'MUTANTS_TRACE' in os.environ:\n    import mutants_trace\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Calm:
-    """A test file without a mutant."""
-
-    green: bool
-    seconds: float
-    ran: list[list[str]]
-    """[file, function] of raypipe."""
-    said: str
 
 
 class Bench:
@@ -207,22 +179,6 @@ class Bench:
         if code is None:
             os.waitpid(child, 0)
         return code, said.read_text(errors="replace")
-
-
-def relevant(mutant: Mutant, calm: dict[str, Calm]) -> tuple[list[str], list[str]]:
-    """Test files that run the mutant's function: the mirrored folder's, and the others."""
-    inside = mutant.function != "<module>"
-    wanted = []
-    for file, found in calm.items():
-        for ran_file, function in found.ran:
-            if ran_file == mutant.file and (
-                (function + ".").startswith(mutant.function + ".") if inside else function[0] != "<"
-            ):
-                wanted.append(file)
-                break
-    wanted.sort(key=lambda file: calm[file].seconds)
-    mirrored = [file for file in wanted if file.startswith(f"tests/{mutant.folder}/")]
-    return mirrored, [file for file in wanted if file not in mirrored]
 
 
 def _digest(paths: Iterable[Path]) -> str:
