@@ -207,3 +207,13 @@ def test_the_script_looks_at_the_cutoff_and_at_no_grade():
     assert reciprocal_rank(rankings, qrels, cutoff=2) == (0.5 / 3, 3)
     assert reciprocal_rank(rankings, qrels, cutoff=3) == ((1 / 2 + 1 / 3) / 3, 3)
     assert reciprocal_rank(rankings, qrels, cutoff=1) == (0.0, 3)
+
+
+def test_the_submissions_that_are_too_many_are_named_by_their_days(tmp_path):
+    for name in ("20261118-b", "20261102-a"):
+        (tmp_path / f"{name}-metadata.json").write_text('{"team": "t"}')
+    board = BOARDS["msmarco-passage"]
+    (found,) = [
+        f for f in check_metadata(board, "20261120-mine", METADATA, [tmp_path]) if not f.ok
+    ]
+    assert found.told == "the team has 20261102-a, 20261118-b in the 30 days from 2026-11-02"
