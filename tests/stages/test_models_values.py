@@ -338,3 +338,13 @@ def test_what_names_a_score_is_its_model_collection_queries_and_candidates(
         ScoreStage(base, part, mono, tokens, tokens, True) for base in bases for part in parts
     ]
     assert len({stage.spec.fingerprint() for stage in stages}) == 8
+
+
+def test_passages_that_candidates_name_get_the_passages_prefix(stores, tiny, tmp_path):
+    folder = tiny.make_tiny_reranker(tmp_path / "m", passage_prefix="zebra ", query_prefix="run ")
+    model = resolve_model(str(folder))
+    stage = PassageTokensStage(
+        stores.passages(["a", "rank"]), candidates_of(stores, (0, 1, -1)), model
+    )
+    flat, _ = stores.finished(stage).tokens(0, 1)
+    assert flat.tolist() == pieces(model, ["zebra rank"])[0]

@@ -167,6 +167,7 @@ def test_a_given_run_keeps_its_order_scores_and_ranks_by_query_row(stores, tmp_p
     [
         ("q9 Q0 p1 1 5 t\n", "1 query ids are not in the query set, first q9"),
         ("q0 Q0 p7 1 5 t\nq1 Q0 p7 1 4 t\n", "1 passage ids are not in the collection, first p7"),
+        ("q0 Q0 p9 1 5 t\nq0 Q0 p8 2 4 t\n", "2 passage ids are not .* first p8, p9"),
     ],
 )
 def test_ids_that_nobody_has_are_refused(stores, tmp_path, line, said):
