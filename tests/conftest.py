@@ -3,15 +3,68 @@
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from raypipe.config import numerics
+
+numerics.set_strict()  # before any product, as the command line does
+
 REPOSITORY = Path(__file__).parent.parent
+
+# Two workers where pytest-xdist is installed: one takes the files that start Ray, which mostly
+# wait, one after the other; the other those that need Java, so that its process starts one; then
+# both share the other files. Without pytest-xdist all run in this process.
+ONE_PROCESS = ("keyword", "maxfail", "usepdb", "trace", "lf", "failedfirst", "stepwise")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main(config):
+    """Ask for the workers if the whole suite runs and no option wants one process."""
+    option = config.option
+    undecided = getattr(option, "numprocesses", 0) is None and option.dist == "no"
+    undecided = undecided and not hasattr(config, "workerinput")
+    whole = [Path(argument).resolve() for argument in config.args] == [REPOSITORY / "tests"]
+    whole = whole and option.markexpr.startswith("not ")
+    single = option.capture == "no" or any(getattr(option, name, None) for name in ONE_PROCESS)
+    if undecided and whole and not single and (os.cpu_count() or 1) > 1:
+        option.numprocesses, option.dist, option.loadscopereorder = 2, "loadfile", False
+    return (yield)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Files that stay together: a file by itself, and all those of a group."""
+    if config.option.dist != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Groups(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return group_of(super()._split_scope(nodeid))
+
+    return Groups(config, log)
+
+
+@cache
+def group_of(path: str) -> str:
+    """`jvm` or `ray` if a test of the file is marked so, else the file."""
+    text = (REPOSITORY / path).read_text()
+    return next((name for name in ("jvm", "ray") if f"pytest.mark.{name}" in text), path)
 
 
 def data_folder() -> Path:
     return Path(os.environ.get("RAYPIPE_DATA") or REPOSITORY.parent / "shared" / "data")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`-m gpu` imports tests/gpu alone: the others need packages that a bare machine lacks."""
+    if config.option.markexpr.strip() != "gpu":
+        return None
+    within = collection_path.relative_to(REPOSITORY / "tests").parts[:1]
+    return True if within not in ((), ("gpu",)) else None
 
 
 @pytest.fixture(scope="session")
@@ -24,12 +77,36 @@ def raypipe_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def small_files(tmp_path_factory) -> Path:
-    """300 passages of python-docs as files: passages.tsv, queries.test.tsv, qrels.test.txt."""
-    from raypipe.data.python_docs import python_docs, write_python_docs
+def docs_draft():
+    """What the standard library says of itself, before a size is chosen: seconds of reading."""
+    from raypipe.data.python_docs_draft import drafted
+
+    return drafted()
+
+
+@pytest.fixture(scope="session")
+def small_docs(docs_draft):
+    """300 passages of python-docs."""
+    from raypipe.data.python_docs import sized
+
+    return sized(docs_draft, max_passages=300)
+
+
+@pytest.fixture(scope="session")
+def standard_docs(docs_draft):
+    """python-docs as the quickstart has it."""
+    from raypipe.data.python_docs import STANDARD_PASSAGES, sized
+
+    return sized(docs_draft, max_passages=STANDARD_PASSAGES)
+
+
+@pytest.fixture(scope="session")
+def small_files(small_docs, tmp_path_factory) -> Path:
+    """`small_docs` as files: passages.tsv, queries.test.tsv, qrels.test.txt."""
+    from raypipe.data.python_docs import write_python_docs
 
     folder = tmp_path_factory.mktemp("small")
-    write_python_docs(folder, python_docs(max_passages=300))
+    write_python_docs(folder, small_docs)
     (folder / "collection.tsv").rename(folder / "passages.tsv")
     return folder
 
@@ -77,7 +154,21 @@ def raypipe_cli():
             text=True,
             cwd=REPOSITORY,
             env={**os.environ, **environment},
-            timeout=220,
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def nfcorpus(raypipe_data, tmp_path_factory) -> Path:
+    """A workspace of NFCorpus in which BM25 has searched; later stages may be added to it."""
+    out = tmp_path_factory.mktemp("nfcorpus") / "work"
+    command = [sys.executable, "-m", "raypipe", "pipeline", "nfcorpus", "--out", str(out)]
+    done = subprocess.run(
+        [*command, "--until", "bm25", "resources.backend=inline"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "RAYPIPE_DATA": str(raypipe_data)},
+    )
+    assert done.returncode == 0, done.stderr
+    return out

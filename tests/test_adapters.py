@@ -34,11 +34,9 @@ def test_an_adapter_is_at_most_a_megabyte_and_names_its_base_and_its_training(na
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_no_passage_of_the_quickstart_was_trained_on(name, tmp_path):
-    from raypipe.data.python_docs import python_docs
-
+def test_no_passage_of_the_quickstart_was_trained_on(name, standard_docs):
     model = resolve_model(name)
-    passages = [text for _, text in python_docs().passages]
+    passages = [text for _, text in standard_docs.passages]
     trained = np.load(shipped_folder(name) / FILE)
     assert len(passages) > 5_000 and len(trained) > 10_000
     assert not np.isin(passage_hashes(part_of(model, passages)), trained).any()

@@ -72,7 +72,9 @@ def free_ports(count: int) -> list[int]:
 def environment() -> dict[str, str]:
     """A token for this head alone; any connection beyond this machine fails at a dead proxy."""
     dead = "http://127.0.0.1:9"
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_") and k != "PYTHONPATH"}
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+    for name in ("PYTHONPATH", "MKL_CBWR"):  # workers must get them from the job
+        kept.pop(name, None)
     return {
         **kept,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -182,13 +184,13 @@ def test_a_killed_driver_leaves_no_success_and_the_next_job_completes(
     os.kill(lease.holder.pid, signal.SIGKILL)
     assert summary(out)["status"] == "running" and summary(out)["exit"] is None
     assert raypipe_cli("status", out).returncode == 3
-    log, _ = submitted.communicate(timeout=60)
+    log, _ = submitted.communicate()
     assert submitted.returncode == 1 and "failed" in log
     committed = num_committed(out)
     assert committed < SHARDS
 
     again = head.submit(*job)
-    log, _ = again.communicate(timeout=90)
+    log, _ = again.communicate()
     assert again.returncode == 0, log
     assert "raypipe: exit 0 (complete)" in log
     told = summary(out)
@@ -196,6 +198,9 @@ def test_a_killed_driver_leaves_no_success_and_the_next_job_completes(
     assert told["stages"]["passages@collection"]["shards"]["reused"] >= committed
     assert len((out / "runs" / "dev" / "dense.trec").read_text().splitlines()) == 10
     assert raypipe_cli("status", out).returncode == 0
+    (manifest,) = out.glob("stores/embeddings/*/manifest.json")
+    (told,) = json.loads(manifest.read_text())["numerics"]
+    assert ",STRICT" in told or "mkl" not in told, told
 
 
 def test_a_failing_job_fails_and_its_log_names_file_line_store_and_shard(
@@ -206,10 +211,10 @@ def test_a_failing_job_fails_and_its_log_names_file_line_store_and_shard(
     out = tmp_path / "work"
     job = ("python", "jobs/encode.py", "--collection", bad, "--model", files / "model")
     submitted = head.submit(*job, "--out", out)
-    log, _ = submitted.communicate(timeout=90)
+    log, _ = submitted.communicate()
     assert submitted.returncode == 1
     assert f"{bad}: line 3: not UTF-8" in log
-    assert "in collection: shard 00000 rows [0, 4)" in log
+    assert "in passages@collection: shard 00000 rows [0, 4)" in log
     assert "raypipe: exit 2 " in log
     assert (summary(out)["status"], summary(out)["exit"]) == ("failed", 2)
     assert raypipe_cli("status", out).returncode == 2
@@ -222,7 +227,7 @@ def test_a_folder_that_is_not_shared_is_found_before_work_starts(head, files, tm
     out = tmp_path / "work"
     script = "jobs=$PWD/jobs/pipeline.py; cd $0 && exec python $jobs $1 --out $2 stores=$0/stores"
     submitted = head.submit("bash", "-c", script, tmp_path, files / "recipe.yaml", out)
-    log, _ = submitted.communicate(timeout=90)
+    log, _ = submitted.communicate()
     assert submitted.returncode == 1
     assert "expected the word the driver left there" in log
     assert "one folder that every node mounts" in log

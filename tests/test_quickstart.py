@@ -19,7 +19,7 @@ def hashes(folder):
 
 def test_quickstart_ends_with_a_table_and_a_second_run_changes_no_byte(raypipe_cli, tmp_path):
     out = tmp_path / "quickstart"
-    first = raypipe_cli("quickstart", "--out", out, "--passages", 300, RAY_ADDRESS="10.0.0.1:6379")
+    first = raypipe_cli("quickstart", "--out", out, "--passages", 100, RAY_ADDRESS="10.0.0.1:6379")
     assert first.returncode == 0, first.stderr
     for expected in (
         "bm25",
@@ -49,7 +49,7 @@ def test_quickstart_ends_with_a_table_and_a_second_run_changes_no_byte(raypipe_c
     assert not [path for path in out.rglob("*tmp*/**/*") if path.is_file()]
 
     before = hashes(out)
-    second = raypipe_cli("quickstart", "--out", out, "--passages", 300, "--json")
+    second = raypipe_cli("quickstart", "--out", out, "--passages", 100, "--json")
     assert second.returncode == 0, second.stderr
     again = json.loads(second.stdout)
     assert all(stage["reused"] for stage in again["stages"].values())

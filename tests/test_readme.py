@@ -34,19 +34,27 @@ def test_the_two_commands_install_and_run_and_install_and_test():
     ]
 
 
+@pytest.fixture(scope="module")
+def helps():
+    """Each verb shown -> what its `--help` says."""
+    environment = {**os.environ, "COLUMNS": "200"}
+    command = [sys.executable, "-m", "raypipe"]
+    options = {"capture_output": True, "text": True, "env": environment, "cwd": ROOT}
+    return {verb: subprocess.run([*command, *verb, "--help"], **options) for verb in VERBS}
+
+
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_shown_is_there(raypipe_cli, verb):
-    done = raypipe_cli(*verb, "--help")
-    assert done.returncode == 0
-    assert "Usage" in done.stdout
+def test_every_verb_shown_is_there(helps, verb):
+    assert helps[verb].returncode == 0
+    assert "Usage" in helps[verb].stdout
 
 
-def test_every_option_shown_is_there(raypipe_cli):
+def test_every_option_shown_is_there(helps):
     for command in COMMANDS:
         words = shlex.split(command)
         if words[0] != "raypipe":
             continue
-        told = raypipe_cli(*verb_of(command), "--help", COLUMNS="200").stdout
+        told = helps[verb_of(command)].stdout
         for word in words[2:]:
             assert not word.startswith("--") or word in told, f"{command}: {word}"
 

@@ -7,13 +7,8 @@ import pytest
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
 
 
-def test_nfcorpus_bm25_reaches_its_floor_and_tunes_on_dev_only(raypipe_cli, raypipe_data, tmp_path):
-    out = tmp_path / "nfcorpus"
-    done = raypipe_cli(
-        *("pipeline", "nfcorpus", "--out", out, "--until", "bm25", "resources.backend=inline"),
-        RAYPIPE_DATA=str(raypipe_data),
-    )
-    assert done.returncode == 0, done.stderr
+def test_nfcorpus_bm25_reaches_its_floor_and_tunes_on_dev_only(nfcorpus, raypipe_cli, raypipe_data):
+    out = nfcorpus
     tuned = raypipe_cli(
         *("pipeline", "nfcorpus", "--out", out, "--until", "bm25-tuned", "--json"),
         "resources.backend=inline",

@@ -20,6 +20,7 @@ from raypipe.cli import (
     train,
     upkeep,
 )
+from raypipe.config import numerics
 from raypipe.errors import RaypipeError, first_line
 
 app = typer.Typer(
@@ -41,6 +42,7 @@ model.register(app)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a verb and exit: 0, or the code of what ended it, with a last line that says so."""
+    numerics.set_strict()
     logging.basicConfig(format="%(levelname)s: %(message)s", stream=sys.stderr)
     logging.getLogger("raypipe").setLevel(logging.INFO)
     code, reason = run(list(sys.argv[1:] if arguments is None else arguments))

@@ -11,10 +11,11 @@ from raypipe.training.comm import Solo
 from raypipe.training.finish import commit
 from raypipe.training.history import history_of
 from raypipe.training.job import Job
-from raypipe.training.loop import load_weights_, settle
+from raypipe.training.loop import load_weights_
 from raypipe.training.measuring import Measuring, told
 from raypipe.training.opening import trainee_of
 from raypipe.training.progress import write_progress
+from raypipe.training.settle import settle
 
 ROOM_SECONDS = 5.0
 """What stages before gave back is counted as free a moment later."""

@@ -4,8 +4,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from raypipe.storage.ledger import Ledger, work_label
+from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Shard
+from raypipe.storage.store_records import work_label
 
 
 @dataclass

@@ -29,6 +29,7 @@ from raypipe.cluster.backend import (
 )
 from raypipe.cluster.ray_start import LocalRay
 from raypipe.cluster.worker import introduce, perform
+from raypipe.config import numerics
 from raypipe.errors import first_line
 from raypipe.storage.holder import Process, this_process
 from raypipe.storage.records import Json, Record, Shard
@@ -96,7 +97,7 @@ class RayBackend:
         """See Backend; an actor that does not fit yet waits in Ray's queue without an event."""
         self._started += 1
         needs = task.stage.needs
-        environment = {"OMP_NUM_THREADS": str(self._threads)}
+        environment = {"OMP_NUM_THREADS": str(self._threads), **numerics.for_workers()}
         actor = Actor.options(  # type: ignore[attr-defined]
             num_cpus=needs.num_cpus,
             num_gpus=needs.num_gpus,

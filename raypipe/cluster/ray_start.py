@@ -14,6 +14,7 @@ import psutil
 import ray
 
 from raypipe.cluster.reaper import Reaper
+from raypipe.config import numerics
 from raypipe.errors import IncompleteError, InputError, RefusedError
 
 JOIN_SECONDS = 60.0
@@ -78,7 +79,7 @@ def start_local(*, num_cpus: int, num_gpus: int = 0) -> LocalRay:
         object_store_memory=OBJECT_STORE_BYTES,
         logging_level=logging.ERROR,
         log_to_driver=False,
-        runtime_env={"env_vars": ENVIRONMENT},
+        runtime_env={"env_vars": worker_environment()},
     )
     return LocalRay(reaper)
 
@@ -128,14 +129,23 @@ def open_cluster_problem(address: str, hosts: Sequence[str]) -> str | None:
     )
 
 
+def worker_environment() -> dict[str, str]:
+    """What every worker finds set: Ray's switches, and the mode of matrix products of this process,
+    which must stand before a worker's first product (see `config.numerics`)."""
+    return {**ENVIRONMENT, **numerics.for_workers()}
+
+
 def job_environment(job_config: str) -> dict[str, str]:
-    """ENVIRONMENT without what the job was submitted with: Ray refuses a name that both set.
+    """`worker_environment` without what the job was submitted with.
+
+    Ray refuses a name that both set.
 
     Args:
         job_config: the JSON that Ray leaves in RAY_JOB_CONFIG_JSON_ENV_VAR, or "".
     """
     runtime_env = json.loads(job_config or "{}").get("runtime_env") or {}
-    return {k: v for k, v in ENVIRONMENT.items() if k not in (runtime_env.get("env_vars") or {})}
+    submitted = runtime_env.get("env_vars") or {}
+    return {k: v for k, v in worker_environment().items() if k not in submitted}
 
 
 def _join(address: str) -> str:

@@ -15,9 +15,10 @@ from raypipe.names import StoreName
 from raypipe.stages.stage import Needs, Sizing, Stage
 from raypipe.storage.holder import Process
 from raypipe.storage.lease import Lease, Standing, acquire
-from raypipe.storage.ledger import Ledger, find_spec, read_manifest
+from raypipe.storage.ledger import Ledger
 from raypipe.storage.log import events
 from raypipe.storage.records import Json, Manifest, Shard
+from raypipe.storage.store_records import find_spec, read_manifest
 from raypipe.storage.stored import Stored
 
 log = logging.getLogger(__name__)
@@ -97,9 +98,11 @@ class Execution:
                 f"{store}: not stored with these settings, and --only leaves it out; "
                 "run without --only, or with --until"
             )
+        planned = self._planned(store, stage) if manifest is None else ()
+        self.workspace.mark()  # bad input was found before anything is written
         report = None
         if manifest is None:
-            manifest, report = self._compute(store, stage)
+            manifest, report = self._compute(store, stage, planned)
         else:
             self.workspace.refer(store, fingerprint)
         self._finish(name, manifest, report)
@@ -115,10 +118,11 @@ class Execution:
             return
         self.on_change(f"{store}: {'; '.join(map(str, spec.diff(stage.spec)))}")
 
-    def _compute(self, store: str, stage: Stage) -> tuple[Manifest, Report]:
+    def _compute(
+        self, store: str, stage: Stage, planned: Sequence[Shard]
+    ) -> tuple[Manifest, Report]:
         stores = self.workspace.stores
         fingerprint = stage.spec.fingerprint()
-        planned = self._planned(store, stage)  # bad input is found before anything is written
         lease = acquire(stores, f"{store}/{fingerprint}/lease.json", on_watch=self._watch)
         nonce = self.workspace.leave_nonce(store, fingerprint)
         try:

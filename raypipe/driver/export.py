@@ -17,10 +17,10 @@ from raypipe.stages.ids import ids_of_rows
 from raypipe.stages.lucene_index import ROWS_FILE
 from raypipe.stages.lucene_pack import unpack_folder
 from raypipe.stages.run_tables import with_ids
-from raypipe.storage.ledger import read_manifest, read_spec
 from raypipe.storage.opening import open_storage
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
+from raypipe.storage.store_records import read_manifest, read_spec
 from raypipe.storage.stored import Stored
 
 _RUNS = ("bm25", "search", "fuse", "read", "rerank", "aggregate")

@@ -6,7 +6,7 @@ from raypipe.driver.workspace import Workspace
 from raypipe.errors import RefusedError
 from raypipe.names import StoreName
 from raypipe.stages.stage import Stage
-from raypipe.storage.ledger import find_spec, read_manifest
+from raypipe.storage.store_records import find_spec, read_manifest
 from raypipe.storage.stored import Stored
 
 

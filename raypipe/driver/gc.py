@@ -15,10 +15,10 @@ from raypipe.errors import CorruptError, InputError
 from raypipe.names import ROOT_FOLDERS
 from raypipe.storage.holder import Life, label_is_dead
 from raypipe.storage.lease import standing
-from raypipe.storage.ledger import read_spec, work_label
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import unseal_format
 from raypipe.storage.root import ROOT_FORMAT
+from raypipe.storage.store_records import read_spec, work_label
 
 SPARED_SECONDS = 24 * 3600.0
 _ORDER = (

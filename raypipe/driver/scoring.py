@@ -20,8 +20,8 @@ from raypipe.stages.score import ScoreStage, score_base
 from raypipe.stages.stage import Needs, Stage
 from raypipe.stages.token_rows import PassageTokensStage
 from raypipe.stages.tokenize import TokenizeStage
-from raypipe.storage.ledger import read_manifest
 from raypipe.storage.spec import StageSpec
+from raypipe.storage.store_records import read_manifest
 from raypipe.storage.stored import Stored, committed
 
 

@@ -8,7 +8,8 @@ from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import InputError
 from raypipe.storage.holder import Life
 from raypipe.storage.lease import standing
-from raypipe.storage.ledger import Ledger, read_manifest, read_spec
+from raypipe.storage.ledger import Ledger
+from raypipe.storage.store_records import read_manifest, read_spec
 
 INCOMPLETE = 3
 

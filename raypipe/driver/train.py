@@ -31,8 +31,9 @@ from raypipe.models.adapters import adapter_folder
 from raypipe.models.loading import starting_weights
 from raypipe.stages.stage import Sizing
 from raypipe.storage.lease import acquire
-from raypipe.storage.ledger import Ledger, read_manifest
+from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Manifest, Shard
+from raypipe.storage.store_records import read_manifest
 from raypipe.training.checkpoints import Checkpoints
 from raypipe.training.comm import Solo
 from raypipe.training.export import write_model
@@ -119,6 +120,7 @@ def _train(
     """The finished store of the training."""
     store, fingerprint = job.store, job.spec.fingerprint()
     standing = read_manifest(workspace.stores, store, fingerprint)
+    workspace.mark()
     workspace.refer(store, fingerprint)
     if standing is not None:
         return standing

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import CorruptError
-from raypipe.storage.ledger import Ledger, read_manifest, read_spec
+from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Manifest, Record
-from raypipe.storage.root import ROOT_FORMAT, root_problem
+from raypipe.storage.root import ROOT_FORMAT, root_damage
+from raypipe.storage.store_records import read_manifest, read_spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ def verify(workspace: Workspace) -> list[Damage]:
     The root's mark, specs, plans, shard records and manifests are unsealed, payloads hashed whole.
     """
     found: dict[str, Damage] = {}
-    problem = root_problem(workspace.stores)
+    problem = root_damage(workspace.stores)
     if problem is not None:
         found[ROOT_FORMAT] = Damage(ROOT_FORMAT, problem, f"delete {ROOT_FORMAT} and run again")
     for store, fingerprint in sorted(workspace.refs().items()):

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from raypipe.errors import CorruptError
-from raypipe.storage.ledger import work_label
 from raypipe.storage.opening import open_storage
 from raypipe.storage.records import FORMAT, Json, seal, unseal_format
-from raypipe.storage.root import check_root
+from raypipe.storage.root import check_root, mark_root
 from raypipe.storage.storage import Storage
+from raypipe.storage.store_records import work_label
 
 LEASE = "lease.json"
 
@@ -28,6 +28,13 @@ class Workspace:
         self.id = self._identity()
         self.stores = open_storage(stores or str(folder / "stores"))
         check_root(self.stores)
+        self._marked = False
+
+    def mark(self) -> None:
+        """Write the format of the stores' root, where it does not stand; once an invocation."""
+        if not self._marked:
+            mark_root(self.stores)
+            self._marked = True
 
     def refs(self) -> dict[str, str]:
         """Store name -> fingerprint that this workspace last used."""

@@ -8,9 +8,10 @@ import torch
 from numpy.typing import NDArray
 
 from raypipe.errors import InputError, RowsFailed
-from raypipe.models.device import BUDGET_TOKENS, on_device
+from raypipe.models.device import BUDGET_TOKENS, numerics_class, on_device
 from raypipe.models.forward import Bert, Groups, attend_by_length, hidden_states, pool, read_bert
 from raypipe.models.loading import ModelFolder, load_weights, special_ids
+from raypipe.models.neighbours import settle, shapes_of
 from raypipe.text.batching import batches
 from raypipe.text.inputs import encoder_inputs, input_lengths
 
@@ -18,14 +19,14 @@ from raypipe.text.inputs import encoder_inputs, input_lengths
 class Encoder:
     """Weights on a device; see `load_encoder`."""
 
-    def __init__(
-        self, model: ModelFolder, bert: Bert, device: str, cls_id: int, sep_id: int
-    ) -> None:
+    def __init__(self, model: ModelFolder, bert: Bert, device: str, numerics: str) -> None:
         """Use `load_encoder`."""
         self.conventions = model.encoder
         self.dim = bert.words.shape[1]
+        self.numerics = numerics
+        """Within one such class a row has equal bytes, whatever the rows beside it."""
         self._bert, self._device = bert, device
-        self._cls_id, self._sep_id = cls_id, sep_id
+        self._cls_id, self._sep_id = special_ids(model)
 
     def encode(
         self,
@@ -87,15 +88,15 @@ class Encoder:
 
 
 def load_encoder(model: ModelFolder, *, device: str = "cpu", threads: int = 1) -> Encoder:
-    """The model on a device, fp32.
+    """The model on a device, fp32; on one thread where more would let rows mix (see `settle`).
 
     Raises:
         InputError: no BERT, missing tensors, or limits beyond the model's positions or segments.
     """
-    torch.set_num_threads(threads)
     bert = on_device(read_bert(load_weights(model), model.config()), device)
     _check_fits(model, bert)
-    return Encoder(model, bert, device, *special_ids(model))
+    settled = settle(shapes_of(bert), device=device, threads=threads)
+    return Encoder(model, bert, device, numerics_class(device, proven=settled.proven))
 
 
 def _check_fits(model: ModelFolder, bert: Bert) -> None:

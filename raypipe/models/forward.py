@@ -120,15 +120,9 @@ def hidden_states(
 
     Differs from transformers' BertModel in layout only: equal to 1e-5 for every sequence alone.
     """
-    # F.embedding, not indexing: its gradient adds in one order, whatever the threads.
-    of_segment = (
-        bert.segments[segments]
-        if isinstance(segments, int)
-        else F.embedding(segments, bert.segments)
-    )
-    words = F.embedding(ids_T, bert.words)
-    x = words + of_segment + F.embedding(positions_T, bert.positions)
-    hidden_TH = drop(_normed(x, bert.norm, bert.eps))
+    embedded = _embedded(bert, ids_T, positions_T, segments)
+    hidden_TH = drop(_normed(embedded, bert.norm, bert.eps))
+    del embedded  # or it would live as long as the layers compute
     for layer in bert.layers:
         kept = wanted if layer is bert.layers[-1] else None
 
@@ -144,6 +138,18 @@ def hidden_states(
 
         hidden_TH = run_layer(run, hidden_TH)
     return hidden_TH
+
+
+def _embedded(bert: Bert, ids_T: Tensor, positions_T: Tensor, segments: int | Tensor) -> Tensor:
+    """The three embeddings summed, fp32 [T, H]."""
+    # F.embedding, not indexing: its gradient adds in one order, whatever the threads.
+    of_segment = (
+        bert.segments[segments]
+        if isinstance(segments, int)
+        else F.embedding(segments, bert.segments)
+    )
+    words = F.embedding(ids_T, bert.words)
+    return words + of_segment + F.embedding(positions_T, bert.positions)
 
 
 def attend_by_length(qkv: Tensor, num_heads: int, groups: Groups) -> Tensor:

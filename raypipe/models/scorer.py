@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from raypipe.errors import InputError
 from raypipe.models.conventions import PairConventions
-from raypipe.models.device import BUDGET_TOKENS, on_device
+from raypipe.models.device import BUDGET_TOKENS, numerics_class, on_device
 from raypipe.models.forward import (
     Bert,
     Groups,
@@ -21,6 +21,7 @@ from raypipe.models.forward import (
 )
 from raypipe.models.heads import Head, read_head, with_third_segment
 from raypipe.models.loading import ModelFolder, load_weights, special_ids
+from raypipe.models.neighbours import settle, shapes_of
 from raypipe.text.batching import batches
 from raypipe.text.pairs import Part, input_lengths, pair_inputs, piece_counts, taken
 
@@ -30,9 +31,13 @@ Float64 = NDArray[np.float64]
 class Scorer:
     """Weights on a device; see `load_scorer`."""
 
-    def __init__(self, model: ModelFolder, bert: Bert, head: Head, device: str) -> None:
+    def __init__(
+        self, model: ModelFolder, bert: Bert, head: Head, device: str, numerics: str
+    ) -> None:
         """Use `load_scorer`."""
         self.conventions = model.reranker
+        self.numerics = numerics
+        """Within one such class an input has equal bytes, whatever the inputs beside it."""
         self._bert, self._head, self._device = bert, head, device
         self._cls_id, self._sep_id = special_ids(model)
 
@@ -109,13 +114,12 @@ def scores_of(logits: Float64, conventions: PairConventions) -> Float64:
 
 
 def load_scorer(model: ModelFolder, *, device: str = "cpu", threads: int = 1) -> Scorer:
-    """The model on a device, fp32.
+    """The model on a device, fp32; on one thread where more would let rows mix (see `settle`).
 
     Raises:
         InputError: no BERT, no head, missing tensors, limits beyond the model's positions, or a
             third segment that nobody named.
     """
-    torch.set_num_threads(threads)
     weights = load_weights(model)
     conventions = model.reranker
     try:
@@ -138,4 +142,7 @@ def load_scorer(model: ModelFolder, *, device: str = "cpu", threads: int = 1) ->
         pooler=tuple(tensor.to(device) for tensor in head.pooler),
         classifier=tuple(tensor.to(device) for tensor in head.classifier),
     )
-    return Scorer(model, on_device(bert, device), moved, device)
+    bert = on_device(bert, device)
+    shapes = shapes_of(bert, moved.pooler, moved.classifier)
+    settled = settle(shapes, device=device, threads=threads)
+    return Scorer(model, bert, moved, device, numerics_class(device, proven=settled.proven))

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from raypipe.errors import RowsFailed
-from raypipe.models.device import numerics_class
 from raypipe.models.encoder import load_encoder
 from raypipe.models.loading import ModelFolder
 from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing, ranges
@@ -53,8 +52,9 @@ class EncodeStage:
 
     def open(self, site: Site) -> Mapping[str, Json]:
         """See Stage."""
-        self._scratch, self._numerics = site.scratch, numerics_class(site.device)
+        self._scratch = site.scratch
         self._encoder = load_encoder(self.model, device=site.device, threads=site.threads)
+        self._numerics = self._encoder.numerics
         return {"torch": torch.__version__, "numerics": self._numerics, "device": site.device}
 
     def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+import raypipe
 from raypipe.errors import IncompleteError
 from raypipe.stages.lucene_check import compare_ids
 from raypipe.stages.lucene_java import anserini_jar, find_java
@@ -92,12 +93,15 @@ _JAVA_BLANKS = "".join(map(chr, range(0x21)))
 def _run_lucene(arguments: Sequence[object], log: Path, beat: Callable[[], None]) -> None:
     find_java()  # a missing Java is told by this process
     command = [sys.executable, "-m", "raypipe.stages.lucene_build", *map(str, arguments)]
+    here = str(Path(raypipe.__file__).parent.parent)  # this package, wherever it is installed
+    path = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
     with log.open("wb") as out:
         child = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
+            env={**os.environ, "PYTHONPATH": path},
             preexec_fn=_die_with_parent,
         )
         while child.poll() is None:

@@ -11,7 +11,6 @@ import torch
 
 from raypipe import schema
 from raypipe.errors import RowsFailed
-from raypipe.models.device import numerics_class
 from raypipe.models.loading import ModelFolder
 from raypipe.models.scorer import load_scorer
 from raypipe.stages.candidates import Part
@@ -70,8 +69,9 @@ class ScoreStage:
 
     def open(self, site: Site) -> Mapping[str, Json]:
         """See Stage."""
-        self._scratch, self._numerics = site.scratch, numerics_class(site.device)
+        self._scratch = site.scratch
         self._scorer = load_scorer(self.model, device=site.device, threads=site.threads)
+        self._numerics = self._scorer.numerics
         self._queries, self._passages = TokenRows(self.query_tokens), TokenRows(self.passage_tokens)
         self._rows = None if self.whole else passages_of(self.part)
         return {"torch": torch.__version__, "numerics": self._numerics, "device": site.device}

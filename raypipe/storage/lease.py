@@ -63,18 +63,22 @@ class Lease:
         self._renew()
 
     def release(self) -> None:
-        """Give the lease back; a successor takes it at once."""
+        """Give the lease back; a successor takes it at once. One that has it keeps it."""
         self._ended.set()
         self._thread.join()
-        if not self._lost:
+        if not self._taken_over():
             self._renew(released=True)
 
     def _keep(self) -> None:
         while not self._ended.wait(RENEW_SECONDS):
-            if self._storage.exists(_claim(self._name, self.generation + 1)):
-                self._lost = True
+            if self._taken_over():
                 return
             self._renew()
+
+    def _taken_over(self) -> bool:
+        """Whether a successor has claimed the lease, perhaps since the last look."""
+        self._lost = self._lost or self._storage.exists(_claim(self._name, self.generation + 1))
+        return self._lost
 
     def _renew(self, released: bool = False) -> None:
         with self._lock:

@@ -1,4 +1,4 @@
-"""The format of a root of stores, written before anything else in it."""
+"""The format of a root of stores, written before the first of them."""
 
 from raypipe.errors import CorruptError
 from raypipe.storage.records import FORMAT, seal, unseal_format
@@ -8,33 +8,36 @@ ROOT_FORMAT = "format.json"
 
 
 def check_root(stores: Storage) -> None:
-    """Nothing, where the root is new or has this format; a new one is marked with it.
+    """Nothing, where the root is new or has this format.
 
     Where the mark is missing or damaged, the refs of the workspaces tell the format: no root has
     stores without them.
 
     Raises:
-        InputError: another version of raypipe made its stores, in another format; nothing is
-            changed.
+        InputError: another version of raypipe made its stores, in another format.
         CorruptError: the mark and a ref are damaged.
     """
-    if root_problem(stores) is None:
-        return
-    for name in stores.names("refs"):
-        unseal_format(name, stores.read(name))
+    if _problem(stores) is not None:
+        for name in stores.names("refs"):
+            unseal_format(name, stores.read(name))
+
+
+def mark_root(stores: Storage) -> None:
+    """Write the format, where it does not stand."""
     stores.create(ROOT_FORMAT, seal({"format": FORMAT}))
 
 
-def root_problem(stores: Storage) -> str | None:
-    """What is wrong with the mark, None where nothing is.
+def root_damage(stores: Storage) -> str | None:
+    """What is wrong with the mark of a root that has stores, None where nothing is."""
+    problem = _problem(stores)
+    return problem if problem is not None and any(True for _ in stores.names("refs")) else None
 
-    Raises:
-        InputError: it tells another format.
-    """
+
+def _problem(stores: Storage) -> str | None:
     try:
         unseal_format(ROOT_FORMAT, stores.read(ROOT_FORMAT))
     except FileNotFoundError:
-        return f"{ROOT_FORMAT}: missing"
+        return f"{ROOT_FORMAT}: expected the root's format, found no such file"
     except CorruptError as error:
         return str(error)
     return None

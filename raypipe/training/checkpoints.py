@@ -11,9 +11,9 @@ from pathlib import Path
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from raypipe.storage.ledger import work_label
 from raypipe.storage.records import Json, hash_file, seal, unseal
 from raypipe.storage.storage import Storage
+from raypipe.storage.store_records import work_label
 
 KEPT = 2
 """The newest ones; the best one, and what is still to be measured, are kept besides."""

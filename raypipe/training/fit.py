@@ -13,8 +13,9 @@ from raypipe.training.checkpoints import Checkpoints
 from raypipe.training.comm import Comm
 from raypipe.training.history import History, history_of, unmeasured
 from raypipe.training.job import Job
-from raypipe.training.loop import Loop, load_weights_, settle
+from raypipe.training.loop import Loop, load_weights_
 from raypipe.training.measuring import Measuring, told
+from raypipe.training.settle import settle
 
 Tell = Callable[[Mapping[str, Json]], None]
 """Told each step, each measurement and notes; called by the first worker alone."""

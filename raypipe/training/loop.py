@@ -1,7 +1,6 @@
 """One update after another: examples, gradient, clipping, rate, optimiser."""
 
 import math
-import os
 from collections.abc import Mapping
 
 import torch
@@ -19,15 +18,6 @@ from raypipe.training.optimiser import Adam, clip_, learning_rate
 from raypipe.training.sampler import Sampler
 from raypipe.training.step import Worked, backward
 from raypipe.training.trainee import Trainee
-
-
-def settle(device: str, threads: int) -> None:
-    """Let this process compute as every other of its training does."""
-    torch.set_num_threads(threads)
-    if device == "cuda":
-        # Kernels that add in no fixed order would end a resumed training elsewhere.
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.use_deterministic_algorithms(True, warn_only=True)
 
 
 class Loop:

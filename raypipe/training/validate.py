@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.evaluation.measures import evaluate
 from raypipe.models.conventions import Conventions
-from raypipe.models.device import BUDGET_TOKENS
+from raypipe.models.device import BUDGET_TOKENS, numerics_class
 from raypipe.models.loading import ModelFolder
 from raypipe.models.scorer import Scorer
 from raypipe.ranking.aggregate import aggregate
@@ -105,7 +105,8 @@ def _scores(
         ]
     )
     as_trained = replace(model, conventions=trainee.conventions)
-    scorer = Scorer(as_trained, trainee.bert(), trainee.head(), trainee.device)
+    numerics = numerics_class(trainee.device, proven=False)  # nobody tried, and nobody asks
+    scorer = Scorer(as_trained, trainee.bert(), trainee.head(), trainee.device, numerics)
     return scorer.score(query, passages)
 
 

@@ -50,7 +50,7 @@ class Rows:
 
     def open(self, site):
         self.scratch = site.scratch
-        return {"device": site.device}
+        return {"device": site.device, "mkl": os.environ.get("MKL_CBWR")}
 
     def run(self, shard, skip, beat):
         beat(range(shard.start, shard.stop))
@@ -113,6 +113,12 @@ def test_an_actor_without_gpus_sees_none(cluster, tmp_path):
     _, _, facts = work(cluster, tmp_path, Rows(str(tmp_path)))
     assert all(told["gpu_ids"] == [] for told, _ in facts)
     assert all(told["cuda_visible_devices"] == "" for told, _ in facts)
+
+
+def test_an_actor_gets_the_mode_of_matrix_products_of_its_driver(cluster, tmp_path, monkeypatch):
+    monkeypatch.setenv("MKL_CBWR", "AVX2,STRICT")  # after Ray was started
+    _, _, facts = work(cluster, tmp_path, Rows(str(tmp_path)))
+    assert all(told["mkl"] == "AVX2,STRICT" for told, _ in facts)
 
 
 def test_ready_workers_tell_their_processes(cluster, tmp_path):

@@ -3,10 +3,10 @@
 import json
 
 from raypipe.cluster.ray_start import (
-    ENVIRONMENT,
     asks_for_token,
     job_environment,
     open_cluster_problem,
+    worker_environment,
 )
 
 
@@ -33,8 +33,15 @@ def test_the_mode_set_here_is_believed_where_the_dashboard_cannot_be_asked():
 
 def test_what_a_job_was_submitted_with_is_not_set_a_second_time():
     config = json.dumps({"runtime_env": {"env_vars": {"RAY_DEDUP_LOGS": "1", "OTHER": "x"}}})
-    assert job_environment(config) == {
-        k: v for k, v in ENVIRONMENT.items() if k != "RAY_DEDUP_LOGS"
-    }
-    assert job_environment("") == ENVIRONMENT
-    assert job_environment('{"metadata": {}}') == ENVIRONMENT
+    every = worker_environment()
+    assert job_environment(config) == {k: v for k, v in every.items() if k != "RAY_DEDUP_LOGS"}
+    assert job_environment("") == every
+    assert job_environment('{"metadata": {}}') == every
+
+
+def test_workers_get_the_mode_of_matrix_products_that_this_process_has_or_else_strict(monkeypatch):
+    monkeypatch.setenv("MKL_CBWR", "AVX2,STRICT")
+    assert worker_environment()["MKL_CBWR"] == "AVX2,STRICT"
+    monkeypatch.delenv("MKL_CBWR")
+    assert worker_environment()["MKL_CBWR"] == "AUTO,STRICT"
+    assert worker_environment()["RAY_USAGE_STATS_ENABLED"] == "0"

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from raypipe.driver.devices import num_cores
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(420)]
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def recipe(small_files, tiny_model, tmp_path_factory):
         "dropout": 0.0,
         "optimiser": {"rate": 3.0e-4, "warmup": 5},
         "checkpoint_every": 5,
-        "validate": {"every": 10},
+        "validate": {"every": 25},  # each beside the trainers takes a process of its own
         "resources": {"threads": 1},
     }
     path = folder / "recipe.yaml"
@@ -135,9 +135,9 @@ def history(out):
 def test_two_workers_follow_one_and_a_killed_worker_or_driver_changes_no_bit(recipe, tmp_path):
     """One worker inline; two calm; one measured beside; two of which one dies, then the driver."""
     one = tmp_path / "one"
-    assert start(recipe, one, "resources.backend=inline").wait(timeout=100) == 0
+    assert start(recipe, one, "resources.backend=inline").wait() == 0
     calm = tmp_path / "calm"
-    assert start(recipe, calm, "resources.workers=2").wait(timeout=100) == 0
+    assert start(recipe, calm, "resources.workers=2").wait() == 0
     assert len(losses(calm)) == 50
     for step, (two_workers, one_worker) in enumerate(zip(losses(calm), losses(one), strict=True)):
         assert two_workers == pytest.approx(one_worker, abs=1e-4), step
@@ -147,16 +147,18 @@ def test_two_workers_follow_one_and_a_killed_worker_or_driver_changes_no_bit(rec
 
     beside = tmp_path / "beside"  # one worker, and room for one that measures, which dies once
     driver = start(recipe, beside)
-    while len(attempts(beside)) < 2 and driver.poll() is None:
+    killed = False
+    while not killed and driver.poll() is None:
         time.sleep(0.02)
-    killed = len(attempts(beside)) == 2 and killed_now(attempts(beside)[1]["process"]["pid"])
-    assert driver.wait(timeout=150) == 0
+        pids = [told["process"]["pid"] for told in attempts(beside) if "process" in told]
+        killed = any(killed_now(pid) for pid in pids[1:])
+    assert driver.wait() == 0
     assert history(beside) == history(one)
     for name, tensor in weights(one).items():
         assert torch.equal(tensor, weights(beside)[name]), name
-    if num_cores() > 1:  # a trainer, five measurements and the commit; one of them again
+    if num_cores() > 1:  # a trainer, two measurements and the commit; one of them again
         assert "beside the trainers" in (beside.parent / "beside.log").read_text()
-        assert killed and len(attempts(beside)) >= 1 + 5 + 1
+        assert killed and len(attempts(beside)) >= 1 + 2 + 1 + 1
 
     cut = tmp_path / "cut"
     driver = start(recipe, cut, "resources.workers=2")
@@ -170,7 +172,7 @@ def test_two_workers_follow_one_and_a_killed_worker_or_driver_changes_no_bit(rec
         time.sleep(0.02)
     assert driver.poll() is None, (tmp_path / "cut.log").read_text()
     driver.kill()
-    driver.wait()
-    assert start(recipe, cut, "resources.workers=2").wait(timeout=100) == 0
+    assert driver.wait() == -signal.SIGKILL
+    assert start(recipe, cut, "resources.workers=2").wait() == 0
     for name, tensor in weights(calm).items():
         assert torch.equal(tensor, weights(cut)[name]), name

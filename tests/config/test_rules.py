@@ -105,7 +105,7 @@ from raypipe.config import Read, Search, load_recipe
             "evaluate:",
             "  blobs: {do: index}\nevaluate:",
             "stages.blobs: a store root has a folder of this name; any name but blobs, generations,"
-            " refs",
+            " nonce, refs, tmp",
         ),
         (
             "baseline: bm25",

@@ -11,7 +11,7 @@ from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import IncompleteError, InputError, RefusedError
 from raypipe.evaluation.runs import read_run
 from raypipe.storage.lease import acquire
-from raypipe.storage.ledger import read_manifest
+from raypipe.storage.store_records import read_manifest
 from raypipe.storage.stored import Stored
 
 RECIPE = """

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from raypipe.cli.main import run as run_verb
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.evaluation.measures import evaluate
@@ -32,18 +33,21 @@ resources: {{backend: inline, device: cpu, shard_tokens: 4000}}
 """
 # pyserini asks its Java for a module that small runtimes lack; a JVM that runs already it takes.
 PYSERINI = """
-import os, runpy, sys
+import json, os, runpy, sys
 from raypipe.stages.lucene_java import start_jvm
 start_jvm()
 os.environ.setdefault("OPENAI_API_KEY", "unused")
-sys.argv = sys.argv[1:]
-runpy.run_module(sys.argv[0], run_name="__main__")
+for command in json.loads(sys.argv[1]):
+    sys.argv = command
+    runpy.run_module(command[0], run_name="__main__")
 """
 
 
-def pyserini(*arguments):
-    command = [sys.executable, "-c", PYSERINI, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+def pyserini(*commands):
+    """Its commands one after the other, in one process of their own."""
+    told = json.dumps([[str(word) for word in command] for command in commands])
+    command = [sys.executable, "-c", PYSERINI, told]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
 
 
@@ -58,9 +62,8 @@ def work(small_files, tmp_path_factory):
 
 
 def export(store, to, out):
-    command = [sys.executable, "-m", "raypipe", "export", store, "--to", to, "--out", out]
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    code, reason = run_verb(["export", str(store), "--to", to, "--out", str(out)])
+    assert code == 0, reason
     return out
 
 
@@ -97,16 +100,17 @@ def test_exported_faiss_folder_gives_the_same_top_100(work, tmp_path):
 
 def test_pyserinis_own_searchers_open_the_exported_folders(work, small_files, tmp_path):
     lucene = export(work / "stores" / "lucene", "pyserini", tmp_path / "lucene")
-    for name, folder in [("bm25", lucene)]:
-        out = tmp_path / f"{name}.tsv"
-        pyserini(
-            *("pyserini.search.lucene", "--index", folder, "--hits", 100, "--bm25"),
+    out = tmp_path / "bm25.tsv"
+    pyserini(
+        [
+            *("pyserini.search.lucene", "--index", lucene, "--hits", 100, "--bm25"),
             *("--topics", small_files / "queries.test.tsv", "--output", out),
             *("--output-format", "msmarco", "--k1", 0.9, "--b", 0.4),
-        )
-        ours, theirs = ranking(work / f"runs/test/{name}.tsv"), ranking(out)
-        assert ours.keys() == theirs.keys()
-        assert all(set(ours[query]) == set(theirs[query]) for query in ours)
+        ]
+    )
+    ours, theirs = ranking(work / "runs/test/bm25.tsv"), ranking(out)
+    assert ours.keys() == theirs.keys()
+    assert all(set(ours[query]) == set(theirs[query]) for query in ours)
 
 
 def test_exported_runs_have_original_ids(work, tmp_path):
@@ -117,15 +121,14 @@ def test_exported_runs_have_original_ids(work, tmp_path):
     )
 
 
-def test_an_export_refuses_a_target_with_files_and_a_wrong_form(work, raypipe_cli, tmp_path):
+def test_an_export_refuses_a_target_with_files_and_a_wrong_form(work, tmp_path, capsys):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("x")
-    store = work / "stores" / "lucene"
-    assert (
-        raypipe_cli("export", store, "--to", "pyserini", "--out", tmp_path / "full").returncode == 2
-    )
-    wrong = raypipe_cli("export", store, "--to", "numpy", "--out", tmp_path / "new")
-    assert wrong.returncode == 2 and "pyserini" in wrong.stderr
+    told = ["export", str(work / "stores" / "lucene"), "--to"]
+    assert run_verb([*told, "pyserini", "--out", str(tmp_path / "full")])[0] == 2
+    capsys.readouterr()
+    assert run_verb([*told, "numpy", "--out", str(tmp_path / "new")])[0] == 2
+    assert "pyserini" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
 
 
@@ -141,16 +144,17 @@ def agree(collection, queries, qrels, ours, tmp_path):
             out.write(json.dumps({"id": f"{row:07d}", "contents": text}) + "\n")
     topics = tmp_path / "topics.tsv"
     topics.write_text("".join(f"{q}\t{text}\n" for q, text in queries))
-    pyserini(
+    index = [
         *("pyserini.index.lucene", "--collection", "JsonCollection", "--threads", 1),
         *("--input", tmp_path / "input", "--index", tmp_path / "index", "--storeRaw"),
         *("--generator", "DefaultLuceneDocumentGenerator", "--storePositions", "--storeDocvectors"),
-    )
-    pyserini(
+    ]
+    search = [
         *("pyserini.search.lucene", "--index", tmp_path / "index", "--hits", 1000, "--bm25"),
         *("--topics", topics, "--output", tmp_path / "theirs.tsv", "--k1", 0.9, "--b", 0.4),
         *("--output-format", "msmarco"),
-    )
+    ]
+    pyserini(index, search)
     lines = [line.split("\t") for line in (tmp_path / "theirs.tsv").read_text().splitlines()]
     back = [f"{query}\t{collection[int(row)][0]}\t{rank}\n" for query, row, rank in lines]
     (tmp_path / "theirs.tsv").write_text("".join(back))
@@ -161,24 +165,18 @@ def agree(collection, queries, qrels, ours, tmp_path):
         assert f"{found[measure]:.4f}" == f"{theirs[measure]:.4f}", measure
 
 
-def test_bm25_agrees_with_pyserinis_command_line_on_nfcorpus(raypipe_cli, raypipe_data, tmp_path):
+def test_bm25_agrees_with_pyserinis_command_line_on_nfcorpus(nfcorpus, raypipe_data, tmp_path):
     folder = raypipe_data / "nfcorpus"
-    done = raypipe_cli(
-        *("pipeline", "nfcorpus", "--out", tmp_path / "w", "--until", "bm25"),
-        "resources.backend=inline",
-        RAYPIPE_DATA=str(raypipe_data),
-    )
-    assert done.returncode == 0, done.stderr
-    out = tmp_path / "passages"
-    export((tmp_path / "w" / "stores" / "passages@collection"), "pyserini", out)
+    out = export(nfcorpus / "stores" / "passages@collection", "pyserini", tmp_path / "passages")
     lines = map(json.loads, (out / "passages.jsonl").read_text().splitlines())
     collection = [(line["id"], line["contents"]) for line in lines]
     qrels = read_qrels(folder / "qrels" / "test.tsv.gz")
     kept = set(qrels["query_id"].to_pylist())
     queries = read_queries(folder / "queries.jsonl.gz", keep=kept)
-    agree(collection, queries, qrels, tmp_path / "w/runs/test/bm25.tsv", tmp_path)
+    agree(collection, queries, qrels, nfcorpus / "runs/test/bm25.tsv", tmp_path)
 
 
+@pytest.mark.ray
 def test_single_verbs_give_what_the_pipeline_gives(work, raypipe_cli, small_files, tmp_path):
     prepared = raypipe_cli(
         *("prepare", "--format", "msmarco-v1", "--input", small_files / "passages.tsv"),
@@ -197,30 +195,23 @@ def test_single_verbs_give_what_the_pipeline_gives(work, raypipe_cli, small_file
     assert json.loads(found.stdout)["stages"]["lucene"]["reused"]
     ours = ranking(tmp_path / "c/runs/queries/search.tsv")
     assert ours == ranking(work / "runs/test/bm25.tsv")
+
+
+def test_run_files_are_fused_in_turns(work, tmp_path):
     runs = [f"--runs={work}/runs/test/{name}.trec" for name in ("bm25", "dense")]
-    fused = raypipe_cli(
-        "fuse", *runs, "--method", "alternate", "--depth", 4, "--out", tmp_path / "f"
-    )
-    assert fused.returncode == 0, fused.stderr
-    dense = ranking(work / "runs/test/dense.tsv")
-    for query, passages in ranking(tmp_path / "f" / "fused.tsv").items():
-        turns = zip_longest(ours.get(query, []), dense[query])
+    told = ["fuse", *runs, "--method", "alternate", "--depth", "4", "--out", str(tmp_path / "f")]
+    assert run_verb(told)[0] == 0
+    bm25, dense = (ranking(work / f"runs/test/{name}.tsv") for name in ("bm25", "dense"))
+    fused = ranking(tmp_path / "f" / "fused.tsv")
+    assert fused.keys() == dense.keys()
+    for query, passages in fused.items():
+        turns = zip_longest(bm25.get(query, []), dense[query])
         taken = dict.fromkeys(p for turn in turns for p in turn if p is not None)
         assert passages == list(taken)[:4]
 
 
-def test_bad_arguments_are_all_told(raypipe_cli, tmp_path):
-    done = raypipe_cli(
-        "fuse",
-        "--runs",
-        tmp_path / "x",
-        "--runs",
-        tmp_path / "y",
-        "--method",
-        "rrf",
-        "--out",
-        tmp_path / "f",
-    )
-    assert done.returncode == 2
-    assert done.stderr.count("no such file") >= 2
+def test_bad_arguments_are_all_told(tmp_path, capsys):
+    runs = [f"--runs={tmp_path}/{name}" for name in "xy"]
+    assert run_verb(["fuse", *runs, "--method", "rrf", "--out", str(tmp_path / "f")])[0] == 2
+    assert capsys.readouterr().err.count("no such file") >= 2
     assert os.listdir(tmp_path) == []

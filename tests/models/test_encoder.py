@@ -1,4 +1,4 @@
-"""The packed forward: transformers' numbers, and bytes that know no neighbours."""
+"""The packed forward: transformers' numbers, one text at a time."""
 
 import importlib.util
 from pathlib import Path
@@ -73,21 +73,6 @@ def test_packaged_model_equals_transformers_and_its_fp16_is_the_nearest(model):
     differ = stored != nearest
     middle = (stored.astype(np.float64) + nearest.astype(np.float64)) / 2
     assert (np.abs(expected - middle)[differ] < 1e-5).all()
-
-
-@pytest.mark.parametrize("which", ["tiny", "minilm"])
-def test_a_rows_bytes_do_not_know_its_neighbours(model, which):
-    model = model if which == "tiny" else resolve_model("minilm")
-    texts = TEXTS if which == "tiny" else TEXTS[:14]
-    flat, offsets = pieces(model, texts)
-    alone = load_encoder(model, threads=1).encode(flat, offsets, side="passage", budget_tokens=1)
-    for threads in (1, 2):
-        encoder = load_encoder(model, threads=threads)
-        for budget in (17, 100, 512, 4096):
-            order = RNG.permutation(np.repeat(np.arange(len(texts)), 2))
-            company = [texts[row] for row in order]
-            found = encoder.encode(*pieces(model, company), side="passage", budget_tokens=budget)
-            assert np.array_equal(found.view(np.int32), alone[order].view(np.int32))
 
 
 def test_beats_name_every_row_before_it_is_computed(model):

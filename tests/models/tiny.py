@@ -10,9 +10,9 @@ from transformers import BertConfig, BertForSequenceClassification, BertModel
 WORDS = ["the", "a", "of", "lease", "shard", "rank", "query", "passage", "zebra", "run", "##s"]
 
 
-def make_tiny_bert(folder, *, seed=0, segments=2, **conventions):
-    """2 layers, hidden 32, 4 heads, 64 positions; raypipe.json beside the weights."""
-    config = tiny_config(folder, seed, segments)
+def make_tiny_bert(folder, *, seed=0, segments=2, sizes=None, **conventions):
+    """2 layers, hidden 32, 4 heads, 64 positions, or other `sizes`; raypipe.json beside it."""
+    config = tiny_config(folder, seed, segments, sizes)
     BertModel(config).save_pretrained(folder)
     body = {
         "kind": "encoder",
@@ -28,10 +28,12 @@ def make_tiny_bert(folder, *, seed=0, segments=2, **conventions):
     return folder
 
 
-def make_tiny_reranker(folder, *, kind="mono", seed=0, segments=None, units=2, **conventions):
+def make_tiny_reranker(
+    folder, *, kind="mono", seed=0, segments=None, units=2, sizes=None, **conventions
+):
     """The same BERT with a pooler and a head of one or two units whose scores differ widely."""
     duo = kind == "duo"
-    config = tiny_config(folder, seed, segments or (3 if duo else 2))
+    config = tiny_config(folder, seed, segments or (3 if duo else 2), sizes)
     config.num_labels = units
     model = BertForSequenceClassification(config)
     with torch.no_grad():
@@ -51,7 +53,7 @@ def make_tiny_reranker(folder, *, kind="mono", seed=0, segments=None, units=2, *
     return folder
 
 
-def tiny_config(folder, seed, segments):
+def tiny_config(folder, seed, segments, sizes=None):
     """The folder with its tokenizer, and the configuration of the model; seeds torch."""
     folder.mkdir(parents=True)
     letters = [chr(c) for c in range(97, 123)]
@@ -63,12 +65,11 @@ def tiny_config(folder, seed, segments):
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.save(str(folder / "tokenizer.json"))
     torch.manual_seed(seed)
+    small = {"hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 64}
     return BertConfig(
         vocab_size=len(vocabulary),
-        hidden_size=32,
-        num_hidden_layers=2,
         num_attention_heads=4,
-        intermediate_size=64,
         max_position_embeddings=64,
         type_vocab_size=segments,
+        **{**small, **(sizes or {})},
     )

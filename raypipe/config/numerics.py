@@ -1,0 +1,27 @@
+"""What the environment must say before the first matrix product, so that bytes can be promised.
+
+Intel's MKL splits the inner sums of a product by its number of rows and threads, unless its strict
+mode is on. It reads the mode once, at its first call, and passes over a misspelt one in silence:
+`raypipe.models.blas` reads back what is in force.
+"""
+
+import os
+from collections.abc import Mapping, MutableMapping
+
+VARIABLE = "MKL_CBWR"
+STRICT = "AUTO,STRICT"
+"""The kernels that MKL takes anyway, with sums in one order whatever the rows and threads."""
+
+
+def set_strict(environment: MutableMapping[str, str] | None = None) -> None:
+    """Ask for strict mode in this process and its children, unless the user has set a mode.
+
+    Importing raypipe does not call this: a program that uses it as a library keeps its own mode.
+    """
+    (os.environ if environment is None else environment).setdefault(VARIABLE, STRICT)
+
+
+def for_workers(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What workers on other machines must find in their environment: the mode of this process."""
+    given = os.environ if environment is None else environment
+    return {VARIABLE: given.get(VARIABLE, STRICT)}

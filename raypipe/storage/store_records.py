@@ -1,0 +1,66 @@
+"""What stands in a store's folder beside its shards, read by anyone; `ledger` writes it."""
+
+from raypipe.errors import CorruptError
+from raypipe.storage.records import Json, Manifest, unseal, unseal_format
+from raypipe.storage.spec import StageSpec
+from raypipe.storage.storage import Storage
+
+
+def read_manifest(storage: Storage, store: str, fingerprint: str) -> Manifest | None:
+    """The manifest of a store, None while it is incomplete.
+
+    Raises:
+        CorruptError: the bytes are damaged or belong to another store.
+        InputError: another version of raypipe published it, in another format.
+    """
+    name = f"{store}/{fingerprint}/manifest.json"
+    try:
+        data = storage.read(name)
+    except FileNotFoundError:
+        return None
+    body_of_store(name, data, store, fingerprint)
+    return Manifest.from_bytes(name, data)
+
+
+def read_spec(storage: Storage, store: str, fingerprint: str) -> StageSpec:
+    """The spec that a store was planned with.
+
+    Raises:
+        FileNotFoundError: nothing was planned under this fingerprint.
+        CorruptError: the bytes are damaged or belong to another store.
+    """
+    name = f"{store}/{fingerprint}/spec.json"
+    spec = StageSpec.from_json(unseal(name, storage.read(name)))
+    if spec.fingerprint() != fingerprint:
+        raise CorruptError(f"{name}: expected the spec of {fingerprint}, found another store's")
+    return spec
+
+
+def find_spec(storage: Storage, store: str, fingerprint: str) -> StageSpec | None:
+    """`read_spec`, None where nothing was planned under this fingerprint."""
+    try:
+        return read_spec(storage, store, fingerprint)
+    except FileNotFoundError:
+        return None
+
+
+def work_label(store: str, fingerprint: str) -> str:
+    """What unfinished files of a store are filed under, in `tmp` and in `nonce`."""
+    return f"{store}-{fingerprint}"
+
+
+def body_of_store(name: str, data: bytes, store: str, fingerprint: str) -> dict[str, Json]:
+    """The body of a record that says which store it belongs to.
+
+    Raises:
+        CorruptError: the bytes are damaged or belong to another store.
+        InputError: another version of raypipe wrote it, in another format.
+    """
+    body = unseal_format(name, data)
+    found = (body.get("store"), body.get("fingerprint"))
+    if found != (store, fingerprint):
+        raise CorruptError(
+            f"{name}: expected a record of {store}/{fingerprint}, found one of "
+            f"{found[0]}/{found[1]}. Delete this one file and run again: it is made anew"
+        )
+    return body

@@ -1,0 +1,97 @@
+"""The same bodies on a CPU, in every run, and on CUDA: `python -m pytest -m gpu`.
+
+Needs torch, transformers, tokenizers, safetensors, numpy and pytest, nothing else.
+"""
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+
+ON_CUDA = pytest.mark.gpu
+DEVICES = ["cpu", pytest.param("cuda", marks=ON_CUDA)]
+PLACES = [("cpu", "small"), *(pytest.param("cuda", s, marks=ON_CUDA) for s in ("small", "base"))]
+THREADS = min(16, os.cpu_count() or 1)
+"""Of the CPU beside a GPU, which computes what the GPU must equal."""
+STEPS = {("cpu", "small"): 16, ("cuda", "small"): 1, ("cuda", "base"): 9}
+"""Between lengths that are tried; on CPUs tests/models tries every one."""
+FACTS = pytest.StashKey[list[str]]()
+
+
+def pytest_generate_tests(metafunc):
+    names = metafunc.fixturenames
+    if "shape" in names:
+        metafunc.parametrize(("device", "shape"), PLACES, indirect=["shape"])
+    elif "device" in names:
+        metafunc.parametrize("device", DEVICES)
+
+
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("gpu"):
+        import torch
+
+        if not torch.cuda.is_available():
+            pytest.skip(f"no CUDA device: torch {torch.__version__} sees none")
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    for fact in config.stash.get(FACTS, []):
+        terminalreporter.write_line(fact)
+
+
+@pytest.fixture
+def tell(request):
+    """A function that keeps a line for the end of the run, so that a pass tells its figures."""
+    facts = request.config.stash.setdefault(FACTS, [])
+
+    def add(text):
+        facts.append(f"{request.node.name}: {text}")
+
+    return add
+
+
+@pytest.fixture(scope="session")
+def random_bert():
+    """The module that makes models and their word pieces."""
+    path = Path(__file__).parent.parent / "models" / "random_bert.py"
+    spec = importlib.util.spec_from_file_location("random_bert", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def shape(request, random_bert):
+    """BERT-base, or one whose heads and layers are as small as kernels take them."""
+    if request.param == "base":
+        return random_bert.Shape(layers=12, hidden=768, heads=12, words=30522)
+    return random_bert.Shape(layers=3, hidden=64, heads=4, words=1000)
+
+
+@pytest.fixture(scope="session")
+def models(random_bert, tmp_path_factory):
+    """A function that gives the model of a shape, kind and settings, made once."""
+    from raypipe.models.loading import resolve_model
+
+    made = {}
+
+    def model(shape, kind="encoder", **settings):
+        key = (shape, kind, *sorted(settings.items()))
+        if key not in made:
+            folder = tmp_path_factory.mktemp("models") / f"model-{len(made)}"
+            made[key] = random_bert.make_random_bert(folder, shape, kind=kind, **settings)
+        return resolve_model(str(made[key]))
+
+    return model
+
+
+@pytest.fixture
+def step(device, request):
+    """Between the lengths that are tried."""
+    return STEPS[device, request.node.callspec.params["shape"]]
+
+
+@pytest.fixture
+def threads(device):
+    return 1 if device == "cpu" else THREADS

@@ -1,0 +1,109 @@
+"""The first k reordered, the tail below as it was: boundaries, ties, several lines of tail."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from raypipe import schema
+from raypipe.ranking.candidates import pairs, singles
+from raypipe.ranking.rerank import rerank
+
+
+def run_of(*lines):
+    """Lines (query_row, passage_row, rank, score, scored_by)."""
+    return pa.table([list(column) for column in zip(*lines, strict=True)], schema=schema.RUN)
+
+
+RUN = run_of(
+    (0, 8, 1, 9.0, "bm25"),
+    (0, 3, 2, 8.0, "bm25"),
+    (0, 70, 3, 1.0, "dense"),
+    (0, 50, 4, 7.0, "bm25"),
+    (0, 60, 5, 5.0, "bm25"),
+    (0, 1, 6, 6.0, "dense"),
+    (2, 4, 1, 2.0, "bm25"),
+)
+SCORES = np.array([-2, -1, 99, 98, 97, 96, -7], np.float32)
+
+
+def test_a_tail_of_several_lines_keeps_its_order_scores_and_names():
+    found = rerank(RUN, SCORES, k=2, tail="keep", scored_by="mono").to_pydict()
+    # Neither the tail's scores (1, 7, 5, 6) nor its rows nor the scores given for it order it.
+    assert found["passage_row"] == [3, 8, 70, 50, 60, 1, 4]
+    assert found["query_row"] == [0, 0, 0, 0, 0, 0, 2]
+    assert found["rank"] == [1, 2, 3, 4, 5, 6, 1]
+    assert found["score"] == [-1, -2, 1, 7, 5, 6, -7]
+    assert found["scored_by"] == ["mono"] * 2 + ["dense", "bm25", "bm25", "dense", "mono"]
+
+
+def test_the_tail_keeps_its_order_whatever_the_order_of_the_lines():
+    turned = RUN.take([5, 3, 1, 2, 0, 4, 6])
+    scores = SCORES[[5, 3, 1, 2, 0, 4, 6]]
+    kept = {"k": 2, "tail": "keep", "scored_by": "mono"}
+    assert rerank(turned, scores, **kept).equals(rerank(RUN, SCORES, **kept))
+
+
+def test_dropping_the_tail_leaves_k_lines_a_query():
+    found = rerank(RUN, SCORES, k=2, tail="drop", scored_by="mono").to_pydict()
+    assert found["passage_row"] == [3, 8, 4] and found["rank"] == [1, 2, 1]
+
+
+@pytest.mark.parametrize("k", [6, 7])
+def test_with_k_from_the_depth_on_there_is_no_tail(k):
+    found = rerank(RUN, SCORES, k=k, tail="keep", scored_by="mono").to_pydict()
+    assert found["passage_row"] == [70, 50, 60, 1, 3, 8, 4]
+    assert set(found["scored_by"]) == {"mono"}
+
+
+def test_equal_scores_of_the_first_k_stand_by_row_and_zeros_tie():
+    scores = np.array([0.0, -0.0, 0.0, 5, 5, 5, 0], np.float32)
+    found = rerank(RUN, scores, k=3, tail="keep", scored_by="mono").to_pydict()
+    assert found["passage_row"][:3] == [3, 8, 70]
+
+
+def test_a_line_of_the_tail_needs_no_score_and_is_not_failed():
+    scores = np.where(np.arange(7) < 2, SCORES, np.nan).astype(np.float32)
+    scores[6] = -7
+    failed = np.array([False, False, True, False, False, False, False])  # read for the first k
+    found = rerank(RUN, scores, k=2, tail="keep", scored_by="mono", failed=failed).to_pydict()
+    assert found["passage_row"] == [3, 8, 70, 50, 60, 1, 4]
+
+
+def test_a_failed_candidate_leaves_its_place_to_the_tail():
+    failed = np.array([False, True, False, False, False, False, True])
+    scores = np.where(failed, np.nan, SCORES).astype(np.float32)
+    found = rerank(RUN, scores, k=2, tail="keep", scored_by="mono", failed=failed).to_pydict()
+    assert found["passage_row"] == [8, 70, 50, 60, 1] and found["rank"] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("tail", ["keep", "drop"])
+def test_a_run_without_lines_stays_one(tail):
+    none = schema.RUN.empty_table()
+    assert rerank(none, np.empty(0, np.float32), k=3, tail=tail, scored_by="mono") == none
+
+
+def test_candidates_end_at_rank_k_whatever_the_rows():
+    queries, rows, rank = (RUN[n].to_numpy() for n in ("query_row", "passage_row", "rank"))
+    found = singles(queries, rows, rank, k0=3)
+    assert [part.tolist() for part in found] == [[0, 0, 0, 2], [3, 8, 70, 4], [-1] * 4]
+    first, second, third = (part.tolist() for part in pairs(queries, rows, rank, k1=3))
+    assert first == [0] * 6  # a query with one candidate has no pair
+    assert list(zip(second, third, strict=True)) == [
+        (3, 8),
+        (3, 70),
+        (8, 3),
+        (8, 70),
+        (70, 3),
+        (70, 8),
+    ]
+
+
+def test_a_draw_depends_on_seed_and_candidates_not_on_their_order():
+    rng = np.random.default_rng(1)
+    rows = rng.permutation(500)[:12].astype(np.int64)
+    queries, rank = np.zeros(12, np.int32), np.arange(1, 13, dtype=np.int32)
+    drawn = pairs(queries, rows, rank, k1=12, sample=4, seed=9)
+    turned = pairs(queries, rows[::-1].copy(), rank, k1=12, sample=4, seed=9)
+    assert all((a == b).all() for a, b in zip(drawn, turned, strict=True))
+    other_query = pairs(queries + 1, rows, rank, k1=12, sample=4, seed=9)
+    assert (other_query[2] != drawn[2]).any()

@@ -1,0 +1,75 @@
+"""Runs as stores hold them: depth cuts, ties, and the lines of a block of queries."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from raypipe import schema
+from raypipe.stages.run_tables import best, dense_table, read_queries_of_run, run_table
+from raypipe.stages.stage import ranges
+from raypipe.storage.ledger import Ledger
+from raypipe.storage.posix import PosixStorage
+from raypipe.storage.records import Shard
+from raypipe.storage.spec import StageSpec
+from raypipe.storage.stored import Stored
+from raypipe.storage.tables import write_table
+
+
+def lines(table):
+    return list(zip(*(table[n].to_pylist() for n in schema.RUN.names), strict=True))
+
+
+def test_empty_places_of_a_search_are_no_lines():
+    rows = np.array([[7, 3, -1], [-1, -1, -1], [4, -1, -1]])
+    scores = np.array([[2, 1, -np.inf], [-np.inf] * 3, [5, -np.inf, -np.inf]], np.float32)
+    found = dense_table(10, rows, scores, scored_by="dense")
+    assert lines(found) == [
+        (10, 7, 1, 2.0, "dense"),
+        (10, 3, 2, 1.0, "dense"),
+        (12, 4, 1, 5.0, "dense"),
+    ]
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 99])
+def test_parts_are_merged_by_score_then_row_and_cut_at_depth(depth):
+    rng = np.random.default_rng(depth)
+    parts, every = [], []
+    for part in range(3):
+        queries = np.repeat(np.arange(4, dtype=np.int32), 5)
+        rows = np.concatenate([rng.choice(20, 5, replace=False) + 20 * part for _ in range(4)])
+        scores = rng.integers(0, 4, 20).astype(np.float32)
+        parts.append(run_table(queries, rows, scores, scored_by="part"))
+        every += zip(queries.tolist(), rows.tolist(), scores.tolist(), strict=True)
+    expected = []
+    for query in range(4):
+        own = sorted((-s, row) for q, row, s in every if q == query)[:depth]
+        expected += [(query, row, r, -s, "all") for r, (s, row) in enumerate(own, 1)]
+    assert lines(best(pa.concat_tables(parts[::-1]), depth=depth, scored_by="all")) == expected
+
+
+def test_the_lines_of_a_block_of_queries_come_from_every_shard_that_holds_some(tmp_path):
+    shards = [Shard(0, 0, 3), Shard(1, 3, 5), Shard(2, 5, 9)]
+    ledger = Ledger(PosixStorage(tmp_path), "run.dev", StageSpec("toy", 1), shards)
+    for shard in shards:
+        path = ledger.storage.scratch() / "payload"
+        queries = np.repeat(np.arange(shard.start, shard.stop, dtype=np.int32), 2)
+        rows = np.arange(len(queries)) + 100 * shard.index
+        table = run_table(queries, rows, np.zeros(len(rows), np.float32), scored_by="x")
+        write_table(path, schema.RUN, [table])
+        ledger.commit(shard, path, {"rows": len(rows)})
+    stored = Stored(ledger.storage, ledger.publish())
+    for start in range(9):
+        for stop in range(start, 10):
+            found = read_queries_of_run(stored, start, stop)
+            expected = [query for query in range(start, stop) for _ in range(2)]
+            assert found["query_row"].to_pylist() == expected
+
+
+@pytest.mark.parametrize(("num_rows", "size"), [(0, 5), (1, 5), (5, 5), (6, 5), (17, 4), (100, 1)])
+def test_ranges_hold_every_row_once_and_are_as_equal_as_can_be(num_rows, size):
+    shards = ranges(num_rows, size)
+    assert [row for s in shards for row in range(s.start, s.stop)] == list(range(num_rows))
+    assert [s.index for s in shards] == list(range(len(shards)))
+    sizes = [s.num_rows for s in shards]
+    assert max(sizes) <= size and max(sizes) - min(sizes) <= 1
+    assert len(shards) == max(1, -(-num_rows // size))
