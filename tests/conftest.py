@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from raypipe.config import numerics
+from raypipe import numerics
 
 numerics.set_strict()  # before any product, as the command line does
 

@@ -199,7 +199,7 @@ def test_a_killed_driver_leaves_no_success_and_the_next_job_completes(
     assert len((out / "runs" / "dev" / "dense.trec").read_text().splitlines()) == 10
     assert raypipe_cli("status", out).returncode == 0
     (manifest,) = out.glob("stores/embeddings/*/manifest.json")
-    (told,) = json.loads(manifest.read_text())["numerics"]
+    (told,) = json.loads(manifest.read_text())["body"]["numerics"]
     assert ",STRICT" in told or "mkl" not in told, told
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import typer
 import typer.exceptions
 
+from raypipe import numerics
 from raypipe.cli import (
     compare,
     leaderboard,
@@ -20,7 +21,6 @@ from raypipe.cli import (
     train,
     upkeep,
 )
-from raypipe.config import numerics
 from raypipe.errors import RaypipeError, first_line
 
 app = typer.Typer(

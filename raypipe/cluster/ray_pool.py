@@ -13,6 +13,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayActorError, RayTaskError
 
+from raypipe import numerics
 from raypipe.cluster.backend import (
     Beating,
     Done,
@@ -29,7 +30,6 @@ from raypipe.cluster.backend import (
 )
 from raypipe.cluster.ray_start import LocalRay
 from raypipe.cluster.worker import introduce, perform
-from raypipe.config import numerics
 from raypipe.errors import first_line
 from raypipe.storage.holder import Process, this_process
 from raypipe.storage.records import Json, Record, Shard

@@ -13,9 +13,9 @@ from urllib.error import HTTPError
 import psutil
 import ray
 
+from raypipe import numerics
 from raypipe.cluster.reaper import Reaper
-from raypipe.config import numerics
-from raypipe.errors import IncompleteError, InputError, RefusedError
+from raypipe.errors import IncompleteError, InputError, RefusedError, first_line
 
 JOIN_SECONDS = 60.0
 ASK_SECONDS = 5.0
@@ -68,19 +68,29 @@ class LocalRay:
 
 
 def start_local(*, num_cpus: int, num_gpus: int = 0) -> LocalRay:
-    """A cluster of this process alone, whatever RAY_ADDRESS says; it ends with this process."""
+    """A cluster of this process alone, whatever RAY_ADDRESS says; it ends with this process.
+
+    Raises:
+        IncompleteError: Ray does not start, for example on a machine that is too busy.
+    """
     reaper = Reaper()
     os.environ.update(ENVIRONMENT)
-    ray.init(
-        address="local",
-        num_cpus=num_cpus,
-        num_gpus=num_gpus,
-        include_dashboard=False,
-        object_store_memory=OBJECT_STORE_BYTES,
-        logging_level=logging.ERROR,
-        log_to_driver=False,
-        runtime_env={"env_vars": worker_environment()},
-    )
+    try:
+        ray.init(
+            address="local",
+            num_cpus=num_cpus,
+            num_gpus=num_gpus,
+            include_dashboard=False,
+            object_store_memory=OBJECT_STORE_BYTES,
+            logging_level=logging.ERROR,
+            log_to_driver=False,
+            runtime_env={"env_vars": worker_environment()},
+        )
+    except Exception as error:
+        raise IncompleteError(
+            f"Ray did not start on this machine: {first_line(error)}; run the same command again, "
+            "or without Ray: resources.backend=inline"
+        ) from error
     return LocalRay(reaper)
 
 
@@ -131,7 +141,7 @@ def open_cluster_problem(address: str, hosts: Sequence[str]) -> str | None:
 
 def worker_environment() -> dict[str, str]:
     """What every worker finds set: Ray's switches, and the mode of matrix products of this process,
-    which must stand before a worker's first product (see `config.numerics`)."""
+    which must stand before a worker's first product (see `raypipe.numerics`)."""
     return {**ENVIRONMENT, **numerics.for_workers()}
 
 

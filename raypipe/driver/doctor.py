@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from raypipe.config.numerics import STRICT, VARIABLE
 from raypipe.errors import RaypipeError
+from raypipe.numerics import STRICT, VARIABLE
 from raypipe.storage.posix import PosixStorage
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from raypipe.storage.lease import Lease, Standing, acquire
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.log import events
 from raypipe.storage.records import Json, Manifest, Shard
-from raypipe.storage.store_records import find_spec, read_manifest
+from raypipe.storage.store_records import find_spec, read_manifest, restore_spec
 from raypipe.storage.stored import Stored
 
 log = logging.getLogger(__name__)
@@ -104,6 +104,7 @@ class Execution:
         if manifest is None:
             manifest, report = self._compute(store, stage, planned)
         else:
+            restore_spec(self.workspace.stores, store, stage.spec)
             self.workspace.refer(store, fingerprint)
         self._finish(name, manifest, report)
         return Stored(self.workspace.stores, manifest)

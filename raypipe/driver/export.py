@@ -20,7 +20,7 @@ from raypipe.stages.run_tables import with_ids
 from raypipe.storage.opening import open_storage
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
-from raypipe.storage.store_records import read_manifest, read_spec
+from raypipe.storage.store_records import find_spec, read_manifest, read_spec
 from raypipe.storage.stored import Stored
 
 _RUNS = ("bm25", "search", "fuse", "read", "rerank", "aggregate")
@@ -43,7 +43,11 @@ def export(store: Path, to: str, out: Path) -> int:
     if out.exists() and any(out.iterdir()):
         raise InputError(f"{out}: not empty; name a folder that is new")
     stores, name, fingerprint = _find(store)
-    spec, stored = read_spec(stores, name, fingerprint), _stored(stores, name, fingerprint)
+    stored, spec = _stored(stores, name, fingerprint), find_spec(stores, name, fingerprint)
+    if spec is None:
+        raise IncompleteError(
+            f"{name}/{fingerprint}: its spec.json is gone; run its pipeline again"
+        )
     writers: dict[tuple[str, str], Callable[[Storage, StageSpec, Stored, Path], int]] = {
         ("encode", "numpy"): _numpy,
         ("encode", "faiss"): _faiss,

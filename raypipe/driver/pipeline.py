@@ -74,6 +74,8 @@ def run_pipeline(
     problems = missing_inputs(recipe)
     if problems:
         raise InputError(problems)
+    if recipe.stores == str((out / "stores").absolute()):  # its own, wherever it is moved
+        recipe = recipe.model_copy(update={"stores": None})
     workspace = Workspace(out, recipe.stores)
     with invocation(workspace, recipe.name) as summary, interruptible() as should_stop:
         outcome = _run(recipe, workspace, selected, options, watcher, say, should_stop)

@@ -121,12 +121,13 @@ def _train(
     store, fingerprint = job.store, job.spec.fingerprint()
     standing = read_manifest(workspace.stores, store, fingerprint)
     workspace.mark()
-    workspace.refer(store, fingerprint)
     if standing is not None:
+        workspace.refer(store, fingerprint)
         return standing
     lease = acquire(workspace.stores, f"{job.folder}/lease.json")
     try:
         ledger = Ledger(workspace.stores, store, job.spec, [SHARD])
+        workspace.refer(store, fingerprint)
         with follower:
             if recipe.resources.backend == "inline":
                 threads = threads_of(recipe, chosen, options)

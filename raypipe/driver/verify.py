@@ -29,10 +29,17 @@ def verify(workspace: Workspace) -> list[Damage]:
     problem = root_damage(workspace.stores)
     if problem is not None:
         found[ROOT_FORMAT] = Damage(ROOT_FORMAT, problem, f"delete {ROOT_FORMAT} and run again")
-    for store, fingerprint in sorted(workspace.refs().items()):
+    for store, fingerprint in sorted(_referred(workspace)):
         for damage in _store(workspace, store, fingerprint):
             found.setdefault(damage.name, damage)
     return list(found.values())
+
+
+def _referred(workspace: Workspace) -> set[tuple[str, str]]:
+    """Stores of the workspace, and of a training's collections, which have workspaces inside."""
+    inner = (path.parent for path in workspace.folder.glob("collections/*/workspace.json"))
+    parts = [workspace, *(Workspace(folder, workspace.stores.uri) for folder in inner)]
+    return {item for part in parts for item in part.refs().items()}
 
 
 def _store(workspace: Workspace, store: str, fingerprint: str) -> Iterator[Damage]:
@@ -42,6 +49,10 @@ def _store(workspace: Workspace, store: str, fingerprint: str) -> Iterator[Damag
     try:
         spec = read_spec(workspace.stores, store, fingerprint)
         ledger = Ledger(workspace.stores, store, spec)
+    except FileNotFoundError:
+        name = f"{folder}/spec.json"
+        yield Damage(name, f"{name}: no such file", "run again: it is written anew")
+        return
     except CorruptError as error:
         remedy = f"delete the folder {folder} and run again: it is computed anew"
         yield Damage(str(error).partition(":")[0], str(error), remedy)

@@ -23,11 +23,11 @@ class Workspace:
     def __init__(self, folder: Path, stores: str | None = None) -> None:
         """Creates the folder and its identity where they are new."""
         self.folder = folder
+        self.stores = open_storage(stores or str(folder / "stores"))
+        check_root(self.stores)  # before anything is made
         folder.mkdir(parents=True, exist_ok=True)
         self.own = open_storage(str(folder))
         self.id = self._identity()
-        self.stores = open_storage(stores or str(folder / "stores"))
-        check_root(self.stores)
         self._marked = False
 
     def mark(self) -> None:
@@ -79,7 +79,13 @@ class Workspace:
         path = self.folder / "workspace.json"
         if not path.exists():
             self.own.create("workspace.json", seal({"format": FORMAT, "id": uuid.uuid4().hex}))
-        identity: str = unseal_format(str(path), path.read_bytes())["id"]
+        try:
+            identity: str = unseal_format(str(path), path.read_bytes())["id"]
+        except CorruptError as error:
+            raise CorruptError(
+                f"{path}: its bytes are not those that were written, so nobody knows which stores "
+                "are its own. Put the file back, or name a new --out"
+            ) from error
         return identity
 
 

@@ -19,8 +19,11 @@ from raypipe.text.inputs import encoder_inputs, input_lengths
 class Encoder:
     """Weights on a device; see `load_encoder`."""
 
-    def __init__(self, model: ModelFolder, bert: Bert, device: str, numerics: str) -> None:
+    def __init__(
+        self, model: ModelFolder, bert: Bert, device: str, numerics: str, budget: int
+    ) -> None:
         """Use `load_encoder`."""
+        self._budget = budget
         self.conventions = model.encoder
         self.dim = bert.words.shape[1]
         self.numerics = numerics
@@ -43,7 +46,7 @@ class Encoder:
             flat: word pieces of all rows.
             offsets: int64 [N + 1].
             side: query or passage; decides limit and segment.
-            budget_tokens: tokens of one forward; changes no byte.
+            budget_tokens: tokens of one forward, those of `load_encoder` or fewer; changes no byte.
             beat: told the rows of each batch before it is computed.
 
         Raises:
@@ -52,7 +55,7 @@ class Encoder:
         limit = self.conventions.limit(side)
         lengths = input_lengths(offsets, limit=limit)
         out = np.empty((len(lengths), self.dim), np.float32)
-        budget = budget_tokens or BUDGET_TOKENS[self._device]
+        budget = budget_tokens or self._budget
         for rows in batches(lengths, budget_tokens=budget):
             beat(rows.tolist())
             out[rows] = self._forward(flat, offsets, rows, limit, self.conventions.segment(side))
@@ -87,16 +90,31 @@ class Encoder:
         return vectors
 
 
-def load_encoder(model: ModelFolder, *, device: str = "cpu", threads: int = 1) -> Encoder:
+def load_encoder(
+    model: ModelFolder,
+    *,
+    device: str = "cpu",
+    threads: int = 1,
+    budget_tokens: int | None = None,
+) -> Encoder:
     """The model on a device, fp32; on one thread where more would let rows mix (see `settle`).
+
+    Args:
+        model: the folder.
+        device: cpu or cuda.
+        threads: the most to compute with.
+        budget_tokens: tokens of one forward; up to so many rows are tried together.
 
     Raises:
         InputError: no BERT, missing tensors, or limits beyond the model's positions or segments.
     """
     bert = on_device(read_bert(load_weights(model), model.config()), device)
     _check_fits(model, bert)
-    settled = settle(shapes_of(bert), device=device, threads=threads)
-    return Encoder(model, bert, device, numerics_class(device, proven=settled.proven))
+    budget = budget_tokens or BUDGET_TOKENS[device]
+    rows = max(budget, model.encoder.query_limit + 2, model.encoder.passage_limit + 2)
+    settled = settle(shapes_of(bert), device=device, threads=threads, rows=rows)
+    numerics = numerics_class(device, proven=settled.proven)
+    return Encoder(model, bert, device, numerics, budget)
 
 
 def _check_fits(model: ModelFolder, bert: Bert) -> None:

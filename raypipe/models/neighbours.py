@@ -17,11 +17,12 @@ Shape = tuple[int, int]
 """(inner, outer) of a matrix product."""
 Product = Callable[[Tensor, Linear], Tensor]
 
-COMPANY = (1, *range(17, 34), 57, 129, 500, 777, 2048, 4096)
-"""Rows of one product. Without strict mode MKL was seen to split inner sums from 17, 57 or 500 rows
-on with two threads, and to compute the last one to three rows otherwise where 6 leaves a rest."""
-MOST_WORK = 2e10
-"""Operations a shape; larger companies are left out, so that all is done in about two seconds."""
+COMPANY = (1, *range(17, 34), 57, 129, 500, 777, 2048, 4096, 8192, 16384)
+"""Rows of one product, as far as a forward has so many, and then all of a forward's. Without strict
+mode MKL was seen to split inner sums from 17, 57 or 500 rows on with two threads, and to compute
+the last one to three rows otherwise where 6 leaves a rest."""
+ROWS = 2048
+"""Tokens of a forward on a CPU where nothing else is said."""
 DISTINCT = 37
 """Different rows; a company repeats them, so that every place of it is compared."""
 
@@ -35,19 +36,25 @@ class Settled:
     """Whether a row's bytes are its own, whatever the rows beside it and the threads."""
 
 
-def settle(shapes: frozenset[Shape], *, device: str, threads: int) -> Settled:
+def settle(shapes: frozenset[Shape], *, device: str, threads: int, rows: int = ROWS) -> Settled:
     """The threads asked for where rows keep their bytes with them, else one; tried once a process.
 
     Leaves torch with that number of threads.
+
+    Args:
+        shapes: of the matrix products that are asked about.
+        device: cpu or cuda.
+        threads: those asked for.
+        rows: the most that one product has: a forward's budget of tokens.
     """
-    found = _settled(shapes, device, threads)
+    found = _settled(shapes, device, threads, rows)
     torch.set_num_threads(found.threads)
     return found
 
 
 @cache
-def _settled(shapes: frozenset[Shape], device: str, threads: int) -> Settled:
-    return settled(shapes, device=device, threads=threads)
+def _settled(shapes: frozenset[Shape], device: str, threads: int, rows: int) -> Settled:
+    return settled(shapes, device=device, threads=threads, rows=rows)
 
 
 def shapes_of(bert: Bert, *more: Linear) -> frozenset[Shape]:
@@ -63,18 +70,23 @@ def bert_shapes(hidden: int, intermediate: int) -> frozenset[Shape]:
 
 
 def settled(
-    shapes: Iterable[Shape], *, device: str, threads: int, product: Product = linear
+    shapes: Iterable[Shape],
+    *,
+    device: str,
+    threads: int,
+    rows: int = ROWS,
+    product: Product = linear,
 ) -> Settled:
     """`threads` if `product` keeps rows apart with them, else one thread, proven or not."""
     shapes = sorted(shapes)
     for count in dict.fromkeys((threads, 1)):
-        if all(_holds(shape, device, count, product) for shape in shapes):
+        if all(_holds(shape, device, count, rows, product) for shape in shapes):
             return Settled(count, True)
     return Settled(1, False)
 
 
 @torch.inference_mode()
-def _holds(shape: Shape, device: str, threads: int, product: Product) -> bool:
+def _holds(shape: Shape, device: str, threads: int, most: int, product: Product) -> bool:
     """Whether rows in company have the bytes that they have alone on one thread."""
     inner, outer = shape
     draw = torch.Generator().manual_seed(inner * outer)
@@ -84,11 +96,7 @@ def _holds(shape: Shape, device: str, threads: int, product: Product) -> bool:
     torch.set_num_threads(1)
     alone = torch.cat([product(row[None], weights) for row in rows])
     torch.set_num_threads(threads)
-    done = 0
-    for size in COMPANY:
-        done += 2 * size * inner * outer
-        if done > MOST_WORK:
-            break
+    for size in (*(size for size in COMPANY if size < most), most):
         which = torch.arange(size, device=device) % DISTINCT
         together = product(rows[which], weights)
         if not torch.equal(together.view(torch.int32), alone[which].view(torch.int32)):

@@ -32,9 +32,16 @@ class Scorer:
     """Weights on a device; see `load_scorer`."""
 
     def __init__(
-        self, model: ModelFolder, bert: Bert, head: Head, device: str, numerics: str
+        self,
+        model: ModelFolder,
+        bert: Bert,
+        head: Head,
+        device: str,
+        numerics: str,
+        budget: int | None = None,
     ) -> None:
         """Use `load_scorer`."""
+        self._budget = budget or BUDGET_TOKENS[device]
         self.conventions = model.reranker
         self.numerics = numerics
         """Within one such class an input has equal bytes, whatever the inputs beside it."""
@@ -54,13 +61,13 @@ class Scorer:
         Args:
             query: whole pieces of each input's query; the conventions cut them here.
             passages: those of its passage, or of the two of a duo.
-            budget_tokens: tokens of one forward; changes no byte.
+            budget_tokens: tokens of one forward, those of `load_scorer` or fewer; changes no byte.
             beat: told the inputs of each batch before it is computed.
         """
         query, passages = self._cut(query, passages)
         lengths = input_lengths([query, *passages])
         scores = np.empty(len(lengths), np.float32)
-        budget = budget_tokens or BUDGET_TOKENS[self._device]
+        budget = budget_tokens or self._budget
         for rows in batches(lengths, budget_tokens=budget):
             beat(rows.tolist())
             logits = self._forward(taken(query, rows), [taken(p, rows) for p in passages])
@@ -113,8 +120,20 @@ def scores_of(logits: Float64, conventions: PairConventions) -> Float64:
     return log_probability if conventions.score == "log-probability" else np.exp(log_probability)
 
 
-def load_scorer(model: ModelFolder, *, device: str = "cpu", threads: int = 1) -> Scorer:
+def load_scorer(
+    model: ModelFolder,
+    *,
+    device: str = "cpu",
+    threads: int = 1,
+    budget_tokens: int | None = None,
+) -> Scorer:
     """The model on a device, fp32; on one thread where more would let rows mix (see `settle`).
+
+    Args:
+        model: the folder.
+        device: cpu or cuda.
+        threads: the most to compute with.
+        budget_tokens: tokens of one forward; up to so many rows are tried together.
 
     Raises:
         InputError: no BERT, no head, missing tensors, limits beyond the model's positions, or a
@@ -144,5 +163,8 @@ def load_scorer(model: ModelFolder, *, device: str = "cpu", threads: int = 1) ->
     )
     bert = on_device(bert, device)
     shapes = shapes_of(bert, moved.pooler, moved.classifier)
-    settled = settle(shapes, device=device, threads=threads)
-    return Scorer(model, bert, moved, device, numerics_class(device, proven=settled.proven))
+    budget = budget_tokens or BUDGET_TOKENS[device]
+    rows = max(budget, conventions.total_limit)
+    settled = settle(shapes, device=device, threads=threads, rows=rows)
+    numerics = numerics_class(device, proven=settled.proven)
+    return Scorer(model, bert, moved, device, numerics, budget)

@@ -53,7 +53,12 @@ class EncodeStage:
     def open(self, site: Site) -> Mapping[str, Json]:
         """See Stage."""
         self._scratch = site.scratch
-        self._encoder = load_encoder(self.model, device=site.device, threads=site.threads)
+        self._encoder = load_encoder(
+            self.model,
+            device=site.device,
+            threads=site.threads,
+            budget_tokens=self.budget_tokens,
+        )
         self._numerics = self._encoder.numerics
         return {"torch": torch.__version__, "numerics": self._numerics, "device": site.device}
 

@@ -70,7 +70,12 @@ class ScoreStage:
     def open(self, site: Site) -> Mapping[str, Json]:
         """See Stage."""
         self._scratch = site.scratch
-        self._scorer = load_scorer(self.model, device=site.device, threads=site.threads)
+        self._scorer = load_scorer(
+            self.model,
+            device=site.device,
+            threads=site.threads,
+            budget_tokens=self.budget_tokens,
+        )
         self._numerics = self._scorer.numerics
         self._queries, self._passages = TokenRows(self.query_tokens), TokenRows(self.passage_tokens)
         self._rows = None if self.whole else passages_of(self.part)

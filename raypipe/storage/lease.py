@@ -66,14 +66,13 @@ class Lease:
         """Give the lease back; a successor takes it at once. One that has it keeps it."""
         self._ended.set()
         self._thread.join()
-        if not self._taken_over():
-            self._renew(released=True)
+        self._renew(released=True)
 
     def _keep(self) -> None:
         while not self._ended.wait(RENEW_SECONDS):
-            if self._taken_over():
-                return
             self._renew()
+            if self._lost:
+                return
 
     def _taken_over(self) -> bool:
         """Whether a successor has claimed the lease, perhaps since the last look."""
@@ -81,7 +80,10 @@ class Lease:
         return self._lost
 
     def _renew(self, released: bool = False) -> None:
+        """Say that the holder lives, or has given the lease back; nothing once it is taken over."""
         with self._lock:
+            if self._taken_over():
+                return
             self._counter += 1
             body = {
                 "generation": self.generation,
@@ -136,8 +138,6 @@ def acquire(
         claim = seal({"holder": this_process().to_json()})
         if storage.create(_claim(name, generation), claim):
             _wait_for(name, found)
-            if generation > 2:
-                storage.delete(_claim(name, generation - 2))
             return Lease(storage, name, generation)
 
 

@@ -28,7 +28,13 @@ def digest(data: bytes) -> str:
 
 
 def hash_file(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
+    """SHA-256 of a file, in hexadecimal.
+
+    Raises:
+        InputError: a folder stands there.
+    """
+    if path.is_dir():
+        raise InputError(f"{path}: expected a file, found a folder; name the file in it")
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
@@ -53,7 +59,7 @@ def unseal(name: str, data: bytes) -> dict[str, Json]:
     if not whole:
         raise CorruptError(
             f"{name}: the record's bytes are not those that were written (its SHA-256 differs). "
-            "Delete this one file and run again: it is made anew from the committed shards."
+            "`raypipe verify` tells which file to delete so that it is made anew."
         )
     return dict(body)
 

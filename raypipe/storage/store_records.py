@@ -1,7 +1,7 @@
 """What stands in a store's folder beside its shards, read by anyone; `ledger` writes it."""
 
 from raypipe.errors import CorruptError
-from raypipe.storage.records import Json, Manifest, unseal, unseal_format
+from raypipe.storage.records import Json, Manifest, seal, unseal, unseal_format
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
 
@@ -42,6 +42,13 @@ def find_spec(storage: Storage, store: str, fingerprint: str) -> StageSpec | Non
         return read_spec(storage, store, fingerprint)
     except FileNotFoundError:
         return None
+
+
+def restore_spec(storage: Storage, store: str, spec: StageSpec) -> None:
+    """Write the spec of a store that stands, where somebody deleted it."""
+    name = f"{store}/{spec.fingerprint()}/spec.json"
+    if not storage.exists(name):
+        storage.create(name, seal(spec.to_json()))
 
 
 def work_label(store: str, fingerprint: str) -> str:

@@ -1,6 +1,7 @@
 """Bad input, mended, and the same command again: complete, with the bytes of a calm invocation."""
 
 import json
+import os
 import shutil
 
 import pytest
@@ -10,7 +11,7 @@ from raypipe.driver.gc import find_garbage
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.status import open_workspace, status
 from raypipe.driver.verify import verify
-from raypipe.errors import InputError, RefusedError
+from raypipe.errors import CorruptError, InputError, RefusedError
 
 COLLECTION, QUERIES, QRELS, RUN = "passages.tsv", "queries.tsv", "qrels.txt", "run.trec"
 
@@ -131,11 +132,10 @@ def test_a_complete_workspace_whose_input_was_bad_for_a_while_is_reused(
     with pytest.raises(InputError):
         invoke()
     (files / name).write_bytes(good)
-    import os
-
     os.utime(files / name, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
     summary = invoke(options=Options(frozen=True))
-    assert all(stage["reused"] for stage in summary["stages"].values())
+    again = {store for store, stage in summary["stages"].items() if not stage["reused"]}
+    assert again <= {"count@collection"}, "a file that was written is read once more"
     assert written(tmp_path / "work") == before
 
 
@@ -201,3 +201,40 @@ def test_another_formats_workspace_and_stores_are_refused_and_untouched(invoke, 
         not (tmp_path / "other" / "summary.json").exists()
         or json.loads((tmp_path / "other" / "summary.json").read_text())["exit"] == 2
     )
+
+
+def test_a_collection_rewritten_while_it_is_read_is_refused(files, invoke, tmp_path, monkeypatch):
+    from raypipe.stages.prepare import ConvertStage
+
+    good = (files / COLLECTION).read_bytes()
+    opened = ConvertStage.open
+
+    def changing(self, site):
+        (files / COLLECTION).write_bytes(good.replace(b"beta", b"rank", 1))
+        return opened(self, site)
+
+    monkeypatch.setattr(ConvertStage, "open", changing)
+    with pytest.raises(CorruptError, match=r"passages\.tsv: not the file that was counted"):
+        invoke()
+    monkeypatch.undo()
+    (files / COLLECTION).write_bytes(good)
+    invoke()
+    invoke(out="calm")
+    assert written(tmp_path / "work") == written(tmp_path / "calm")
+
+
+def test_another_collection_of_the_same_name_size_and_date_is_read(files, invoke, tmp_path):
+    stat = (files / COLLECTION).stat()
+    invoke()
+    text = (files / COLLECTION).read_text().replace("beta", "rank")
+    other = tmp_path / "other" / COLLECTION
+    other.parent.mkdir()
+    other.write_text(text)
+    os.utime(other, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    summary = invoke(overrides=[f"collection.input={other}"])
+    assert not summary["stages"]["passages@collection"]["reused"]
+    (files / COLLECTION).write_text(text)
+    os.utime(files / COLLECTION, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    summary = invoke()
+    assert summary["stages"]["passages@collection"]["reused"], "the same bytes as the other's"
+    assert not summary["stages"]["count@collection"]["reused"]

@@ -9,11 +9,12 @@ import time
 import pytest
 
 from raypipe.config import load_recipe
+from raypipe.driver.export import export
 from raypipe.driver.gc import delete, find_garbage
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.status import open_workspace, status
 from raypipe.driver.verify import verify
-from raypipe.errors import CorruptError, InputError
+from raypipe.errors import CorruptError, IncompleteError, InputError
 from raypipe.storage.lease import acquire
 
 RECIPE = """
@@ -209,3 +210,29 @@ def test_a_driver_killed_in_the_night_reads_as_killed(root, small_files, raypipe
     assert raypipe_cli("pipeline", recipe, "--out", tmp_path / "w").returncode == 0
     assert raypipe_cli("status", tmp_path / "w").returncode == 0
     assert not [p for p in tmp_path.rglob("tmp/*/*") if p.is_file()]
+
+
+def test_a_deleted_spec_is_told_by_verify_and_written_anew(root, small_files):
+    (spec,) = (root / "stores" / "embeddings").glob("*/spec.json")
+    before = spec.read_bytes()
+    spec.unlink()
+    (damage,) = verify(open_workspace(root / "work"))
+    assert damage.name.endswith("/spec.json") and damage.remedy.startswith("run again")
+    with pytest.raises(IncompleteError, match=r"embeddings/\w+: its spec.json is gone"):
+        export(root / "stores" / "embeddings", "numpy", root / "numpy")
+    run(small_files, root / "work", root / "stores")
+    assert spec.read_bytes() == before and verify(open_workspace(root / "work")) == []
+
+
+def test_a_damaged_identity_of_a_workspace_is_told_without_a_remedy_that_loses_it(root):
+    flip(root / "work" / "workspace.json", 9)
+    with pytest.raises(CorruptError, match="nobody knows which stores are its own. Put the file"):
+        open_workspace(root / "work")
+
+
+def test_a_workspace_that_named_its_own_stores_by_their_path_can_be_moved(small_files, tmp_path):
+    run(small_files, tmp_path / "work", tmp_path / "work" / "stores")
+    (tmp_path / "work").rename(tmp_path / "moved")
+    work = open_workspace(tmp_path / "moved")
+    assert verify(work) == [] and len(work.refs()) > 5
+    assert not (tmp_path / "work").exists()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from raypipe.config import numerics
+from raypipe import numerics
 from raypipe.models.blas import blas
 from raypipe.models.loading import resolve_model
 

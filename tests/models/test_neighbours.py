@@ -9,13 +9,16 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from raypipe.config import numerics
+from raypipe import numerics
 from raypipe.models import blas
 from raypipe.models.device import numerics_class
 from raypipe.models.forward import linear, read_bert
 from raypipe.models.neighbours import COMPANY, Settled, bert_shapes, settle, settled, shapes_of
 
 SHAPES = bert_shapes(32, 64)
+
+
+SMALL = frozenset({(8, 16)})
 
 
 def split_from(rows, threads=1):
@@ -48,13 +51,13 @@ def test_rows_that_keep_their_bytes_keep_all_threads():
     assert found == Settled(2, True)
 
 
-@pytest.mark.parametrize("rows", [17, 57, 500, 2048, 4096])
+@pytest.mark.parametrize("rows", [17, 57, 500, 2048])
 def test_rows_that_mix_with_two_threads_leave_one(rows):
     product = split_from(rows, threads=2)
     assert settled(SHAPES, device="cpu", threads=2, product=product) == Settled(1, True)
 
 
-@pytest.mark.parametrize("rows", [17, 57, 500, 2048, 4096])
+@pytest.mark.parametrize("rows", [17, 57, 500, 2048])
 def test_rows_that_mix_with_one_thread_leave_the_promise_unproven(rows):
     found = settled(SHAPES, device="cpu", threads=2, product=split_from(rows))
     assert found == Settled(1, False)
@@ -102,7 +105,33 @@ def test_the_shapes_are_those_of_every_linear_layer_and_of_a_head(tiny_mono):
     classifier = (torch.zeros(16, 32), torch.zeros(16))
     assert shapes_of(bert) == SHAPES
     assert shapes_of(bert, classifier) == SHAPES | {(32, 16)}
-    assert min(COMPANY) == 1 and max(COMPANY) == 4096
+    assert min(COMPANY) == 1 and {17, 33, 57, 500, 2048} <= set(COMPANY)
+
+
+@pytest.mark.parametrize("rows", [300, 2048, 2500, 20_000])
+def test_as_many_rows_as_a_forward_has_are_tried_and_no_more(rows):
+    just, beyond = split_from(rows), split_from(rows + 1)
+    assert not settled(SMALL, device="cpu", threads=1, rows=rows, product=just).proven
+    assert settled(SMALL, device="cpu", threads=1, rows=rows, product=beyond).proven
+
+
+def test_a_larger_budget_is_tried_whole_by_who_loads_a_model(tiny_model, monkeypatch):
+    from raypipe.models import encoder
+    from raypipe.models.loading import resolve_model
+
+    asked = []
+
+    def settle(shapes, **given):
+        asked.append((len(shapes), given["rows"]))
+        return Settled(1, False)
+
+    monkeypatch.setattr(encoder, "settle", settle)
+    model = resolve_model(str(tiny_model))
+    assert encoder.load_encoder(model).numerics.endswith("neighbours: unproven")
+    encoder.load_encoder(model, budget_tokens=9000)
+    encoder.load_encoder(model, budget_tokens=1)
+    longest = max(model.encoder.query_limit, model.encoder.passage_limit) + 2
+    assert [rows for _, rows in asked] == [2048, 9000, longest]
 
 
 def test_the_class_says_what_is_not_proven_and_names_library_and_mode():

@@ -129,13 +129,13 @@ def test_what_stands_tells_generation_holder_processes_and_release(storage):
     assert not held.lost
 
 
-def test_only_the_two_newest_claims_are_kept(storage):
+def test_every_claim_is_kept_so_that_each_holder_before_knows_it_was_succeeded(storage):
     for generation in range(1, 6):
         held = acquire(storage, NAME)
         assert held.generation == generation
         held.release()
     claims = [Path(name).stem for name in storage.names("") if ".json.d/" in name]
-    assert claims == ["0000004", "0000005"]
+    assert claims == [f"{generation:07d}" for generation in range(1, 6)]
 
 
 def test_a_damaged_renewal_guards_nothing_and_a_damaged_claim_is_refused(storage):

@@ -70,6 +70,22 @@ def test_a_lease_given_back_before_the_takeover_was_noticed_leaves_the_successor
     assert storage.read(NAME) == before and held.lost
 
 
+@pytest.mark.parametrize("takeovers", [1, 3])
+def test_a_holder_that_was_succeeded_writes_nothing_whatever_it_is_asked(storage, takeovers):
+    held = acquire(storage, NAME)
+    for generation in range(2, 2 + takeovers):
+        storage.create(f"{NAME}.d/{generation:07d}.json", seal({"holder": SUCCESSOR.to_json()}))
+    body = {"generation": 1 + takeovers, "counter": 7, "holder": SUCCESSOR.to_json()}
+    storage.replace(NAME, seal({**body, "processes": [], "released": False}))
+    before = storage.read(NAME)
+    held.add_processes([this_process()])
+    assert storage.read(NAME) == before and held.lost
+    held.release()
+    assert storage.read(NAME) == before
+    found = standing(storage, NAME)
+    assert (found.generation, found.released) == (1 + takeovers, False)
+
+
 def another_place(label):
     """The label as another host would write it, of a process that does not live here."""
     kind, _, start, place = label.split("-")

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from raypipe.cli.main import main
-from raypipe.config.numerics import STRICT, VARIABLE, for_workers, set_strict
+from raypipe.numerics import STRICT, VARIABLE, for_workers, set_strict
 
 
 @pytest.mark.parametrize("given", ["COMPATIBLE", "AVX2,STRICT", ""])
