@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from raypipe.storage.holder import wait_until_dead
 from raypipe.storage.lease import standing
 from raypipe.storage.opening import open_storage
 
@@ -182,6 +183,7 @@ def test_a_killed_driver_leaves_no_success_and_the_next_job_completes(
         time.sleep(0.02)
     lease = standing(open_storage(str(out)), "lease.json")
     os.kill(lease.holder.pid, signal.SIGKILL)
+    assert wait_until_dead([lease.holder], 60) == []  # the signal is sent, its end takes a moment
     assert summary(out)["status"] == "running" and summary(out)["exit"] is None
     assert raypipe_cli("status", out).returncode == 3
     log, _ = submitted.communicate()

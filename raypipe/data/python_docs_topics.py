@@ -34,7 +34,7 @@ def _headed_lines(lines: list[str]) -> Iterator[tuple[str, str]]:
     """
     heading = definition = ""
     stacked = False
-    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+    for line, following in zip(lines, [*lines, ""][1:], strict=True):
         if _UNDERLINE.match(line):
             continue
         if _UNDERLINE.match(following) and line.strip():

@@ -33,7 +33,7 @@ from raypipe.stages.stage import Sizing
 from raypipe.storage.lease import acquire
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Manifest, Shard
-from raypipe.storage.store_records import read_manifest
+from raypipe.storage.store_records import read_manifest, restore_spec
 from raypipe.training.checkpoints import Checkpoints
 from raypipe.training.comm import Solo
 from raypipe.training.export import write_model
@@ -122,6 +122,7 @@ def _train(
     standing = read_manifest(workspace.stores, store, fingerprint)
     workspace.mark()
     if standing is not None:
+        restore_spec(workspace.stores, store, job.spec)
         workspace.refer(store, fingerprint)
         return standing
     lease = acquire(workspace.stores, f"{job.folder}/lease.json")

@@ -29,17 +29,17 @@ def verify(workspace: Workspace) -> list[Damage]:
     problem = root_damage(workspace.stores)
     if problem is not None:
         found[ROOT_FORMAT] = Damage(ROOT_FORMAT, problem, f"delete {ROOT_FORMAT} and run again")
-    for store, fingerprint in sorted(_referred(workspace)):
+    referred = set(workspace.refs().items())
+    for path in sorted(workspace.folder.glob("collections/*/workspace.json")):
+        try:  # a training's collections have workspaces inside
+            referred |= set(Workspace(path.parent, workspace.stores.uri).refs().items())
+        except CorruptError as error:
+            name = str(path.relative_to(workspace.folder))
+            found[name] = Damage(name, str(error), f"delete {name} and run again")
+    for store, fingerprint in sorted(referred):
         for damage in _store(workspace, store, fingerprint):
             found.setdefault(damage.name, damage)
     return list(found.values())
-
-
-def _referred(workspace: Workspace) -> set[tuple[str, str]]:
-    """Stores of the workspace, and of a training's collections, which have workspaces inside."""
-    inner = (path.parent for path in workspace.folder.glob("collections/*/workspace.json"))
-    parts = [workspace, *(Workspace(folder, workspace.stores.uri) for folder in inner)]
-    return {item for part in parts for item in part.refs().items()}
 
 
 def _store(workspace: Workspace, store: str, fingerprint: str) -> Iterator[Damage]:

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from raypipe.errors import CorruptError
+from raypipe.errors import CorruptError, InputError
 from raypipe.storage.opening import open_storage
 from raypipe.storage.records import FORMAT, Json, seal, unseal_format
 from raypipe.storage.root import check_root, mark_root
@@ -23,6 +23,7 @@ class Workspace:
     def __init__(self, folder: Path, stores: str | None = None) -> None:
         """Creates the folder and its identity where they are new."""
         self.folder = folder
+        _refuse_file(folder)
         self.stores = open_storage(stores or str(folder / "stores"))
         check_root(self.stores)  # before anything is made
         folder.mkdir(parents=True, exist_ok=True)
@@ -87,6 +88,12 @@ class Workspace:
                 "are its own. Put the file back, or name a new --out"
             ) from error
         return identity
+
+
+def _refuse_file(folder: Path) -> None:
+    standing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not standing.is_dir():
+        raise InputError(f"{folder}: expected a folder, found the file {standing}; name another")
 
 
 def read_refs(stores: Storage, workspace_id: str) -> dict[str, str]:

@@ -10,6 +10,8 @@ from raypipe.models.forward import Bert, Layer, Linear
 
 BUDGET_TOKENS = {"cpu": 2048, "cuda": 32768}
 """Tokens of one forward where nothing else is said; they change no byte."""
+MOST_TOKENS = {"cpu": 8192, "cuda": 32768}
+"""A larger budget is cut to this: it gains nothing, and the probe of neighbours goes as far."""
 
 
 def on_device(bert: Bert, device: str) -> Bert:

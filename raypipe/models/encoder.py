@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from raypipe.errors import InputError, RowsFailed
-from raypipe.models.device import BUDGET_TOKENS, numerics_class, on_device
+from raypipe.models.device import BUDGET_TOKENS, MOST_TOKENS, numerics_class, on_device
 from raypipe.models.forward import Bert, Groups, attend_by_length, hidden_states, pool, read_bert
 from raypipe.models.loading import ModelFolder, load_weights, special_ids
 from raypipe.models.neighbours import settle, shapes_of
@@ -55,7 +55,7 @@ class Encoder:
         limit = self.conventions.limit(side)
         lengths = input_lengths(offsets, limit=limit)
         out = np.empty((len(lengths), self.dim), np.float32)
-        budget = budget_tokens or self._budget
+        budget = min(budget_tokens or self._budget, MOST_TOKENS[self._device])
         for rows in batches(lengths, budget_tokens=budget):
             beat(rows.tolist())
             out[rows] = self._forward(flat, offsets, rows, limit, self.conventions.segment(side))
@@ -110,7 +110,7 @@ def load_encoder(
     """
     bert = on_device(read_bert(load_weights(model), model.config()), device)
     _check_fits(model, bert)
-    budget = budget_tokens or BUDGET_TOKENS[device]
+    budget = min(budget_tokens or BUDGET_TOKENS[device], MOST_TOKENS[device])
     rows = max(budget, model.encoder.query_limit + 2, model.encoder.passage_limit + 2)
     settled = settle(shapes_of(bert), device=device, threads=threads, rows=rows)
     numerics = numerics_class(device, proven=settled.proven)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from raypipe.errors import InputError
 from raypipe.models.conventions import PairConventions
-from raypipe.models.device import BUDGET_TOKENS, numerics_class, on_device
+from raypipe.models.device import BUDGET_TOKENS, MOST_TOKENS, numerics_class, on_device
 from raypipe.models.forward import (
     Bert,
     Groups,
@@ -67,7 +67,7 @@ class Scorer:
         query, passages = self._cut(query, passages)
         lengths = input_lengths([query, *passages])
         scores = np.empty(len(lengths), np.float32)
-        budget = budget_tokens or self._budget
+        budget = min(budget_tokens or self._budget, MOST_TOKENS[self._device])
         for rows in batches(lengths, budget_tokens=budget):
             beat(rows.tolist())
             logits = self._forward(taken(query, rows), [taken(p, rows) for p in passages])
@@ -163,7 +163,7 @@ def load_scorer(
     )
     bert = on_device(bert, device)
     shapes = shapes_of(bert, moved.pooler, moved.classifier)
-    budget = budget_tokens or BUDGET_TOKENS[device]
+    budget = min(budget_tokens or BUDGET_TOKENS[device], MOST_TOKENS[device])
     rows = max(budget, conventions.total_limit)
     settled = settle(shapes, device=device, threads=threads, rows=rows)
     numerics = numerics_class(device, proven=settled.proven)

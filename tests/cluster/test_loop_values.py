@@ -306,3 +306,18 @@ def test_two_backends_of_no_named_seed_and_of_seed_0_have_one_history():
         return ledger.notes
 
     assert history() == history(seed=0) != history(seed=1)
+
+
+def test_what_a_careful_worker_left_written_goes_with_its_commit():
+    ledger = SimulatedLedger(SHARDS[:1])
+
+    class Writing(Scripted):
+        def submit(self, worker, shard, skip, mode):
+            super().submit(worker, shard, skip, mode)
+            if mode is CAREFUL:
+                ledger.storage.replace("nonce/simulated-0/0.rows", b"[1]")
+
+    backend = Writing(ledger, [Ready(1, {}), Lost(1, "died"), Ready(2, {}), done(2, 0)])
+    run(Task(SimpleNamespace(skips_rows=True, needs=Needs()), ledger), backend, Limits())
+    assert backend.submitted[-1][-1] is CAREFUL and ledger.commits == {0: 1}
+    assert read_evidence(ledger, SHARDS[0]) == ()

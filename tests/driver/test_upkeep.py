@@ -236,3 +236,11 @@ def test_a_workspace_that_named_its_own_stores_by_their_path_can_be_moved(small_
     work = open_workspace(tmp_path / "moved")
     assert verify(work) == [] and len(work.refs()) > 5
     assert not (tmp_path / "work").exists()
+
+
+@pytest.mark.parametrize("below", ["", "/work"])
+def test_a_file_in_the_place_of_a_workspace_is_refused(small_files, tmp_path, below):
+    (tmp_path / "taken").write_text("mine")
+    with pytest.raises(InputError, match="taken.*: expected a folder, found the file"):
+        run(small_files, tmp_path / f"taken{below}", tmp_path / "stores")
+    assert (tmp_path / "taken").read_text() == "mine" and not (tmp_path / "stores").exists()

@@ -128,10 +128,11 @@ def test_a_larger_budget_is_tried_whole_by_who_loads_a_model(tiny_model, monkeyp
     monkeypatch.setattr(encoder, "settle", settle)
     model = resolve_model(str(tiny_model))
     assert encoder.load_encoder(model).numerics.endswith("neighbours: unproven")
-    encoder.load_encoder(model, budget_tokens=9000)
+    encoder.load_encoder(model, budget_tokens=6000)
     encoder.load_encoder(model, budget_tokens=1)
+    encoder.load_encoder(model, budget_tokens=10**10)
     longest = max(model.encoder.query_limit, model.encoder.passage_limit) + 2
-    assert [rows for _, rows in asked] == [2048, 9000, longest]
+    assert [rows for _, rows in asked] == [2048, 6000, longest, 8192]
 
 
 def test_the_class_says_what_is_not_proven_and_names_library_and_mode():

@@ -106,10 +106,11 @@ def test_a_file_rewritten_or_touched_is_counted_again(tmp_path):
     os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
     assert CountStage([file], "msmarco-v1").spec.fingerprint() != before
     os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    assert CountStage([file], "msmarco-v1").spec.fingerprint() == before
+    dated_back = CountStage([file], "msmarco-v1").spec.fingerprint()
+    assert dated_back != before, "a date can be put back, and the bytes be others"
     file.write_text(file.read_text() + "x\ty\n")
     os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    assert CountStage([file], "msmarco-v1").spec.fingerprint() != before
+    assert CountStage([file], "msmarco-v1").spec.fingerprint() not in (before, dated_back)
     absent = tmp_path / "some" / "data-set"
     assert CountStage([absent], "ir_datasets").spec.inputs == {
         "content:00000:data-set": str(absent)

@@ -93,3 +93,10 @@ def test_what_is_written_is_mapped_again(tmp_path):
     assert again.teacher is None
     known = again.are_relevant(np.array([0, 0, 1]), np.array([5, 6, 9]))
     assert known.tolist() == [True, False, True]
+
+
+def test_a_run_may_begin_with_any_query_and_examples_name_their_own():
+    later = ranking((1, 5, 1, 1.0), (1, 6, 2, 0.5), (3, 7, 1, 1.0), (3, 8, 2, 0.5))
+    found, _ = draw({1: [5], 3: [8], 2: [9]}, runs=(later,))
+    assert found.query_rows.tolist() == [1, 3]
+    assert found.passage_rows.tolist() == [[5, 6], [8, 7]]

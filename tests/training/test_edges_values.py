@@ -259,7 +259,8 @@ def test_only_the_newest_two_checkpoints_and_those_kept_stay(tmp_path):
     found = Checkpoints(storage, "train/f")
     assert found.newest() is None and not found.has(1)
     for step in (1, 2, 3, 10):
-        found.save(step, {"w": torch.full((2,), float(step))}, {"device": "cpu"})
+        saved = found.save(step, {"w": torch.full((2,), float(step))}, {"device": "cpu"})
+        assert saved == found.at(step)
     assert found.newest().step == 10 and found.at(2).facts == {"device": "cpu"}
     assert found.load(found.at(3))["w"].tolist() == [3.0, 3.0]
     gone = found.at(1).sha256
@@ -332,3 +333,6 @@ def test_triples_keep_their_order_and_lose_what_the_guard_refuses(tmp_path):
     for bad in ("q1\ta\n", "q9\ta\tb\n", "q1\tx\tb\n", "q1\ta\tx\n", ""):
         with pytest.raises(InputError):
             read(bad)
+    path.write_bytes(b"q1\ta\tb\nq1\ta\t\xff\n")
+    with pytest.raises(InputError, match="after line 0: not UTF-8: invalid start byte"):
+        read()

@@ -6,7 +6,8 @@ from raypipe.driver.verify import verify
 
 def test_a_flipped_bit_in_any_payload_of_a_training_is_found(small_recipe, train, tmp_path):
     out = tmp_path / "out"
-    train(small_recipe(), out)
+    recipe = small_recipe()
+    train(recipe, out)
     assert verify(open_workspace(out)) == []
     blobs = sorted(path for path in out.glob("stores/blobs/*/*") if path.stat().st_size)
     assert len(blobs) > 8
@@ -17,3 +18,13 @@ def test_a_flipped_bit_in_any_payload_of_a_training_is_found(small_recipe, train
         found = [damage.name for damage in verify(open_workspace(out))]
         assert any(path.name in name for name in found), (path, found)
         path.write_bytes(before)
+    inner = next(out.glob("collections/*/workspace.json"))
+    inner.write_text("{}")
+    (damage,) = verify(open_workspace(out))
+    assert damage.name == str(inner.relative_to(out)) == damage.remedy.split()[1]
+    (spec,) = out.glob("stores/weights@small/*/spec.json")
+    before = spec.read_bytes()
+    spec.unlink()
+    inner.unlink()
+    train(recipe, out)
+    assert spec.read_bytes() == before and verify(open_workspace(out)) == []
