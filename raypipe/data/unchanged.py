@@ -2,9 +2,11 @@
 
 import hashlib
 from pathlib import Path
+from typing import BinaryIO
 
 from raypipe.data.facts import FileFacts
 from raypipe.errors import CorruptError
+from raypipe.storage.records import hash_file
 
 BLOCK_BYTES = 1 << 20
 
@@ -17,17 +19,22 @@ def check_unchanged(path: Path, facts: FileFacts, start: int, stop: int) -> None
     Raises:
         CorruptError: the bytes differ.
     """
+    num_bytes = path.stat().st_size
+    if num_bytes != facts.num_bytes:
+        raise changed(path, f"{facts.num_bytes:,} bytes expected, {num_bytes:,} found")
     if facts.compressed:
-        found = _sha256(path, 0, None)
+        found = hash_file(path)
         if found != facts.sha256:
             raise changed(path, f"SHA-256 {facts.sha256} expected, {found} found")
         return
     every = facts.checkpoint_records
-    bounds: list[int | None] = [*facts.checkpoints, None]
-    for number in range(start // every, -(-stop // every)):
-        first = facts.checkpoints[number]
-        if _sha256(path, first, bounds[number + 1]) != facts.stretches[number]:
-            raise changed(path, f"other bytes from byte {first:,} on")
+    bounds = [*facts.checkpoints, facts.num_bytes]
+    with path.open("rb") as stream:
+        for number in range(start // every, -(-stop // every)):
+            first, last = bounds[number : number + 2]
+            stream.seek(first)
+            if _sha256(stream, last - first) != facts.stretches[number]:
+                raise changed(path, f"other bytes from byte {first:,} on")
 
 
 def changed(path: Path, difference: str) -> CorruptError:
@@ -38,12 +45,10 @@ def changed(path: Path, difference: str) -> CorruptError:
     )
 
 
-def _sha256(path: Path, start: int, stop: int | None) -> str:
+def _sha256(stream: BinaryIO, num_bytes: int) -> str:
+    """Of the next bytes; of fewer where the stream ends."""
     sha256 = hashlib.sha256()
-    with path.open("rb") as stream:
-        stream.seek(start)
-        left = -1 if stop is None else stop - start
-        while block := stream.read(BLOCK_BYTES if left < 0 else min(BLOCK_BYTES, left)):
-            sha256.update(block)
-            left -= len(block) if left >= 0 else 0
+    while num_bytes and (block := stream.read(min(BLOCK_BYTES, num_bytes))):
+        sha256.update(block)
+        num_bytes -= len(block)
     return sha256.hexdigest()
