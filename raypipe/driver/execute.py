@@ -18,6 +18,7 @@ from raypipe.storage.lease import Lease, Standing, acquire
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.log import events
 from raypipe.storage.records import Json, Manifest, Shard
+from raypipe.storage.spec import StageSpec
 from raypipe.storage.store_records import find_spec, read_manifest, restore_spec
 from raypipe.storage.stored import Stored
 
@@ -90,44 +91,43 @@ class Execution:
             RaypipeError: whatever ended the computation; where the input is bad, before anything
                 of this store was written.
         """
-        store, fingerprint = str(name), stage.spec.fingerprint()
-        self._tell_change(store, stage)
+        store, spec = str(name), stage.spec  # asked once: it reads whole input files
+        fingerprint = spec.fingerprint()
+        self._tell_change(store, spec)
         manifest = read_manifest(self.workspace.stores, store, fingerprint)
         if manifest is None and not self.may_run(name):
             raise IncompleteError(
                 f"{store}: not stored with these settings, and --only leaves it out; "
                 "run without --only, or with --until"
             )
-        planned = self._planned(store, stage) if manifest is None else ()
-        self.workspace.mark()  # bad input was found before anything is written
         report = None
         if manifest is None:
-            manifest, report = self._compute(store, stage, planned)
+            manifest, report = self._compute(store, stage, spec)
         else:
-            restore_spec(self.workspace.stores, store, stage.spec)
+            self.workspace.mark()
+            restore_spec(self.workspace.stores, store, spec)
             self.workspace.refer(store, fingerprint)
         self._finish(name, manifest, report)
         return Stored(self.workspace.stores, manifest)
 
-    def _tell_change(self, store: str, stage: Stage) -> None:
+    def _tell_change(self, store: str, spec: StageSpec) -> None:
         before = self.workspace.refs().get(store)
-        if before is None or before == stage.spec.fingerprint():
+        if before is None or before == spec.fingerprint():
             return
-        spec = find_spec(self.workspace.stores, store, before)
-        if spec is None:
+        old = find_spec(self.workspace.stores, store, before)
+        if old is None:
             self.on_change(f"{store}: the store of the last invocation is gone")
             return
-        self.on_change(f"{store}: {'; '.join(map(str, spec.diff(stage.spec)))}")
+        self.on_change(f"{store}: {'; '.join(map(str, old.diff(spec)))}")
 
-    def _compute(
-        self, store: str, stage: Stage, planned: Sequence[Shard]
-    ) -> tuple[Manifest, Report]:
-        stores = self.workspace.stores
-        fingerprint = stage.spec.fingerprint()
+    def _compute(self, store: str, stage: Stage, spec: StageSpec) -> tuple[Manifest, Report]:
+        stores, fingerprint = self.workspace.stores, spec.fingerprint()
+        planned = self._planned(store, stage, spec)  # bad input is found before anything is written
+        self.workspace.mark()
         lease = acquire(stores, f"{store}/{fingerprint}/lease.json", on_watch=self._watch)
         nonce = self.workspace.leave_nonce(store, fingerprint)
         try:
-            ledger = Ledger(stores, store, stage.spec, planned)
+            ledger = Ledger(stores, store, spec, planned)
             self.workspace.refer(store, fingerprint)
             ledger.storage.sweep()
             check_space(stores, stage, ledger)
@@ -142,10 +142,10 @@ class Execution:
             stores.delete(nonce[0])
             lease.release()
 
-    def _planned(self, store: str, stage: Stage) -> Sequence[Shard]:
+    def _planned(self, store: str, stage: Stage, spec: StageSpec) -> Sequence[Shard]:
         """The plan that stands, else this invocation's, still unwritten."""
         try:
-            return Ledger(self.workspace.stores, store, stage.spec).shards
+            return Ledger(self.workspace.stores, store, spec).shards
         except IncompleteError:
             return stage.shards(self.sizing)
 
