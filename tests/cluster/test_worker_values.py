@@ -139,10 +139,25 @@ def test_a_stage_that_is_another_than_when_the_driver_began_is_refused(work):
     work.stage.spec = StageSpec("numbers", 1, {"x": 2})
     with pytest.raises(InputError, match=r"expected what stood when the driver began.*x 1 -> 2"):
         introduce(work, work.stage.site)
-    with pytest.raises(InputError, match=r"before this shard was computed, found params\.x 1 -> 2"):
-        perform(work, SHARDS[0], (), lambda rows: None)
-    assert work.ledger.pending() == SHARDS
-    assert perform(work, SHARDS[0], (), lambda rows: None, Mode.PROBE) is None
+
+
+def test_a_file_that_changes_while_a_shard_is_computed_leaves_the_shard_open(work):
+    work.stage.spec = StageSpec("numbers", 1, {"x": 1}, {"content:qrels": "before"})
+    ledger = Ledger(work.ledger.storage, "read", work.stage.spec, SHARDS)
+    task = Task(work.stage, ledger, ("", ""))
+    introduce(task, work.stage.site)
+    work.stage.spec = StageSpec("numbers", 1, {"x": 1}, {"content:qrels": "after"})
+    with pytest.raises(InputError, match="before this shard was computed, found .*before -> after"):
+        perform(task, SHARDS[0], (), lambda rows: None)
+    assert ledger.pending() == SHARDS
+    assert perform(task, SHARDS[0], (), lambda rows: None, Mode.PROBE) is None
+
+
+def test_stores_alone_are_asked_for_once_a_worker_not_once_a_shard(work):
+    work.stage.spec = StageSpec("numbers", 1, {"x": 1}, {"passages": "before"})
+    ledger = Ledger(work.ledger.storage, "read", work.stage.spec, SHARDS)
+    work.stage.spec = None  # whoever asks for it fails
+    assert perform(Task(work.stage, ledger, ("", "")), SHARDS[0], (), lambda rows: None) is not None
 
 
 # The plain loop's backend
