@@ -59,13 +59,14 @@ def _torch() -> str:
 
 def _numerics() -> str:
     from raypipe.driver.devices import choose, num_cores
-    from raypipe.models.device import numerics_class
+    from raypipe.models.device import BUDGET_TOKENS, numerics_class
     from raypipe.models.neighbours import bert_shapes, settle
 
     chosen = choose()
     shapes = bert_shapes(384, 1536) | bert_shapes(768, 3072)  # MiniLM and BERT-base
     counts = sorted({chosen.threads, num_cores()})
-    found = {n: settle(shapes, device=chosen.device, threads=n) for n in counts}
+    rows = BUDGET_TOKENS[chosen.device]
+    found = {n: settle(shapes, device=chosen.device, threads=n, rows=rows) for n in counts}
     return f"{numerics_class(chosen.device)}; {neighbours_line(found)}"
 
 

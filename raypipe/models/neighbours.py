@@ -21,8 +21,6 @@ COMPANY = (1, *range(17, 34), 57, 129, 500, 777, 2048, 4096, 8192, 16384)
 """Rows of one product, as far as a forward has so many, and then all of a forward's. Without strict
 mode MKL was seen to split inner sums from 17, 57 or 500 rows on with two threads, and to compute
 the last one to three rows otherwise where 6 leaves a rest."""
-ROWS = 2048
-"""Tokens of a forward on a CPU where nothing else is said."""
 DISTINCT = 37
 """Different rows; a company repeats them, so that every place of it is compared."""
 
@@ -36,7 +34,7 @@ class Settled:
     """Whether a row's bytes are its own, whatever the rows beside it and the threads."""
 
 
-def settle(shapes: frozenset[Shape], *, device: str, threads: int, rows: int = ROWS) -> Settled:
+def settle(shapes: frozenset[Shape], *, device: str, threads: int, rows: int) -> Settled:
     """The threads asked for where rows keep their bytes with them, else one; tried once a process.
 
     Leaves torch with that number of threads.
@@ -74,7 +72,7 @@ def settled(
     *,
     device: str,
     threads: int,
-    rows: int = ROWS,
+    rows: int,
     product: Product = linear,
 ) -> Settled:
     """`threads` if `product` keeps rows apart with them, else one thread, proven or not."""

@@ -47,37 +47,37 @@ def last_row_differs(rest):
 
 
 def test_rows_that_keep_their_bytes_keep_all_threads():
-    found = settled(SHAPES, device="cpu", threads=2, product=split_from(10_000))
+    found = settled(SHAPES, device="cpu", threads=2, rows=2048, product=split_from(10_000))
     assert found == Settled(2, True)
 
 
 @pytest.mark.parametrize("rows", [17, 57, 500, 2048])
 def test_rows_that_mix_with_two_threads_leave_one(rows):
     product = split_from(rows, threads=2)
-    assert settled(SHAPES, device="cpu", threads=2, product=product) == Settled(1, True)
+    assert settled(SHAPES, device="cpu", threads=2, rows=2048, product=product) == Settled(1, True)
 
 
 @pytest.mark.parametrize("rows", [17, 57, 500, 2048])
 def test_rows_that_mix_with_one_thread_leave_the_promise_unproven(rows):
-    found = settled(SHAPES, device="cpu", threads=2, product=split_from(rows))
+    found = settled(SHAPES, device="cpu", threads=2, rows=2048, product=split_from(rows))
     assert found == Settled(1, False)
 
 
 @pytest.mark.parametrize("rest", range(6))
 def test_one_row_at_the_edge_is_enough(rest):
     product = last_row_differs(rest)
-    assert not settled(SHAPES, device="cpu", threads=1, product=product).proven
+    assert not settled(SHAPES, device="cpu", threads=1, rows=2048, product=product).proven
 
 
 def test_one_shape_among_many_is_enough():
     def product(x, weights):
         return split_from(17)(x, weights) if x.shape[1] == 64 else linear(x, weights)
 
-    assert not settled(SHAPES, device="cpu", threads=1, product=product).proven
+    assert not settled(SHAPES, device="cpu", threads=1, rows=2048, product=product).proven
 
 
 def test_a_row_must_have_its_bytes_of_one_thread_even_alone():
-    found = settled(SHAPES, device="cpu", threads=2, product=split_from(1, threads=2))
+    found = settled(SHAPES, device="cpu", threads=2, rows=2048, product=split_from(1, threads=2))
     assert found == Settled(1, True)
 
 
@@ -86,7 +86,7 @@ def test_the_threads_that_were_settled_are_set_and_the_seed_stays():
     expected = torch.randn(3)
     torch.manual_seed(5)
     for threads in (2, 1):
-        found = settle(SHAPES, device="cpu", threads=threads)
+        found = settle(SHAPES, device="cpu", threads=threads, rows=2048)
         assert torch.get_num_threads() == found.threads
     assert torch.equal(torch.randn(3), expected)
 
@@ -95,7 +95,7 @@ def test_strict_mkl_is_proven_at_real_shapes():
     if "STRICT" not in blas.blas():
         pytest.skip(f"no strict MKL here: {blas.blas()}")
     shapes = bert_shapes(384, 1536) | bert_shapes(768, 3072)
-    assert settle(shapes, device="cpu", threads=2) == Settled(2, True)
+    assert settle(shapes, device="cpu", threads=2, rows=2048) == Settled(2, True)
 
 
 def test_the_shapes_are_those_of_every_linear_layer_and_of_a_head(tiny_mono):
