@@ -5,6 +5,7 @@ import signal
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import ray
@@ -34,12 +35,16 @@ def cluster():
 
 @dataclass
 class Rows:
-    """A row is its number times seven; `fault` befalls rows from 4 on, once or always."""
+    """A row is its number times seven; `fault` befalls rows from 4 on, once or always.
+
+    No shard is computed before `company` actors opened the stage.
+    """
 
     root: str
     fault: str = ""
     needs: Needs = Needs()
     num_rows: int = 12
+    company: int = 1
 
     @property
     def spec(self):
@@ -50,10 +55,13 @@ class Rows:
 
     def open(self, site):
         self.scratch = site.scratch
+        Path(self.root, f"opened-{os.getpid()}").touch()
         return {"device": site.device, "mkl": os.environ.get("MKL_CBWR")}
 
     def run(self, shard, skip, beat):
         beat(range(shard.start, shard.stop))
+        while len(list(Path(self.root).glob("opened-*"))) < self.company:
+            time.sleep(0.05)
         if shard.start == 4:
             self.befall(shard)
         time.sleep(0.1)
@@ -100,7 +108,7 @@ EXPECTED = "".join(f"{row * 7}\n" for row in range(12))
 
 
 def test_actors_are_pinned_to_one_gpu_each(cluster, tmp_path):
-    stage = Rows(str(tmp_path), needs=Needs(num_gpus=1))
+    stage = Rows(str(tmp_path), needs=Needs(num_gpus=1), company=2)
     manifest, _, facts = work(cluster, tmp_path, stage)
     assert payloads(tmp_path, manifest) == EXPECTED
     assert sorted(told["gpu_ids"] for told, _ in facts) == [["0"], ["1"]]
@@ -122,7 +130,7 @@ def test_an_actor_gets_the_mode_of_matrix_products_of_its_driver(cluster, tmp_pa
 
 
 def test_ready_workers_tell_their_processes(cluster, tmp_path):
-    _, _, facts = work(cluster, tmp_path, Rows(str(tmp_path)))
+    _, _, facts = work(cluster, tmp_path, Rows(str(tmp_path), company=2))
     pids = {process.pid for _, process in facts}
     assert len(pids) == 2 and os.getpid() not in pids
 
