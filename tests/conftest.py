@@ -14,9 +14,10 @@ numerics.set_strict()  # before any product, as the command line does
 
 REPOSITORY = Path(__file__).parent.parent
 
-# Two workers where pytest-xdist is installed: one takes the files that start Ray, which mostly
-# wait, one after the other; the other those that need Java, so that its process starts one; then
-# both share the other files. Without pytest-xdist all run in this process.
+# Three workers where pytest-xdist is installed, on two cores too: files that start Ray mostly wait.
+# These come first, and before them, as one group, those that need Java, so that its process starts
+# once; the short files fill what is left. Without pytest-xdist all run in this process.
+NUM_WORKERS = 3
 ONE_PROCESS = ("keyword", "maxfail", "usepdb", "trace", "lf", "failedfirst", "stepwise")
 
 
@@ -30,29 +31,38 @@ def pytest_cmdline_main(config):
     whole = whole and option.markexpr.startswith("not ")
     single = option.capture == "no" or any(getattr(option, name, None) for name in ONE_PROCESS)
     if undecided and whole and not single and (os.cpu_count() or 1) > 1:
-        option.numprocesses, option.dist, option.loadscopereorder = 2, "loadfile", False
+        option.numprocesses, option.dist = NUM_WORKERS, "loadfile"
+        option.loadscopereorder = False
     return (yield)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Files that stay together: a file by itself, and all those of a group."""
+    """What one worker runs in one piece: a file, or all files that need Java."""
     if config.option.dist != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
     class Groups(LoadFileScheduling):
         def _split_scope(self, nodeid):
-            return group_of(super()._split_scope(nodeid))
+            file = super()._split_scope(nodeid)
+            return "jvm" if mark_of(file) == "jvm" else file
 
     return Groups(config, log)
 
 
+def pytest_collection_modifyitems(config, items):
+    """On several workers the longest files first; each worker sorts alike."""
+    if getattr(config, "workerinput", None):
+        order = {"jvm": 0, "ray": 1, None: 2}
+        items.sort(key=lambda item: order[mark_of(item.location[0])])
+
+
 @cache
-def group_of(path: str) -> str:
-    """`jvm` or `ray` if a test of the file is marked so, else the file."""
+def mark_of(path: str) -> str | None:
+    """`jvm` or `ray` if a test of the file is marked so."""
     text = (REPOSITORY / path).read_text()
-    return next((name for name in ("jvm", "ray") if f"pytest.mark.{name}" in text), path)
+    return next((name for name in ("jvm", "ray") if f"pytest.mark.{name}" in text), None)
 
 
 def data_folder() -> Path:
