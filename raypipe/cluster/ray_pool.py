@@ -13,7 +13,6 @@ from typing import Any
 import ray
 from ray.exceptions import RayActorError, RayTaskError
 
-from raypipe import numerics
 from raypipe.cluster.backend import (
     Beating,
     Done,
@@ -28,7 +27,7 @@ from raypipe.cluster.backend import (
     Site,
     Task,
 )
-from raypipe.cluster.ray_start import LocalRay
+from raypipe.cluster.ray_start import LocalRay, actor_environment
 from raypipe.cluster.worker import introduce, perform
 from raypipe.errors import first_line
 from raypipe.storage.holder import Process, this_process
@@ -97,16 +96,20 @@ class RayBackend:
         """See Backend; an actor that does not fit yet waits in Ray's queue without an event."""
         self._started += 1
         needs = task.stage.needs
-        environment = {"OMP_NUM_THREADS": str(self._threads), **numerics.for_workers()}
         actor = Actor.options(  # type: ignore[attr-defined]
-            num_cpus=needs.num_cpus,
-            num_gpus=needs.num_gpus,
-            runtime_env={"env_vars": environment},
+            num_cpus=needs.num_cpus, num_gpus=needs.num_gpus, **self._environment()
         ).remote(task, self._threads)
         self._actors[self._started] = actor
         self._beats[self._started] = 0
         self._work[actor.open.remote()] = (self._started, None)
         return self._started
+
+    def _environment(self) -> dict[str, Any]:
+        """What Ray must set for an actor that it does not inherit."""
+        given = {} if self._local is None else self._local.environment
+        wanted = actor_environment(self._threads)
+        missing = {name: value for name, value in wanted.items() if given.get(name) != value}
+        return {"runtime_env": {"env_vars": missing}} if missing else {}
 
     def submit(self, worker: int, shard: Shard, skip: Rows, mode: Mode) -> None:
         """See Backend."""

@@ -5,7 +5,7 @@ import logging
 import os
 import threading
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from queue import Empty, SimpleQueue
 from urllib.error import HTTPError
@@ -32,9 +32,11 @@ ENVIRONMENT = {
 class LocalRay:
     """The daemons of a cluster of this process alone, and the reaper of what they leave."""
 
-    def __init__(self, reaper: Reaper) -> None:
-        """Ray must have been started by this process."""
+    def __init__(self, reaper: Reaper, environment: Mapping[str, str]) -> None:
+        """Ray must have been started by this process, with `environment` set."""
         self._reaper = reaper
+        self.environment = dict(environment)
+        """What every worker finds set. One that needs nothing else takes a process that waits."""
         below = psutil.Process().children()
         names = ("gcs_server", "raylet")
         self._daemons: dict[psutil.Process, str] = {p: p.name() for p in below if p.name() in names}
@@ -67,14 +69,20 @@ class LocalRay:
         return None
 
 
-def start_local(*, num_cpus: int, num_gpus: int = 0) -> LocalRay:
+def start_local(*, num_cpus: int, num_gpus: int = 0, threads: int = 1) -> LocalRay:
     """A cluster of this process alone, whatever RAY_ADDRESS says; it ends with this process.
+
+    Its workers inherit their environment, `threads` included: where Ray is asked to set it, it
+    throws away the processes that it holds ready and starts one for each actor.
 
     Raises:
         IncompleteError: Ray does not start, for example on a machine that is too busy.
     """
     reaper = Reaper()
     os.environ.update(ENVIRONMENT)
+    environment = actor_environment(threads)
+    before = {name: os.environ.get(name) for name in environment}
+    os.environ.update(environment)
     try:
         ray.init(
             address="local",
@@ -84,14 +92,16 @@ def start_local(*, num_cpus: int, num_gpus: int = 0) -> LocalRay:
             object_store_memory=OBJECT_STORE_BYTES,
             logging_level=logging.ERROR,
             log_to_driver=False,
-            runtime_env={"env_vars": worker_environment()},
         )
     except Exception as error:
         raise IncompleteError(
             f"Ray did not start on this machine: {first_line(error)}; run the same command again, "
             "or without Ray: resources.backend=inline"
         ) from error
-    return LocalRay(reaper)
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+    return LocalRay(reaper, {**ENVIRONMENT, **environment})
 
 
 def connect(address: str, *, allow_open: bool = False) -> dict[str, float]:
@@ -137,6 +147,11 @@ def open_cluster_problem(address: str, hosts: Sequence[str]) -> str | None:
         "whoever reaches it can run code. Run `ray get-auth-token --generate`, export "
         "RAY_AUTH_MODE=token, start it again, or pass --allow-open-cluster"
     )
+
+
+def actor_environment(threads: int) -> dict[str, str]:
+    """What an actor with so many threads must find set before it imports torch."""
+    return {"OMP_NUM_THREADS": str(threads), **numerics.for_workers()}
 
 
 def worker_environment() -> dict[str, str]:

@@ -180,7 +180,9 @@ def _start(recipe: Recipe, chosen: devices.Devices, options: Options) -> Backend
 
     if options.ray_address is None:
         num_cpus = max(devices.num_cores(), chosen.num_actors)
-        local = ray_start.start_local(num_cpus=num_cpus, num_gpus=chosen.num_gpus)
+        local = ray_start.start_local(
+            num_cpus=num_cpus, num_gpus=chosen.num_gpus, threads=chosen.threads
+        )
         return RayBackend(threads=chosen.threads, local=local)
     return RayBackend(threads=chosen.threads)
 

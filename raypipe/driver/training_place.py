@@ -97,6 +97,8 @@ def started(recipe: Training, chosen: devices.Devices, options: TrainOptions) ->
     if options.ray_address is None:
         needed = recipe.resources.workers * threads_of(recipe, chosen, options)
         num_cpus = max(devices.num_cores(), needed)
-        local = ray_start.start_local(num_cpus=num_cpus, num_gpus=chosen.num_gpus)
+        local = ray_start.start_local(
+            num_cpus=num_cpus, num_gpus=chosen.num_gpus, threads=chosen.threads
+        )
         return RayBackend(threads=chosen.threads, local=local)
     return RayBackend(threads=chosen.threads)

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from raypipe import numerics
 from raypipe.cluster import ray_start
 from raypipe.cluster.ray_start import ENVIRONMENT, LocalRay, connect, start_local
 from raypipe.errors import IncompleteError, InputError, RefusedError
@@ -42,7 +41,7 @@ def test_a_daemon_that_has_ended_is_named_and_other_children_do_not_count(monkey
     children = [Daemon("other"), Daemon("gcs_server"), Daemon("raylet")]
     monkeypatch.setattr(psutil.Process, "children", lambda self: children)
     reaper = Closing()
-    local = LocalRay(reaper)
+    local = LocalRay(reaper, {})
     children[0].running = False
     local.check()
     assert not local.ended()
@@ -60,11 +59,12 @@ class Ray:
     """What Ray is asked for."""
 
     def __init__(self, nodes=(), dashboard="", error=None, wait=0.0):
-        self.asked, self.shut = [], 0
+        self.asked, self.environments, self.shut = [], [], 0
         self._nodes, self._dashboard, self._error, self._wait = nodes, dashboard, error, wait
 
     def init(self, **options):
         self.asked.append(options)
+        self.environments.append(dict(os.environ))
         time.sleep(self._wait)
         if self._error is not None:
             raise self._error
@@ -112,13 +112,28 @@ def test_a_cluster_of_this_process_is_asked_for_what_is_given(use, monkeypatch):
     assert asked == {
         "address": "local", "num_cpus": 3, "num_gpus": 2, "include_dashboard": False,
         "object_store_memory": 200 * 1024 * 1024, "log_to_driver": False,
-        "runtime_env": {"env_vars": {**EXPECTED, **numerics.for_workers()}},
     }  # fmt: skip
     assert {name: os.environ[name] for name in EXPECTED} == EXPECTED
     start_local(num_cpus=1)
     assert ray.asked[1]["num_gpus"] == 0
     local.close()
     assert reaper.closed
+
+
+@pytest.mark.parametrize("own", [None, "7"])
+def test_its_workers_inherit_threads_and_mode_and_this_process_keeps_its_own(use, monkeypatch, own):
+    ray = use()
+    monkeypatch.setattr(ray_start, "Reaper", Closing)
+    monkeypatch.setenv("OMP_NUM_THREADS", own or "")
+    if own is None:
+        monkeypatch.delenv("OMP_NUM_THREADS")
+    monkeypatch.setenv("MKL_CBWR", "AVX2,STRICT")
+    local = start_local(num_cpus=1, threads=3)
+    wanted = {**EXPECTED, "OMP_NUM_THREADS": "3", "MKL_CBWR": "AVX2,STRICT"}
+    assert local.environment == wanted
+    assert {name: ray.environments[0].get(name) for name in wanted} == wanted
+    assert os.environ.get("OMP_NUM_THREADS") == own
+    assert os.environ["MKL_CBWR"] == "AVX2,STRICT"
 
 
 NEAR, FAR = ("127.0.0.1", True), ("10.0.0.5", True)

@@ -78,8 +78,8 @@ class OnPaper:
 class Local:
     """A cluster of this process alone."""
 
-    def __init__(self):
-        self.gone, self.closed = False, 0
+    def __init__(self, **environment):
+        self.gone, self.closed, self.environment = False, 0, environment
 
     def ended(self):
         return self.gone
@@ -122,6 +122,15 @@ def test_an_actor_gets_what_its_stage_needs_and_its_threads(paper):
     assert paper.waited == [(1, 0.25), (1, 0)]
     RayBackend().start(TASK)
     assert paper.asked[1][1] == (TASK, 1)
+
+
+def test_what_an_actor_inherits_is_not_asked_for_again(paper):
+    """Ray starts a new process for every actor whose environment it is asked to set."""
+    inherited = {"OMP_NUM_THREADS": "3", **numerics.for_workers()}
+    ready_worker(paper, threads=3, local=Local(**inherited))
+    assert paper.asked[0][0] == {"num_cpus": 2.0, "num_gpus": 0.5}
+    RayBackend(threads=2, local=Local(**inherited)).start(TASK)
+    assert paper.asked[1][0]["runtime_env"] == {"env_vars": {"OMP_NUM_THREADS": "2"}}
 
 
 def test_a_shard_that_is_done_and_one_that_raised(paper):

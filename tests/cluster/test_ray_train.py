@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -75,6 +76,12 @@ def recipe(small_files, tiny_model, tmp_path_factory):
     return path
 
 
+def prepared(out, one):
+    """`out` with the stores that the training `one` made before it trained."""
+    shutil.copytree(one / "stores", out / "stores", ignore=shutil.ignore_patterns("weights@*"))
+    return out
+
+
 def start(recipe, out, *overrides):
     command = [sys.executable, "-m", "raypipe", "train", str(recipe), *overrides, "--out", str(out)]
     environment = {k: v for k, v in os.environ.items() if k != "RAY_ADDRESS"}
@@ -136,7 +143,7 @@ def test_two_workers_follow_one_and_a_killed_worker_or_driver_changes_no_bit(rec
     """One worker inline; two calm; one measured beside; two of which one dies, then the driver."""
     one = tmp_path / "one"
     assert start(recipe, one, "resources.backend=inline").wait() == 0
-    calm = tmp_path / "calm"
+    calm = prepared(tmp_path / "calm", one)
     assert start(recipe, calm, "resources.workers=2").wait() == 0
     assert len(losses(calm)) == 50
     for step, (two_workers, one_worker) in enumerate(zip(losses(calm), losses(one), strict=True)):
@@ -145,7 +152,8 @@ def test_two_workers_follow_one_and_a_killed_worker_or_driver_changes_no_bit(rec
     largest = max((found[name] - expected[name]).abs().max().item() for name in expected)
     assert largest < 1e-4
 
-    beside = tmp_path / "beside"  # one worker, and room for one that measures, which dies once
+    # One worker, and room for one that measures, which dies once
+    beside = prepared(tmp_path / "beside", one)
     driver = start(recipe, beside)
     killed = False
     while not killed and driver.poll() is None:
@@ -160,7 +168,7 @@ def test_two_workers_follow_one_and_a_killed_worker_or_driver_changes_no_bit(rec
         assert "beside the trainers" in (beside.parent / "beside.log").read_text()
         assert killed and len(attempts(beside)) >= 1 + 2 + 1 + 1
 
-    cut = tmp_path / "cut"
+    cut = prepared(tmp_path / "cut", one)
     driver = start(recipe, cut, "resources.workers=2")
     while steps(cut) < 1 and driver.poll() is None:
         time.sleep(0.02)
