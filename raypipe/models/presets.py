@@ -1,11 +1,8 @@
 """Conventions by name, or from the file beside the weights."""
 
-import json
-from collections.abc import Mapping
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
 from raypipe.errors import InputError
 from raypipe.models.conventions import (
@@ -16,6 +13,7 @@ from raypipe.models.conventions import (
     Conventions,
     PairConventions,
 )
+from raypipe.models.evidence import read_object
 
 _MONO = PairConventions(
     kind="mono",
@@ -89,16 +87,13 @@ def conventions_of(folder: Path, preset: str | None) -> AnyConventions:
 
 
 def _from_file(path: Path) -> AnyConventions:
-    kind: Any = None
+    body = read_object(path)
+    kinds = PairConventions if body.get("kind") in ("mono", "duo") else Conventions
+    # What made the weights, and the model that an adapter lies over: no conventions.
+    record = {"made_by", "base"}
     try:
-        body: Mapping[str, Any] = json.loads(path.read_bytes())
-        kind = body["kind"] if isinstance(body, dict) else None
-        # What made the weights, and the model that an adapter lies over: no conventions.
-        record = {"made_by", "base"}
-        given = {name: value for name, value in body.items() if name not in record}
-        found = PairConventions(**given) if kind in ("mono", "duo") else Conventions(**given)
-    except (ValueError, TypeError, KeyError) as error:
-        kinds = PairConventions if kind in ("mono", "duo") else Conventions
+        found = kinds(**{name: value for name, value in body.items() if name not in record})
+    except (ValueError, TypeError) as error:
         known = ", ".join(field.name for field in fields(kinds))
         raise InputError(f"{path}: {error}; expected a JSON object with {known}") from error
     problems = [f"{path}: {problem}" for problem in conventions_problems(found)]
@@ -154,5 +149,5 @@ def _pair_problems(found: PairConventions) -> list[str]:
     return problems
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1

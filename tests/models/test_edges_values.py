@@ -131,6 +131,13 @@ def test_fields_are_read_beside_the_weights_and_records_passed_over(tmp_path):
     path.write_text(json.dumps({**body, "colour": "red"}))
     with pytest.raises(InputError, match="colour.*expected a JSON object with kind, query_limit"):
         conventions_of(tmp_path, None)
+    for text in ("[1, 2]", "3", '"mono"'):
+        path.write_text(text)
+        with pytest.raises(InputError, match=r"raypipe\.json: expected a JSON object, found"):
+            conventions_of(tmp_path, None)
+    path.write_text("{")
+    with pytest.raises(InputError, match=r"raypipe\.json: expected JSON, found"):
+        conventions_of(tmp_path, None)
     with pytest.raises(InputError, match="did you mean monobert"):
         conventions_of(tmp_path, "monobrt")
     with pytest.raises(InputError, match="nothing says"):
