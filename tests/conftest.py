@@ -11,6 +11,7 @@ import pytest
 from raypipe import numerics
 
 numerics.set_strict()  # before any product, as the command line does
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait leave the cores to others
 
 REPOSITORY = Path(__file__).parent.parent
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import raypipe
@@ -83,8 +84,9 @@ def _written(task: Task, shard: Shard, beat: Beat) -> Beat:
     return beat_and_write
 
 
+@cache
 def package_sha256() -> str:
-    """SHA-256 over raypipe's own source files, names and bytes in order."""
+    """SHA-256 over raypipe's own source files, names and bytes in order, read once a process."""
     root = Path(raypipe.__file__).parent
     total = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):

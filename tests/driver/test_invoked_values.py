@@ -296,7 +296,8 @@ def test_a_cluster_is_joined_and_one_of_our_own_is_begun(ray):
     pipeline._start(recipe(), CUDA, Options())
     assert ray == [
         ("connect", "x:1", True), ("connect", "x:1", False), ("backend", {"threads": 3}),
-        ("local", {"num_cpus": 6, "num_gpus": 2}), ("backend", {"threads": 3, "local": "local"}),
+        ("local", {"num_cpus": 6, "num_gpus": 2, "threads": 3}),
+        ("backend", {"threads": 3, "local": "local"}),
     ]  # fmt: skip
     ray.clear()
     options = training_place.TrainOptions(ray_address="x:1", allow_open_cluster=True)
@@ -306,8 +307,10 @@ def test_a_cluster_is_joined_and_one_of_our_own_is_begun(ray):
     training_place.started(recipe(workers=1), CUDA, training_place.TrainOptions())
     assert ray == [
         ("connect", "x:1", True), ("backend", {"threads": 3}),
-        ("local", {"num_cpus": 8, "num_gpus": 2}), ("backend", {"threads": 3, "local": "local"}),
-        ("local", {"num_cpus": 5, "num_gpus": 2}), ("backend", {"threads": 3, "local": "local"}),
+        ("local", {"num_cpus": 8, "num_gpus": 2, "threads": 3}),
+        ("backend", {"threads": 3, "local": "local"}),
+        ("local", {"num_cpus": 5, "num_gpus": 2, "threads": 3}),
+        ("backend", {"threads": 3, "local": "local"}),
     ]  # fmt: skip
 
 
