@@ -93,7 +93,7 @@ def killed(process):
 
 
 JOBS = [
-    pytest.param(2, "ccdc"),
+    pytest.param(2, "cdc"),
     pytest.param(2, "cccdccd", marks=pytest.mark.long),
     pytest.param(1, "cdccdcc", marks=pytest.mark.long),
     pytest.param(3, "ccdccc", marks=pytest.mark.long),
@@ -139,7 +139,7 @@ def test_a_killed_job_leaves_the_bytes_of_a_calm_one(recipe, tmp_path, actors, k
     while driver.wait() != 0:
         driver = start(recipe, out, actors, "ray")
     assert len(kills) == len(kinds), "each met a living process"
-    assert sum(at < total for at in kills) >= len(kills) // 2, "while shards were missing"
+    assert sum(at < total for at in kills) >= (len(kills) + 1) // 2, "while shards were missing"
     assert durable_bytes(out) == durable_bytes(calm)
     assert not [path for path in out.rglob("tmp/**/*") if path.is_file()]
     assert not wait_for_one_of(seen, 10)

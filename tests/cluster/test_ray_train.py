@@ -140,7 +140,7 @@ def history(out):
 
 
 def test_two_workers_follow_one_and_a_killed_worker_or_driver_changes_no_bit(recipe, tmp_path):
-    """One worker inline; two calm; one measured beside; two of which one dies, then the driver."""
+    """One worker inline; two calm; two of which one dies, then the driver."""
     one = tmp_path / "one"
     assert start(recipe, one, "resources.backend=inline").wait() == 0
     calm = prepared(tmp_path / "calm", one)
@@ -151,22 +151,6 @@ def test_two_workers_follow_one_and_a_killed_worker_or_driver_changes_no_bit(rec
     expected, found = weights(one), weights(calm)
     largest = max((found[name] - expected[name]).abs().max().item() for name in expected)
     assert largest < 1e-4
-
-    # One worker, and room for one that measures, which dies once
-    beside = prepared(tmp_path / "beside", one)
-    driver = start(recipe, beside)
-    killed = False
-    while not killed and driver.poll() is None:
-        time.sleep(0.02)
-        pids = [told["process"]["pid"] for told in attempts(beside) if "process" in told]
-        killed = any(killed_now(pid) for pid in pids[1:])
-    assert driver.wait() == 0
-    assert history(beside) == history(one)
-    for name, tensor in weights(one).items():
-        assert torch.equal(tensor, weights(beside)[name]), name
-    if num_cores() > 1:  # a trainer, two measurements and the commit; one of them again
-        assert "beside the trainers" in (beside.parent / "beside.log").read_text()
-        assert killed and len(attempts(beside)) >= 1 + 2 + 1 + 1
 
     cut = prepared(tmp_path / "cut", one)
     driver = start(recipe, cut, "resources.workers=2")
@@ -184,3 +168,24 @@ def test_two_workers_follow_one_and_a_killed_worker_or_driver_changes_no_bit(rec
     assert start(recipe, cut, "resources.workers=2").wait() == 0
     for name, tensor in weights(calm).items():
         assert torch.equal(tensor, weights(cut)[name]), name
+
+
+@pytest.mark.long
+def test_a_process_that_measures_beside_the_trainer_may_die_and_changes_no_bit(recipe, tmp_path):
+    """One worker, and room for one that measures, which dies once."""
+    one = tmp_path / "one"
+    assert start(recipe, one, "resources.backend=inline").wait() == 0
+    beside = prepared(tmp_path / "beside", one)
+    driver = start(recipe, beside)
+    killed = False
+    while not killed and driver.poll() is None:
+        time.sleep(0.02)
+        pids = [told["process"]["pid"] for told in attempts(beside) if "process" in told]
+        killed = any(killed_now(pid) for pid in pids[1:])
+    assert driver.wait() == 0
+    assert history(beside) == history(one)
+    for name, tensor in weights(one).items():
+        assert torch.equal(tensor, weights(beside)[name]), name
+    if num_cores() > 1:  # a trainer, two measurements and the commit; one of them again
+        assert "beside the trainers" in (beside.parent / "beside.log").read_text()
+        assert killed and len(attempts(beside)) >= 1 + 2 + 1 + 1
