@@ -189,7 +189,7 @@ def _table(run: _Scored, lines: Int64, key: NDArray[np.generic]) -> pa.Table:
 
 def _precision(scores: NDArray[np.float32]) -> str:
     """Whether every score of the file is a number of few bits or few decimals."""
-    largest = float(np.abs(scores).max(initial=0.0))
+    largest = float(np.abs(scores).max())
     with np.errstate(over="ignore"):
         if (scores.astype(np.float16).astype(np.float32) == scores).all():
             return "every score is an fp16 number: half precision made these ties"

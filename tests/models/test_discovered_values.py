@@ -59,6 +59,7 @@ def test_a_sentence_transformers_limit_leaves_room_for_the_specials(tmp_path, st
         with pytest.raises(InputError) as told:
             discover(folder, None)
         assert [p.split(": ")[1] for p in told.value.problems] == ["query_limit", "passage_limit"]
+        assert all(f"positions above 2, found {stated!r}" in p for p in told.value.problems)
         write(folder / "raypipe.json", {"query_limit": 4, "passage_limit": 5})
         found = discover(folder, None)
         assert (found.conventions.query_limit, found.conventions.passage_limit) == (4, 5)

@@ -1,5 +1,7 @@
 """Word pieces, embeddings and scores as stages: which rows, in which shards, without which."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -282,6 +284,32 @@ def test_scores_are_those_of_each_candidate_alone(stores, tiny_mono, whole):
     assert sorted(row for batch in beats for row in batch) == [0, 1, 3]
     none = stores.finished(stage, skip=[0, 1, 2, 3]).manifest.records[0].facts
     assert (none["rows"], none["first_query"], none["last_query"]) == (0, -1, -1)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_model_is_opened_on_the_threads_and_device_of_its_place(
+    stores, encoded, tiny_mono, tmp_path, monkeypatch, threads
+):
+    asked = []
+
+    def opened(model, **settings):
+        asked.append(settings)
+        return SimpleNamespace(numerics="class")
+
+    monkeypatch.setattr("raypipe.stages.encode.load_encoder", opened)
+    monkeypatch.setattr("raypipe.stages.score.load_scorer", opened)
+    model, _, tokens = encoded
+    mono = resolve_model(str(tiny_mono))
+    base = score_base(mono, stores.passages([]), stores.queries())
+    pairs = candidates_of(stores, (0, 1, -1))
+    site = Site(tmp_path, "cuda", threads)
+    for stage in (
+        EncodeStage(tokens, model, "passage"),
+        ScoreStage(base, pairs, mono, tokens, tokens, True),
+    ):
+        assert stage.open(site)["numerics"] == "class"
+        assert stage.skips_rows
+    assert [(each["device"], each["threads"]) for each in asked] == [("cuda", threads)] * 2
 
 
 def test_a_duo_scores_its_first_passage_against_its_second(stores, tiny_duo):

@@ -6,6 +6,8 @@ import os
 import pytest
 
 from raypipe import schema
+from raypipe.data.facts import count_file
+from raypipe.errors import CorruptError
 from raypipe.stages import prepare
 from raypipe.stages.prepare import ConvertStage, CountStage, counted
 from raypipe.stages.stage import Sizing
@@ -96,6 +98,19 @@ def test_what_names_a_collection_is_its_content_in_order_and_how_it_is_read(stor
     assert name(facts, errors="replace").fingerprint() != whole
     assert name(facts, format="beir").fingerprint() != whole
     assert name(facts, errors="strict").fingerprint() == whole
+
+
+def test_a_file_that_is_written_while_it_is_counted_is_refused(stores, tmp_path, monkeypatch):
+    file = tsv(tmp_path / "1.tsv", 0, 5)
+
+    def written(path, *, format):
+        facts = count_file(path, format=format)
+        path.write_text(path.read_text() + "x\ty\n")
+        return facts
+
+    monkeypatch.setattr("raypipe.stages.prepare.count_file", written)
+    with pytest.raises(CorruptError, match=r"1\.tsv.*written while it was counted"):
+        stores.finished(CountStage([file], "msmarco-v1"))
 
 
 def test_a_file_rewritten_or_touched_is_counted_again(tmp_path):

@@ -186,6 +186,8 @@ def test_equal_rows_have_equal_bytes_however_they_are_cut(tmp_path, step):
     metadata = pq.ParquetFile(whole).metadata
     groups = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
     assert groups == [8192, 8192, 5]  # what stands in stores; another number is another format
+    assert metadata.row_group(0).column(0).compression == "ZSTD"
+    assert b"ARROW:schema" in metadata.metadata  # types that Parquet does not know are read back
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import os
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,7 +20,7 @@ from raypipe.training.comm import Solo
 from raypipe.training.draw import Short
 from raypipe.training.empty import nothing_left
 from raypipe.training.examples import Examples, pair_keys
-from raypipe.training.examples_stage import _first
+from raypipe.training.examples_stage import ExamplesStage, _first
 from raypipe.training.objective import Objective
 from raypipe.training.sampler import permuted
 from raypipe.training.start import starting_tensors
@@ -359,9 +360,36 @@ def test_a_process_computes_on_its_threads_and_a_cpu_needs_no_more(monkeypatch):
         settle.settle("cpu", 1)
         assert torch.get_num_threads() == 1
         assert not torch.are_deterministic_algorithms_enabled()
-        assert "CUBLAS_WORKSPACE_CONFIG" not in __import__("os").environ
+        assert "CUBLAS_WORKSPACE_CONFIG" not in os.environ
     finally:
         torch.set_num_threads(before)
+
+
+def test_on_a_gpu_products_are_fp32_and_kernels_add_in_order(monkeypatch):
+    """The settings alone: they can be made where there is no GPU."""
+    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    torch.set_float32_matmul_precision("high")
+    try:
+        settle.settle("cuda", 1)
+        assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.are_deterministic_algorithms_enabled()
+        assert not torch.is_deterministic_algorithms_warn_only_enabled()
+        assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+    finally:
+        os.environ.pop("CUBLAS_WORKSPACE_CONFIG", None)
+        torch.use_deterministic_algorithms(False)
+        torch.set_float32_matmul_precision(precision)
+        torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize(("in_batch", "expected"), [(True, [7, (1 << 32) + 9]), (False, None)])
+def test_of_triples_alone_the_relevant_passages_of_a_batch_are_known(in_batch, expected):
+    """Where passages are each other's negatives; a triple is query, relevant, irrelevant."""
+    stage = SimpleNamespace(wanted=wanted(qrels=None), in_batch=in_batch)
+    triples = Examples(np.array([1, 0, 1]), np.array([[9, 2], [7, 3], [9, 4]]), None)
+    found = ExamplesStage._pairs(stage, None, triples)
+    assert found is None if expected is None else found.tolist() == expected
 
 
 # Why nothing is left
