@@ -94,14 +94,21 @@ def start_local(*, num_cpus: int, num_gpus: int = 0, threads: int = 1) -> LocalR
             log_to_driver=False,
         )
     except Exception as error:
+        reaper.close()
         raise IncompleteError(
             f"Ray did not start on this machine: {first_line(error)}; run the same command again, "
             "or without Ray: resources.backend=inline"
         ) from error
     finally:
         for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
-    return LocalRay(reaper, {**ENVIRONMENT, **environment})
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+    inherited = {**ENVIRONMENT, **environment}
+    for name in _submitted():
+        inherited.pop(name, None)  # Ray sets these for every worker, whatever it inherits
+    return LocalRay(reaper, inherited)
 
 
 def connect(address: str, *, allow_open: bool = False) -> dict[str, float]:
@@ -160,17 +167,17 @@ def worker_environment() -> dict[str, str]:
     return {**ENVIRONMENT, **numerics.for_workers()}
 
 
-def job_environment(job_config: str) -> dict[str, str]:
-    """`worker_environment` without what the job was submitted with.
-
-    Ray refuses a name that both set.
-
-    Args:
-        job_config: the JSON that Ray leaves in RAY_JOB_CONFIG_JSON_ENV_VAR, or "".
-    """
-    runtime_env = json.loads(job_config or "{}").get("runtime_env") or {}
-    submitted = runtime_env.get("env_vars") or {}
+def job_environment() -> dict[str, str]:
+    """`worker_environment` without what the job was submitted with: Ray refuses a name that both
+    set."""
+    submitted = _submitted()
     return {k: v for k, v in worker_environment().items() if k not in submitted}
+
+
+def _submitted() -> dict[str, str]:
+    """The variables that this job was submitted with; empty outside of a job."""
+    config = json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR") or "{}")
+    return dict((config.get("runtime_env") or {}).get("env_vars") or {})
 
 
 def _join(address: str) -> str:
@@ -180,7 +187,7 @@ def _join(address: str) -> str:
     thread that may be abandoned.
     """
     answers: SimpleQueue[str | Exception] = SimpleQueue()
-    variables = job_environment(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR", ""))
+    variables = job_environment()
 
     def join() -> None:
         try:

@@ -19,7 +19,10 @@ def check_unchanged(path: Path, facts: FileFacts, start: int, stop: int) -> None
     Raises:
         CorruptError: the bytes differ.
     """
-    num_bytes = path.stat().st_size
+    try:
+        num_bytes = path.stat().st_size
+    except FileNotFoundError as error:
+        raise changed(path, "it is gone") from error
     if num_bytes != facts.num_bytes:
         raise changed(path, f"{facts.num_bytes:,} bytes expected, {num_bytes:,} found")
     if facts.compressed:

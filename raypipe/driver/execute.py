@@ -143,11 +143,24 @@ class Execution:
             lease.release()
 
     def _planned(self, store: str, stage: Stage, spec: StageSpec) -> Sequence[Shard]:
-        """The plan that stands, else this invocation's, still unwritten."""
+        """The plan that stands, else this invocation's, still unwritten.
+
+        Raises:
+            InputError: an input changed between its spec and the plan, which would name rows
+                that the store of that spec does not have.
+        """
         try:
             return Ledger(self.workspace.stores, store, spec).shards
         except IncompleteError:
-            return stage.shards(self.sizing)
+            shards = stage.shards(self.sizing)
+        changes = spec.diff(stage.spec)
+        if changes:
+            raise InputError(
+                f"{store}: an input changed while its rows were planned: "
+                f"{'; '.join(map(str, changes))}. An input must rest while it is read; run the "
+                "same command again"
+            )
+        return shards
 
     def _map(
         self, store: str, stage: Stage, ledger: Ledger, lease: Lease, nonce: tuple[str, str]
@@ -207,7 +220,8 @@ def _compare_workers(store: str, seen: dict[str, Json], facts: Mapping[str, Json
         if key in facts and seen.setdefault(key, facts[key]) != facts[key]:
             raise InputError(
                 f"{store}: a worker has {key} {facts[key]}, expected {seen[key]} as here "
-                "and on the workers before it; install one version on every node (a pinned image)"
+                "and on the workers before it; install one version on every node (a pinned image), "
+                "and leave it while a command runs"
             )
 
 

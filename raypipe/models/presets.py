@@ -88,18 +88,21 @@ def conventions_of(folder: Path, preset: str | None) -> AnyConventions:
 
 def _from_file(path: Path) -> AnyConventions:
     body = read_object(path)
+    if body.get("kind") not in ("encoder", "mono", "duo"):
+        found = "nothing" if "kind" not in body else repr(body["kind"])
+        raise InputError(f"{path}: kind: expected encoder, mono or duo, found {found}")
     kinds = PairConventions if body.get("kind") in ("mono", "duo") else Conventions
     # What made the weights, and the model that an adapter lies over: no conventions.
     record = {"made_by", "base"}
     try:
-        found = kinds(**{name: value for name, value in body.items() if name not in record})
+        conventions = kinds(**{name: value for name, value in body.items() if name not in record})
     except (ValueError, TypeError) as error:
         known = ", ".join(field.name for field in fields(kinds))
         raise InputError(f"{path}: {error}; expected a JSON object with {known}") from error
-    problems = [f"{path}: {problem}" for problem in conventions_problems(found)]
+    problems = [f"{path}: {problem}" for problem in conventions_problems(conventions)]
     if problems:
         raise InputError(problems)
-    return found
+    return conventions
 
 
 def conventions_problems(found: AnyConventions) -> list[str]:

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from raypipe import schema
 from raypipe.data.queries import read_queries
+from raypipe.errors import InputError
 from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing
 from raypipe.storage.records import Json, Shard, canonical, digest, hash_file
 from raypipe.storage.spec import StageSpec
@@ -41,6 +42,11 @@ class QueriesStage:
     def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         """The query set as one table of schema.QUERIES."""
         queries = self._read()
+        if len(queries) != shard.num_rows:
+            raise InputError(
+                f"{self.file}: expected {shard.num_rows} queries, as planned, found "
+                f"{len(queries)}; the file must rest while it is read, run the same command again"
+            )
         path = self._scratch / "queries.parquet"
         columns = [[query_id for query_id, _ in queries], [text for _, text in queries]]
         table = pa.table(columns, schema=schema.QUERIES)

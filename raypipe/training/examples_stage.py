@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -48,7 +47,7 @@ class ExamplesStage:
     """Whether the loss takes a batch's other documents as negatives."""
     needs: Needs = field(default_factory=Needs)
 
-    @cached_property
+    @property
     def spec(self) -> StageSpec:
         """The texts, the judgements, the runs, the guard and how examples are drawn."""
         wanted, guard = self.wanted, self.guard

@@ -134,6 +134,20 @@ def test_its_workers_inherit_threads_and_mode_and_this_process_keeps_its_own(use
     assert {name: ray.environments[0].get(name) for name in wanted} == wanted
     assert os.environ.get("OMP_NUM_THREADS") == own
     assert os.environ["MKL_CBWR"] == "AVX2,STRICT"
+    given = '{"runtime_env": {"env_vars": {"OMP_NUM_THREADS": "4"}}}'
+    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", given)
+    submitted = start_local(num_cpus=1, threads=3).environment
+    assert submitted == {k: v for k, v in wanted.items() if k != "OMP_NUM_THREADS"}
+
+
+def test_a_cluster_that_does_not_start_leaves_nothing_behind(use, monkeypatch):
+    use(error=RuntimeError("no port\nmore"))
+    reaper = Closing()
+    monkeypatch.setattr(ray_start, "Reaper", lambda: reaper)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    with pytest.raises(IncompleteError, match="Ray did not start on this machine: no port; run"):
+        start_local(num_cpus=1, threads=3)
+    assert reaper.closed and "OMP_NUM_THREADS" not in os.environ
 
 
 NEAR, FAR = ("127.0.0.1", True), ("10.0.0.5", True)

@@ -31,12 +31,16 @@ def test_the_mode_set_here_is_believed_where_the_dashboard_cannot_be_asked():
     assert not asks_for_token(None, "") and not asks_for_token(None, "disabled")
 
 
-def test_what_a_job_was_submitted_with_is_not_set_a_second_time():
+def test_what_a_job_was_submitted_with_is_not_set_a_second_time(monkeypatch):
     config = json.dumps({"runtime_env": {"env_vars": {"RAY_DEDUP_LOGS": "1", "OTHER": "x"}}})
     every = worker_environment()
-    assert job_environment(config) == {k: v for k, v in every.items() if k != "RAY_DEDUP_LOGS"}
-    assert job_environment("") == every
-    assert job_environment('{"metadata": {}}') == every
+    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", config)
+    assert job_environment() == {k: v for k, v in every.items() if k != "RAY_DEDUP_LOGS"}
+    for nothing in ("", '{"metadata": {}}', '{"runtime_env": {}}'):
+        monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", nothing)
+        assert job_environment() == every
+    monkeypatch.delenv("RAY_JOB_CONFIG_JSON_ENV_VAR")
+    assert job_environment() == every
 
 
 def test_workers_get_the_mode_of_matrix_products_that_this_process_has_or_else_strict(monkeypatch):

@@ -141,6 +141,9 @@ def test_a_file_that_grew_is_found_by_its_length(tmp_path):
     write(tmp_path, b"0\ta\n1\tb\n2\tc\n")
     with pytest.raises(CorruptError, match="8 bytes expected, 12 found"):
         check_unchanged(path, facts, 0, 2)
+    path.unlink()
+    with pytest.raises(CorruptError, match="not the file that was counted: it is gone"):
+        check_unchanged(path, facts, 0, 2)
 
 
 def test_checkpoints_beyond_a_chunk_are_exact(tmp_path):

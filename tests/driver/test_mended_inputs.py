@@ -181,6 +181,27 @@ def test_an_input_that_changes_while_it_is_read_is_refused(files, invoke, tmp_pa
     assert (tmp_path / "work/runs/test/given.trec").read_text().count("q1 ") == 6
 
 
+def test_a_file_that_changes_before_its_rows_are_planned_plans_nothing(
+    files, invoke, tmp_path, monkeypatch
+):
+    """Else its old name would stand over the new file's plan, and the old file lose queries."""
+    from raypipe.stages.queries import QueriesStage
+
+    before, shards = (files / QUERIES).read_bytes(), QueriesStage.shards
+
+    def changing(self, sizing):
+        appended(b"q9\tone more\n")(files / QUERIES)
+        return shards(self, sizing)
+
+    monkeypatch.setattr(QueriesStage, "shards", changing)
+    with pytest.raises(InputError, match=r"queries@test: an input changed while .*were planned"):
+        invoke()
+    assert not list((tmp_path / "work").rglob("queries@test/*/plan.json"))
+    monkeypatch.undo()
+    (files / QUERIES).write_bytes(before)
+    invoke()
+
+
 def test_another_formats_workspace_and_stores_are_refused_and_untouched(invoke, tmp_path):
     from raypipe.storage.records import seal, unseal
 

@@ -17,6 +17,26 @@ from raypipe.storage.tables import write_table
 from raypipe.storage.tokens import write_tokens
 from raypipe.storage.vectors import write_vectors
 
+VERSIONS = {
+    "aggregate": 1,
+    "candidates": 1,
+    "count": 2,
+    "encode": 2,
+    "fuse": 1,
+    "ids": 1,
+    "pairs": 1,
+    "prepare": 1,
+    "queries": 1,
+    "read": 1,
+    "rerank": 1,
+    "score": 1,
+    "search": 1,
+    "search-parts": 1,
+    "tokenize": 2,
+    "tokenize-passages": 2,
+}
+"""Of every stage's output. One that rises is a decision: what was stored is computed anew."""
+
 
 class Stores:
     """Makes published stores in one folder."""
@@ -115,6 +135,7 @@ class Stores:
     def finished(self, stage, sizing=None, *, skip=(), beats=None):
         """The store of a stage whose every shard was run here, in a plain loop."""
         told = beats if beats is not None else []
+        assert stage.spec.semantics == VERSIONS[stage.spec.stage]
         site = Site(self.storage.scratch())
         shards = stage.shards(sizing or Sizing())
         ledger = Ledger(self.storage, f"made{next(self._numbers)}", stage.spec, shards)

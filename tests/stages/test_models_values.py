@@ -304,12 +304,12 @@ def test_a_model_is_opened_on_the_threads_and_device_of_its_place(
     pairs = candidates_of(stores, (0, 1, -1))
     site = Site(tmp_path, "cuda", threads)
     for stage in (
-        EncodeStage(tokens, model, "passage"),
-        ScoreStage(base, pairs, mono, tokens, tokens, True),
+        EncodeStage(tokens, model, "passage", 77),
+        ScoreStage(base, pairs, mono, tokens, tokens, True, 77),
     ):
         assert stage.open(site)["numerics"] == "class"
         assert stage.skips_rows
-    assert [(each["device"], each["threads"]) for each in asked] == [("cuda", threads)] * 2
+    assert asked == [{"device": "cuda", "threads": threads, "budget_tokens": 77}] * 2
 
 
 def test_a_duo_scores_its_first_passage_against_its_second(stores, tiny_duo):

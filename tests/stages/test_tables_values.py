@@ -11,7 +11,7 @@ from raypipe.stages.ids import IdsStage, column_of_rows, id_index, ids_of_rows
 from raypipe.stages.queries import QueriesStage
 from raypipe.stages.read_run import ReadRunStage
 from raypipe.stages.run_tables import best, dense_table, read_queries_of_run, run_table, with_ids
-from raypipe.stages.stage import Needs, Sizing, ranges
+from raypipe.stages.stage import Needs, Site, Sizing, ranges
 from raypipe.storage.records import Shard
 from raypipe.storage.tables import ROW_GROUP_ROWS
 
@@ -146,6 +146,16 @@ def run_file(folder, text):
     file = folder / "given.trec"
     file.write_text(text)
     return file
+
+
+def test_queries_that_were_not_planned_are_refused(stores, tmp_path):
+    file = tmp_path / "queries.tsv"
+    file.write_text("a\tx\nb\ty\n")
+    stage = QueriesStage(file)
+    stage.open(Site(tmp_path))
+    for planned in (1, 3):
+        with pytest.raises(InputError, match=f"expected {planned} queries, as planned, found 2"):
+            stage.run(Shard(0, 0, planned), (), lambda rows: None)
 
 
 def test_a_given_run_keeps_its_order_scores_and_ranks_by_query_row(stores, tmp_path):

@@ -3,6 +3,7 @@
 import hashlib
 import math
 import os
+import pickle
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,6 +22,7 @@ from raypipe.training.draw import Short
 from raypipe.training.empty import nothing_left
 from raypipe.training.examples import Examples, pair_keys
 from raypipe.training.examples_stage import ExamplesStage, _first
+from raypipe.training.guard import Guard
 from raypipe.training.objective import Objective
 from raypipe.training.sampler import permuted
 from raypipe.training.start import starting_tensors
@@ -393,6 +395,23 @@ def test_of_triples_alone_the_relevant_passages_of_a_batch_are_known(in_batch, e
 
 
 # Why nothing is left
+
+
+@pytest.mark.parametrize("given", ["qrels", "triples"])
+def test_examples_are_named_by_the_judgements_that_are_there_now(tmp_path, given):
+    """A worker asks again: a file that changed since, or differs on its node, is found so."""
+    file = tmp_path / "file.txt"
+    file.write_text("1 0 2 1\n")
+    store = SimpleNamespace(digest="d")
+    stage = ExamplesStage(
+        wanted=wanted(**{"qrels": None, given: str(file)}), collection=store, ids=store,
+        queries=store, runs=(), teacher=None, teacher_last=None, guard=Guard(), seed=0,
+    )  # fmt: skip
+    before = stage.spec
+    assert before == stage.spec
+    file.write_text("1 0 3 1\n")
+    (change,) = before.diff(pickle.loads(pickle.dumps(stage)).spec)
+    assert f"content:{given}" in str(change)
 
 
 def wanted(**changed):
