@@ -250,6 +250,8 @@ def test_two_steps_of_berts_optimiser_by_hand():
     other = Adam({"w": torch.zeros(1)})
     other.load(adam.state())
     assert other.state()["second.w"].item() == pytest.approx(second)
+    half = Adam({"w": torch.zeros(1, dtype=torch.bfloat16)}).state()
+    assert {tensor.dtype for tensor in half.values()} == {torch.float32}
     default = Adam({"w": torch.zeros(1)})
     assert (default._betas, default._eps, default._decay) == ((0.9, 0.999), 1e-6, [0.01])
 
