@@ -127,6 +127,13 @@ def test_a_broken_rule_is_the_only_problem(text: str, problems, old: str, new: s
     assert problem.split(": ", 2)[2] == expected
 
 
+def test_a_built_in_set_has_judgements_of_its_own(text: str, problems):
+    changed = text.replace("file: test.tsv, qrels: test.txt", "builtin: test, qrels: test.txt", 1)
+    told = [problem.split(": ", 2)[2] for problem in problems(changed, source="a.yaml")]
+    expected = "queries.test.qrels: the builtin set test has judgements of its own; remove qrels"
+    assert expected in told
+
+
 GRID = "{queries: dev, measure: nDCG@10, k1: [0.6, 0.9], b: [0.4]}"
 
 

@@ -271,3 +271,13 @@ def test_an_empty_file_with_a_compressed_name_is_closed_when_it_is_refused(tmp_p
             open_binary(tmp_path / "x.gz")
     held = [path.resolve() for path in Path("/proc/self/fd").iterdir() if path.exists()]
     assert tmp_path / "x.gz" not in held
+
+
+def test_the_file_whose_first_line_is_too_long_is_named(tmp_path, monkeypatch):
+    path = tmp_path / "queries.txt"
+    path.write_text("1\t" + "x" * 99)
+    monkeypatch.setattr(
+        records.lines, "__kwdefaults__", {**records.lines.__kwdefaults__, "max_line_bytes": 9}
+    )
+    with pytest.raises(InputError, match=r"queries\.txt: line 1"):
+        read_queries(path)

@@ -350,3 +350,10 @@ def test_a_file_of_ranks_alone_has_nothing_to_report(tmp_path):
     found = tie_report(path, qrels, ["RR"])
     assert (found.scored, found.num_queries, found.num_rows, found.mixed) == (False, 0, 0, 0)
     assert (found.means, found.warning) == ({}, "")
+
+
+def test_a_parquet_run_without_rows_is_refused(tmp_path):
+    path = tmp_path / "run.parquet"
+    pq.write_table(schema.RUN_FILE.empty_table(), path)
+    with pytest.raises(InputError, match=r"run\.parquet: no rows; expected a run"):
+        read_run(path)

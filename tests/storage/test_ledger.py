@@ -178,3 +178,11 @@ def test_torn_lines_of_the_log_are_passed_over_in_the_quarantine(tmp_path):
     book.publish(max_failed_rows=1)
     table = pq.read_table(tmp_path / book.folder / "quarantine.parquet")
     assert table.to_pylist() == [{"row": 4, "reason": "its worker died"}]
+
+
+def test_a_note_is_one_line_of_json_its_keys_in_order(tmp_path):
+    storage = PosixStorage(tmp_path)
+    ledger = Ledger(storage, "store", StageSpec("made", 1), [Shard(0, 0, 1)])
+    ledger.note({"b": 1, "a": {"d": 2, "c": 3}})
+    log = tmp_path / "store" / ledger.fingerprint / "attempts.jsonl"
+    assert log.read_text() == '{"a": {"c": 3, "d": 2}, "b": 1}\n'

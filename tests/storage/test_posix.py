@@ -171,3 +171,9 @@ def test_unknown_schemes_are_refused(tmp_path):
     with pytest.raises(InputError, match="ftp"):
         open_storage("ftp://host/x")
     assert open_storage(f"file://{tmp_path}").uri == str(tmp_path)
+
+
+def test_a_log_in_new_folders_begins_with_its_first_line(tmp_path):
+    storage = PosixStorage(tmp_path)
+    storage.append("a/b/c/log.jsonl", b"first")
+    assert (tmp_path / "a/b/c/log.jsonl").read_bytes() == b"first\n"
