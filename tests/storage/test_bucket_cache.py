@@ -54,3 +54,11 @@ def test_the_scratch_of_another_host_stays_beside_this_nodes(bucket):
     bucket.scratch()
     assert own.is_dir() and (root / names[0]).is_dir()
     assert not Path(root / names[1]).exists(), "its process ended, provably"
+
+
+def test_a_blob_is_looked_for_past_the_listings_that_a_file_system_keeps(bucket, monkeypatch):
+    asked = []
+    monkeypatch.setattr(bucket._fs, "invalidate_cache", lambda *paths: asked.append("forgotten"))
+    monkeypatch.setattr(bucket._fs, "exists", lambda path: bool(asked.append("looked")) or True)
+    assert bucket.has(SHA256)
+    assert asked == ["forgotten", "looked"]

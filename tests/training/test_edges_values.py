@@ -20,7 +20,7 @@ from raypipe.training.history import History, best_of
 from raypipe.training.lowrank import LowRank
 from raypipe.training.optimiser import Adam, clip_, decays, learning_rate
 from raypipe.training.rankings import Ranking, Taught
-from raypipe.training.sampler import Sampler, permuted
+from raypipe.training.sampler import Sampler, _mixed, permuted
 from raypipe.training.singles import single_inputs
 from raypipe.training.triples import triple_examples
 
@@ -338,3 +338,10 @@ def test_triples_keep_their_order_and_lose_what_the_guard_refuses(tmp_path):
     path.write_bytes(b"q1\ta\tb\nq1\ta\t\xff\n")
     with pytest.raises(InputError, match="after line 0: not UTF-8: invalid start byte"):
         read()
+
+
+def test_bits_are_mixed_as_splitmix64_does():
+    """Its first two outputs from the state 0: the state is a multiple of the golden gamma."""
+    gamma = 0x9E3779B97F4A7C15
+    states = np.array([gamma, 2 * gamma % 2**64], np.uint64)
+    assert _mixed(states).tolist() == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4]
