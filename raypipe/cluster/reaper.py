@@ -57,10 +57,17 @@ class Reaper:
             self._child.wait()
 
 
-def reap(driver: psutil.Process) -> None:
-    """Until standard input closes: remember the driver's descendants; then end them."""
+def reap(pid: int) -> None:
+    """Until standard input closes: remember the driver's descendants; then end them.
+
+    A driver that was gone before this process was up has left those with its mark.
+    """
     known: set[psutil.Process] = set()
     own = psutil.Process()
+    try:
+        driver = psutil.Process(pid)
+    except psutil.NoSuchProcess:
+        driver = own  # standard input is closed: nothing is looked for below it
     while not select.select([sys.stdin], [], [], LOOK_SECONDS)[0]:
         known |= _below(driver)
         known = {process for process in known if process.is_running()}
@@ -98,4 +105,4 @@ def _below(process: psutil.Process) -> set[psutil.Process]:
 
 
 if __name__ == "__main__":
-    reap(psutil.Process(int(sys.argv[1])))
+    reap(int(sys.argv[1]))

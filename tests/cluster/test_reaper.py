@@ -1,10 +1,14 @@
 """What a killed driver leaves behind ends, however late it began and whoever its parent was."""
 
+import os
+import signal
 import subprocess
 import sys
 import time
 
 import psutil
+
+from raypipe.cluster.reaper import MARK
 
 DRIVER = """
 import os, signal, subprocess, sys
@@ -41,3 +45,22 @@ def test_without_a_reaper_it_would_run_on():
     time.sleep(1)
     assert orphan.is_running()
     orphan.kill()
+
+
+def test_a_driver_that_was_gone_before_its_reaper_was_up_leaves_nothing_either():
+    """A reaper that was killed is replaced, and its driver may die before the new one runs."""
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    marked = {**os.environ, MARK: f"{gone.pid}-mark"}
+    left = subprocess.Popen(["sleep", "300"], env=marked)
+    other = subprocess.Popen(["sleep", "300"], env={**marked, MARK: "another"})
+    try:
+        command = [sys.executable, "-m", "raypipe.cluster.reaper", str(gone.pid)]
+        reaper = subprocess.run(command, env=marked, stdin=subprocess.DEVNULL, timeout=60)
+        assert reaper.returncode == 0
+        assert left.wait(timeout=10) == -signal.SIGKILL
+        assert other.poll() is None, "it descends from another driver"
+    finally:
+        for process in (left, other):
+            process.kill()
+            process.wait()
