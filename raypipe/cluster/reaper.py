@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 import uuid
+from collections.abc import Sequence
 
 import psutil
 
@@ -45,8 +46,11 @@ class Reaper:
             del os.environ[MARK]
 
     def _start(self) -> subprocess.Popen[bytes]:
-        own = psutil.Process().pid
-        command = [sys.executable, "-m", "raypipe.cluster.reaper", str(own)]
+        own = psutil.Process()
+        command = [sys.executable, "-m", "raypipe.cluster.reaper", str(own.pid)]
+        # Of one that replaces another: its driver may die before it has looked for the first time,
+        # and Ray's agents write their titles over the environment that holds the mark.
+        command += [word for process in _below(own) if (word := _told(process))]
         # A session of its own: Ctrl-C is for the driver.
         return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
 
@@ -57,12 +61,13 @@ class Reaper:
             self._child.wait()
 
 
-def reap(pid: int) -> None:
+def reap(pid: int, words: Sequence[str] = ()) -> None:
     """Until standard input closes: remember the driver's descendants; then end them.
 
-    A driver that was gone before this process was up has left those with its mark.
+    A driver that was gone before this process was up has left those that it told of, in `words`,
+    and those with its mark.
     """
-    known: set[psutil.Process] = set()
+    known = {process for word in words if (process := _found(word))}
     own = psutil.Process()
     try:
         driver = psutil.Process(pid)
@@ -82,6 +87,24 @@ def reap(pid: int) -> None:
                 continue
         known |= living
         time.sleep(LOOK_SECONDS / 8)
+
+
+def _told(process: psutil.Process) -> str:
+    """`PID:START`, empty of a process that has ended."""
+    try:
+        return f"{process.pid}:{process.create_time()!r}"
+    except psutil.NoSuchProcess:
+        return ""
+
+
+def _found(word: str) -> psutil.Process | None:
+    """The process that was told of; None where it has ended, whoever has its number now."""
+    pid, start = word.split(":")
+    try:
+        process = psutil.Process(int(pid))
+        return process if process.create_time() == float(start) else None
+    except psutil.NoSuchProcess:
+        return None
 
 
 def _marked() -> set[psutil.Process]:
@@ -105,4 +128,4 @@ def _below(process: psutil.Process) -> set[psutil.Process]:
 
 
 if __name__ == "__main__":
-    reap(int(sys.argv[1]))
+    reap(int(sys.argv[1]), sys.argv[2:])

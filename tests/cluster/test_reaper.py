@@ -8,7 +8,7 @@ import time
 
 import psutil
 
-from raypipe.cluster.reaper import MARK
+from raypipe.cluster.reaper import MARK, Reaper, _told
 
 DRIVER = """
 import os, signal, subprocess, sys
@@ -64,3 +64,37 @@ def test_a_driver_that_was_gone_before_its_reaper_was_up_leaves_nothing_either()
         for process in (left, other):
             process.kill()
             process.wait()
+
+
+def test_a_reaper_that_replaces_another_knows_at_once_what_its_driver_has_below():
+    """By number and start, not by the mark: Ray's agents write their titles over it."""
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    unmarked = {name: value for name, value in os.environ.items() if name != MARK}
+    left, other = (subprocess.Popen(["sleep", "300"], env=unmarked) for _ in range(2))
+    try:
+        words = [_told(psutil.Process(left.pid)), f"{other.pid}:1.5"]
+        command = [sys.executable, "-m", "raypipe.cluster.reaper", str(gone.pid), *words]
+        reaper = subprocess.run(command, env=unmarked, stdin=subprocess.DEVNULL, timeout=60)
+        assert reaper.returncode == 0
+        assert left.wait(timeout=10) == -signal.SIGKILL
+        assert other.poll() is None, "another process has that number now"
+    finally:
+        for process in (left, other):
+            process.kill()
+            process.wait()
+
+
+def test_what_is_below_a_driver_is_told_to_the_reaper_that_replaces_another():
+    reaper = Reaper()
+    sleeper = subprocess.Popen(["sleep", "300"])
+    try:
+        first = reaper._child
+        first.kill()
+        deadline = time.monotonic() + 10
+        while reaper._child is first and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert _told(psutil.Process(sleeper.pid)) in reaper._child.args
+    finally:
+        reaper.close()
+    assert sleeper.wait(timeout=10) == -signal.SIGKILL
