@@ -10,7 +10,7 @@ import typer
 from raypipe.errors import InputError
 
 if TYPE_CHECKING:
-    from raypipe.models.describe import Description
+    from raypipe.models.convert.describe import Description
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 Preset = Annotated[str | None, typer.Option(help="Conventions by name: repbert, monobert, ...")]
@@ -32,7 +32,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Conventions and where each stands, weights, tensors unused and missing; exit 2 if unfit."""
-    from raypipe.models.describe import describe
+    from raypipe.models.convert.describe import describe
 
     found = describe(path, preset)
     print(json.dumps(asdict(found)) if as_json else "\n".join(_lines(found)), flush=True)
@@ -56,7 +56,7 @@ def convert(
     as_json: AsJson = False,
 ) -> None:
     """A checkpoint as a model folder: safetensors, tokenizer, conventions; no pickle is run."""
-    from raypipe.models.convert import convert as converted
+    from raypipe.models.convert.convert import convert as converted
 
     made = converted(path, out, preset=preset, tokenizer=tokenizer, segment_row=segment_row)
     if as_json:

@@ -34,7 +34,7 @@ def prepare(
     as_json: AsJson = False,
 ) -> None:
     """Files of a collection as passages with checked ids."""
-    from raypipe.driver.single import recipe_of
+    from raypipe.driver.verbs.single_stage import recipe_of
 
     paths = input if format == "ir-datasets" else [str(Path(path).absolute()) for path in input]
     keys = {"collection": {"format": format, "input": paths}}
@@ -52,7 +52,7 @@ def tokenize(
     as_json: AsJson = False,
 ) -> None:
     """Word pieces of a collection."""
-    from raypipe.driver.single import MODEL, collection_of, model_of, recipe_of
+    from raypipe.driver.verbs.single_stage import MODEL, collection_of, model_of, recipe_of
 
     stages = {"embeddings": {"do": "encode", "model": MODEL}}
     recipe = recipe_of(collection_of(collection), stages, models=model_of(model, preset))
@@ -68,7 +68,7 @@ def encode(
     as_json: AsJson = False,
 ) -> None:
     """Embeddings of a collection."""
-    from raypipe.driver.single import MODEL, collection_of, model_of, recipe_of
+    from raypipe.driver.verbs.single_stage import MODEL, collection_of, model_of, recipe_of
 
     stages = {"embeddings": {"do": "encode", "model": MODEL}}
     recipe = recipe_of(collection_of(collection), stages, models=model_of(model, preset))
@@ -82,7 +82,7 @@ def index(
     as_json: AsJson = False,
 ) -> None:
     """A Lucene index of a collection."""
-    from raypipe.driver.single import collection_of, recipe_of
+    from raypipe.driver.verbs.single_stage import collection_of, recipe_of
 
     run_stages(
         recipe_of(collection_of(collection), {"lucene": {"do": "index"}}),
@@ -104,7 +104,7 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """The best passages for each query: runs/queries/search.trec and .tsv."""
-    from raypipe.driver.single import search_recipe
+    from raypipe.driver.verbs.single_stage import search_recipe
 
     recipe = search_recipe(index, queries, model=model, depth=depth, k1=k1, b=b)
     run_stages(recipe, out, as_json, allow_open_cluster)
@@ -119,7 +119,7 @@ def fuse(
 ) -> None:
     """Run files made into one: fused.trec and fused.tsv in the folder."""
     from raypipe.cli.output import print_result
-    from raypipe.driver.fuse_files import fuse_files
+    from raypipe.driver.verbs.fuse_files import fuse_files
 
     missing = [f"--runs {path}: no such file" for path in runs if not path.exists()]
     if missing:
@@ -137,7 +137,7 @@ def export(
 ) -> None:
     """A finished store as files that other tools read."""
     from raypipe.cli.output import print_result
-    from raypipe.driver.export import export as exported
+    from raypipe.driver.upkeep.export import export as exported
 
     num_rows = exported(store, to, out)
     print_result({"rows": num_rows, "out": str(out)}, f"{num_rows:,} rows: {out}", as_json=as_json)

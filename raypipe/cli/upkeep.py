@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
 
 def status(folder: Folder, as_json: AsJson = False) -> int:
     """How the last invocation ended, or how far it is; exits with its code."""
-    from raypipe.driver.status import status as status_of
+    from raypipe.driver.upkeep.status import status as status_of
 
     found = status_of(folder)
     if as_json:
@@ -37,8 +37,8 @@ def status(folder: Folder, as_json: AsJson = False) -> int:
 
 def verify(folder: Folder, as_json: AsJson = False) -> None:
     """Compare every stored byte with its hash; exit 3 and the damaged files if one differs."""
-    from raypipe.driver.status import open_workspace
-    from raypipe.driver.verify import verify as damages_of
+    from raypipe.driver.upkeep.status import open_workspace
+    from raypipe.driver.upkeep.verify import verify as damages_of
 
     damages = damages_of(open_workspace(folder))
     if as_json:
@@ -57,8 +57,8 @@ def gc(
     as_json: AsJson = False,
 ) -> None:
     """List stores and payloads that nobody refers to and that are a day old; delete with --yes."""
-    from raypipe.driver.gc import delete, find_garbage
-    from raypipe.driver.status import open_workspace
+    from raypipe.driver.upkeep.gc import delete, find_garbage
+    from raypipe.driver.upkeep.status import open_workspace
 
     workspace = open_workspace(folder)
     garbage = find_garbage(workspace)
@@ -84,7 +84,7 @@ def evaluate(
     """Measure run files."""
     from raypipe.data.qrels import read_qrels
     from raypipe.evaluation.measures import evaluate as measured
-    from raypipe.evaluation.runs import read_run
+    from raypipe.evaluation.run_files.runs import read_run
 
     missing = [f"{path}: no such file" for path in [*runs, qrels] if not path.exists()]
     if missing:
@@ -108,7 +108,7 @@ def doctor(
     as_json: AsJson = False,
 ) -> None:
     """Try what raypipe needs here: Python, disk, torch, Ray, the model, Java, Lucene."""
-    from raypipe.driver.doctor import examine
+    from raypipe.driver.upkeep.doctor import examine
 
     findings = examine(folder)
     if as_json:
