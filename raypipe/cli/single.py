@@ -38,9 +38,7 @@ def prepare(
 
     paths = input if format == "ir-datasets" else [str(Path(path).absolute()) for path in input]
     keys = {"collection": {"format": format, "input": paths}}
-    run_stages(
-        recipe_of(keys, {"lucene": {"do": "index"}}), out, as_json, allow_open_cluster, stages=()
-    )
+    run_stages(recipe_of(keys, {}), out, as_json, allow_open_cluster)
 
 
 def tokenize(
@@ -54,9 +52,8 @@ def tokenize(
     """Word pieces of a collection."""
     from raypipe.driver.verbs.single_stage import MODEL, collection_of, model_of, recipe_of
 
-    stages = {"embeddings": {"do": "encode", "model": MODEL}}
-    recipe = recipe_of(collection_of(collection), stages, models=model_of(model, preset))
-    run_stages(recipe, out, as_json, allow_open_cluster, stages=(), tokens_of=MODEL)
+    recipe = recipe_of(collection_of(collection), {}, models=model_of(model, preset))
+    run_stages(recipe, out, as_json, allow_open_cluster, tokens_of=MODEL)
 
 
 def encode(
@@ -149,7 +146,6 @@ def run_stages(
     as_json: bool,
     allow_open_cluster: bool,
     *,
-    stages: tuple[str, ...] | None = None,
     tokens_of: str | None = None,
 ) -> None:
     """Run a recipe of single stages in a workspace, on the cluster that RAY_ADDRESS names."""
@@ -163,7 +159,6 @@ def run_stages(
         recipe,
         out,
         Options(
-            stages=stages,
             tokens_of=tokens_of,
             ray_address=address,
             allow_open_cluster=allow_open_cluster,
