@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 
 
 def test_the_citation_has_the_projects_version_and_licence():
@@ -33,7 +34,13 @@ def test_pre_commit_runs_what_the_style_tests_run():
     ]
 
 
+def test_files_that_the_documents_name_are_there():
+    for page in PAGES:
+        for path in re.findall(r"`((?:tests|raypipe|jobs|docs)/[\w./-]+)`", page.read_text()):
+            assert (ROOT / path).exists(), f"{page.name}: {path}"
+
+
 def test_links_between_the_documents_lead_somewhere():
-    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+    for page in PAGES:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
             assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"
