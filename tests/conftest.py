@@ -90,7 +90,7 @@ def raypipe_data() -> Path:
 @pytest.fixture(scope="session")
 def docs_draft():
     """What the standard library says of itself, before a size is chosen: seconds of reading."""
-    from raypipe.data.python_docs_draft import drafted
+    from raypipe.data.python_docs.draft import drafted
 
     return drafted()
 
@@ -98,7 +98,7 @@ def docs_draft():
 @pytest.fixture(scope="session")
 def small_docs(docs_draft):
     """300 passages of python-docs."""
-    from raypipe.data.python_docs import sized
+    from raypipe.data.python_docs.build import sized
 
     return sized(docs_draft, max_passages=300)
 
@@ -106,7 +106,7 @@ def small_docs(docs_draft):
 @pytest.fixture(scope="session")
 def standard_docs(docs_draft):
     """python-docs as the quickstart has it."""
-    from raypipe.data.python_docs import STANDARD_PASSAGES, sized
+    from raypipe.data.python_docs.build import STANDARD_PASSAGES, sized
 
     return sized(docs_draft, max_passages=STANDARD_PASSAGES)
 
@@ -114,7 +114,7 @@ def standard_docs(docs_draft):
 @pytest.fixture(scope="session")
 def small_files(small_docs, tmp_path_factory) -> Path:
     """`small_docs` as files: passages.tsv, queries.test.tsv, qrels.test.txt."""
-    from raypipe.data.python_docs import write_python_docs
+    from raypipe.data.python_docs.build import write_python_docs
 
     folder = tmp_path_factory.mktemp("small")
     write_python_docs(folder, small_docs)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from raypipe.models.adapters import SHIPPED, WEIGHTS, shipped_folder
-from raypipe.models.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.adapters import SHIPPED, WEIGHTS, shipped_folder
+from raypipe.models.folder.loading import open_tokenizer, resolve_model
 from raypipe.models.scorer import load_scorer
 from raypipe.text.pairs import Part
 from raypipe.text.tokenize import tokenize_batch
-from raypipe.training.trained_on import FILE, passage_hashes
+from raypipe.training.checkpoints.trained_on import FILE, passage_hashes
 
 
 def part_of(model, texts):

@@ -6,7 +6,7 @@ import shutil
 import pyarrow.compute as pc
 import pytest
 
-from raypipe.evaluation.runs import read_run
+from raypipe.evaluation.run_files.runs import read_run
 
 pytestmark = pytest.mark.ray
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raypipe.config import load_recipe
-from raypipe.driver.gc import find_garbage
 from raypipe.driver.pipeline import Options, run_pipeline
-from raypipe.driver.status import open_workspace
-from raypipe.driver.verify import verify
+from raypipe.driver.upkeep.gc import find_garbage
+from raypipe.driver.upkeep.status import open_workspace
+from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError
 from raypipe.names import (
     ROOT_FOLDERS,

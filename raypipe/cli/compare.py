@@ -46,7 +46,7 @@ def compare(
     from raypipe.cli.output import print_result
     from raypipe.data.qrels import read_qrels
     from raypipe.evaluation.compare import compare as compared
-    from raypipe.evaluation.runs import read_run
+    from raypipe.evaluation.run_files.runs import read_run
     from raypipe.evaluation.ties import tie_report
 
     base = runs[0] if baseline is None else baseline

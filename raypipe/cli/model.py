@@ -10,7 +10,7 @@ import typer
 from raypipe.errors import InputError
 
 if TYPE_CHECKING:
-    from raypipe.models.describe import Description
+    from raypipe.models.convert.describe import Description
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Preset = Annotated[str | None, typer.Option(help="Settings by name: repbert, monobert, ...")]
@@ -34,7 +34,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Print a model folder's settings, their sources and its weights; exits with 2 if unusable."""
-    from raypipe.models.describe import describe
+    from raypipe.models.convert.describe import describe
 
     found = describe(path, preset)
     print(json.dumps(asdict(found)) if as_json else "\n".join(_lines(found)), flush=True)
@@ -59,7 +59,7 @@ def convert(
     as_json: AsJson = False,
 ) -> None:
     """Turn a checkpoint into a model folder; no code in a pickle is run."""
-    from raypipe.models.convert import convert as converted
+    from raypipe.models.convert.convert import convert as converted
 
     made = converted(path, out, preset=preset, tokenizer=tokenizer, segment_row=segment_row)
     if as_json:

@@ -98,7 +98,7 @@ def _refuse_training(text: str, name: str) -> None:
 def execute(recipe: Recipe, out: Path, options: "Options", *, as_json: bool | None) -> "Outcome":
     """Run a recipe and print its table, or its summary as JSON; with None neither."""
     from raypipe.driver.pipeline import run_pipeline, to_stderr
-    from raypipe.driver.progress import TerminalWatcher
+    from raypipe.driver.report.progress import TerminalWatcher
 
     watcher = TerminalWatcher(sys.stderr)
     try:

@@ -12,7 +12,7 @@ from raypipe.cli.train import execute_training
 from raypipe.config import load_recipe, load_training, recipe_text
 
 if TYPE_CHECKING:
-    from raypipe.driver.train import Trained
+    from raypipe.driver.training.train import Trained
 
 
 def register(app: typer.Typer) -> None:

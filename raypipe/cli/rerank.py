@@ -57,8 +57,8 @@ def score(
     as_json: AsJson = False,
 ) -> None:
     """Score a run's candidates: monoBERT writes runs/queries/score.trec, duoBERT its pairs."""
-    from raypipe.driver.single import model_of, score_recipe
-    from raypipe.models.loading import resolve_model
+    from raypipe.driver.verbs.single_stage import model_of, score_recipe
+    from raypipe.models.folder.loading import resolve_model
 
     named = [("--run", run), ("--collection", collection), ("--queries", queries)]
     named += [("--qrels", qrels)] if qrels else []
@@ -104,7 +104,7 @@ def aggregate(
     as_json: AsJson = False,
 ) -> None:
     """Turn duoBERT's pairs into a run: runs/SET/METHOD.trec and .tsv."""
-    from raypipe.driver.single import aggregate_recipe
+    from raypipe.driver.verbs.single_stage import aggregate_recipe
 
     recipe = aggregate_recipe(pairs, method=method, k1=k1, m=m, seed=seed, tail=tail)
     run_stages(recipe, out, as_json, allow_open_cluster)

@@ -39,7 +39,7 @@ def prepare(
     as_json: AsJson = False,
 ) -> None:
     """Read a collection's files as passages and check their ids."""
-    from raypipe.driver.single import recipe_of
+    from raypipe.driver.verbs.single_stage import recipe_of
 
     paths = input if format == "ir-datasets" else [str(Path(path).absolute()) for path in input]
     keys = {"collection": {"format": format, "input": paths}}
@@ -57,7 +57,7 @@ def tokenize(
     as_json: AsJson = False,
 ) -> None:
     """Split a collection's passages into word pieces."""
-    from raypipe.driver.single import MODEL, collection_of, model_of, recipe_of
+    from raypipe.driver.verbs.single_stage import MODEL, collection_of, model_of, recipe_of
 
     stages = {"embeddings": {"do": "encode", "model": MODEL}}
     recipe = recipe_of(collection_of(collection), stages, models=model_of(model, preset))
@@ -73,7 +73,7 @@ def encode(
     as_json: AsJson = False,
 ) -> None:
     """Compute the embeddings of a collection."""
-    from raypipe.driver.single import MODEL, collection_of, model_of, recipe_of
+    from raypipe.driver.verbs.single_stage import MODEL, collection_of, model_of, recipe_of
 
     stages = {"embeddings": {"do": "encode", "model": MODEL}}
     recipe = recipe_of(collection_of(collection), stages, models=model_of(model, preset))
@@ -87,7 +87,7 @@ def index(
     as_json: AsJson = False,
 ) -> None:
     """Build a Lucene index of a collection."""
-    from raypipe.driver.single import collection_of, recipe_of
+    from raypipe.driver.verbs.single_stage import collection_of, recipe_of
 
     run_stages(
         recipe_of(collection_of(collection), {"lucene": {"do": "index"}}),
@@ -111,7 +111,7 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Find the best passages for each query: runs/queries/search.trec and .tsv."""
-    from raypipe.driver.single import search_recipe
+    from raypipe.driver.verbs.single_stage import search_recipe
 
     recipe = search_recipe(index, queries, model=model, depth=depth, k1=k1, b=b)
     run_stages(recipe, out, as_json, allow_open_cluster)
@@ -128,7 +128,7 @@ def fuse(
 ) -> None:
     """Combine run files into one: fused.trec and fused.tsv in the folder."""
     from raypipe.cli.output import print_result
-    from raypipe.driver.fuse_files import fuse_files
+    from raypipe.driver.verbs.fuse_files import fuse_files
 
     missing = [f"--runs {path}: no such file" for path in runs if not path.exists()]
     if missing:
@@ -146,7 +146,7 @@ def export(
 ) -> None:
     """Write a finished store as files that other tools read."""
     from raypipe.cli.output import print_result
-    from raypipe.driver.export import export as exported
+    from raypipe.driver.upkeep.export import export as exported
 
     num_rows = exported(store, to, out)
     print_result({"rows": num_rows, "out": str(out)}, f"{num_rows:,} rows: {out}", as_json=as_json)

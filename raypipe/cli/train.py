@@ -13,8 +13,8 @@ from raypipe.config import Training, load_training, recipe_text, verb_of
 from raypipe.errors import InputError
 
 if TYPE_CHECKING:
-    from raypipe.driver.train import Trained
-    from raypipe.driver.training_place import TrainOptions
+    from raypipe.driver.training.place import TrainOptions
+    from raypipe.driver.training.train import Trained
 
 
 def register(app: typer.Typer) -> None:
@@ -32,7 +32,7 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Fine-tune an encoder, a monoBERT or a duoBERT model; run it again to resume."""
-    from raypipe.driver.training_place import TrainOptions
+    from raypipe.driver.training.place import TrainOptions
 
     options = TrainOptions(
         ray_address=os.environ.get("RAY_ADDRESS"), allow_open_cluster=allow_open_cluster
@@ -46,8 +46,8 @@ def execute_training(
 ) -> "Trained":
     """Train with progress on stderr."""
     from raypipe.driver.pipeline import to_stderr
-    from raypipe.driver.progress import TerminalWatcher
-    from raypipe.driver.train import run_training
+    from raypipe.driver.report.progress import TerminalWatcher
+    from raypipe.driver.training.train import run_training
 
     watcher = TerminalWatcher(sys.stderr)
     try:

@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
 
 def status(folder: Folder, as_json: AsJson = False) -> int:
     """Say how the last run ended, or how far it is; exits with its code."""
-    from raypipe.driver.status import status as status_of
+    from raypipe.driver.upkeep.status import status as status_of
 
     found = status_of(folder)
     if as_json:
@@ -37,8 +37,8 @@ def status(folder: Folder, as_json: AsJson = False) -> int:
 
 def verify(folder: Folder, as_json: AsJson = False) -> None:
     """Compare every stored byte with its hash; exits with 3 if files are damaged."""
-    from raypipe.driver.status import open_workspace
-    from raypipe.driver.verify import verify as damages_of
+    from raypipe.driver.upkeep.status import open_workspace
+    from raypipe.driver.upkeep.verify import verify as damages_of
 
     damages = damages_of(open_workspace(folder))
     if as_json:
@@ -57,8 +57,8 @@ def gc(
     as_json: AsJson = False,
 ) -> None:
     """List what no workspace refers to and is a day old; delete it with --yes."""
-    from raypipe.driver.gc import delete, find_garbage
-    from raypipe.driver.status import open_workspace
+    from raypipe.driver.upkeep.gc import delete, find_garbage
+    from raypipe.driver.upkeep.status import open_workspace
 
     workspace = open_workspace(folder)
     garbage = find_garbage(workspace)
@@ -86,7 +86,7 @@ def evaluate(
     """Measure run files against judgements."""
     from raypipe.data.qrels import read_qrels
     from raypipe.evaluation.measures import evaluate as measured
-    from raypipe.evaluation.runs import read_run
+    from raypipe.evaluation.run_files.runs import read_run
 
     missing = [f"{path}: no such file" for path in [*runs, qrels] if not path.exists()]
     if missing:
@@ -110,7 +110,7 @@ def doctor(
     as_json: AsJson = False,
 ) -> None:
     """Test what raypipe needs here: Python, disk, torch, Ray, the model, Java and Lucene."""
-    from raypipe.driver.doctor import examine
+    from raypipe.driver.upkeep.doctor import examine
 
     findings = examine(folder)
     if as_json:

@@ -16,7 +16,7 @@ from raypipe.cluster.backend import (
     Ready,
     Task,
 )
-from raypipe.cluster.poison import Case, read_evidence
+from raypipe.cluster.bad_rows import Case, read_evidence
 from raypipe.errors import IncompleteError, RaypipeError, RowsFailed
 from raypipe.storage.holder import Process
 from raypipe.storage.records import Json, Shard

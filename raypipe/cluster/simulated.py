@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from raypipe.cluster.backend import Beating, Done, Event, Lost, Mode, Preempted, Ready, Task
-from raypipe.cluster.poison import evidence_name
+from raypipe.cluster.bad_rows import evidence_name
 from raypipe.stages.stage import Needs, Rows
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Json, Record, Shard

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import raypipe
 from raypipe.cluster.backend import Beat, Mode, Payload, Rows, Site, Task
-from raypipe.cluster.poison import evidence_name
+from raypipe.cluster.bad_rows import evidence_name
 from raypipe.errors import InputError
 from raypipe.storage.records import Json, Record, Shard
 

@@ -1,13 +1,11 @@
 """The recipe: one YAML file as frozen, checked objects. No environment is read here."""
 
-from raypipe.config.load import load_recipe
-from raypipe.config.load_training import load_training, missing_training_inputs
 from raypipe.config.packaged import recipe_names, recipe_text, verb_of
-from raypipe.config.paths import missing_inputs
-from raypipe.config.recipe import Collection, Evaluate, Model, QuerySet, Recipe, Resources
-from raypipe.config.resolved import resolved_yaml
-from raypipe.config.select import select
-from raypipe.config.stage_kinds import (
+from raypipe.config.pipeline.load import load_recipe
+from raypipe.config.pipeline.paths import missing_inputs
+from raypipe.config.pipeline.recipe import Collection, Evaluate, Model, QuerySet, Recipe, Resources
+from raypipe.config.pipeline.select import select
+from raypipe.config.pipeline.stage_kinds import (
     Aggregate,
     Bm25,
     Encode,
@@ -20,7 +18,9 @@ from raypipe.config.stage_kinds import (
     Tune,
     input_names,
 )
-from raypipe.config.training import Training
+from raypipe.config.training.load import load_training, missing_training_inputs
+from raypipe.config.training.recipe import Training
+from raypipe.config.yaml.resolved import resolved_yaml
 
 __all__ = [
     "Aggregate",

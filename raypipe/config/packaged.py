@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 import raypipe
-from raypipe.config.words import did_you_mean, listed
+from raypipe.config.yaml.words import did_you_mean, listed
 from raypipe.errors import InputError
 
 

@@ -6,9 +6,9 @@ The official files are not ordered, and some queries have fewer than 1000 passag
 from collections.abc import Iterator
 from pathlib import Path
 
-from raypipe.data.fields import checked_id, shown
-from raypipe.data.problems import Problems
-from raypipe.data.rows import parsed_lines
+from raypipe.data.files.problems import Problems
+from raypipe.data.files.rows import parsed_lines
+from raypipe.data.formats.fields import checked_id, shown
 
 
 def parse_candidate(record: bytes) -> tuple[str, str, str]:

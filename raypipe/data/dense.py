@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from raypipe.data.fields import shown
-from raypipe.data.problems import Problems
+from raypipe.data.files.problems import Problems
+from raypipe.data.formats.fields import shown
 
 
 def check_dense_ids(

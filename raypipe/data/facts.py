@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from raypipe.data.compression import is_compressed, open_binary
-from raypipe.data.formats import Format, get_format
-from raypipe.data.records import chunks
+from raypipe.data.files.compression import is_compressed, open_binary
+from raypipe.data.files.records import chunks
+from raypipe.data.formats.registry import Format, get_format
 
 CHECKPOINT_RECORDS = 100_000
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.data.problems import MAX_SHOWN
+from raypipe.data.files.problems import MAX_SHOWN
 from raypipe.errors import InputError
 
 Rows: TypeAlias = NDArray[np.int64]

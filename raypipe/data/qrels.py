@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from raypipe.data.fields import checked_id, shown
-from raypipe.data.problems import Problems
-from raypipe.data.rows import parsed_lines
+from raypipe.data.files.problems import Problems
+from raypipe.data.files.rows import parsed_lines
+from raypipe.data.formats.fields import checked_id, shown
 from raypipe.errors import InputError
 from raypipe.schema import QRELS
 

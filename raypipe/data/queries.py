@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Literal
 
 from raypipe.data.candidates import parse_candidate
-from raypipe.data.compression import open_binary
-from raypipe.data.fields import id_and_text, json_id, json_object, json_text
-from raypipe.data.inputs import find_files
-from raypipe.data.problems import Problems
-from raypipe.data.records import lines
-from raypipe.data.rows import parsed_lines
+from raypipe.data.files.compression import open_binary
+from raypipe.data.files.inputs import find_files
+from raypipe.data.files.problems import Problems
+from raypipe.data.files.records import lines
+from raypipe.data.files.rows import parsed_lines
+from raypipe.data.formats.fields import id_and_text, json_id, json_object, json_text
 from raypipe.errors import InputError
 
 QueryFormat = Literal["auto", "tsv", "jsonl", "top1000"]

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from raypipe.data.compression import open_binary
 from raypipe.data.facts import FileFacts
-from raypipe.data.fields import shown, without_surrogates
-from raypipe.data.formats import Format, get_format
-from raypipe.data.problems import Problems
-from raypipe.data.records import lines
+from raypipe.data.files.compression import open_binary
+from raypipe.data.files.problems import Problems
+from raypipe.data.files.records import lines
+from raypipe.data.formats.fields import shown, without_surrogates
+from raypipe.data.formats.registry import Format, get_format
 from raypipe.data.unchanged import changed, check_unchanged
 
 Errors = Literal["strict", "replace"]

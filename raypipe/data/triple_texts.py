@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from raypipe.data.compression import open_binary
+from raypipe.data.files.compression import open_binary
 from raypipe.errors import InputError
 
 FILES = ("passages.tsv", "queries.tsv", "triples.tsv")

@@ -9,16 +9,16 @@ from typing import Any
 from raypipe.cluster.backend import Backend
 from raypipe.cluster.inline import InlineBackend
 from raypipe.config import Recipe, Score, missing_inputs, resolved_yaml, select
-from raypipe.driver import devices
-from raypipe.driver.backends import LazyBackends
-from raypipe.driver.builtin import with_files
-from raypipe.driver.execute import Execution, Watcher
-from raypipe.driver.frozen import refuse_changes
-from raypipe.driver.graph import Graph, Runs
 from raypipe.driver.invocation import invocation
-from raypipe.driver.measure import measure
-from raypipe.driver.signals import interruptible
-from raypipe.driver.summary import summary_of
+from raypipe.driver.machine import devices
+from raypipe.driver.machine.backends import LazyBackends
+from raypipe.driver.machine.signals import interruptible
+from raypipe.driver.recipe.builtin import with_files
+from raypipe.driver.recipe.execute import Execution, Watcher
+from raypipe.driver.recipe.frozen import refuse_changes
+from raypipe.driver.recipe.graph import Graph, Runs
+from raypipe.driver.report.measure import measure
+from raypipe.driver.report.summary import summary_of
 from raypipe.driver.workspace import Workspace, replace_file
 from raypipe.errors import InputError, RaypipeError
 from raypipe.names import StoreName, Thing

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raypipe.errors import InputError
-from raypipe.evaluation.columns import SHOWN, check_run, encode, unprintable
-from raypipe.evaluation.files import replacing
 from raypipe.evaluation.lowered import lowered
+from raypipe.evaluation.run_files.columns import SHOWN, check_run, encode, unprintable
+from raypipe.evaluation.run_files.files import replacing
 
 MSMARCO_DEPTH = 1000
 """The official script keeps 1000 places a query and fails on a rank beyond."""

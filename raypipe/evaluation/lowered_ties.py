@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.evaluation.columns import places
 from raypipe.evaluation.lowered import Float32, steps_below
+from raypipe.evaluation.run_files.columns import places
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ import pyarrow as pa
 from ir_measures.measures import SumAgg
 
 from raypipe.errors import InputError
-from raypipe.evaluation.columns import SHOWN, check_run, encode, repeats
 from raypipe.evaluation.names import parse_measures
+from raypipe.evaluation.run_files.columns import SHOWN, check_run, encode, repeats
 
 logger = logging.getLogger(__name__)
 

@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.evaluation.columns import Codes, decode, encode, places
-from raypipe.evaluation.lines import read_lines, sniff
 from raypipe.evaluation.lowered_ties import Raised, raised
 from raypipe.evaluation.measures import evaluate
-from raypipe.evaluation.parquet import is_parquet
-from raypipe.evaluation.runs import read_run
+from raypipe.evaluation.run_files.columns import Codes, decode, encode, places
+from raypipe.evaluation.run_files.lines import read_lines, sniff
+from raypipe.evaluation.run_files.parquet import is_parquet
+from raypipe.evaluation.run_files.runs import read_run
 
 Int64 = NDArray[np.int64]
 ORDERS = ("written", "trec_eval", "msmarco", "best", "worst")

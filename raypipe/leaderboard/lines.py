@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from raypipe.evaluation.columns import Codes, encode
-from raypipe.evaluation.files import line_blocks
-from raypipe.evaluation.lines import read_lines, sniff
-from raypipe.evaluation.parquet import is_parquet
-from raypipe.evaluation.runs import read_run
+from raypipe.evaluation.run_files.columns import Codes, encode
+from raypipe.evaluation.run_files.files import line_blocks
+from raypipe.evaluation.run_files.lines import read_lines, sniff
+from raypipe.evaluation.run_files.parquet import is_parquet
+from raypipe.evaluation.run_files.runs import read_run
 
 
 @dataclass(frozen=True)

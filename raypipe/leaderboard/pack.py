@@ -18,7 +18,7 @@ from raypipe.data.queries import read_queries
 from raypipe.errors import InputError
 from raypipe.evaluation.exports import write_msmarco, write_trec
 from raypipe.evaluation.lowered import lowered
-from raypipe.evaluation.runs import read_run
+from raypipe.evaluation.run_files.runs import read_run
 from raypipe.leaderboard.boards import Board
 from raypipe.leaderboard.fill import Filled, fill
 from raypipe.leaderboard.findings import Finding, broken, does_not_apply, holds, refuse_broken

@@ -8,9 +8,16 @@ import torch
 from numpy.typing import NDArray
 
 from raypipe.errors import InputError, RowsFailed
-from raypipe.models.device import BUDGET_TOKENS, MOST_TOKENS, numerics_class, on_device
-from raypipe.models.forward import Bert, Groups, attend_by_length, hidden_states, pool, read_bert
-from raypipe.models.loading import ModelFolder, load_weights, special_ids
+from raypipe.models.bert.device import BUDGET_TOKENS, MOST_TOKENS, numerics_class, on_device
+from raypipe.models.bert.forward import (
+    Bert,
+    Groups,
+    attend_by_length,
+    hidden_states,
+    pool,
+    read_bert,
+)
+from raypipe.models.folder.loading import ModelFolder, load_weights, special_ids
 from raypipe.models.neighbours import settle, shapes_of
 from raypipe.text.batching import batches
 from raypipe.text.inputs import encoder_inputs, input_lengths

@@ -11,7 +11,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from raypipe.models.forward import Bert, Linear, linear
+from raypipe.models.bert.forward import Bert, Linear, linear
 
 Shape = tuple[int, int]
 """(inner, outer) of a matrix product."""

@@ -9,9 +9,8 @@ import torch
 from numpy.typing import NDArray
 
 from raypipe.errors import InputError
-from raypipe.models.conventions import PairConventions
-from raypipe.models.device import BUDGET_TOKENS, MOST_TOKENS, numerics_class, on_device
-from raypipe.models.forward import (
+from raypipe.models.bert.device import BUDGET_TOKENS, MOST_TOKENS, numerics_class, on_device
+from raypipe.models.bert.forward import (
     Bert,
     Groups,
     attend_by_length,
@@ -19,8 +18,9 @@ from raypipe.models.forward import (
     hidden_states,
     read_bert,
 )
-from raypipe.models.heads import Head, read_head, with_third_segment
-from raypipe.models.loading import ModelFolder, load_weights, special_ids
+from raypipe.models.bert.heads import Head, read_head, with_third_segment
+from raypipe.models.folder.conventions import PairConventions
+from raypipe.models.folder.loading import ModelFolder, load_weights, special_ids
 from raypipe.models.neighbours import settle, shapes_of
 from raypipe.text.batching import batches
 from raypipe.text.pairs import Part, input_lengths, pair_inputs, piece_counts, taken

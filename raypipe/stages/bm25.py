@@ -8,17 +8,17 @@ from pathlib import Path
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.stages.ids import ids_of_rows
-from raypipe.stages.lucene_check import check_index
-from raypipe.stages.lucene_index import build_index, index_settings
-from raypipe.stages.lucene_pack import pack_folder, unpack_folder
-from raypipe.stages.lucene_search import LuceneSearcher, search_all
+from raypipe.search.lucene.check import check_index
+from raypipe.search.lucene.index import build_index, index_settings
+from raypipe.search.lucene.pack import pack_folder, unpack_folder
+from raypipe.search.lucene.search import LuceneSearcher, search_all
 from raypipe.stages.run_tables import run_table
 from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing, ranges
+from raypipe.stages.texts.ids import ids_of_rows
+from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
-from raypipe.storage.tables import write_table
 
 BATCH_ROWS = 8192
 

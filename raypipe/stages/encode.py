@@ -9,13 +9,13 @@ import torch
 
 from raypipe.errors import RowsFailed
 from raypipe.models.encoder import load_encoder
-from raypipe.models.loading import ModelFolder
+from raypipe.models.folder.loading import ModelFolder
 from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing, ranges
+from raypipe.storage.payloads.tokens import taken
+from raypipe.storage.payloads.vectors import write_vectors
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
-from raypipe.storage.tokens import taken
-from raypipe.storage.vectors import write_vectors
 
 
 @dataclass

@@ -7,10 +7,10 @@ from raypipe import schema
 from raypipe.ranking.fuse import fuse_tables
 from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing, ranges
+from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
-from raypipe.storage.tables import write_table
 
 
 @dataclass

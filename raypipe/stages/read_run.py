@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.errors import InputError
-from raypipe.evaluation.runs import read_run
-from raypipe.stages.ids import id_index
+from raypipe.evaluation.run_files.runs import read_run
 from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing
+from raypipe.stages.texts.ids import id_index
+from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.records import Json, Shard, hash_file
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
-from raypipe.storage.tables import write_table
 
 MAX_SHOWN = 10
 

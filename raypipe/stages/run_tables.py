@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.ranking.order import order_table, ranks
-from raypipe.stages.ids import ids_of_rows
+from raypipe.stages.texts.ids import ids_of_rows
+from raypipe.storage.payloads.tables import read_table
 from raypipe.storage.stored import Stored
-from raypipe.storage.tables import read_table
 
 
 def run_table(

@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.stages.exact_merge import plan_spans
-from raypipe.stages.exact_search import topk_block_stream
+from raypipe.search.exact.search import topk_block_stream
+from raypipe.search.exact.spans import plan_spans
 from raypipe.stages.run_tables import best, dense_table, read_queries_of_run
 from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing, ranges
+from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.records import Json, Record, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
-from raypipe.storage.tables import write_table
 
 
 @dataclass

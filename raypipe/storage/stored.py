@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from raypipe.errors import IncompleteError
 from raypipe.storage.ledger import Ledger
+from raypipe.storage.payloads.tables import read_table
+from raypipe.storage.payloads.tokens import Flat, Offsets, concatenate, read_tokens
+from raypipe.storage.payloads.vectors import read_vectors
 from raypipe.storage.records import Manifest, Record
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
-from raypipe.storage.tables import read_table
-from raypipe.storage.tokens import Flat, Offsets, concatenate, read_tokens
-from raypipe.storage.vectors import read_vectors
 
 
 @dataclass(frozen=True)

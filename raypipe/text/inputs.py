@@ -9,6 +9,14 @@ Int64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
+class Specials:
+    """Token ids of [CLS] and [SEP]."""
+
+    cls_id: int
+    sep_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class Packed:
     """Sequences one after the other; `lengths` int64 [B] sums to T."""
 

@@ -9,13 +9,13 @@ import torch
 
 from raypipe.errors import InputError, RaypipeError
 from raypipe.storage.records import Json
-from raypipe.training.checkpoints import Checkpoints
-from raypipe.training.comm import Comm
-from raypipe.training.history import History, history_of, unmeasured
+from raypipe.training.checkpoints.history import History, history_of, unmeasured
+from raypipe.training.checkpoints.measuring import Measuring, told
+from raypipe.training.checkpoints.store import Checkpoints
 from raypipe.training.job import Job
-from raypipe.training.loop import Loop, load_weights_
-from raypipe.training.measuring import Measuring, told
-from raypipe.training.settle import settle
+from raypipe.training.steps.comm import Comm
+from raypipe.training.steps.determinism import settle
+from raypipe.training.steps.update import Loop, load_weights_
 
 Tell = Callable[[Mapping[str, Json]], None]
 """Told each step, each measurement and notes; called by the first worker alone."""

@@ -3,13 +3,13 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from raypipe.config.training import TrainedModel, Training
+from raypipe.config.training.recipe import TrainedModel, Training
 from raypipe.errors import InputError
-from raypipe.models.adapters import WEIGHTS, adapter_folder
-from raypipe.models.config_checks import initializer_range
-from raypipe.models.conventions import AnyConventions, PairConventions
-from raypipe.models.loading import ModelFolder
-from raypipe.models.presets import PRESETS, conventions_problems
+from raypipe.models.folder.adapters import WEIGHTS, adapter_folder
+from raypipe.models.folder.config_checks import initializer_range
+from raypipe.models.folder.conventions import AnyConventions, PairConventions
+from raypipe.models.folder.loading import ModelFolder
+from raypipe.models.folder.presets import PRESETS, conventions_problems
 from raypipe.names import Role, of_training
 from raypipe.storage.records import hash_file
 from raypipe.storage.spec import StageSpec

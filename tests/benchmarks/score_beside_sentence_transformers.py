@@ -21,8 +21,8 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import CrossEncoder
 from transformers import BertConfig
 
-from raypipe.models.device import numerics_class
-from raypipe.models.loading import open_tokenizer, packaged_folder, resolve_model
+from raypipe.models.bert.device import numerics_class
+from raypipe.models.folder.loading import open_tokenizer, packaged_folder, resolve_model
 from raypipe.models.scorer import load_scorer
 from raypipe.text.pairs import Part
 from raypipe.text.tokenize import tokenize_batch

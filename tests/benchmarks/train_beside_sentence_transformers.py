@@ -30,25 +30,26 @@ from sentence_transformers.training_args import SentenceTransformerTrainingArgum
 from torch.utils.data import BatchSampler, SequentialSampler
 from transformers import BertConfig, TrainerCallback
 
-from raypipe.models.device import numerics_class
-from raypipe.models.loading import (
+from raypipe.models.bert.device import numerics_class
+from raypipe.models.folder.loading import (
     load_weights,
     open_tokenizer,
     packaged_folder,
     resolve_model,
     special_ids,
 )
-from raypipe.models.presets import PRESETS
+from raypipe.models.folder.presets import PRESETS
+from raypipe.text.inputs import Specials
 from raypipe.text.pairs import Part
 from raypipe.text.tokenize import tokenize_batch
-from raypipe.training.batch import Batch
-from raypipe.training.comm import Solo
-from raypipe.training.losses import multi_label_margin
-from raypipe.training.objective import Objective
-from raypipe.training.optimiser import Adam
-from raypipe.training.start import starting_tensors
-from raypipe.training.step import Specials, backward
-from raypipe.training.trainee import Trainee
+from raypipe.training.model.starting_tensors import starting_tensors
+from raypipe.training.model.trainee import Trainee
+from raypipe.training.steps.batch import Batch
+from raypipe.training.steps.comm import Solo
+from raypipe.training.steps.gradient import backward
+from raypipe.training.steps.losses import multi_label_margin
+from raypipe.training.steps.objective import Objective
+from raypipe.training.steps.optimiser import Adam
 
 BATCH, RATE, ROUNDS = 8, 2e-5, 3
 OPTIMISER = {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01, "bias_correction": True}

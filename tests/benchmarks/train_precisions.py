@@ -18,14 +18,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from raypipe.models.device import numerics_class
-from raypipe.models.loading import load_weights, open_tokenizer, resolve_model, special_ids
-from raypipe.models.presets import PRESETS
+from raypipe.models.bert.device import numerics_class
+from raypipe.models.folder.loading import load_weights, open_tokenizer, resolve_model, special_ids
+from raypipe.models.folder.presets import PRESETS
 from raypipe.text.pairs import Part, input_lengths, pair_inputs, taken
 from raypipe.text.tokenize import tokenize_batch
-from raypipe.training.lowrank import LowRank
-from raypipe.training.start import starting_tensors
-from raypipe.training.trainee import Trainee
+from raypipe.training.model.lowrank import LowRank
+from raypipe.training.model.starting_tensors import starting_tensors
+from raypipe.training.model.trainee import Trainee
 
 INPUTS, ROUNDS, FORWARDS = 44, 5, 3
 

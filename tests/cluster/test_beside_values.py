@@ -5,14 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from raypipe.cluster import beside as beside_module
-from raypipe.cluster.attempts import events, note_problem, note_worker
-from raypipe.cluster.beside import Beside, has_room
-from raypipe.config.training import Validate
+from raypipe.cluster import checkpoint_measurer as beside_module
+from raypipe.cluster.checkpoint_measurer import Beside, has_room
+from raypipe.cluster.worker_events import events, note_problem, note_worker
+from raypipe.config.training.recipe import Validate
 from raypipe.errors import IncompleteError, InputError
 from raypipe.storage.posix import PosixStorage
+from raypipe.training.checkpoints.history import History
 from raypipe.training.fit import ELSEWHERE
-from raypipe.training.history import History
 from raypipe.training.progress import Reader
 
 

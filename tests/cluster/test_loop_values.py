@@ -14,8 +14,8 @@ from raypipe.cluster.backend import (
     Ready,
     Task,
 )
+from raypipe.cluster.bad_rows import Case, evidence_name, read_evidence
 from raypipe.cluster.loop import Limits, run
-from raypipe.cluster.poison import Case, evidence_name, read_evidence
 from raypipe.cluster.simulated import SimulatedBackend, SimulatedLedger, World
 from raypipe.errors import IncompleteError, InputError, RefusedError, RowsFailed
 from raypipe.stages.stage import Needs

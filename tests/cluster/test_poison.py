@@ -14,13 +14,13 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from raypipe.cluster.backend import Done, Failed, Task
+from raypipe.cluster.bad_rows import Case
 from raypipe.cluster.loop import Limits, run
-from raypipe.cluster.poison import Case
 from raypipe.cluster.simulated import SimulatedBackend, SimulatedLedger, World
 from raypipe.config import load_recipe
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import IncompleteError, LimitError, RowsFailed
-from raypipe.evaluation.runs import read_run
+from raypipe.evaluation.run_files.runs import read_run
 from raypipe.stages.stage import Needs, Payload
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.posix import PosixStorage

@@ -14,7 +14,7 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
-from raypipe.driver.devices import num_cores
+from raypipe.driver.machine.devices import num_cores
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(420)]
 

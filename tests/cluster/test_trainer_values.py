@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from raypipe.cluster import trainer
-from raypipe.cluster.attempts import events, note_problem, note_worker
 from raypipe.cluster.trainer import train_on_ray
-from raypipe.config.training import Validate
+from raypipe.cluster.worker_events import events, note_problem, note_worker
+from raypipe.config.training.recipe import Validate
 from raypipe.errors import IncompleteError, InputError, RefusedError
 from raypipe.storage.holder import this_process
 from raypipe.storage.posix import PosixStorage

@@ -87,8 +87,8 @@ def test_a_recipe_is_frozen(text: str):
 
 
 def test_formats_and_fusions_are_those_that_are_built():
-    from raypipe.config.recipe import Collection
-    from raypipe.data.formats import FORMATS
+    from raypipe.config.pipeline.recipe import Collection
+    from raypipe.data.formats.registry import FORMATS
     from raypipe.ranking.fuse import METHODS
 
     known = Collection.model_fields["format"].annotation.__args__
@@ -97,7 +97,7 @@ def test_formats_and_fusions_are_those_that_are_built():
 
 
 def test_the_size_of_python_docs_is_written_down(text: str):
-    from raypipe.data.python_docs import STANDARD_PASSAGES
+    from raypipe.data.python_docs.build import STANDARD_PASSAGES
 
     python_docs = text.replace("msmarco-v1, input: collection.tsv", "python-docs")
     assert load_recipe(python_docs).collection.max_passages == STANDARD_PASSAGES

@@ -1,8 +1,8 @@
 import pytest
 
 from raypipe.config import Fuse, Search, load_recipe
-from raypipe.config.document import parse_yaml
-from raypipe.config.overrides import apply_overrides
+from raypipe.config.yaml.document import parse_yaml
+from raypipe.config.yaml.overrides import apply_overrides
 
 
 def applied(text: str, *overrides: str) -> tuple[object, list[str]]:

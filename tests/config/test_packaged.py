@@ -96,16 +96,16 @@ def test_the_papers_trainings_have_the_papers_schedules():
 
 
 def test_the_kinds_of_presets_are_those_of_the_presets_themselves():
-    from raypipe.config.training_rules import KINDS
-    from raypipe.models.presets import PRESETS
+    from raypipe.config.training.rules import KINDS
+    from raypipe.models.folder.presets import PRESETS
 
     assert KINDS == {name: found.kind for name, found in PRESETS.items()}
 
 
 def test_the_models_that_need_no_path_are_those_that_come_with_raypipe():
-    from raypipe.config.recipe import PACKAGED_MODELS
-    from raypipe.models.adapters import SHIPPED
-    from raypipe.models.loading import PACKAGED
+    from raypipe.config.pipeline.recipe import PACKAGED_MODELS
+    from raypipe.models.folder.adapters import SHIPPED
+    from raypipe.models.folder.loading import PACKAGED
 
     assert PACKAGED_MODELS == (PACKAGED, *SHIPPED)
 
@@ -153,7 +153,7 @@ def test_the_files_of_the_data_recipes_are_there(name: str):
 
 def test_the_package_imports_only_light_things_and_reads_no_environment():
     imported: set[str] = set()
-    for path in Path(raypipe.config.__file__).parent.glob("*.py"):
+    for path in Path(raypipe.config.__file__).parent.rglob("*.py"):
         text = path.read_text()
         assert "os.environ" not in text and "getenv" not in text
         for node in ast.walk(ast.parse(text)):

@@ -3,8 +3,8 @@
 import pytest
 
 from raypipe.config import load_recipe
-from raypipe.config.stage_kinds import Score, equal_weights, input_names
-from raypipe.config.words import did_you_mean, listed, shown
+from raypipe.config.pipeline.stage_kinds import Score, equal_weights, input_names
+from raypipe.config.yaml.words import did_you_mean, listed, shown
 
 
 def recipe(text, mono="k0: 9", duo="k1: 5", total="method: sum"):

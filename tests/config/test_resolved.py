@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from raypipe.config import load_recipe, resolved_yaml
 from raypipe.config.fields import Source
-from raypipe.config.recipe import Recipe
+from raypipe.config.pipeline.recipe import Recipe
 
 
 def line_of(text: str, start: str) -> str:
@@ -52,8 +52,8 @@ def test_overrides_are_in_the_record_and_not_applied_again(text: str):
 
 
 def parts(model: type[BaseModel]) -> set[type[BaseModel]]:
-    from raypipe.config.recipe import Collection, Evaluate, Model, QuerySet, Resources
-    from raypipe.config.stage_kinds import STAGE_KINDS, Bm25, Tune
+    from raypipe.config.pipeline.recipe import Collection, Evaluate, Model, QuerySet, Resources
+    from raypipe.config.pipeline.stage_kinds import STAGE_KINDS, Bm25, Tune
 
     kinds = {Collection, Evaluate, Model, QuerySet, Resources, Bm25, Tune, *STAGE_KINDS.values()}
     return {model, *kinds}

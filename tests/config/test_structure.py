@@ -1,6 +1,6 @@
 import pytest
 
-from raypipe.config.stage_kinds import STAGE_KINDS
+from raypipe.config.pipeline.stage_kinds import STAGE_KINDS
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from raypipe.config.load_training import load_training, missing_training_inputs
-from raypipe.config.training import Adapter, Optimiser, TrainResources, Validate
+from raypipe.config.training.load import load_training, missing_training_inputs
+from raypipe.config.training.recipe import Adapter, Optimiser, TrainResources, Validate
 from raypipe.errors import InputError
 
 RECIPE = """

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raypipe.config import load_recipe
-from raypipe.config.document import Document
-from raypipe.config.variables import escaped, expand
+from raypipe.config.yaml.document import Document
+from raypipe.config.yaml.variables import escaped, expand
 
 
 def expanded(data: object, **env: str) -> object:

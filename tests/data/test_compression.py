@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from raypipe.data.compression import is_compressed, open_binary
+from raypipe.data.files.compression import is_compressed, open_binary
 from raypipe.errors import InputError
 
 PACK = {".gz": gzip.compress, ".bz2": bz2.compress, ".zst": zstandard.ZstdCompressor().compress}

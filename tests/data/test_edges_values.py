@@ -5,14 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from raypipe.data import compression, facts, records
+from raypipe.data import facts
 from raypipe.data.candidates import parse_candidate
-from raypipe.data.compression import is_compressed, open_binary
 from raypipe.data.facts import FileFacts, count_file
-from raypipe.data.fields import checked_id, id_and_text, json_id, shown, without_surrogates
-from raypipe.data.formats import FORMATS, Format
-from raypipe.data.irds import dataset_passages, files, stream
-from raypipe.data.problems import Problems
+from raypipe.data.files import compression, records
+from raypipe.data.files.compression import is_compressed, open_binary
+from raypipe.data.files.problems import Problems
+from raypipe.data.formats.fields import checked_id, id_and_text, json_id, shown, without_surrogates
+from raypipe.data.formats.irds import dataset_passages, files, stream
+from raypipe.data.formats.registry import FORMATS, Format
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.data.reading import Tally, read_records

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from raypipe.data import beir, irds, msmarco, pyserini
-from raypipe.data.formats import FORMATS, get_format
+from raypipe.data.formats import beir, irds, msmarco, pyserini
+from raypipe.data.formats.registry import FORMATS, get_format
 from raypipe.errors import InputError
 
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from raypipe.data.formats import FORMATS, get_format
-from raypipe.data.inputs import find_files, natural_key, plain_name
-from raypipe.data.msmarco import v1_files, v2_files
-from raypipe.data.pyserini import files as pyserini_files
+from raypipe.data.files.inputs import find_files, natural_key, plain_name
+from raypipe.data.formats.msmarco import v1_files, v2_files
+from raypipe.data.formats.pyserini import files as pyserini_files
+from raypipe.data.formats.registry import FORMATS, get_format
 from raypipe.errors import InputError
 
 

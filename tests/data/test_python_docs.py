@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from raypipe.data.python_docs import (
+from raypipe.data.python_docs.build import (
     PythonDocs,
     python_docs,
     sized,
     write_python_docs,
 )
-from raypipe.data.python_docs_draft import Draft
+from raypipe.data.python_docs.draft import Draft
 from raypipe.errors import InputError
 
 REPOSITORY = Path(__file__).parents[2]
@@ -26,7 +26,7 @@ WRITE = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from raypipe.data.python_docs import python_docs, write_python_docs
+from raypipe.data.python_docs.build import python_docs, write_python_docs
 write_python_docs(Path(sys.argv[2]), python_docs())
 """
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from raypipe.data.python_docs_source import docstring_sections, topics
-from raypipe.data.python_docs_split import choose_sections, split_units
-from raypipe.data.python_docs_text import name_words, near_duplicates, paragraphs, words
-from raypipe.data.python_docs_topics import topic_sections
+from raypipe.data.python_docs.source import docstring_sections, topics
+from raypipe.data.python_docs.split import choose_sections, split_units
+from raypipe.data.python_docs.text import name_words, near_duplicates, paragraphs, words
+from raypipe.data.python_docs.topics import topic_sections
 
 
 @pytest.mark.parametrize(

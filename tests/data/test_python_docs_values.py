@@ -6,14 +6,15 @@ import json
 
 import pytest
 
-from raypipe.data import python_docs_builtin, python_docs_packages
-from raypipe.data.python_docs import Draft, PythonDocs, sized, write_python_docs
-from raypipe.data.python_docs_draft import _drafted, _named, _queries
-from raypipe.data.python_docs_packages import package_sections
-from raypipe.data.python_docs_source import Section, docstring_sections, module_sections, topics
-from raypipe.data.python_docs_split import SHARES, choose_sections, split_units, unit_of
-from raypipe.data.python_docs_text import near_duplicates, paragraphs
-from raypipe.data.python_docs_topics import topic_sections
+from raypipe.data.python_docs import builtin as python_docs_builtin
+from raypipe.data.python_docs import packages as python_docs_packages
+from raypipe.data.python_docs.build import Draft, PythonDocs, sized, write_python_docs
+from raypipe.data.python_docs.draft import _drafted, _named, _queries
+from raypipe.data.python_docs.packages import package_sections
+from raypipe.data.python_docs.source import Section, docstring_sections, module_sections, topics
+from raypipe.data.python_docs.split import SHARES, choose_sections, split_units, unit_of
+from raypipe.data.python_docs.text import near_duplicates, paragraphs
+from raypipe.data.python_docs.topics import topic_sections
 from raypipe.errors import InputError
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raypipe.data.facts import FileFacts, count_file, from_json, to_json
-from raypipe.data.formats import FORMATS, Format
+from raypipe.data.formats.registry import FORMATS, Format
 from raypipe.data.reading import Tally, read_records
 from raypipe.data.unchanged import check_unchanged
 from raypipe.errors import CorruptError, InputError

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from raypipe.data.facts import count_file
-from raypipe.data.formats import get_format
+from raypipe.data.formats.registry import get_format
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.data.reading import Tally, read_records

@@ -2,7 +2,7 @@
 
 import pytest
 
-from raypipe.driver.devices import of_cluster
+from raypipe.driver.machine.devices import of_cluster
 from raypipe.errors import InputError
 
 GPU_NODES = {"CPU": 64.0, "GPU": 16.0, "accelerator_type:H100": 2.0, "node:10.0.0.5": 1.0}

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from raypipe.driver.devices import num_cores
-from raypipe.driver.doctor import examine, neighbours_line
-from raypipe.models.device import numerics_class
+from raypipe.driver.machine.devices import num_cores
+from raypipe.driver.upkeep.doctor import examine, neighbours_line
+from raypipe.models.bert.device import numerics_class
 from raypipe.models.neighbours import Settled
 
 KEPT = "a row's bytes do not depend on its neighbours with "

@@ -4,15 +4,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from raypipe.driver.space import check_space, estimated_bytes
+from raypipe.driver.machine.space import check_space, estimated_bytes
 from raypipe.errors import InputError
-from raypipe.models.loading import resolve_model
+from raypipe.models.folder.loading import resolve_model
 from raypipe.stages.bm25 import Bm25Stage
 from raypipe.stages.encode import EncodeStage
-from raypipe.stages.ids import IdsStage
-from raypipe.stages.prepare import ConvertStage
 from raypipe.stages.search import MergeStage, PartsStage
-from raypipe.stages.tokenize import TokenizeStage
+from raypipe.stages.texts.ids import IdsStage
+from raypipe.stages.texts.prepare import ConvertStage
+from raypipe.stages.texts.tokenize import TokenizeStage
 from raypipe.storage.records import Manifest, Record, Shard
 from raypipe.storage.stored import Stored
 

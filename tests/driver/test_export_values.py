@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from raypipe.config import load_recipe
-from raypipe.driver.export import export
 from raypipe.driver.pipeline import Options, run_pipeline
-from raypipe.driver.status import open_workspace, status
+from raypipe.driver.upkeep.export import export
+from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.errors import IncompleteError, InputError
 
 RECIPE = """

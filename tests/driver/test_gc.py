@@ -6,10 +6,10 @@ import shutil
 import pytest
 
 from raypipe.config import load_recipe
-from raypipe.driver.gc import delete, find_garbage
 from raypipe.driver.pipeline import Options, run_pipeline
-from raypipe.driver.status import open_workspace
-from raypipe.driver.verify import verify
+from raypipe.driver.upkeep.gc import delete, find_garbage
+from raypipe.driver.upkeep.status import open_workspace
+from raypipe.driver.upkeep.verify import verify
 
 RECIPE = """
 format: 1

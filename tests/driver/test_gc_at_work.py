@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from raypipe.cluster.poison import evidence_name
-from raypipe.driver.gc import delete, find_garbage
+from raypipe.cluster.bad_rows import evidence_name
+from raypipe.driver.upkeep.gc import delete, find_garbage
 from raypipe.driver.workspace import Workspace
 from raypipe.storage.holder import this_process
 from raypipe.storage.lease import acquire

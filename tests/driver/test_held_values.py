@@ -6,17 +6,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from raypipe.driver.gc import delete, find_garbage
-from raypipe.driver.space import estimated_bytes
+from raypipe.driver.machine.space import estimated_bytes
+from raypipe.driver.upkeep.gc import delete, find_garbage
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
 from raypipe.stages.bm25 import IndexStage
-from raypipe.stages.candidates import CandidatesStage, Request
 from raypipe.stages.fuse import FuseStage
-from raypipe.stages.prepare import CountStage
-from raypipe.stages.rerank import AggregateStage, PairsStage, RerankStage
-from raypipe.stages.score import ScoreStage
-from raypipe.stages.token_rows import PassageTokensStage
+from raypipe.stages.scoring.candidates import CandidatesStage, Request
+from raypipe.stages.scoring.rerank import AggregateStage, PairsStage, RerankStage
+from raypipe.stages.scoring.score import ScoreStage
+from raypipe.stages.scoring.token_rows import PassageTokensStage
+from raypipe.stages.texts.prepare import CountStage
 from raypipe.storage.lease import acquire
 from raypipe.storage.ledger import Ledger, work_label
 from raypipe.storage.records import FORMAT, Manifest, Record, Shard, seal

@@ -12,8 +12,8 @@ from raypipe.config import load_recipe
 from raypipe.data import known
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import InputError, RefusedError
-from raypipe.evaluation.runs import read_run
-from raypipe.models.loading import open_tokenizer, resolve_model
+from raypipe.evaluation.run_files.runs import read_run
+from raypipe.models.folder.loading import open_tokenizer, resolve_model
 from raypipe.models.scorer import load_scorer
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.store_records import read_manifest

@@ -10,14 +10,16 @@ from types import SimpleNamespace
 import pytest
 
 from raypipe.config import load_recipe
-from raypipe.driver import execute, pipeline, training_place
-from raypipe.driver.devices import Devices
-from raypipe.driver.execute import Execution
-from raypipe.driver.graph import Graph, Runs
+from raypipe.driver import pipeline
+from raypipe.driver.machine.devices import Devices
 from raypipe.driver.pipeline import Options, run_pipeline
-from raypipe.driver.single import collection_of, recipe_of, search_recipe
-from raypipe.driver.status import open_workspace
-from raypipe.driver.verify import verify
+from raypipe.driver.recipe import execute
+from raypipe.driver.recipe.execute import Execution
+from raypipe.driver.recipe.graph import Graph, Runs
+from raypipe.driver.training import place as training_place
+from raypipe.driver.upkeep.status import open_workspace
+from raypipe.driver.upkeep.verify import verify
+from raypipe.driver.verbs.single_stage import collection_of, recipe_of, search_recipe
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, Interrupted, RefusedError
 from raypipe.names import of_queries

@@ -7,10 +7,10 @@ import shutil
 import pytest
 
 from raypipe.config import load_recipe
-from raypipe.driver.gc import find_garbage
 from raypipe.driver.pipeline import Options, run_pipeline
-from raypipe.driver.status import open_workspace, status
-from raypipe.driver.verify import verify
+from raypipe.driver.upkeep.gc import find_garbage
+from raypipe.driver.upkeep.status import open_workspace, status
+from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import CorruptError, InputError, RefusedError
 
 COLLECTION, QUERIES, QRELS, RUN = "passages.tsv", "queries.tsv", "qrels.txt", "run.trec"
@@ -185,7 +185,7 @@ def test_a_file_that_changes_before_its_rows_are_planned_plans_nothing(
     files, invoke, tmp_path, monkeypatch
 ):
     """Else its old name would stand over the new file's plan, and the old file lose queries."""
-    from raypipe.stages.queries import QueriesStage
+    from raypipe.stages.texts.queries import QueriesStage
 
     before, shards = (files / QUERIES).read_bytes(), QueriesStage.shards
 
@@ -225,7 +225,7 @@ def test_another_formats_workspace_and_stores_are_refused_and_untouched(invoke, 
 
 
 def test_a_collection_rewritten_while_it_is_read_is_refused(files, invoke, tmp_path, monkeypatch):
-    from raypipe.stages.prepare import ConvertStage
+    from raypipe.stages.texts.prepare import ConvertStage
 
     good = (files / COLLECTION).read_bytes()
     opened = ConvertStage.open

@@ -10,8 +10,8 @@ from raypipe.cli.main import run as raypipe
 from raypipe.config import load_recipe
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import RefusedError
-from raypipe.models.loading import resolve_model
-from raypipe.stages.tokenize import TokenizeStage
+from raypipe.models.folder.loading import resolve_model
+from raypipe.stages.texts.tokenize import TokenizeStage
 
 RECIPE = """
 format: 1

@@ -9,7 +9,7 @@ import pytest
 from raypipe.config import load_recipe
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import IncompleteError, InputError, RefusedError
-from raypipe.evaluation.runs import read_run
+from raypipe.evaluation.run_files.runs import read_run
 from raypipe.storage.lease import acquire
 from raypipe.storage.store_records import read_manifest
 from raypipe.storage.stored import Stored

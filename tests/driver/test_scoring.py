@@ -10,10 +10,10 @@ import pytest
 
 from raypipe import schema
 from raypipe.config import load_recipe
-from raypipe.driver.export import export
 from raypipe.driver.pipeline import Options, run_pipeline
+from raypipe.driver.upkeep.export import export
 from raypipe.errors import IncompleteError, InputError, RefusedError
-from raypipe.models.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.loading import open_tokenizer, resolve_model
 from raypipe.models.scorer import load_scorer
 from raypipe.text.pairs import Part
 from raypipe.text.tokenize import tokenize_batch

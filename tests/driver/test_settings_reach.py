@@ -7,7 +7,7 @@ from raypipe import schema
 from raypipe.config import load_recipe
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import InputError
-from raypipe.evaluation.runs import read_run
+from raypipe.evaluation.run_files.runs import read_run
 from raypipe.ranking.candidates import pairs
 from raypipe.stages.encode import EncodeStage
 from raypipe.storage.posix import PosixStorage

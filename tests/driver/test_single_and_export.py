@@ -14,7 +14,7 @@ from raypipe.cli.main import run as run_verb
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.evaluation.measures import evaluate
-from raypipe.evaluation.runs import read_run
+from raypipe.evaluation.run_files.runs import read_run
 
 pytestmark = pytest.mark.jvm
 
@@ -34,7 +34,7 @@ resources: {{backend: inline, device: cpu, shard_tokens: 4000}}
 # pyserini asks its Java for a module that small runtimes lack; a JVM that runs already it takes.
 PYSERINI = """
 import json, os, runpy, sys
-from raypipe.stages.lucene_java import start_jvm
+from raypipe.search.lucene.java import start_jvm
 start_jvm()
 os.environ.setdefault("OPENAI_API_KEY", "unused")
 for command in json.loads(sys.argv[1]):

@@ -5,17 +5,17 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from raypipe.driver.fuse_files import fuse_files
-from raypipe.driver.single import (
+from raypipe.driver.training.teachers import teacher_of
+from raypipe.driver.verbs.fuse_files import fuse_files
+from raypipe.driver.verbs.single_stage import (
     aggregate_recipe,
     collection_of,
     model_of,
     score_recipe,
     search_recipe,
 )
-from raypipe.driver.teachers import teacher_of
-from raypipe.driver.training_guards import guards_of, told_of
 from raypipe.errors import InputError
+from raypipe.training.examples.guards import guards_of, told_of
 
 HELD = {
     "format": 1,

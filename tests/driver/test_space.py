@@ -3,9 +3,9 @@
 import pytest
 
 from raypipe.config import load_recipe
-from raypipe.driver.execute import Execution
+from raypipe.driver.machine.space import check_space
 from raypipe.driver.pipeline import run_pipeline
-from raypipe.driver.space import check_space
+from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
 from raypipe.stages.fuse import FuseStage

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from raypipe.driver import devices
-from raypipe.driver.curves import Curves, ordered, told
-from raypipe.driver.devices import Devices, choose, nvidia_devices, of_cluster
-from raypipe.driver.summary import summary_of
-from raypipe.driver.table import Row, render
-from raypipe.driver.training_table import training_table
+from raypipe.driver.machine import devices
+from raypipe.driver.machine.devices import Devices, choose, nvidia_devices, of_cluster
+from raypipe.driver.report.summary import summary_of
+from raypipe.driver.report.table import Row, render
+from raypipe.driver.training.curves import Curves, ordered, told
+from raypipe.driver.training.table import training_table
 from raypipe.driver.workspace import replace_file
 from raypipe.errors import InputError
 from raypipe.evaluation.difference import Difference

@@ -7,14 +7,17 @@ from types import SimpleNamespace
 import pytest
 
 from raypipe.config import load_recipe, load_training
-from raypipe.data.python_docs import PythonDocs
-from raypipe.driver import builtin, devices, train, training_log, training_place, triple_sets
-from raypipe.driver.builtin import with_files
-from raypipe.driver.devices import Devices
-from raypipe.driver.train import _seen_at_start
-from raypipe.driver.training_log import Follower
-from raypipe.driver.training_parts import model_name, parts_recipe, runs_of
-from raypipe.driver.training_place import (
+from raypipe.data.python_docs.build import PythonDocs
+from raypipe.driver.machine import devices
+from raypipe.driver.machine.devices import Devices
+from raypipe.driver.recipe import builtin
+from raypipe.driver.recipe.builtin import with_files
+from raypipe.driver.training import log as training_log
+from raypipe.driver.training import place as training_place
+from raypipe.driver.training import train, triple_sets
+from raypipe.driver.training.log import Follower
+from raypipe.driver.training.parts import model_name, parts_recipe, runs_of
+from raypipe.driver.training.place import (
     TrainOptions,
     check_fits,
     devices_of,
@@ -22,11 +25,12 @@ from raypipe.driver.training_place import (
     started,
     threads_of,
 )
-from raypipe.driver.triple_sets import with_ids
+from raypipe.driver.training.train import _seen_at_start
+from raypipe.driver.training.triple_sets import with_ids
 from raypipe.errors import InputError
-from raypipe.models.loading import resolve_model
+from raypipe.models.folder.loading import resolve_model
 from raypipe.storage.posix import PosixStorage
-from raypipe.training.history import History
+from raypipe.training.checkpoints.history import History
 from raypipe.training.progress import write_progress
 
 BODY = {

@@ -9,11 +9,11 @@ import time
 import pytest
 
 from raypipe.config import load_recipe
-from raypipe.driver.export import export
-from raypipe.driver.gc import delete, find_garbage
 from raypipe.driver.pipeline import Options, run_pipeline
-from raypipe.driver.status import open_workspace, status
-from raypipe.driver.verify import verify
+from raypipe.driver.upkeep.export import export
+from raypipe.driver.upkeep.gc import delete, find_garbage
+from raypipe.driver.upkeep.status import open_workspace, status
+from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import CorruptError, IncompleteError, InputError
 from raypipe.storage.lease import acquire
 

@@ -11,14 +11,16 @@ import pytest
 
 from raypipe.cluster.loop import Report
 from raypipe.config import load_recipe
-from raypipe.driver import doctor, pipeline, progress
-from raypipe.driver.backends import LazyBackends
-from raypipe.driver.chain import Chain
-from raypipe.driver.execute import StageResult, _compare_workers, _working_seconds
-from raypipe.driver.gc import _is_left_over
+from raypipe.driver import pipeline
 from raypipe.driver.invocation import invocation
-from raypipe.driver.measure import _inferences, _ms
-from raypipe.driver.signals import interruptible
+from raypipe.driver.machine.backends import LazyBackends
+from raypipe.driver.machine.signals import interruptible
+from raypipe.driver.recipe.chain import Chain
+from raypipe.driver.recipe.execute import StageResult, _compare_workers, _working_seconds
+from raypipe.driver.report import progress
+from raypipe.driver.report.measure import _inferences, _ms
+from raypipe.driver.upkeep import doctor
+from raypipe.driver.upkeep.gc import _is_left_over
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import CorruptError, InputError, Interrupted, LimitError, RefusedError
 from raypipe.names import Role, of_collection, of_queries, of_stage, scoring_of, tokens_of

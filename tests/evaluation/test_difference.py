@@ -120,7 +120,7 @@ def compare_files(runs, qrels, seed):
     from pathlib import Path
 
     from raypipe.data.qrels import read_qrels
-    from raypipe.evaluation.runs import read_run
+    from raypipe.evaluation.run_files.runs import read_run
 
     tables = {name: read_run(Path(name)) for name in runs}
     return compare(tables, read_qrels(Path(qrels)), ["RR"], baseline=runs[0], seed=seed).rows[1]

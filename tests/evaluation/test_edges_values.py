@@ -10,8 +10,13 @@ import pytest
 
 from raypipe import schema
 from raypipe.errors import InputError
-from raypipe.evaluation import columns, files
-from raypipe.evaluation.columns import (
+from raypipe.evaluation.compare import compare, unjudged
+from raypipe.evaluation.lowered import lowered
+from raypipe.evaluation.measures import evaluate
+from raypipe.evaluation.names import parse_measures
+from raypipe.evaluation.paired import holm, randomisation_tests, t_test
+from raypipe.evaluation.run_files import columns, files
+from raypipe.evaluation.run_files.columns import (
     Codes,
     check_run,
     decode,
@@ -20,13 +25,8 @@ from raypipe.evaluation.columns import (
     repeats,
     unprintable,
 )
-from raypipe.evaluation.compare import compare, unjudged
-from raypipe.evaluation.files import line_blocks, replacing
-from raypipe.evaluation.lowered import lowered
-from raypipe.evaluation.measures import evaluate
-from raypipe.evaluation.names import parse_measures
-from raypipe.evaluation.paired import holm, randomisation_tests, t_test
-from raypipe.evaluation.runs import read_run
+from raypipe.evaluation.run_files.files import line_blocks, replacing
+from raypipe.evaluation.run_files.runs import read_run
 from raypipe.evaluation.ties import tie_report
 
 

@@ -10,7 +10,7 @@ import pytest
 from raypipe import schema
 from raypipe.errors import InputError
 from raypipe.evaluation.exports import write_msmarco, write_trec
-from raypipe.evaluation.files import replacing
+from raypipe.evaluation.run_files.files import replacing
 
 
 def run(*lines):

@@ -19,7 +19,7 @@ REHEARSAL = textwrap.dedent(
     from raypipe import schema
     from raypipe.evaluation.exports import write_msmarco, write_trec
     from raypipe.evaluation.measures import evaluate
-    from raypipe.evaluation.runs import read_run
+    from raypipe.evaluation.run_files.runs import read_run
 
     folder, queries, depth = Path(sys.argv[1]), 6980, 1000
     rng = np.random.default_rng(0)

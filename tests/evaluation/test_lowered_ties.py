@@ -7,7 +7,7 @@ import pytest
 from raypipe import schema
 from raypipe.evaluation.exports import write_trec
 from raypipe.evaluation.measures import evaluate
-from raypipe.evaluation.runs import read_run
+from raypipe.evaluation.run_files.runs import read_run
 from raypipe.evaluation.ties import tie_report
 
 QRELS = pa.table([["1", "2"], ["c", "a"], pa.array([1, 1], pa.int32())], schema=schema.QRELS)

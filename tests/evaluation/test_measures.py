@@ -13,7 +13,7 @@ from raypipe.errors import InputError
 from raypipe.evaluation.difference import difference
 from raypipe.evaluation.exports import write_msmarco, write_trec
 from raypipe.evaluation.measures import evaluate
-from raypipe.evaluation.runs import read_run
+from raypipe.evaluation.run_files.runs import read_run
 
 
 def run_of(rows):

@@ -11,7 +11,7 @@ import pytrec_eval
 from raypipe import schema
 from raypipe.evaluation.exports import write_trec
 from raypipe.evaluation.measures import evaluate
-from raypipe.evaluation.runs import read_run
+from raypipe.evaluation.run_files.runs import read_run
 
 MEASURES = ["nDCG@10", "RR(rel=2)@10", "AP(rel=2)", "R(rel=2)@100", "Judged@10"]
 

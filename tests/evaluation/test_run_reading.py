@@ -12,7 +12,7 @@ import zstandard
 
 from raypipe import schema
 from raypipe.errors import InputError
-from raypipe.evaluation.runs import read_run
+from raypipe.evaluation.run_files.runs import read_run
 
 
 @pytest.fixture

@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from raypipe.models.device import on_device
-from raypipe.models.forward import (
+from raypipe.models.bert.device import on_device
+from raypipe.models.bert.forward import (
     attend_by_length,
     first_tokens,
     hidden_states,
     pool,
     read_bert,
 )
-from raypipe.models.loading import load_weights
+from raypipe.models.folder.loading import load_weights
 
 GROUPS = [(2, 5), (1, 9)]
 

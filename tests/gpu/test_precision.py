@@ -5,12 +5,12 @@ import os
 import pytest
 import torch
 
-from raypipe.models.device import full_precision, on_device
+from raypipe.models.bert.device import full_precision, on_device
+from raypipe.models.bert.forward import read_bert
 from raypipe.models.encoder import load_encoder
-from raypipe.models.forward import read_bert
-from raypipe.models.loading import load_weights
+from raypipe.models.folder.loading import load_weights
 from raypipe.models.scorer import load_scorer
-from raypipe.training.settle import settle
+from raypipe.training.steps.determinism import settle
 
 
 @pytest.fixture(autouse=True)

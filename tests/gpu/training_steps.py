@@ -15,16 +15,17 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))  # the checkout, installed or not
 
-from raypipe.models.loading import load_weights, resolve_model, special_ids
+from raypipe.models.folder.loading import load_weights, resolve_model, special_ids
+from raypipe.text.inputs import Specials
 from raypipe.text.pairs import Part
-from raypipe.training.batch import Batch
-from raypipe.training.comm import Solo
-from raypipe.training.objective import Objective
-from raypipe.training.optimiser import Adam, clip_
-from raypipe.training.settle import settle
-from raypipe.training.start import starting_tensors
-from raypipe.training.step import Specials, backward
-from raypipe.training.trainee import Trainee
+from raypipe.training.model.starting_tensors import starting_tensors
+from raypipe.training.model.trainee import Trainee
+from raypipe.training.steps.batch import Batch
+from raypipe.training.steps.comm import Solo
+from raypipe.training.steps.determinism import settle
+from raypipe.training.steps.gradient import backward
+from raypipe.training.steps.objective import Objective
+from raypipe.training.steps.optimiser import Adam, clip_
 
 LOSSES = {"encoder": "multi-label-margin", "mono": "cross-entropy", "duo": "cross-entropy"}
 

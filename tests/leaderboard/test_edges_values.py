@@ -7,7 +7,7 @@ import pytest
 
 from raypipe import schema
 from raypipe.errors import InputError
-from raypipe.evaluation.files import BLOCK_BYTES
+from raypipe.evaluation.run_files.files import BLOCK_BYTES
 from raypipe.leaderboard.boards import BOARDS, Board
 from raypipe.leaderboard.fill import Filled, fill
 from raypipe.leaderboard.findings import broken, does_not_apply, holds, refuse_broken

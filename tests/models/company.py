@@ -10,7 +10,7 @@ import numpy as np
 from safetensors.torch import load_file, save_file
 
 from raypipe.models.encoder import load_encoder
-from raypipe.models.loading import resolve_model
+from raypipe.models.folder.loading import resolve_model
 from raypipe.models.scorer import load_scorer
 from raypipe.text.pairs import Part
 

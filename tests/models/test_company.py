@@ -11,7 +11,7 @@ import pytest
 
 from raypipe import numerics
 from raypipe.models.blas import blas
-from raypipe.models.loading import resolve_model
+from raypipe.models.folder.loading import resolve_model
 
 PROGRAM = Path(__file__).parent / "company.py"
 spec = importlib.util.spec_from_file_location("company", PROGRAM)

@@ -3,14 +3,14 @@
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.models.config_checks import (
+from raypipe.models.bert.tensor_names import expected_shapes
+from raypipe.models.folder.config_checks import (
     contradictions,
     decisive,
     initializer_range,
     own_problems,
     tensor_shapes,
 )
-from raypipe.models.tensor_names import expected_shapes
 
 CONFIG = {
     "model_type": "bert", "hidden_act": "gelu", "hidden_size": 4, "intermediate_size": 6,

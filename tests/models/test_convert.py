@@ -11,10 +11,10 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, BertForSequenceClassification, BertModel, BertTokenizerFast
 
 from raypipe.errors import InputError
-from raypipe.models.convert import convert
-from raypipe.models.describe import describe
+from raypipe.models.convert.convert import convert
+from raypipe.models.convert.describe import describe
 from raypipe.models.encoder import load_encoder
-from raypipe.models.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.loading import open_tokenizer, resolve_model
 from raypipe.models.scorer import load_scorer
 
 spec = importlib.util.spec_from_file_location("made", Path(__file__).parent / "checkpoints.py")

@@ -15,8 +15,8 @@ import pytest
 import torch
 
 from raypipe.errors import InputError
-from raypipe.models import convert_read
-from raypipe.models.convert import convert
+from raypipe.models.convert import read as convert_read
+from raypipe.models.convert.convert import convert
 
 spec = importlib.util.spec_from_file_location("made", Path(__file__).parent / "checkpoints.py")
 made = importlib.util.module_from_spec(spec)

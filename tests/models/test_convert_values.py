@@ -12,13 +12,13 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from raypipe.errors import InputError
-from raypipe.models.conventions import Conventions, PairConventions
-from raypipe.models.convert import convert
-from raypipe.models.convert_child import _plain, _tensors
-from raypipe.models.convert_find import find_checkpoint
-from raypipe.models.convert_read import CHILD, read_checkpoint
-from raypipe.models.convert_tensors import rename
-from raypipe.models.convert_tokenizer import find_tokenizer, write_tokenizer
+from raypipe.models.convert.child import _plain, _tensors
+from raypipe.models.convert.convert import convert
+from raypipe.models.convert.find import find_checkpoint
+from raypipe.models.convert.read import CHILD, read_checkpoint
+from raypipe.models.convert.tensors import rename
+from raypipe.models.convert.tokenizer import find_tokenizer, write_tokenizer
+from raypipe.models.folder.conventions import Conventions, PairConventions
 
 spec = importlib.util.spec_from_file_location("made", Path(__file__).parent / "checkpoints.py")
 made = importlib.util.module_from_spec(spec)
@@ -187,7 +187,7 @@ def duo(row):
 
 
 def model_tensors(units, segments=2):
-    from raypipe.models.tensor_names import expected_shapes
+    from raypipe.models.bert.tensor_names import expected_shapes
 
     shapes = expected_shapes({**CONFIG, "type_vocab_size": segments}, num_labels=units)
     return {name: torch.full(shape, float(n)) for n, (name, shape) in enumerate(shapes.items())}

@@ -8,11 +8,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from raypipe.errors import InputError
-from raypipe.models.config_checks import (
+from raypipe.models.convert.describe import describe
+from raypipe.models.folder.config_checks import (
     tensor_shapes,
 )
-from raypipe.models.describe import describe
-from raypipe.models.loading import (
+from raypipe.models.folder.loading import (
     load_weights,
     resolve_model,
 )

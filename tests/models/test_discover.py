@@ -8,10 +8,10 @@ import pytest
 from tokenizers import BertWordPieceTokenizer
 
 from raypipe.errors import InputError
-from raypipe.models.conventions import Conventions, PairConventions
-from raypipe.models.discover import discover
-from raypipe.models.loading import packaged_folder
-from raypipe.models.presets import PRESETS
+from raypipe.models.folder.conventions import Conventions, PairConventions
+from raypipe.models.folder.discover import discover
+from raypipe.models.folder.loading import packaged_folder
+from raypipe.models.folder.presets import PRESETS
 
 spec = importlib.util.spec_from_file_location("made", Path(__file__).parent / "checkpoints.py")
 made = importlib.util.module_from_spec(spec)

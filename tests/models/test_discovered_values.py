@@ -5,14 +5,14 @@ import json
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.models.discover import discover
-from raypipe.models.discover_cross import read_cross_encoder
-from raypipe.models.discover_sentence import (
+from raypipe.models.folder.cross_encoder import read_cross_encoder
+from raypipe.models.folder.discover import discover
+from raypipe.models.folder.evidence import Evidence, check_tokenizer, read_json
+from raypipe.models.folder.sentence_transformers import (
     is_sentence_transformer,
     modules_of,
     transformer_folder,
 )
-from raypipe.models.evidence import Evidence, check_tokenizer, read_json
 
 
 def write(path, body):

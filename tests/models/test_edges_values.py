@@ -9,11 +9,8 @@ import torch
 import torch.nn.functional as F
 
 from raypipe.errors import InputError
-from raypipe.models.conventions import Conventions, PairConventions
-from raypipe.models.convert_config import config_problems, converted_config, read_config
-from raypipe.models.discover_cross import is_cross_encoder, num_labels_of
-from raypipe.models.evidence import Evidence, read_object, read_prompts, token_limit
-from raypipe.models.forward import (
+from raypipe.models.bert.config import config_problems
+from raypipe.models.bert.forward import (
     attend_by_length,
     attend_freely,
     first_tokens,
@@ -21,16 +18,25 @@ from raypipe.models.forward import (
     pool,
     read_bert,
 )
-from raypipe.models.heads import read_head, with_third_segment
-from raypipe.models.presets import PRESETS, conventions_of, conventions_problems
-from raypipe.models.tensor_checks import limit_problems, segment_problems, tensor_problems, units_of
-from raypipe.models.tensor_names import (
+from raypipe.models.bert.heads import read_head, with_third_segment
+from raypipe.models.bert.tensor_names import (
     canonical_name,
     canonical_names,
     expected_shapes,
     final_name,
     is_kernel,
 )
+from raypipe.models.convert.config import converted_config, read_config
+from raypipe.models.convert.tensor_checks import (
+    limit_problems,
+    segment_problems,
+    tensor_problems,
+    units_of,
+)
+from raypipe.models.folder.conventions import Conventions, PairConventions
+from raypipe.models.folder.cross_encoder import is_cross_encoder, num_labels_of
+from raypipe.models.folder.evidence import Evidence, read_object, read_prompts, token_limit
+from raypipe.models.folder.presets import PRESETS, conventions_of, conventions_problems
 
 ENCODER = Conventions(
     pooling="mean", normalise=False, query_segment=0, passage_segment=1, query_limit=3,

@@ -11,7 +11,7 @@ from transformers import BertModel
 
 from raypipe.errors import InputError
 from raypipe.models.encoder import load_encoder
-from raypipe.models.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.loading import open_tokenizer, resolve_model
 from raypipe.text.tokenize import tokenize_batch
 
 spec = importlib.util.spec_from_file_location("tiny", Path(__file__).parent / "tiny.py")

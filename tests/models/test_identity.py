@@ -9,14 +9,14 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from raypipe.errors import InputError
-from raypipe.models.config_checks import DECISIVE, read_config
-from raypipe.models.describe import describe
+from raypipe.models.bert.forward import read_bert
+from raypipe.models.convert.describe import describe
 from raypipe.models.encoder import load_encoder
-from raypipe.models.forward import read_bert
-from raypipe.models.loading import load_weights, open_tokenizer, resolve_model
+from raypipe.models.folder.config_checks import DECISIVE, read_config
+from raypipe.models.folder.loading import load_weights, open_tokenizer, resolve_model
 from raypipe.models.scorer import load_scorer
 from raypipe.text.tokenize import tokenize_batch
-from raypipe.training.start import starting_tensors
+from raypipe.training.model.starting_tensors import starting_tensors
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from raypipe.errors import InputError
-from raypipe.models.conventions import PairConventions
 from raypipe.models.encoder import load_encoder
-from raypipe.models.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.conventions import PairConventions
+from raypipe.models.folder.loading import open_tokenizer, resolve_model
 from raypipe.models.scorer import load_scorer, scores_of
 from raypipe.text.pairs import Part
 from raypipe.text.tokenize import tokenize_batch

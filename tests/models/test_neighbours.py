@@ -11,8 +11,8 @@ from safetensors.torch import load_file
 
 from raypipe import numerics
 from raypipe.models import blas
-from raypipe.models.device import numerics_class
-from raypipe.models.forward import linear, read_bert
+from raypipe.models.bert.device import numerics_class
+from raypipe.models.bert.forward import linear, read_bert
 from raypipe.models.neighbours import COMPANY, Settled, bert_shapes, settle, settled, shapes_of
 
 SHAPES = bert_shapes(32, 64)
@@ -117,7 +117,7 @@ def test_as_many_rows_as_a_forward_has_are_tried_and_no_more(rows):
 
 def test_a_larger_budget_is_tried_whole_by_who_loads_a_model(tiny_model, monkeypatch):
     from raypipe.models import encoder
-    from raypipe.models.loading import resolve_model
+    from raypipe.models.folder.loading import resolve_model
 
     asked = []
 

@@ -10,9 +10,9 @@ from safetensors.torch import save_file
 
 from raypipe.errors import InputError
 from raypipe.models import blas, neighbours, tokenizer
-from raypipe.models.adapters import adapter_facts, is_adapter
 from raypipe.models.encoder import load_encoder
-from raypipe.models.loading import (
+from raypipe.models.folder.adapters import adapter_facts, is_adapter
+from raypipe.models.folder.loading import (
     load_weights,
     resolve_model,
     special_ids,
@@ -69,7 +69,7 @@ def test_what_is_missing_of_a_folder_is_told_at_once(encoder):
 
 
 def test_the_packaged_weights_are_the_pinned_ones_or_refused(tmp_path, monkeypatch, encoder):
-    from raypipe.models import loading
+    from raypipe.models.folder import loading
 
     minilm = resolve_model("minilm")
     assert minilm.weights_sha256 == loading.PACKAGED_SHA256

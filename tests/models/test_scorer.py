@@ -9,8 +9,8 @@ from safetensors.torch import load_file, save_file
 from transformers import BertForSequenceClassification
 
 from raypipe.errors import InputError
-from raypipe.models.conventions import PairConventions
-from raypipe.models.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.conventions import PairConventions
+from raypipe.models.folder.loading import open_tokenizer, resolve_model
 from raypipe.models.scorer import load_scorer, scores_of
 from raypipe.text.pairs import Part, piece_counts
 from raypipe.text.tokenize import tokenize_batch

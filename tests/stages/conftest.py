@@ -9,13 +9,13 @@ import pytest
 from raypipe import schema
 from raypipe.stages.stage import Site, Sizing
 from raypipe.storage.ledger import Ledger
+from raypipe.storage.payloads.tables import write_table
+from raypipe.storage.payloads.tokens import write_tokens
+from raypipe.storage.payloads.vectors import write_vectors
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
-from raypipe.storage.tables import write_table
-from raypipe.storage.tokens import write_tokens
-from raypipe.storage.vectors import write_vectors
 
 VERSIONS = {
     "aggregate": 1,

@@ -6,15 +6,15 @@ import pytest
 
 from raypipe import schema
 from raypipe.errors import IncompleteError
-from raypipe.stages.candidates import CandidatesStage, Part, Request, find_scores, keys_of
 from raypipe.stages.run_tables import run_table
+from raypipe.stages.scoring.candidates import CandidatesStage, Part, Request, find_scores, keys_of
 from raypipe.stages.stage import Site
 from raypipe.storage.ledger import Ledger
+from raypipe.storage.payloads.tables import read_table, write_table
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
-from raypipe.storage.tables import read_table, write_table
 
 BASE = StageSpec("scores", 1)
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raypipe.errors import InputError
-from raypipe.stages.exact_merge import merge_topk, plan_spans
+from raypipe.search.exact.spans import merge_topk, plan_spans
 
 
 def part(*pairs: tuple[int, float]) -> tuple[np.ndarray, np.ndarray]:
@@ -51,7 +51,7 @@ def test_merge_in_query_chunks_equals_merge_in_one(monkeypatch):
         for number in range(3)
     ]
     whole = merge_topk(parts, 7)
-    monkeypatch.setattr("raypipe.stages.exact_merge.MERGE_CELLS", 40)
+    monkeypatch.setattr("raypipe.search.exact.spans.MERGE_CELLS", 40)
     for one, other in zip(whole, merge_topk(parts, 7), strict=True):
         assert np.array_equal(one, other)
 

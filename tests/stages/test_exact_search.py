@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raypipe.errors import InputError
-from raypipe.stages import exact_search
-from raypipe.stages.exact_merge import merge_topk, plan_spans
-from raypipe.stages.exact_search import plan_memory, topk_block_stream
+from raypipe.search.exact import search as exact_search
+from raypipe.search.exact.search import plan_memory, topk_block_stream
+from raypipe.search.exact.spans import merge_topk, plan_spans
 
 
 def brute(queries, vectors, depth, skip=()):

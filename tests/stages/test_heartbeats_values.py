@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from raypipe import schema
-from raypipe.stages.candidates import Part, Request
 from raypipe.stages.fuse import FuseStage
-from raypipe.stages.queries import QueriesStage
-from raypipe.stages.rerank import AggregateStage, PairsStage, RerankStage
+from raypipe.stages.scoring.candidates import Part, Request
+from raypipe.stages.scoring.rerank import AggregateStage, PairsStage, RerankStage
 from raypipe.stages.search import MergeStage, PartsStage
 from raypipe.stages.stage import Sizing
+from raypipe.stages.texts.queries import QueriesStage
 from raypipe.storage.spec import StageSpec
 
 BASE = StageSpec("scores", 1)

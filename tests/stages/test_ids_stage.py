@@ -6,14 +6,14 @@ import pytest
 
 from raypipe import schema
 from raypipe.errors import InputError
-from raypipe.stages.ids import IdsStage, column_of_rows, ids_of_rows
 from raypipe.stages.stage import Site
+from raypipe.stages.texts.ids import IdsStage, column_of_rows, ids_of_rows
 from raypipe.storage.ledger import Ledger
+from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
-from raypipe.storage.tables import write_table
 
 
 def collection(tmp_path, *shards):

@@ -9,11 +9,11 @@ import pytest
 
 from raypipe import schema
 from raypipe.errors import CorruptError
-from raypipe.stages.lucene_index import build_index
-from raypipe.stages.lucene_java import find_java
-from raypipe.stages.lucene_pack import pack_folder, unpack_folder
-from raypipe.stages.lucene_search import LuceneSearcher, search_all
-from raypipe.stages.lucene_segment import make_timeless
+from raypipe.search.lucene.index import build_index
+from raypipe.search.lucene.java import find_java
+from raypipe.search.lucene.pack import pack_folder, unpack_folder
+from raypipe.search.lucene.search import LuceneSearcher, search_all
+from raypipe.search.lucene.segment import make_timeless
 
 pytestmark = pytest.mark.jvm
 

@@ -6,18 +6,18 @@ import pytest
 
 from raypipe import schema
 from raypipe.errors import CorruptError, IncompleteError
+from raypipe.search.lucene.check import check_index, compare_ids
+from raypipe.search.lucene.index import ROWS_FILE, build_index
+from raypipe.search.lucene.pack import pack_folder
+from raypipe.search.lucene.search import LuceneSearcher
 from raypipe.stages.bm25 import Bm25Stage, IndexStage, open_index
-from raypipe.stages.lucene_check import check_index, compare_ids
-from raypipe.stages.lucene_index import ROWS_FILE, build_index
-from raypipe.stages.lucene_pack import pack_folder
-from raypipe.stages.lucene_search import LuceneSearcher
 from raypipe.stages.stage import Site, Sizing
 from raypipe.storage.ledger import Ledger
+from raypipe.storage.payloads.tables import read_table, write_table
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
-from raypipe.storage.tables import read_table, write_table
 
 pytestmark = pytest.mark.jvm
 

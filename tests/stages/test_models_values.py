@@ -8,15 +8,15 @@ import pytest
 from raypipe import schema
 from raypipe.errors import RowsFailed
 from raypipe.models.encoder import load_encoder
-from raypipe.models.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.loading import open_tokenizer, resolve_model
 from raypipe.models.scorer import load_scorer
-from raypipe.stages.candidates import Part
 from raypipe.stages.encode import EncodeStage
-from raypipe.stages.score import ScoreStage, score_base
+from raypipe.stages.scoring.candidates import Part
+from raypipe.stages.scoring.score import ScoreStage, score_base
+from raypipe.stages.scoring.token_rows import PassageTokensStage, TokenRows, passages_of
 from raypipe.stages.search import MergeStage, PartsStage
 from raypipe.stages.stage import Site, Sizing
-from raypipe.stages.token_rows import PassageTokensStage, TokenRows, passages_of
-from raypipe.stages.tokenize import TokenizeStage
+from raypipe.stages.texts.tokenize import TokenizeStage
 from raypipe.storage.records import Shard
 from raypipe.text.pairs import Part as Texts
 
@@ -297,7 +297,7 @@ def test_a_model_is_opened_on_the_threads_and_device_of_its_place(
         return SimpleNamespace(numerics="class")
 
     monkeypatch.setattr("raypipe.stages.encode.load_encoder", opened)
-    monkeypatch.setattr("raypipe.stages.score.load_scorer", opened)
+    monkeypatch.setattr("raypipe.stages.scoring.score.load_scorer", opened)
     model, _, tokens = encoded
     mono = resolve_model(str(tiny_mono))
     base = score_base(mono, stores.passages([]), stores.queries())

@@ -8,9 +8,9 @@ import pytest
 from raypipe import schema
 from raypipe.data.facts import count_file
 from raypipe.errors import CorruptError
-from raypipe.stages import prepare
-from raypipe.stages.prepare import ConvertStage, CountStage, counted
 from raypipe.stages.stage import Sizing
+from raypipe.stages.texts import prepare
+from raypipe.stages.texts.prepare import ConvertStage, CountStage, counted
 from raypipe.storage.records import Shard
 
 
@@ -108,7 +108,7 @@ def test_a_file_that_is_written_while_it_is_counted_is_refused(stores, tmp_path,
         path.write_text(path.read_text() + "x\ty\n")
         return facts
 
-    monkeypatch.setattr("raypipe.stages.prepare.count_file", written)
+    monkeypatch.setattr("raypipe.stages.texts.prepare.count_file", written)
     with pytest.raises(CorruptError, match=r"1\.tsv.*written while it was counted"):
         stores.finished(CountStage([file], "msmarco-v1"))
 

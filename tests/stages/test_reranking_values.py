@@ -5,7 +5,7 @@ import pytest
 
 from raypipe import schema
 from raypipe.errors import IncompleteError, InputError
-from raypipe.stages.candidates import (
+from raypipe.stages.scoring.candidates import (
     CandidatesStage,
     Part,
     Request,
@@ -13,7 +13,7 @@ from raypipe.stages.candidates import (
     find_scores,
     keys_of,
 )
-from raypipe.stages.rerank import AggregateStage, PairsStage, RerankStage
+from raypipe.stages.scoring.rerank import AggregateStage, PairsStage, RerankStage
 from raypipe.stages.stage import Sizing
 from raypipe.storage.spec import StageSpec
 

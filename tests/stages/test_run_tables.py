@@ -8,11 +8,11 @@ from raypipe import schema
 from raypipe.stages.run_tables import best, dense_table, read_queries_of_run, run_table
 from raypipe.stages.stage import ranges
 from raypipe.storage.ledger import Ledger
+from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
-from raypipe.storage.tables import write_table
 
 
 def lines(table):

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.stages import tokenize
 from raypipe.stages.stage import Sizing
-from raypipe.stages.tokenize import TokenizeStage
+from raypipe.stages.texts import tokenize
+from raypipe.stages.texts.tokenize import TokenizeStage
 
 
 def stage(num_rows):

@@ -7,13 +7,13 @@ import pytest
 from raypipe import schema
 from raypipe.errors import InputError
 from raypipe.stages.fuse import FuseStage
-from raypipe.stages.ids import IdsStage, column_of_rows, id_index, ids_of_rows
-from raypipe.stages.queries import QueriesStage
 from raypipe.stages.read_run import ReadRunStage
 from raypipe.stages.run_tables import best, dense_table, read_queries_of_run, run_table, with_ids
 from raypipe.stages.stage import Needs, Site, Sizing, ranges
+from raypipe.stages.texts.ids import IdsStage, column_of_rows, id_index, ids_of_rows
+from raypipe.stages.texts.queries import QueriesStage
+from raypipe.storage.payloads.tables import ROW_GROUP_ROWS
 from raypipe.storage.records import Shard
-from raypipe.storage.tables import ROW_GROUP_ROWS
 
 
 def rows_of(table):

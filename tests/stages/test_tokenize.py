@@ -10,15 +10,15 @@ from tokenizers.processors import TemplateProcessing
 
 from raypipe import schema
 from raypipe.errors import InputError
-from raypipe.models.loading import resolve_model
+from raypipe.models.folder.loading import resolve_model
 from raypipe.stages.stage import Site
-from raypipe.stages.tokenize import TokenizeStage
+from raypipe.stages.texts.tokenize import TokenizeStage
 from raypipe.storage.ledger import Ledger
+from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
-from raypipe.storage.tables import write_table
 
 path = Path(__file__).parent.parent / "models" / "tiny.py"
 spec = importlib.util.spec_from_file_location("tiny", path)

@@ -1,9 +1,10 @@
 """Versions of what the tests beside this one do not run: see also VERSIONS in conftest.py."""
 
-from raypipe.models.loading import resolve_model
+from raypipe.models.folder.loading import resolve_model
 from raypipe.stages.bm25 import Bm25Stage, IndexStage
-from raypipe.stages.score import score_base
-from raypipe.training import examples_stage, job
+from raypipe.stages.scoring.score import score_base
+from raypipe.training import job
+from raypipe.training.examples import stage as examples_stage
 
 
 def test_lucenes_stages_and_a_table_of_scores_have_the_versions_they_were_stored_with(

@@ -13,16 +13,22 @@ from safetensors.numpy import save_file
 from raypipe import schema
 from raypipe.errors import CorruptError, IncompleteError, InputError, LimitError
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.mapped import map_tensors
 from raypipe.storage.opening import open_storage
+from raypipe.storage.payloads.mapped import map_tensors
+from raypipe.storage.payloads.tables import ROW_GROUP_ROWS, read_table, write_table
+from raypipe.storage.payloads.tokens import (
+    concatenate,
+    map_tokens,
+    read_tokens,
+    taken,
+    write_tokens,
+)
+from raypipe.storage.payloads.vectors import read_vectors, write_vectors
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard, canonical, digest, hash_file, seal, unseal
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store_records import read_manifest
 from raypipe.storage.stored import Stored, committed
-from raypipe.storage.tables import ROW_GROUP_ROWS, read_table, write_table
-from raypipe.storage.tokens import concatenate, map_tokens, read_tokens, taken, write_tokens
-from raypipe.storage.vectors import read_vectors, write_vectors
 
 SPEC = StageSpec("toy", 1, {"a": 1})
 SHARDS = [Shard(0, 0, 2), Shard(1, 2, 5)]

@@ -8,14 +8,20 @@ import pytest
 
 from raypipe.errors import CorruptError
 from raypipe.storage.ledger import Ledger
+from raypipe.storage.payloads.tables import ROW_GROUP_ROWS, read_table, write_table
+from raypipe.storage.payloads.tokens import (
+    concatenate,
+    map_tokens,
+    read_tokens,
+    taken,
+    write_tokens,
+)
+from raypipe.storage.payloads.vectors import read_vectors, write_vectors
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store_records import read_manifest
 from raypipe.storage.stored import Stored, committed
-from raypipe.storage.tables import ROW_GROUP_ROWS, read_table, write_table
-from raypipe.storage.tokens import concatenate, map_tokens, read_tokens, taken, write_tokens
-from raypipe.storage.vectors import read_vectors, write_vectors
 
 NUMBERS = pa.schema([("number", pa.int64()), ("text", pa.string())])
 G = ROW_GROUP_ROWS

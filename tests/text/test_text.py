@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raypipe.models.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.loading import open_tokenizer, resolve_model
 from raypipe.text.batching import batches
 from raypipe.text.inputs import encoder_inputs, input_lengths
 from raypipe.text.tokenize import tokenize_batch

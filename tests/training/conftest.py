@@ -15,7 +15,7 @@ class Quiet:
 def train():
     """A function that trains a recipe's file in OUT in this process and gives what is left."""
     from raypipe.config import load_training
-    from raypipe.driver.train import run_training
+    from raypipe.driver.training.train import run_training
 
     def run(path, out, *overrides, said=None):
         recipe = load_training(path, overrides=overrides)

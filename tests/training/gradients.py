@@ -13,16 +13,17 @@ import torch
 import torch.distributed as dist
 from safetensors.torch import save_file
 
-from raypipe.models.loading import load_weights, resolve_model, special_ids
-from raypipe.models.presets import PRESETS
+from raypipe.models.folder.loading import load_weights, resolve_model, special_ids
+from raypipe.models.folder.presets import PRESETS
+from raypipe.text.inputs import Specials
 from raypipe.text.pairs import Part
-from raypipe.training.batch import Batch
-from raypipe.training.comm import Group, Solo
-from raypipe.training.lowrank import LowRank
-from raypipe.training.objective import Objective
-from raypipe.training.start import starting_tensors
-from raypipe.training.step import Specials, backward
-from raypipe.training.trainee import Trainee
+from raypipe.training.model.lowrank import LowRank
+from raypipe.training.model.starting_tensors import starting_tensors
+from raypipe.training.model.trainee import Trainee
+from raypipe.training.steps.batch import Batch
+from raypipe.training.steps.comm import Group, Solo
+from raypipe.training.steps.gradient import backward
+from raypipe.training.steps.objective import Objective
 
 KINDS = {
     "mono": ("monobert", "cross-entropy"),

@@ -10,24 +10,27 @@ import numpy as np
 import pytest
 import torch
 
-from raypipe.config.training import TrainingSet
+from raypipe.config.training.recipe import TrainingSet
 from raypipe.errors import InputError
-from raypipe.models.adapters import SEGMENTS
-from raypipe.models.conventions import Conventions, PairConventions
+from raypipe.models.folder.adapters import SEGMENTS
+from raypipe.models.folder.conventions import Conventions, PairConventions
 from raypipe.text.pairs import Part
-from raypipe.training import comm, loop, settle, trained_on
-from raypipe.training.batch import Source, pair_inputs_of, read_batch, text_counts
-from raypipe.training.comm import Solo
-from raypipe.training.draw import Short
-from raypipe.training.empty import nothing_left
-from raypipe.training.examples import Examples, pair_keys
-from raypipe.training.examples_stage import ExamplesStage, _first
-from raypipe.training.guard import Guard
-from raypipe.training.objective import Objective
-from raypipe.training.sampler import permuted
-from raypipe.training.start import starting_tensors
-from raypipe.training.step import _share
-from raypipe.training.texts import gathered
+from raypipe.training.checkpoints import trained_on
+from raypipe.training.examples.draw import Short
+from raypipe.training.examples.empty import nothing_left
+from raypipe.training.examples.guard import Guard
+from raypipe.training.examples.sampler import permuted
+from raypipe.training.examples.stage import ExamplesStage, _first
+from raypipe.training.examples.table import Examples, pair_keys
+from raypipe.training.model.starting_tensors import starting_tensors
+from raypipe.training.steps import comm
+from raypipe.training.steps import determinism as settle
+from raypipe.training.steps import update as loop
+from raypipe.training.steps.batch import Source, pair_inputs_of, read_batch, text_counts
+from raypipe.training.steps.comm import Solo
+from raypipe.training.steps.gradient import _share
+from raypipe.training.steps.objective import Objective
+from raypipe.training.steps.texts import gathered
 
 
 class Texts:

@@ -7,13 +7,13 @@ import pyarrow as pa
 import pytest
 import torch
 
-from raypipe.config.training import TrainedModel
+from raypipe.config.training.recipe import TrainedModel
 from raypipe.errors import InputError
-from raypipe.models.presets import PRESETS
+from raypipe.models.folder.presets import PRESETS
 from raypipe.stages.run_tables import run_table
-from raypipe.training import dev_sets, validate
-from raypipe.training.comm import Solo
+from raypipe.training.checkpoints import dev_sets, validate
 from raypipe.training.job import conventions_of_training
+from raypipe.training.steps.comm import Solo
 
 
 def run_of(*lines):

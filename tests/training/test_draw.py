@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from raypipe.training.draw import Short, Window, drawn_examples
-from raypipe.training.examples import NO_RUN, map_examples, pair_keys, write_examples
-from raypipe.training.rankings import Ranking
+from raypipe.training.examples.draw import Short, Window, drawn_examples
+from raypipe.training.examples.rankings import Ranking
+from raypipe.training.examples.table import NO_RUN, map_examples, pair_keys, write_examples
 
 
 def ranking(*lines):

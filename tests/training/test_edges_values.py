@@ -6,23 +6,23 @@ import numpy as np
 import pytest
 import torch
 
-from raypipe.config.training import Validate
+from raypipe.config.training.recipe import Validate
 from raypipe.errors import InputError
 from raypipe.storage.posix import PosixStorage
 from raypipe.text.pairs import Part
-from raypipe.training import examples as examples_module
-from raypipe.training import losses
-from raypipe.training.checkpoints import Checkpoints
-from raypipe.training.draw import Short, Window, drawn_examples
-from raypipe.training.examples import Examples, distinct, pair_keys
-from raypipe.training.guard import Dropped, Guard, normalised, refused_queries
-from raypipe.training.history import History, best_of
-from raypipe.training.lowrank import LowRank
-from raypipe.training.optimiser import Adam, clip_, decays, learning_rate
-from raypipe.training.rankings import Ranking, Taught
-from raypipe.training.sampler import Sampler, _mixed, permuted
-from raypipe.training.singles import single_inputs
-from raypipe.training.triples import triple_examples
+from raypipe.training.checkpoints.history import History, best_of
+from raypipe.training.checkpoints.store import Checkpoints
+from raypipe.training.examples import table as examples_module
+from raypipe.training.examples.draw import Short, Window, drawn_examples
+from raypipe.training.examples.guard import Dropped, Guard, normalised, refused_queries
+from raypipe.training.examples.rankings import Ranking, Taught
+from raypipe.training.examples.sampler import Sampler, _mixed, permuted
+from raypipe.training.examples.table import Examples, distinct, pair_keys
+from raypipe.training.examples.triples import triple_examples
+from raypipe.training.model.lowrank import LowRank
+from raypipe.training.steps import losses
+from raypipe.training.steps.optimiser import Adam, clip_, decays, learning_rate
+from raypipe.training.steps.singles import single_inputs
 
 
 def ranking(*lines):

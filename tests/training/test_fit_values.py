@@ -7,18 +7,20 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from raypipe.config.training import Validate
+from raypipe.config.training.recipe import Validate
 from raypipe.errors import InputError, RefusedError
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
-from raypipe.training import export, finish, fit, measuring
-from raypipe.training.checkpoints import Checkpoints
-from raypipe.training.comm import Solo
-from raypipe.training.history import History
-from raypipe.training.loop import load_weights_
-from raypipe.training.lowrank import LowRank, drawn, linear_names
-from raypipe.training.opening import start_from_
+from raypipe.training import fit
+from raypipe.training.checkpoints import commit as finish
+from raypipe.training.checkpoints import export, measuring
+from raypipe.training.checkpoints.history import History
+from raypipe.training.checkpoints.store import Checkpoints
+from raypipe.training.model.lowrank import LowRank, drawn, linear_names
+from raypipe.training.model.worker import start_from_
+from raypipe.training.steps.comm import Solo
+from raypipe.training.steps.update import load_weights_
 
 
 class Course:

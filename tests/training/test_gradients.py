@@ -37,7 +37,7 @@ def assert_equal_gradients(found, expected):
 
 @pytest.mark.parametrize("kind", ["mono", "duo", "low-rank"])
 def test_packed_and_one_by_one_agree(own, tiny_model, kind):
-    from raypipe.training.comm import Solo
+    from raypipe.training.steps.comm import Solo
 
     packed = own.gradients(*own.make_trainee(tiny_model, kind), kind, Solo(), budget=100_000)
     single = own.gradients(*own.make_trainee(tiny_model, kind), kind, Solo(), budget=1)
@@ -52,7 +52,7 @@ def test_several_workers_give_the_gradient_of_one(own, tiny_model, tmp_path, wor
     workers = [subprocess.Popen([*command, str(rank), str(world), "200"]) for rank in range(world)]
     assert [worker.wait(timeout=120) for worker in workers] == [0] * world
     found = load_file(tmp_path / f"gradients-{world}.safetensors")
-    from raypipe.training.comm import Solo
+    from raypipe.training.steps.comm import Solo
 
     for kind in kinds:
         loss, expected = own.gradients(*own.make_trainee(tiny_model, kind), kind, Solo())
@@ -66,8 +66,8 @@ def test_several_workers_give_the_gradient_of_one(own, tiny_model, tmp_path, wor
 
 
 def test_the_gradient_is_that_of_transformers_padded_batch(own, tiny_model):
-    from raypipe.training.batch import pair_inputs_of
-    from raypipe.training.comm import Solo
+    from raypipe.training.steps.batch import pair_inputs_of
+    from raypipe.training.steps.comm import Solo
 
     trainee, specials = own.make_trainee(tiny_model, "mono")
     batch = own.make_batch()
@@ -97,7 +97,7 @@ def test_the_gradient_is_that_of_transformers_padded_batch(own, tiny_model):
 def test_low_rank_weights_give_the_gradients_that_peft_gives(own, tiny_model):
     import peft
 
-    from raypipe.training.comm import Solo
+    from raypipe.training.steps.comm import Solo
 
     trainee, specials = own.make_trainee(tiny_model, "low-rank")
     batch = own.make_batch(num_examples=3)
@@ -123,7 +123,7 @@ def test_low_rank_weights_give_the_gradients_that_peft_gives(own, tiny_model):
             if parameter.requires_grad:
                 parameter.copy_(trainee.weights[key])
     from raypipe.text.pairs import pair_inputs
-    from raypipe.training.batch import pair_inputs_of
+    from raypipe.training.steps.batch import pair_inputs_of
 
     inputs = pair_inputs_of(batch, trainee.conventions)
     packed = pair_inputs(
@@ -150,7 +150,7 @@ def test_low_rank_weights_give_the_gradients_that_peft_gives(own, tiny_model):
 
 
 def test_recomputing_layers_changes_no_gradient_and_dropout_is_drawn_by_step(own, tiny_model):
-    from raypipe.training.comm import Solo
+    from raypipe.training.steps.comm import Solo
 
     def run(draw=(0, 0), **settings):
         trainee, specials = own.make_trainee(tiny_model, "mono", **settings)
@@ -166,7 +166,7 @@ def test_recomputing_layers_changes_no_gradient_and_dropout_is_drawn_by_step(own
 
 
 def test_bf16_is_near_fp32(own, tiny_model):
-    from raypipe.training.comm import Solo
+    from raypipe.training.steps.comm import Solo
 
     exact = own.gradients(*own.make_trainee(tiny_model, "mono"), "mono", Solo())
     half = own.gradients(*own.make_trainee(tiny_model, "mono", bf16=True), "mono", Solo())
@@ -177,7 +177,7 @@ def test_bf16_is_near_fp32(own, tiny_model):
 def test_an_encoders_gradient_is_that_of_transformers_vectors(own, tiny_model, kind):
     from transformers import BertModel
 
-    from raypipe.training.comm import Solo
+    from raypipe.training.steps.comm import Solo
 
     trainee, specials = own.make_trainee(tiny_model, kind)
     batch = own.make_batch()

@@ -1,6 +1,6 @@
 """Nothing of an evaluation is trained on; what only shares a passage is."""
 
-from raypipe.training.guard import Dropped, Guard, refused_queries
+from raypipe.training.examples.guard import Dropped, Guard, refused_queries
 
 
 def refused(texts, evaluation):

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from raypipe.config.training import TrainingSet
+from raypipe.config.training.recipe import TrainingSet
 from raypipe.errors import InputError
-from raypipe.training.examples import pair_keys
-from raypipe.training.guard import Dropped, Guard
-from raypipe.training.judged import judged_passages
+from raypipe.training.examples.guard import Dropped, Guard
+from raypipe.training.examples.judged import judged_passages
+from raypipe.training.examples.table import pair_keys
 
 PASSAGES = ["a", "b", "c", "d"]
 

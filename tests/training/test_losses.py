@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from raypipe.training import losses
-from raypipe.training.objective import Objective
+from raypipe.training.steps import losses
+from raypipe.training.steps.objective import Objective
 
 
 def test_cross_entropy_of_two_units_is_minus_log_softmax_of_the_target():

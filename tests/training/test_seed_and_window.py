@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from raypipe.config.training import Optimiser
-from raypipe.training import loop
-from raypipe.training.draw import Short, Window, drawn_examples
-from raypipe.training.optimiser import Adam
-from raypipe.training.rankings import Ranking
-from raypipe.training.sampler import Sampler
+from raypipe.config.training.recipe import Optimiser
+from raypipe.training.examples.draw import Short, Window, drawn_examples
+from raypipe.training.examples.rankings import Ranking
+from raypipe.training.examples.sampler import Sampler
+from raypipe.training.steps import update as loop
+from raypipe.training.steps.optimiser import Adam
 
 
 def test_two_seeds_give_other_batches_of_the_same_examples():

@@ -16,7 +16,7 @@ def test_the_model_scores_and_opens_in_transformers_with_equal_numbers(
 ):
     from transformers import AutoModelForSequenceClassification
 
-    from raypipe.models.loading import resolve_model, special_ids
+    from raypipe.models.folder.loading import resolve_model, special_ids
     from raypipe.models.scorer import load_scorer
     from raypipe.text.pairs import Part
 
@@ -69,7 +69,7 @@ def test_every_kind_trains_and_loads(
     small_recipe, weights, train, tiny_model, tmp_path, preset, limits, loss
 ):
     from raypipe.models.encoder import load_encoder
-    from raypipe.models.loading import resolve_model
+    from raypipe.models.folder.loading import resolve_model
     from raypipe.models.scorer import load_scorer
 
     model = {"start": str(tiny_model), "preset": preset, **limits}
@@ -87,7 +87,7 @@ def test_every_kind_trains_and_loads(
 def test_an_adapter_is_merged_by_peft_to_the_model_that_was_trained(
     small_recipe, weights, train, tiny, tmp_path
 ):
-    from raypipe.models.loading import load_weights, resolve_model
+    from raypipe.models.folder.loading import load_weights, resolve_model
 
     for kind, limits in (("monobert", {}), ("duobert", {"passage_limit": 20})):
         start = tiny.make_tiny_bert(tmp_path / f"start-{kind}")
@@ -217,7 +217,7 @@ def test_triples_of_texts_are_split_once_and_trained_on_like_triples_by_id(
 def test_smaller_training_sizes_are_parts_of_larger_ones(small_recipe, train, tmp_path):
     def examples(count):
         from raypipe.storage.records import unseal
-        from raypipe.training.examples import map_examples
+        from raypipe.training.examples.table import map_examples
 
         body = small_recipe(f"size-{count}")
         text = body.read_text().replace(

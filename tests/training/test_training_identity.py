@@ -6,14 +6,14 @@ import shutil
 import pytest
 
 from raypipe.config import load_training
-from raypipe.driver.training_place import start_model
+from raypipe.driver.training.place import start_model
 from raypipe.errors import InputError
 from raypipe.storage.posix import PosixStorage
-from raypipe.training.export import _copy_tokenizer
+from raypipe.training.checkpoints.export import _copy_tokenizer
 from raypipe.training.job import Job
-from raypipe.training.lowrank import LowRank
-from raypipe.training.opening import start_from_, trainee_of
-from raypipe.training.trainee import Trainee
+from raypipe.training.model.lowrank import LowRank
+from raypipe.training.model.trainee import Trainee
+from raypipe.training.model.worker import start_from_, trainee_of
 
 
 @pytest.fixture

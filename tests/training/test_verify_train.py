@@ -1,7 +1,7 @@
 """`verify` of a training reads every byte of its collections' stores too."""
 
-from raypipe.driver.status import open_workspace
-from raypipe.driver.verify import verify
+from raypipe.driver.upkeep.status import open_workspace
+from raypipe.driver.upkeep.verify import verify
 
 
 def test_a_flipped_bit_in_any_payload_of_a_training_is_found(small_recipe, train, tmp_path):

@@ -1,0 +1,1 @@
+"""The recipe of a pipeline: its kinds of stages, their rules, loading."""

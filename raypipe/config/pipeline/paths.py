@@ -1,0 +1,89 @@
+"""The paths in a recipe: made absolute, and which of them are missing."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from raypipe.config.pipeline.recipe import PACKAGED_MODELS, Model, QuerySet, Recipe
+from raypipe.config.pipeline.stage_kinds import Read, Stage
+
+
+def absolute(recipe: Recipe, base: Path) -> Recipe:
+    """The recipe with every relative path resolved against the folder; URIs and ids stay."""
+
+    def located(path: str | None) -> str | None:
+        if path is None or "://" in path:
+            return path
+        return os.path.abspath(base / path)
+
+    def query_set(queries: QuerySet) -> QuerySet:
+        found = {"file": located(queries.file), "qrels": located(queries.qrels)}
+        return queries.model_copy(update=found)
+
+    def model(model: Model) -> Model:
+        return (
+            model.model_copy(update={"path": located(model.path)}) if _is_folder(model) else model
+        )
+
+    def stage(stage: Stage) -> Stage:
+        if not isinstance(stage, Read):
+            return stage
+        return stage.model_copy(update={"runs": {q: located(p) for q, p in stage.runs.items()}})
+
+    collection = recipe.collection
+    if collection.format != "ir-datasets":
+        found = tuple(located(path) for path in collection.input)
+        collection = collection.model_copy(update={"input": found})
+    return recipe.model_copy(
+        update={
+            "collection": collection,
+            "queries": {name: query_set(queries) for name, queries in recipe.queries.items()},
+            "models": {name: model(part) for name, part in recipe.models.items()},
+            "stages": {name: stage(part) for name, part in recipe.stages.items()},
+            "stores": located(recipe.stores),
+        }
+    )
+
+
+def missing_inputs(recipe: Recipe) -> list[str]:
+    """A problem for every local input that is not there, in the order of the recipe.
+
+    Buckets, ir_datasets ids and what is packaged are not looked for.
+    """
+    problems = []
+    for key, name, wanted in _inputs(recipe):
+        if name.startswith("file://"):
+            name = name.removeprefix("file://")
+        elif "://" in name:
+            continue
+        path = Path(name)
+        if not path.exists():
+            problems.append(f"{key}: {path}: no such file or folder; expected {wanted}")
+        elif key.endswith(".qrels") and path.is_dir():
+            problems.append(f"{key}: {path}: a folder; expected {wanted}")
+    return problems
+
+
+def _inputs(recipe: Recipe) -> Iterator[tuple[str, str, str]]:
+    """(dotted key, path or URI, what is expected there)."""
+    if recipe.collection.format != "ir-datasets":
+        for i, path in enumerate(recipe.collection.input):
+            yield f"collection.input.{i}", path, f"passages in format {recipe.collection.format}"
+    for name, queries in recipe.queries.items():
+        if queries.file:
+            yield f"queries.{name}.file", queries.file, "a queries file"
+        if queries.qrels:
+            yield f"queries.{name}.qrels", queries.qrels, "a qrels file"
+    for name, model in recipe.models.items():
+        if _is_folder(model):
+            named = ", ".join(PACKAGED_MODELS)
+            hint = f"{named}, or a folder with weights; of a hub model, where it was downloaded"
+            yield f"models.{name}.path", model.path, hint
+    for name, stage in recipe.stages.items():
+        if isinstance(stage, Read):
+            for queries_name, path in stage.runs.items():
+                yield f"stages.{name}.runs.{queries_name}", path, "a run file"
+
+
+def _is_folder(model: Model) -> bool:
+    return model.path not in PACKAGED_MODELS

@@ -1,0 +1,74 @@
+"""What ties the parts of a recipe together, beyond the type of each value."""
+
+from collections.abc import Iterator, Sequence
+
+from raypipe.config.pipeline.draft import Draft
+from raypipe.config.pipeline.recipe import Collection, QuerySet
+from raypipe.config.pipeline.rules_stages import stage_problems
+from raypipe.config.pipeline.stage_kinds import RUN_KINDS
+from raypipe.config.yaml.document import Problem
+from raypipe.config.yaml.words import did_you_mean, listed
+from raypipe.names import ROOT_FOLDERS
+
+
+def rule_problems(draft: Draft) -> list[Problem]:
+    """Every broken rule among the sound parts, in the order of the recipe."""
+    problems = list(collection_problems(draft.collection)) if draft.collection else []
+    for name, query_set in draft.queries.items():
+        problems += _query_set(name, query_set, draft.collection) if query_set else []
+    for name in draft.stages:
+        if name in ROOT_FOLDERS:
+            text = f"a store root has a folder of this name; any name but {listed(ROOT_FOLDERS)}"
+            problems.append(Problem(("stages", name), text))
+    problems += stage_problems(draft)
+    problems += _reported(draft)
+    return problems + list(_evaluate(draft))
+
+
+def collection_problems(collection: Collection) -> Iterator[Problem]:
+    """What is wrong with a collection, its key `collection`."""
+    python_docs = collection.format == "python-docs"
+    if not collection.input and not python_docs:
+        yield Problem(("collection", "input"), "missing; expected files or folders with passages")
+    if collection.max_passages and not python_docs:
+        text = f"for format python-docs only, not {collection.format}; remove it"
+        yield Problem(("collection", "max_passages"), text)
+
+
+def _query_set(name: str, queries: QuerySet, collection: Collection | None) -> Iterator[Problem]:
+    key = ("queries", name)
+    if (queries.file is None) == (queries.builtin is None):
+        yield Problem(key, "expected one of file and builtin; found both or none of them")
+    if queries.builtin and collection and collection.format != "python-docs":
+        text = f"for format python-docs only, not {collection.format}; give file and qrels"
+        yield Problem((*key, "builtin"), text)
+    if queries.builtin and queries.qrels:
+        text = f"the builtin set {queries.builtin} has judgements of its own; remove qrels"
+        yield Problem((*key, "qrels"), text)
+    if queries.only_judged and not queries.judged:
+        yield Problem((*key, "only_judged"), "needs qrels; give them or remove only_judged")
+
+
+def _reported(draft: Draft) -> Iterator[Problem]:
+    """Runs are of reported query sets: without one there is nothing to search for."""
+    if not any(kind in RUN_KINDS for kind in draft.kinds.values()):
+        return
+    if all(queries is not None and not queries.report for queries in draft.queries.values()):
+        yield Problem(("queries",), "the stages make runs: expected a query set with report: true")
+
+
+def _evaluate(draft: Draft) -> Iterator[Problem]:
+    measures = [measure for _, measure in draft.words("evaluate", "measures")]
+    if repeated := _repeated(measures):
+        text = f"{listed(repeated)} given twice; keep one of them"
+        yield Problem(("evaluate", "measures"), text)
+    baseline = draft.word("evaluate", "baseline")
+    runs = [name for name, kind in draft.kinds.items() if kind in RUN_KINDS]
+    if baseline is not None and baseline not in runs:
+        hint = did_you_mean(baseline, runs)
+        text = f"expected a stage that makes a run; found {baseline!r}{hint} these do: "
+        yield Problem(("evaluate", "baseline"), text + listed(runs))
+
+
+def _repeated(names: Sequence[str]) -> list[str]:
+    return sorted({name for name in names if names.count(name) > 1})

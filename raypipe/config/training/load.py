@@ -1,0 +1,142 @@
+"""A training recipe from a file or text: overrides, variables, checks, paths."""
+
+import os
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+from pydantic import ValidationError
+
+from raypipe.config.fields import Part
+from raypipe.config.pipeline.load import read_recipe
+from raypipe.config.pipeline.recipe import PACKAGED_MODELS
+from raypipe.config.pipeline.structure import structural_problems
+from raypipe.config.training.recipe import Training
+from raypipe.config.training.rules import training_problems
+from raypipe.config.yaml.document import Document, Key, parse_yaml
+from raypipe.config.yaml.overrides import apply_overrides
+from raypipe.config.yaml.variables import expand
+from raypipe.errors import InputError
+
+_PATHS = ("queries", "qrels", "run", "triples", "texts", "teacher", "runs", "input", "stores")
+
+
+def load_training(
+    recipe: Path | str,
+    *,
+    overrides: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    base: Path | None = None,
+    source: str = "recipe",
+) -> Training:
+    """The checked recipe with absolute paths; nothing is opened but its file.
+
+    Args are those of `load_recipe`.
+
+    Raises:
+        InputError: every problem found, each with file, line, dotted key and remedy.
+    """
+    if isinstance(recipe, Path):
+        source, base = str(recipe), base or recipe.parent
+        text = read_recipe(recipe)
+    else:
+        text = recipe
+    document = parse_yaml(text, origin=lambda line: f"{source}: line {line}")
+    refused = apply_overrides(document, overrides)
+    problems = document.problems + expand(document, env or {})
+    found = None
+    try:
+        found = Training.model_validate(document.data)
+    except ValidationError as error:
+        problems += structural_problems(error, document.data, part_at=_part_at)
+    if found is not None:
+        problems += training_problems(found)
+    lines = list(dict.fromkeys(refused + [document.describe(problem) for problem in problems]))
+    if lines or found is None:
+        raise InputError(lines)
+    _locate(document, base or Path())
+    located = Training.model_validate(document.data)
+    return located.model_copy(update={"overrides": (*located.overrides, *overrides)})
+
+
+def missing_training_inputs(recipe: Training) -> list[str]:
+    """A problem for every local input that is not there."""
+    problems = []
+    for key, path in _located(recipe, ()):
+        if "://" not in path and not Path(path).exists():
+            where = ".".join(str(part) for part in key)
+            problems.append(f"{where}: {path}: no such file or folder")
+    if recipe.model.start not in PACKAGED_MODELS and not Path(recipe.model.start).exists():
+        named = ", ".join(PACKAGED_MODELS)
+        problems.append(
+            f"model.start: {recipe.model.start}: expected a model folder or one of {named}"
+        )
+    adapter = recipe.model.adapter
+    begun = None if adapter is None else adapter.start
+    if begun is not None and begun not in PACKAGED_MODELS and not Path(begun).exists():
+        problems.append(f"model.adapter.start: {begun}: no such folder")
+    return problems
+
+
+def _located(part: Any, key: Key) -> Iterator[tuple[Key, str]]:
+    if isinstance(part, Part):
+        part = {name: getattr(part, name) for name in type(part).model_fields}
+    if isinstance(part, Mapping):
+        for name, value in part.items():
+            if name == "collections":
+                value = {n: c for n, c in value.items() if c.format != "ir-datasets"}
+            if name in _PATHS and name != "stores" and isinstance(value, str):
+                yield (*key, name), value
+            elif name in _PATHS and isinstance(value, tuple):
+                yield from (((*key, name, i), path) for i, path in enumerate(value))
+            else:
+                yield from _located(value, (*key, name))
+
+
+def _locate(document: Document, base: Path) -> None:
+    """Make every relative path in the data absolute, in place."""
+
+    def located(value: Any) -> Any:
+        if isinstance(value, list):
+            return [located(each) for each in value]
+        if not isinstance(value, str) or "://" in value:
+            return value
+        return os.path.abspath(base / value)
+
+    def walk(part: Any) -> None:
+        if not isinstance(part, dict) or part.get("format") == "ir-datasets":
+            return
+        for name, value in part.items():
+            if name in _PATHS and isinstance(value, str | list):
+                part[name] = located(value)
+            else:
+                walk(value)
+
+    walk(document.data)
+    model = document.data["model"]
+    if model["start"] not in PACKAGED_MODELS:
+        model["start"] = located(model["start"])
+    begun = (model.get("adapter") or {}).get("start")
+    if begun and begun not in PACKAGED_MODELS:
+        model["adapter"]["start"] = located(model["adapter"]["start"])
+
+
+def _part_at(key: Key, data: Any) -> type[Part]:
+    """The model of the mapping at a key."""
+    here: Any = Training
+    for part in key:
+        if isinstance(here, type) and issubclass(here, Part):
+            named = {field.alias or name: field for name, field in here.model_fields.items()}
+            here = _inside(named[str(part)].annotation)
+        else:
+            here = get_args(here)[1]
+    found: type[Part] = here if isinstance(here, type) and issubclass(here, Part) else Training
+    return found
+
+
+def _inside(annotation: Any) -> Any:
+    """The type itself, without `| None`."""
+    if get_origin(annotation) is types.UnionType:
+        return next(a for a in get_args(annotation) if a is not type(None))
+    return annotation

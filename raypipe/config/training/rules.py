@@ -1,0 +1,191 @@
+"""What ties the parts of a training recipe together."""
+
+from collections.abc import Iterator
+
+from raypipe.config.pipeline.rules import collection_problems
+from raypipe.config.training.recipe import Training
+from raypipe.config.yaml.document import Problem
+from raypipe.config.yaml.words import did_you_mean, listed
+
+TEACHER_LOSSES = ("margin-mse", "kl")
+LOSSES = {
+    "encoder": ("multi-label-margin", "info-nce", "margin-mse", "kl", "pairwise-hinge"),
+    "mono": ("cross-entropy", "margin-mse", "kl", "pairwise-hinge"),
+    "duo": ("cross-entropy", "margin-mse"),
+}
+KINDS = {
+    "repbert": "encoder",
+    "minilm": "encoder",
+    "monobert": "mono",
+    "monobert-reference": "mono",
+    "monobert-longest-first": "mono",
+    "duobert": "duo",
+    "duobert-reference": "duo",
+}
+"""Kind of each preset; a test compares them with the presets themselves."""
+
+
+def training_problems(recipe: Training) -> list[Problem]:
+    """Every rule that is broken."""
+    return [
+        *_model(recipe),
+        *_collections(recipe),
+        *_sets(recipe),
+        *_guards(recipe),
+        *_loss(recipe),
+        *_schedule(recipe),
+        *_resources(recipe),
+    ]
+
+
+def _model(recipe: Training) -> Iterator[Problem]:
+    preset, loss = recipe.model.preset, recipe.loss.name
+    if preset not in KINDS:
+        hint = did_you_mean(preset, KINDS)
+        text = f"unknown preset {preset!r}{hint} known: {listed(KINDS)}"
+        yield Problem(("model", "preset"), text)
+        return
+    kind = KINDS[preset]
+    if loss not in LOSSES[kind]:
+        text = f"expected a loss of {kind} models: {listed(LOSSES[kind])}; found {loss}"
+        yield Problem(("loss", "name"), text)
+    if loss == "pairwise-hinge" and kind == "mono" and recipe.model.head != 1:
+        text = "pairwise-hinge is on the raw score of a head of one unit; write model.head: 1"
+        yield Problem(("model", "head"), text)
+    if kind == "encoder" and recipe.model.head != 2:
+        yield Problem(("model", "head"), "an encoder has no head; remove it")
+    if recipe.model.adapter is not None and recipe.model.adapter.start == "minilm":
+        text = "expected an adapter: a folder, minilm-mono or minilm-duo; found a whole model"
+        yield Problem(("model", "adapter", "start"), text)
+    if recipe.model.segment_row and kind != "duo":
+        yield Problem(("model", "segment_row"), f"for duo models only, not {kind}; remove it")
+
+
+def _sets(recipe: Training) -> Iterator[Problem]:
+    for group in ("train", "dev", "guard"):
+        for name, each in getattr(recipe, group).items():
+            if each.collection is not None and each.collection not in recipe.collections:
+                hint = did_you_mean(each.collection, recipe.collections)
+                text = f"no such collection{hint} collections has {listed(recipe.collections)}"
+                yield Problem((group, name, "collection"), text)
+    widths = set()
+    for name, each in recipe.train.items():
+        key = ("train", name)
+        if each.texts is not None:
+            for other in ("collection", "queries", "qrels", "negatives", "triples", "teacher"):
+                if getattr(each, other) is not None:
+                    yield Problem((*key, other), "not beside texts, which bring their own; remove")
+            if recipe.loss.name in TEACHER_LOSSES and not recipe.loss.judgements:
+                text = (
+                    f"{recipe.loss.name} learns from a teacher's scores, which texts have none of"
+                )
+                yield Problem((*key, "texts"), f"{text}; use negatives and teacher")
+            if name in recipe.collections:
+                text = f"texts make a collection of this name; rename collections.{name}"
+                yield Problem(key, text)
+            widths.add(1)
+            continue
+        for needed in ("collection", "queries"):
+            if getattr(each, needed) is None:
+                yield Problem((*key, needed), "missing; only texts do without")
+        if (each.triples is None) == (each.negatives is None):
+            yield Problem(key, "expected one of triples and negatives; found both or none of them")
+        if each.min_grade > 1 and recipe.loss.name == "multi-label-margin":
+            text = (
+                f"expected 1 with multi-label-margin, found {each.min_grade}: it would learn every "
+                "judged document of a batch as relevant, lower grades too; use info-nce"
+            )
+            yield Problem((*key, "min_grade"), text)
+        if each.negatives is not None and each.qrels is None:
+            yield Problem((*key, "qrels"), "missing; negatives need to know what is relevant")
+        if each.triples is not None and each.teacher is not None:
+            text = "not beside triples, which are taken as they are; use negatives"
+            yield Problem((*key, "teacher"), text)
+        elif (
+            recipe.loss.name in TEACHER_LOSSES
+            and each.teacher is None
+            and not recipe.loss.judgements
+        ):
+            yield Problem((*key, "teacher"), f"missing; {recipe.loss.name} learns from its scores")
+        negatives = each.negatives
+        if negatives is not None and negatives.last < negatives.first:
+            text = f"expected at least negatives.first, {negatives.first}; found {negatives.last}"
+            yield Problem((*key, "negatives", "last"), text)
+        if negatives is not None and negatives.above_teacher is not None and each.teacher is None:
+            yield Problem((*key, "teacher"), "missing; negatives.above_teacher compares its scores")
+        widths.add(1 if negatives is None else negatives.per_example)
+    if len(widths) > 1:
+        text = f"expected one number of negatives an example in all of them; found {sorted(widths)}"
+        yield Problem(("train",), text)
+    if recipe.validate_ is not None and not recipe.dev:
+        yield Problem(("dev",), "missing; validate needs queries to measure on")
+
+
+def _guards(recipe: Training) -> Iterator[Problem]:
+    for name, each in recipe.guard.items():
+        key = ("guard", name)
+        if each.leave_out_passages and (each.qrels is None or each.collection is None):
+            text = "needs qrels and collection, which say what was judged and where it is"
+            yield Problem((*key, "leave_out_passages"), text)
+        if each.collection is not None and each.qrels is None:
+            yield Problem((*key, "collection"), "says where the qrels' passages are; give qrels")
+    if recipe.dev and recipe.validate_ is None:
+        yield Problem(("validate",), "missing; dev sets are there to be measured on")
+
+
+def _collections(recipe: Training) -> Iterator[Problem]:
+    for name, each in recipe.collections.items():
+        key = ("collections", name)
+        if each.format == "python-docs":
+            text = (
+                "python-docs is written by `raypipe pipeline python-docs`; name its files here: "
+                "format msmarco-v1, input OUT/python-docs/passages.tsv"
+            )
+            yield Problem((*key, "format"), text)
+            continue
+        for problem in collection_problems(each):
+            yield Problem((*key, *problem.key[1:]), problem.text)
+
+
+def _loss(recipe: Training) -> Iterator[Problem]:
+    loss = recipe.loss
+    if loss.margin != 1.0 and loss.name != "pairwise-hinge":
+        yield Problem(("loss", "margin"), f"of pairwise-hinge alone, not of {loss.name}; remove it")
+    if loss.judgements and loss.name not in TEACHER_LOSSES:
+        text = f"goes beside a teacher's loss, margin-mse or kl, not {loss.name}; remove it"
+        yield Problem(("loss", "judgements"), text)
+    if loss.judgements and KINDS.get(recipe.model.preset) == "encoder":
+        yield Problem(("loss", "judgements"), "an encoder has no cross-entropy; remove it")
+    if loss.judgements and all(each.teacher is None for each in recipe.train.values()):
+        text = "no training set has a teacher; write loss.name: cross-entropy"
+        yield Problem(("loss", "judgements"), text)
+    if loss.temperature != 1.0 and loss.name not in ("info-nce", "kl"):
+        text = f"of info-nce and kl alone, not of {loss.name}; remove it"
+        yield Problem(("loss", "temperature"), text)
+
+
+def _resources(recipe: Training) -> Iterator[Problem]:
+    workers = recipe.resources.workers
+    if workers > 1 and recipe.resources.backend == "inline":
+        text = "several workers need resources.backend: ray"
+        yield Problem(("resources", "workers"), text)
+    if workers > recipe.batch:
+        text = f"expected at most one worker an example of a batch, {recipe.batch}; found {workers}"
+        yield Problem(("resources", "workers"), text)
+
+
+def _schedule(recipe: Training) -> Iterator[Problem]:
+    warmup = recipe.optimiser.warmup
+    if warmup > recipe.steps / 2:
+        text = (
+            f"{warmup:,} steps of warm-up exceed half of the {recipe.steps:,} steps; a shorter "
+            "training states its own schedule"
+        )
+        yield Problem(("optimiser", "warmup"), text)
+    patience = recipe.validate_.patience if recipe.validate_ else None
+    if recipe.validate_ is not None and recipe.validate_.every > recipe.steps:
+        text = f"expected at most steps, {recipe.steps:,}; found {recipe.validate_.every:,}"
+        yield Problem(("validate", "every"), text)
+    if patience is not None and recipe.optimiser.decay != "constant" and patience < 2:
+        text = "expected 2 or more: with a falling rate one measurement says little"
+        yield Problem(("validate", "patience"), text)

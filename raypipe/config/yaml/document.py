@@ -1,0 +1,150 @@
+"""YAML text as plain data that remembers on which line each value stands.
+
+`yaml.safe_load` keeps no lines, takes the last of two equal keys and unfolds aliases without
+bound, so the node tree is walked here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import yaml
+from yaml.constructor import SafeConstructor
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from raypipe.config.yaml.words import shown
+from raypipe.errors import InputError
+
+MAX_BYTES = 1_000_000
+"""Of one recipe; the longest packaged one has about 2,000."""
+MAX_VALUES = 20_000
+"""After aliases are unfolded: a few lines of them can stand for a billion values."""
+
+Key = tuple[str | int, ...]
+"""Where a value stands: ("stages", "bm25", "depth")."""
+
+
+class Problem(NamedTuple):
+    """What is wrong with the value at a key: expected, found, remedy."""
+
+    key: Key
+    text: str
+
+
+@dataclass
+class Document:
+    """Dictionaries, lists and scalars; keys are always text. `origins` tells where each stood."""
+
+    data: Any = None
+    origins: dict[Key, str] = field(default_factory=dict)
+    """"recipe.yaml: line 12", or the override that set it."""
+    problems: list[Problem] = field(default_factory=list)
+
+    def describe(self, problem: Problem) -> str:
+        """One line: where, the dotted key, what is wrong. A missing key stands at its parent."""
+        key = problem.key
+        while key and key not in self.origins:
+            key = key[:-1]
+        parts = [self.origins[key], dotted(problem.key), problem.text]
+        return ": ".join(part for part in parts if part)
+
+
+def dotted(key: Key) -> str:
+    """The key as in an override: `stages.bm25.depth`."""
+    return ".".join(str(part) for part in key)
+
+
+def parse_yaml(text: str, *, origin: Callable[[int], str]) -> Document:
+    """The document in the text; keys given twice and odd tags are in its problems.
+
+    Args:
+        text: YAML 1.1, at most one document, of at most `MAX_BYTES` and `MAX_VALUES`.
+        origin: line number from 1 -> what a problem on that line begins with.
+
+    Raises:
+        InputError: text that is not YAML, too large, nested too deeply or recursive.
+    """
+    if len(text) > MAX_BYTES:
+        raise InputError(
+            f"{origin(1)}: expected at most {MAX_BYTES:,} characters, found {len(text):,};"
+            " queries and passages belong in files of their own"
+        )
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        builder = _Builder(origin)
+        if node is not None:
+            builder.document.data = builder.build(node, ())
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 1
+        reason = " ".join(part for part in (error.context, error.problem) if part)
+        around = "".join(text.splitlines()[max(0, line - 2) : line])
+        hint = '; inside { } and [ ] quote "${VAR}"' if "${" in around else ""
+        raise InputError(f"{origin(line)}: not YAML: {reason}{hint}") from None
+    except yaml.YAMLError as error:
+        raise InputError(f"{origin(1)}: not YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise InputError(f"{origin(1)}: nested too deeply to be a recipe") from None
+    builder.document.origins.setdefault((), origin(1))
+    return builder.document
+
+
+class _Builder:
+    """State of one walk over a node tree."""
+
+    def __init__(self, origin: Callable[[int], str]) -> None:
+        self.document = Document()
+        self._origin = origin
+        self._num_values = 0
+        self._open: set[int] = set()
+
+    def build(self, node: Node, key: Key) -> Any:
+        """The node's value, built afresh wherever an alias repeats it."""
+        where = self._origin(node.start_mark.line + 1)
+        self.document.origins.setdefault(key, where)
+        self._num_values += 1
+        if self._num_values > MAX_VALUES:
+            raise InputError(f"{where}: more than {MAX_VALUES:,} values with aliases unfolded")
+        if id(node) in self._open:
+            raise InputError(f"{where}: {dotted(key)}: an alias inside its own anchor")
+        if isinstance(node, ScalarNode):
+            return self._scalar(node, key)
+        self._open.add(id(node))
+        value = self._inside(node, key)
+        self._open.discard(id(node))
+        return value
+
+    def _inside(self, node: Node, key: Key) -> Any:
+        if isinstance(node, SequenceNode) and node.tag == "tag:yaml.org,2002:seq":
+            return [self.build(child, (*key, i)) for i, child in enumerate(node.value)]
+        if isinstance(node, MappingNode) and node.tag == "tag:yaml.org,2002:map":
+            return self._mapping(node, key)
+        self._problem(key, f"the tag {node.tag!r} has no meaning in a recipe; remove it")
+        return None
+
+    def _mapping(self, node: MappingNode, key: Key) -> dict[str, Any]:
+        mapping: dict[str, Any] = {}
+        for name_node, value_node in node.value:
+            if not isinstance(name_node, ScalarNode):
+                self._problem(key, "expected a word as key, found a list or mapping")
+                continue
+            name, inner = name_node.value, (*key, name_node.value)
+            line = name_node.start_mark.line + 1
+            if name in mapping:
+                text = f"given again at {self._origin(line)}; keep one of them"
+                self._problem(inner, text)
+                continue
+            self.document.origins[inner] = self._origin(line)
+            mapping[name] = self.build(value_node, inner)
+        return mapping
+
+    def _scalar(self, node: ScalarNode, key: Key) -> Any:
+        try:
+            return SafeConstructor().construct_object(node)
+        except (ValueError, yaml.YAMLError) as error:
+            reason = error.problem if isinstance(error, yaml.MarkedYAMLError) else error
+            self._problem(key, f"{shown(node.value)}: {reason}; quote it if it is text")
+            return node.value
+
+    def _problem(self, key: Key, text: str) -> None:
+        self.document.problems.append(Problem(key, text))

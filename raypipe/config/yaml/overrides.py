@@ -1,0 +1,80 @@
+"""Dotted overrides, `stages.bm25.depth=10`, applied to a recipe before it is checked."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from raypipe.config.yaml.document import Document, Key, Problem, dotted, parse_yaml
+from raypipe.config.yaml.words import did_you_mean, listed, shown
+from raypipe.errors import InputError
+
+_NAMED = (("queries",), ("models",), ("stages",))
+"""What the recipe's writer names: an override changes what is there and adds no name."""
+
+
+def apply_overrides(document: Document, overrides: Sequence[str]) -> list[str]:
+    """Set each KEY=VALUE in place, in order; the problems found, each naming its override.
+
+    VALUE is YAML, so `[a, b]`, `true` and `10` have their types and an empty one is null. A list
+    is entered by index from 0. Keys that no recipe has are found when the recipe is checked.
+    """
+    problems = []
+    for text in overrides:
+        try:
+            _apply(document, text)
+        except InputError as error:
+            problems += error.problems
+    return problems
+
+
+def _apply(document: Document, text: str) -> None:
+    origin = f"override {text}"
+    name, equals, value_text = text.partition("=")
+    key = tuple(name.strip().split("."))
+    if not equals or not all(key):
+        raise InputError(f"{origin}: expected KEY=VALUE, such as stages.bm25.depth=10")
+    value = parse_yaml(value_text, origin=lambda line: origin)
+    _set(document, key, value, origin)
+
+
+def _set(document: Document, parts: tuple[str, ...], value: Document, origin: str) -> None:
+    """Walk to the last part's parent, making mappings that are not there, and set the value."""
+    parent: Any = document.data
+    key: Key = ()
+    for part in parts[:-1]:
+        step = _step(parent, key, part, origin)
+        if _absent(parent, step):
+            parent[step] = {}
+            document.origins[(*key, step)] = origin
+        parent, key = parent[step], (*key, step)
+    step = _step(parent, key, parts[-1], origin)
+    parent[step], key = value.data, (*key, step)
+    kept = {k: v for k, v in document.origins.items() if k[: len(key)] != key}
+    document.origins = kept | {(*key, *k): v for k, v in value.origins.items()}
+    document.problems += [Problem((*key, *k), problem) for k, problem in value.problems]
+
+
+def _absent(parent: Any, step: str | int) -> bool:
+    return isinstance(parent, dict) and parent.get(str(step)) is None
+
+
+def _step(parent: Any, key: Key, part: str, origin: str) -> str | int:
+    """The part as a key of the parent: a name, or the index of a list.
+
+    Raises:
+        InputError: the parent has nothing of that name.
+    """
+    where = f"{origin}: {dotted((*key, part))}"
+    if isinstance(parent, list):
+        if re.fullmatch(r"[0-9]{1,6}", part) and int(part) < len(parent):
+            return int(part)
+        raise InputError(f"{where}: expected an index below {len(parent)}, found {part!r}")
+    if not isinstance(parent, dict):
+        raise InputError(
+            f"{where}: {dotted(key) or 'the recipe'} is {shown(parent)}: no keys in it"
+        )
+    if key in _NAMED and part not in parent:
+        raise InputError(
+            f"{where}: no such name{did_you_mean(part, parent)} {dotted(key)} has {listed(parent)}"
+        )
+    return part

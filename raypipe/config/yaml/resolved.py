@@ -1,0 +1,67 @@
+"""A recipe as YAML with its defaults written out, each with its source."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+from pydantic.fields import FieldInfo
+
+from raypipe.config.fields import Part, Source
+from raypipe.config.yaml.variables import escaped
+
+_HEADER = "# Resolved: overrides applied, variables expanded, defaults filled in with their source."
+
+
+def resolved_yaml(recipe: Part) -> str:
+    """The recipe as text: the same for the same recipe, and loading it gives that recipe again.
+
+    Keys stand in the models' order, stages in the recipe's. A value that is the default says so
+    and where it comes from, whether it was written or filled in; settings that are None are left
+    out.
+    """
+    return "\n".join([_HEADER, *_lines(recipe, indent="")]) + "\n"
+
+
+def _lines(part: Part, *, indent: str) -> Iterator[str]:
+    for name, field in type(part).model_fields.items():
+        value = getattr(part, name)
+        if value is not None and not (value == field.default and value in ((), {})):
+            yield from _entry(
+                field.alias or name, value, indent=indent, comment=_comment(part, field, value)
+            )
+
+
+def _entry(name: str, value: Any, *, indent: str, comment: str = "") -> Iterator[str]:
+    """A key and its value: parts and mappings in block style, lists and scalars on one line."""
+    if isinstance(value, Part):
+        yield f"{indent}{_inline(name)}:"
+        yield from _lines(value, indent=indent + "  ")
+    elif isinstance(value, dict):
+        yield f"{indent}{_inline(name)}:"
+        for inner, part in value.items():
+            yield from _entry(inner, part, indent=indent + "  ")
+    else:
+        yield f"{indent}{_inline(name)}: {_inline(escaped(value))}{comment}"
+
+
+def _inline(value: Any) -> str:
+    """The value in flow style, on one line; as a list of one it gets no end-of-document mark."""
+    text = _dump(value)
+    return text if len(text.splitlines()) == 1 else _dump(value, style='"')
+
+
+def _dump(value: Any, *, style: str | None = None) -> str:
+    text = yaml.safe_dump(
+        [value], default_flow_style=True, default_style=style, width=2**31, allow_unicode=True
+    )
+    return text.strip()[1:-1]
+
+
+def _comment(part: Part, field: FieldInfo, value: Any) -> str:
+    for source in field.metadata:
+        if not isinstance(source, Source):
+            continue
+        known = source.value(part) if callable(source.value) else source.value
+        if value == (field.default if known is None else known):
+            return f"  # {'default; ' if source.default else ''}{source.text}"
+    return ""

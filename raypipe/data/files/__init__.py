@@ -1,0 +1,1 @@
+"""Files as lines and records, compressed or not."""

@@ -1,0 +1,1 @@
+"""Formats of collections: one file each, and the table of their names."""

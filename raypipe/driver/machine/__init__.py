@@ -1,0 +1,1 @@
+"""What the driver asks of the machine: devices, backends, signals, space."""

@@ -1,0 +1,1 @@
+"""A recipe as stores, each brought to completion."""

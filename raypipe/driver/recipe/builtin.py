@@ -1,0 +1,63 @@
+"""The embedded collection python-docs, written into the workspace as ordinary files."""
+
+import json
+from pathlib import Path
+
+from raypipe.config import Recipe
+from raypipe.data.python_docs.build import python_docs, write_python_docs
+from raypipe.errors import InputError
+
+PASSAGES = "passages.tsv"
+SEMANTICS = 1
+"""Raised when the generator's output changes for one Python version."""
+
+
+def with_files(recipe: Recipe, folder: Path) -> Recipe:
+    """The recipe itself, or for python-docs the one that names the files made in `folder`.
+
+    The files are made anew only where another Python, size or generator made those that stand.
+    """
+    if recipe.collection.format != "python-docs":
+        return recipe
+    wanted = _made_by(recipe)
+    note = folder / "made-by.json"
+    if not note.exists() or json.loads(note.read_text()) != wanted:
+        note.unlink(missing_ok=True)
+        packages = [Path(folder) for folder in recipe.collection.input]
+        docs = python_docs(max_passages=recipe.collection.max_passages, packages=packages)
+        write_python_docs(folder, docs)
+        # Not MS MARCO's file name: its official count and hash are not this collection's.
+        (folder / "collection.tsv").rename(folder / PASSAGES)
+        note.write_text(json.dumps(wanted))
+    collection = recipe.collection.model_copy(
+        update={"format": "msmarco-v1", "input": (str(folder / PASSAGES),)}
+    )
+    queries = {
+        name: q.model_copy(
+            update={
+                "file": str(folder / f"queries.{q.builtin}.tsv"),
+                "qrels": str(folder / f"qrels.{q.builtin}.txt"),
+            }
+        )
+        if q.builtin
+        else q
+        for name, q in recipe.queries.items()
+    }
+    return recipe.model_copy(update={"collection": collection, "queries": queries})
+
+
+def _made_by(recipe: Recipe) -> dict[str, object]:
+    import platform
+
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    folders = [Path(folder) for folder in recipe.collection.input]
+    files = [str(folder) for folder in folders if not folder.is_dir()]
+    if files:
+        raise InputError([f"{f}: expected a folder with installed packages" for f in files])
+    packages = {str(folder): sorted(path.name for path in folder.iterdir()) for folder in folders}
+    return {
+        "packages": packages,
+        "python": python,
+        "semantics": SEMANTICS,
+        "max_passages": recipe.collection.max_passages,
+    }

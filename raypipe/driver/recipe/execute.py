@@ -1,0 +1,236 @@
+"""One stage brought to completion: reuse what stands, compute what is missing, publish."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from raypipe.cluster.backend import Backend, Task
+from raypipe.cluster.loop import Limits, Report, run
+from raypipe.cluster.worker import own_facts
+from raypipe.driver.machine.space import check_space
+from raypipe.driver.workspace import Workspace
+from raypipe.errors import IncompleteError, InputError, RaypipeError, RefusedError
+from raypipe.names import StoreName
+from raypipe.stages.stage import Needs, Sizing, Stage
+from raypipe.storage.holder import Process
+from raypipe.storage.lease import Lease, Standing, acquire
+from raypipe.storage.ledger import Ledger
+from raypipe.storage.log import events
+from raypipe.storage.records import Json, Manifest, Shard
+from raypipe.storage.spec import StageSpec
+from raypipe.storage.store_records import find_spec, read_manifest, restore_spec
+from raypipe.storage.stored import Stored
+
+log = logging.getLogger(__name__)
+
+
+class Backends(Protocol):
+    """Where backends come from; started when the first shard needs one."""
+
+    def warm(self) -> None:
+        """Begin to start in the background."""
+
+    def get(self) -> Backend:
+        """The backend, started."""
+
+    def limits(self, needs: Needs, shards: int) -> Limits:
+        """How many actors such a stage gets."""
+
+
+class Watcher(Protocol):
+    """What is told about each stage while it runs."""
+
+    def began(self, store: str, report: Report) -> None:
+        """Shards of a stage are being computed."""
+
+    def advanced(self, store: str, report: Report) -> None:
+        """A shard was committed."""
+
+    def ended(self, store: str, result: "StageResult") -> None:
+        """A stage is complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageResult:
+    """What a stage contributed to this invocation."""
+
+    store: str
+    fingerprint: str
+    reused: bool
+    num_rows: int
+    num_shards: int
+    num_shards_reused: int
+    num_quarantined: int
+    coverage: float
+    seconds: float
+    working_seconds: float | None
+    """Of the invocation that computed it, loading excluded; None if it took several."""
+
+
+@dataclass
+class Execution:
+    """Brings stages to completion, one after the other, for one invocation."""
+
+    workspace: Workspace
+    backends: Backends
+    sizing: Sizing
+    watcher: Watcher
+    max_failed_rows: int = 0
+    numerics_one: bool = False
+    may_run: Callable[[StoreName], bool] = lambda store: True
+    should_stop: Callable[[], RaypipeError | None] = lambda: None
+    on_change: Callable[[str], None] = log.info
+    results: dict[StoreName, StageResult] = field(default_factory=dict)
+
+    def ensure(self, name: StoreName, stage: Stage) -> Stored:
+        """The finished store of a stage: the one that stands, or computed now.
+
+        Raises:
+            IncompleteError: it does not stand and this invocation may not compute it.
+            RaypipeError: whatever ended the computation; where the input is bad, before anything
+                of this store was written.
+        """
+        store, spec = str(name), stage.spec  # asked once: it reads whole input files
+        fingerprint = spec.fingerprint()
+        self._tell_change(store, spec)
+        manifest = read_manifest(self.workspace.stores, store, fingerprint)
+        if manifest is None and not self.may_run(name):
+            raise IncompleteError(
+                f"{store}: not stored with these settings, and --only leaves it out; "
+                "run without --only, or with --until"
+            )
+        report = None
+        if manifest is None:
+            manifest, report = self._compute(store, stage, spec)
+        else:
+            self.workspace.mark()
+            restore_spec(self.workspace.stores, store, spec)
+            self.workspace.refer(store, fingerprint)
+        self._finish(name, manifest, report)
+        return Stored(self.workspace.stores, manifest)
+
+    def _tell_change(self, store: str, spec: StageSpec) -> None:
+        before = self.workspace.refs().get(store)
+        if before is None or before == spec.fingerprint():
+            return
+        old = find_spec(self.workspace.stores, store, before)
+        if old is None:
+            self.on_change(f"{store}: the store of the last invocation is gone")
+            return
+        self.on_change(f"{store}: {'; '.join(map(str, old.diff(spec)))}")
+
+    def _compute(self, store: str, stage: Stage, spec: StageSpec) -> tuple[Manifest, Report]:
+        stores, fingerprint = self.workspace.stores, spec.fingerprint()
+        planned = self._planned(store, stage, spec)  # bad input is found before anything is written
+        self.workspace.mark()
+        lease = acquire(stores, f"{store}/{fingerprint}/lease.json", on_watch=self._watch)
+        nonce = self.workspace.leave_nonce(store, fingerprint)
+        try:
+            ledger = Ledger(stores, store, spec, planned)
+            self.workspace.refer(store, fingerprint)
+            ledger.storage.sweep()
+            check_space(stores, stage, ledger)
+            report = self._map(store, stage, ledger, lease, nonce)
+            manifest = ledger.publish(self.max_failed_rows, one_numerics=self.numerics_one)
+            # Time is told of a store that one invocation computed whole, of no other.
+            seconds = None if report.num_reused else report.working_seconds
+            ledger.note({"event": "published", "working_seconds": seconds})
+            ledger.storage.sweep()
+            return manifest, report
+        finally:
+            stores.delete(nonce[0])
+            lease.release()
+
+    def _planned(self, store: str, stage: Stage, spec: StageSpec) -> Sequence[Shard]:
+        """The plan that stands, else this invocation's, still unwritten.
+
+        Raises:
+            InputError: an input changed between its spec and the plan, which would name rows
+                that the store of that spec does not have.
+        """
+        try:
+            return Ledger(self.workspace.stores, store, spec).shards
+        except IncompleteError:
+            shards = stage.shards(self.sizing)
+        changes = spec.diff(stage.spec)
+        if changes:
+            raise InputError(
+                f"{store}: an input changed while its rows were planned: "
+                f"{'; '.join(map(str, changes))}. An input must rest while it is read; run the "
+                "same command again"
+            )
+        return shards
+
+    def _map(
+        self, store: str, stage: Stage, ledger: Ledger, lease: Lease, nonce: tuple[str, str]
+    ) -> Report:
+        seen: dict[str, Json] = own_facts()
+
+        def on_ready(facts: Mapping[str, Json], process: Process | None) -> None:
+            _compare_workers(store, seen, facts)
+            if process is not None:
+                lease.add_processes([process])
+
+        def stop() -> RaypipeError | None:
+            if lease.lost:
+                return RefusedError(f"{store}: another invocation has taken over this store")
+            return self.should_stop()
+
+        pending = len(ledger.pending())
+        self.watcher.began(store, Report(len(ledger.shards), len(ledger.shards) - pending))
+        if not pending:
+            return Report(len(ledger.shards), len(ledger.shards))
+        return run(
+            Task(stage, ledger, nonce),
+            self.backends.get(),
+            self.backends.limits(stage.needs, pending),
+            on_progress=lambda report: self.watcher.advanced(store, report),
+            on_ready=on_ready,
+            should_stop=stop,
+        )
+
+    def _watch(self, found: Standing) -> None:
+        log.info("cannot tell whether %s is alive; waiting for it to renew its lease", found.holder)
+        self.backends.warm()
+
+    def _finish(self, name: StoreName, manifest: Manifest, report: Report | None) -> None:
+        result = StageResult(
+            store=manifest.store,
+            fingerprint=manifest.fingerprint,
+            reused=report is None,
+            num_rows=manifest.num_rows,
+            num_shards=len(manifest.records),
+            num_shards_reused=len(manifest.records) if report is None else report.num_reused,
+            num_quarantined=len(manifest.skipped_rows),
+            coverage=manifest.coverage,
+            seconds=report.seconds if report else 0.0,
+            working_seconds=_working_seconds(self.workspace, manifest),
+        )
+        self.results[name] = result
+        self.watcher.ended(manifest.store, result)
+
+
+_EQUAL_FACTS = ("python", "raypipe", "package_sha256", "torch", "transformers", "tokenizers")
+
+
+def _compare_workers(store: str, seen: dict[str, Json], facts: Mapping[str, Json]) -> None:
+    """Refuse a worker that differs from the first one in what could change bytes."""
+    for key in _EQUAL_FACTS:
+        if key in facts and seen.setdefault(key, facts[key]) != facts[key]:
+            raise InputError(
+                f"{store}: a worker has {key} {facts[key]}, expected {seen[key]} as here "
+                "and on the workers before it; install one version on every node (a pinned image), "
+                "and leave it while a command runs"
+            )
+
+
+def _working_seconds(workspace: Workspace, manifest: Manifest) -> float | None:
+    """Of the invocation that published the store, from its log of attempts."""
+    name = f"{manifest.store}/{manifest.fingerprint}/attempts.jsonl"
+    try:
+        told = events(workspace.stores.read(name))
+    except FileNotFoundError:
+        return None
+    published = [event for event in told if event.get("event") == "published"]
+    return published[-1].get("working_seconds") if published else None

@@ -1,0 +1,1 @@
+"""Runs written and measured; table, summary, progress."""

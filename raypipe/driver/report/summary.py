@@ -1,0 +1,42 @@
+"""What summary.json says of a complete invocation."""
+
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+import raypipe
+from raypipe.driver.machine import devices
+from raypipe.driver.recipe.execute import StageResult
+from raypipe.driver.report.measure import Measurement
+from raypipe.names import StoreName
+
+
+def summary_of(
+    measurement: Measurement, results: Mapping[StoreName, StageResult], chosen: devices.Devices
+) -> dict[str, Any]:
+    """Systems, measures, stages, device and versions."""
+    return {
+        "systems": measurement.systems,
+        "measures": measurement.means,
+        "stages": {
+            str(store): {
+                "seconds": round(result.seconds, 2),
+                "rows": result.num_rows,
+                "shards": {
+                    "planned": result.num_shards,
+                    "reused": result.num_shards_reused,
+                    "quarantined": result.num_quarantined,
+                },
+                "coverage": result.coverage,
+                "reused": result.reused,
+                "fingerprint": result.fingerprint,
+            }
+            for store, result in results.items()
+        },
+        "device": chosen.line().removeprefix("device: "),
+        "versions": {
+            "raypipe": raypipe.__version__,
+            "python": platform.python_version(),
+            "torch": chosen.torch,
+        },
+    }

@@ -1,0 +1,1 @@
+"""A training brought to completion."""

@@ -1,0 +1,80 @@
+"""A training's progress while it runs: lines on the terminal, curves for TensorBoard."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+
+from raypipe.driver.training.curves import Curves, ordered, told
+from raypipe.storage.records import Json
+from raypipe.training.checkpoints.history import history_of
+from raypipe.training.checkpoints.measuring import told as told_of
+from raypipe.training.job import Job
+from raypipe.training.progress import Reader, write_progress
+
+LOOK_SECONDS = 2.0
+TELL_SECONDS = 10.0
+
+
+class Follower:
+    """Reads what the first worker writes, wherever it runs; a context, while it trains."""
+
+    def __init__(self, job: Job, folder: Path, say: Callable[[str], None]) -> None:
+        """Nothing is read yet."""
+        self._job, self._folder, self._say = job, folder, say
+        self._reader = Reader(job)
+        self._spoken = float("-inf")
+        self._tokens, self._seconds = 0, 0.0
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="training log", daemon=True)
+
+    def write(self, event: Mapping[str, Json]) -> None:
+        """Add a line, as the first worker of an inline training does."""
+        write_progress(self._job, event)
+
+    def __enter__(self) -> "Follower":
+        self._curves = Curves(self._folder, ordered(self._reader.new()))  # of earlier invocations
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end.set()
+        self._thread.join()
+        self._look()
+        self._curves.close()
+        # Measurements are records; a process that died after one may not have written its line.
+        measured = history_of(self._job).counted(self._job.recipe.steps)
+        events = [*(told_of(self._job, each) for each in measured), *Reader(self._job).new()]
+        Curves(self._folder, ordered(events)).close()
+
+    def _follow(self) -> None:
+        while not self._end.wait(LOOK_SECONDS):
+            self._look()
+
+    def _look(self) -> None:
+        for event in self._reader.new():
+            self._curves.add(event)
+            self._tokens += int(event.get("tokens", 0))
+            self._seconds += float(event.get("seconds", 0.0))
+            if "note" in event:
+                self._say(f"train: step {event['step']:,}: {event['note']}")
+            elif "mean" in event:
+                values = ", ".join(f"{name} {value:.4f}" for name, value in told(event).items())
+                self._say(f"train: step {event['step']:,}: {event['measure']} {values}")
+            elif time.monotonic() - self._spoken > TELL_SECONDS:
+                self._speak(event)
+
+    def _speak(self, event: Mapping[str, Json]) -> None:
+        self._say(
+            f"train: step {event['step']:,} of {self._job.recipe.steps:,}: loss "
+            f"{event['loss']:.4f}, rate {event['rate']:.2e}, "
+            f"gradient {event['gradient_norm']:.2f}, "
+            f"{self._tokens / max(self._seconds, 1e-3):,.0f} tokens/s"
+        )
+        self._spoken, self._tokens, self._seconds = time.monotonic(), 0, 0.0

@@ -1,0 +1,51 @@
+"""A training's collections, query sets and runs as pipeline recipes, to be asked for parts."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from raypipe.config import Recipe, Training, load_recipe
+from raypipe.config.training.recipe import TrainingSet
+from raypipe.driver.training.teachers import teacher_of
+
+
+def parts_recipe(recipe: Training, name: str) -> Recipe:
+    """A recipe with a collection, its query sets and the runs over them, to be asked for parts."""
+    queries: dict[str, Any] = {}
+    stages: dict[str, Any] = {"unused": {"do": "index"}}
+    for group, wanted in recipe.train.items():
+        if wanted.collection == name:
+            query_set = f"train-{group}"
+            queries[query_set] = {"file": wanted.queries}
+            if wanted.qrels is not None and wanted.triples is None:
+                queries[query_set] |= {"qrels": wanted.qrels, "only_judged": True}
+            for number, path in enumerate(runs_of(wanted)):
+                stages[f"{query_set}-run-{number}"] = {"do": "read", "runs": {query_set: path}}
+            if wanted.teacher is not None:
+                stages[f"{query_set}-teacher"] = {
+                    "do": "read",
+                    "runs": {query_set: teacher_of(wanted.teacher)[0]},
+                }
+    for group, dev in recipe.dev.items():
+        if dev.collection == name:
+            query_set = f"dev-{group}"
+            queries[query_set] = {"file": dev.queries, "qrels": dev.qrels, "only_judged": True}
+            stages[f"{query_set}-run"] = {"do": "read", "runs": {query_set: dev.run}}
+    body = {
+        "format": 1,
+        "name": recipe.name,
+        "collection": recipe.collections[name].model_dump(mode="json", exclude_none=True),
+        "queries": queries,
+        "models": {model_name(recipe): {"path": recipe.model.start}},
+        "stages": stages,
+    }
+    return load_recipe(body, source=recipe.name)
+
+
+def model_name(recipe: Training) -> str:
+    """What the word pieces' stores are named after: as in a pipeline where they may stand."""
+    return "minilm" if recipe.model.start == "minilm" else "start"
+
+
+def runs_of(wanted: TrainingSet) -> Sequence[str]:
+    """Where a training set's negatives come from; none where it has triples."""
+    return wanted.negatives.runs if wanted.negatives is not None else ()

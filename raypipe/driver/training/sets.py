@@ -1,0 +1,130 @@
+"""The stores that a training reads, each brought to completion."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from raypipe.config import Training
+from raypipe.config.training.recipe import DevSet
+from raypipe.driver.machine.backends import LazyBackends
+from raypipe.driver.recipe.builtin import with_files
+from raypipe.driver.recipe.execute import Execution, Watcher
+from raypipe.driver.recipe.graph import Graph, Runs
+from raypipe.driver.training.parts import model_name, parts_recipe, runs_of
+from raypipe.driver.training.teachers import teacher_of
+from raypipe.driver.workspace import Workspace
+from raypipe.errors import RaypipeError
+from raypipe.models.folder.loading import ModelFolder
+from raypipe.names import Role, of_training
+from raypipe.stages.stage import Sizing
+from raypipe.storage.records import hash_file
+from raypipe.storage.stored import Stored
+from raypipe.training.examples.guards import guards_of, told_of
+from raypipe.training.examples.stage import ExamplesStage
+from raypipe.training.job import DevStores, TrainStores, conventions_of_training
+from raypipe.training.steps.objective import BATCH_LOSSES
+
+
+@dataclass
+class Sets:
+    """Every training and dev set's stores, and what is told of them."""
+
+    train: tuple[TrainStores, ...] = ()
+    dev: tuple[DevStores, ...] = ()
+    told: list[str] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def training_sets(
+    recipe: Training,
+    start: ModelFolder,
+    workspace: Workspace,
+    backends: LazyBackends,
+    sizing: Sizing,
+    watcher: Watcher,
+    say: Callable[[str], None],
+    should_stop: Callable[[], RaypipeError | None],
+) -> Sets:
+    """Collections, queries, word pieces, runs and guarded examples.
+
+    Each collection has a workspace of its own in OUT/collections, its stores among the others.
+    """
+    model = replace(start, conventions=conventions_of_training(recipe.model))
+    graphs, executions = {}, {}
+    for name in recipe.collections:
+        folder = workspace.folder / "collections" / name
+        own = Workspace(folder, workspace.stores.uri)
+        executions[name] = Execution(
+            workspace=own,
+            backends=backends,
+            sizing=sizing,
+            watcher=watcher,
+            should_stop=should_stop,
+            on_change=say,
+        )
+        named = with_files(parts_recipe(recipe, name), folder / "python-docs")
+        ensure = executions[name].ensure
+        graphs[name] = Graph(named, ensure, models={model_name(recipe): model})
+    guards = guards_of(recipe)
+    sets = Sets()
+    for name, wanted in recipe.train.items():
+        assert wanted.collection is not None
+        graph = graphs[wanted.collection]
+        query_set = f"train-{name}"
+        runs = runs_of(wanted)
+        found = [
+            graph.run(f"{query_set}-run-{number}", query_set, Runs()) for number in range(len(runs))
+        ]
+        taught = last = None
+        if wanted.teacher is not None:
+            _, last = teacher_of(wanted.teacher)
+            taught = graph.run(f"{query_set}-teacher", query_set, Runs())
+        stage = ExamplesStage(
+            wanted=wanted,
+            collection=graph.collection(),
+            ids=graph.ids(),
+            queries=graph.queries(query_set),
+            runs=tuple(found),
+            teacher=taught,
+            teacher_last=last,
+            guard=guards[wanted.collection],
+            seed=recipe.seed,
+            name=name,
+            in_batch=recipe.loss.name in BATCH_LOSSES,
+        )
+        store = of_training(Role.EXAMPLES, name)
+        examples = executions[wanted.collection].ensure(store, stage)
+        tokens = _tokens(graph, recipe, query_set)
+        sets.train = (*sets.train, TrainStores(examples, *tokens))
+        facts = examples.manifest.records[0].facts
+        sets.facts[name] = {**facts, "negatives_from": list(runs)}
+        told = told_of(name, facts)
+        sets.told += told
+        for line in told:
+            say(line)
+    for name, dev in recipe.dev.items():
+        sets.dev = (*sets.dev, _dev(graphs[dev.collection], recipe, name, dev))
+    return sets
+
+
+def _dev(graph: Graph, recipe: Training, name: str, dev: DevSet) -> DevStores:
+    query_set = f"dev-{name}"
+    run = graph.run(f"{query_set}-run", query_set, Runs())
+    query_tokens, passage_tokens = _tokens(graph, recipe, query_set)
+    return DevStores(
+        run=run,
+        queries=graph.queries(query_set),
+        collection=graph.collection(),
+        query_tokens=query_tokens,
+        passage_tokens=passage_tokens,
+        qrels=dev.qrels,
+        qrels_sha256=hash_file(Path(dev.qrels)),
+        k=dev.k,
+        queries_at_most=dev.queries_at_most,
+    )
+
+
+def _tokens(graph: Graph, recipe: Training, query_set: str) -> tuple[Stored, Stored]:
+    name = model_name(recipe)
+    return graph.tokens(name, query_set), graph.tokens(name)

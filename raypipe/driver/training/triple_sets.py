@@ -1,0 +1,34 @@
+"""Training sets of triples of texts, split once into ordinary files of the workspace."""
+
+import json
+from pathlib import Path
+
+from raypipe.config import Training
+from raypipe.config.pipeline.recipe import Collection
+from raypipe.data.triple_texts import split_triples
+from raypipe.storage.records import hash_file
+
+
+def with_ids(recipe: Training, folder: Path) -> Training:
+    """The recipe with a collection, queries and triples by id in place of each file of texts."""
+    collections, train = dict(recipe.collections), dict(recipe.train)
+    for name, wanted in recipe.train.items():
+        if wanted.texts is None:
+            continue
+        own, source = folder / name, Path(wanted.texts)
+        note = own / "made-from.json"
+        made = {"sha256": hash_file(source), "semantics": 1}
+        if not note.exists() or json.loads(note.read_text()) != made:
+            note.unlink(missing_ok=True)
+            split_triples(source, own)
+            note.write_text(json.dumps(made))
+        passages = (str((own / "passages.tsv").absolute()),)
+        collections[name] = Collection(format="msmarco-v1", input=passages)
+        update = {
+            "texts": None,
+            "collection": name,
+            "queries": str((own / "queries.tsv").absolute()),
+            "triples": str((own / "triples.tsv").absolute()),
+        }
+        train[name] = wanted.model_copy(update=update)
+    return recipe.model_copy(update={"collections": collections, "train": train})

@@ -1,0 +1,1 @@
+"""Finished workspaces: status, verify, gc, export; the doctor."""

@@ -1,0 +1,213 @@
+"""A finished store as files that other tools read."""
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from raypipe import schema
+from raypipe.errors import IncompleteError, InputError
+from raypipe.search.lucene.index import ROWS_FILE
+from raypipe.search.lucene.pack import unpack_folder
+from raypipe.stages.run_tables import with_ids
+from raypipe.stages.texts.ids import ids_of_rows
+from raypipe.storage.opening import open_storage
+from raypipe.storage.spec import StageSpec
+from raypipe.storage.storage import Storage
+from raypipe.storage.store_records import find_spec, read_manifest, read_spec
+from raypipe.storage.stored import Stored
+
+_RUNS = ("bm25", "search", "fuse", "read", "rerank", "aggregate")
+FORMS = ("numpy", "faiss", "pyserini", "parquet")
+
+
+def export(store: Path, to: str, out: Path) -> int:
+    """The number of rows exported into the folder `out`, which appears whole or not at all.
+
+    numpy: embeddings.npy (fp16 [rows, dim]) and ids.txt. faiss: `index` (flat, inner product) and
+    `docid`, pyserini's folder of a dense index. pyserini: a Lucene folder, or a collection as
+    JSON lines. parquet: a collection, a run or a duo's pairs with original ids.
+
+    Raises:
+        InputError: no such store, a form it cannot take, or a target that is not empty.
+        IncompleteError: the store is not complete.
+    """
+    if to not in FORMS:
+        raise InputError(f"--to {to}: expected one of {', '.join(FORMS)}")
+    if out.exists() and any(out.iterdir()):
+        raise InputError(f"{out}: not empty; name a folder that is new")
+    stores, name, fingerprint = _find(store)
+    stored, spec = _stored(stores, name, fingerprint), find_spec(stores, name, fingerprint)
+    if spec is None:
+        raise IncompleteError(
+            f"{name}/{fingerprint}: its spec.json is gone; run its pipeline again"
+        )
+    writers: dict[tuple[str, str], Callable[[Storage, StageSpec, Stored, Path], int]] = {
+        ("encode", "numpy"): _numpy,
+        ("encode", "faiss"): _faiss,
+        ("index", "pyserini"): _lucene,
+        ("prepare", "pyserini"): _json_lines,
+        ("prepare", "parquet"): _passages,
+        ("pairs", "parquet"): _pairs,
+        **{(kind, "parquet"): _run for kind in _RUNS},
+    }
+    if (spec.stage, to) not in writers:
+        forms = sorted(form for stage, form in writers if stage == spec.stage)
+        raise InputError(
+            f"{name}: a store of {spec.stage} can be exported to: {forms or 'nothing'}"
+        )
+    partial = out.with_name(f".{out.name}.{uuid.uuid4().hex[:8]}")
+    partial.mkdir(parents=True)
+    try:
+        num_rows = writers[spec.stage, to](stores, spec, stored, partial)
+        if out.exists():
+            out.rmdir()
+        os.rename(partial, out)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return num_rows
+
+
+def _find(path: Path) -> tuple[Storage, str, str]:
+    """(stores, name, fingerprint) of STORES/NAME or STORES/NAME/FINGERPRINT."""
+    if (path / "plan.json").exists():
+        return open_storage(str(path.parent.parent)), path.parent.name, path.name
+    complete = sorted(path.glob("*/manifest.json"), key=lambda p: p.stat().st_mtime)
+    if not complete:
+        raise InputError(
+            f"{path}: expected STORES/NAME or STORES/NAME/FINGERPRINT of a complete store"
+        )
+    return open_storage(str(path.parent)), path.name, complete[-1].parent.name
+
+
+def _stored(stores: Storage, name: str, fingerprint: str) -> Stored:
+    manifest = read_manifest(stores, name, fingerprint)
+    if manifest is None:
+        raise IncompleteError(f"{name}/{fingerprint}: not complete; run its pipeline again")
+    return Stored(stores, manifest)
+
+
+def _upstream(stores: Storage, digest: str) -> tuple[StageSpec, Stored]:
+    """The complete store whose manifest has this digest."""
+    for name in stores.names(""):
+        if name.endswith("/manifest.json"):
+            store, fingerprint, _ = name.split("/")
+            found = _stored(stores, store, fingerprint)
+            if found.digest == digest:
+                return read_spec(stores, store, fingerprint), found
+    raise IncompleteError(f"the store with the manifest {digest[:12]} is not here any more")
+
+
+def _texts(stores: Storage, spec: StageSpec) -> Stored:
+    """The collection or query set that a store of embeddings was made from."""
+    tokens, _ = _upstream(stores, spec.inputs["tokens"])
+    return _upstream(stores, tokens.inputs["texts"])[1]
+
+
+def _ids(stores: Storage, spec: StageSpec) -> list[str]:
+    texts, is_query = _texts(stores, spec), spec.params["side"] == "query"
+    if is_query:
+        ids: list[str] = texts.table(schema.QUERIES)["query_id"].to_pylist()
+        return ids
+    return ids_of_rows(texts, np.arange(texts.num_rows))
+
+
+def _numpy(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
+    dim = stored.vectors(stored.manifest.records[0]).shape[1]
+    shape = (stored.num_rows, dim)
+    rows = np.lib.format.open_memmap(out / "embeddings.npy", "w+", np.float16, shape)
+    for record in stored.manifest.records:
+        rows[record.shard.start : record.shard.stop] = stored.vectors(record)
+    rows.flush()
+    _write_lines(out / "ids.txt", _ids(stores, spec))
+    return stored.num_rows
+
+
+def _faiss(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
+    import faiss
+
+    index = faiss.IndexFlatIP(stored.vectors(stored.manifest.records[0]).shape[1])
+    for record in stored.manifest.records:
+        index.add(stored.vectors(record).astype(np.float32))
+    faiss.write_index(index, str(out / "index"))
+    _write_lines(out / "docid", _ids(stores, spec))
+    return stored.num_rows
+
+
+def _lucene(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
+    unpack_folder(stored.path(stored.manifest.records[0]), out)
+    (out / ROWS_FILE).unlink()
+    return stored.num_rows
+
+
+def _json_lines(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
+    with (out / "passages.jsonl").open("w", encoding="utf-8") as lines:
+        for record in stored.manifest.records:
+            table = stored.table(schema.PASSAGES, record.shard.start, record.shard.stop)
+            for row in table.to_pylist():
+                lines.write(json.dumps({"id": row["passage_id"], "contents": row["text"]}) + "\n")
+    return stored.num_rows
+
+
+def _passages(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
+    with pq.ParquetWriter(out / "passages.parquet", schema.PASSAGES) as writer:
+        for record in stored.manifest.records:
+            writer.write_table(stored.table(schema.PASSAGES, record.shard.start, record.shard.stop))
+    return stored.num_rows
+
+
+def _run(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
+    queries, collection = _sides(stores, spec)
+    run: pa.Table = stored.whole_table(schema.RUN)
+    table = with_ids(run, queries.table(schema.QUERIES), collection)
+    pq.write_table(table, out / "run.parquet")
+    return int(table.num_rows)
+
+
+def _pairs(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
+    """query_id, passage_id, other_id, probability: that the passage is more relevant than the
+    other."""
+    queries, collection = _sides(stores, spec)
+    pairs: pa.Table = stored.whole_table(schema.SCORES)
+    sides = [
+        pa.array(ids_of_rows(collection, pairs[name].to_numpy()), pa.string())
+        for name in ("passage_row", "other_row")
+    ]
+    query_ids = queries.table(schema.QUERIES)["query_id"].take(pairs["query_row"])
+    names = ["query_id", "passage_id", "other_id", "probability"]
+    pq.write_table(
+        pa.table([query_ids, *sides, pairs["score"]], names=names), out / "pairs.parquet"
+    )
+    return int(pairs.num_rows)
+
+
+def _sides(stores: Storage, spec: StageSpec) -> tuple[Stored, Stored]:
+    """(query set, collection) of a run, found through what it was made from."""
+    match spec.stage:
+        case "bm25":
+            index, _ = _upstream(stores, spec.inputs["index"])
+            collection = _upstream(stores, index.inputs["collection"])[1]
+            return _upstream(stores, spec.inputs["queries"])[1], collection
+        case "read":
+            collection = _upstream(stores, spec.inputs["collection"])[1]
+            return _upstream(stores, spec.inputs["queries"])[1], collection
+        case "rerank" | "pairs":
+            base = spec.params["scores"]["inputs"]
+            collection = _upstream(stores, base["collection"])[1]
+            return _upstream(stores, base["queries"])[1], collection
+        case "search":
+            parts, _ = _upstream(stores, spec.inputs["parts"])
+            sides = [_upstream(stores, parts.inputs[side])[0] for side in ("queries", "embeddings")]
+            return _texts(stores, sides[0]), _texts(stores, sides[1])
+        case _:
+            return _sides(stores, _upstream(stores, next(iter(spec.inputs.values())))[0])
+
+
+def _write_lines(path: Path, lines: list[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

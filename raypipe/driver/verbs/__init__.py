@@ -1,0 +1,1 @@
+"""Verbs of one stage, as recipes or over files."""

@@ -1,0 +1,147 @@
+"""Recipes of a single stage, for the verbs that are one."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from raypipe.config import Recipe, load_recipe
+from raypipe.config.pipeline.recipe import PACKAGED_MODELS
+from raypipe.errors import InputError
+
+MODEL = "model"
+"""What the model of a single-stage recipe is called."""
+
+
+def collection_of(path: Path) -> dict[str, Any]:
+    """The recipe's keys for a collection: a workspace's, a file or a BEIR folder.
+
+    Raises:
+        InputError: nothing is there, or nothing tells its format.
+    """
+    recipe = path / "recipe.yaml"
+    if recipe.is_file():
+        held = yaml.safe_load(recipe.read_bytes())
+        stores = held.get("stores") or str((path / "stores").absolute())
+        return {"collection": held["collection"], "stores": stores}
+    return {"collection": {"format": _format(path), "input": str(path.absolute())}}
+
+
+def recipe_of(keys: Mapping[str, Any], stages: Mapping[str, Any], **more: Any) -> Recipe:
+    """A checked recipe of these stages."""
+    body = {"format": 1, "name": "single", **keys, "stages": dict(stages)}
+    body |= {key: value for key, value in more.items() if value}
+    return load_recipe(body, source="the command line")
+
+
+def model_of(path: str, preset: str | None) -> dict[str, Any]:
+    """The recipe's key for one model."""
+    named = path if path in PACKAGED_MODELS else str(Path(path).absolute())
+    return {MODEL: {"path": named, **({"preset": preset} if preset else {})}}
+
+
+def search_recipe(
+    index: Path, queries: Path, *, model: str | None, depth: int, k1: float | None, b: float | None
+) -> Recipe:
+    """A search of one `index` or `encode` stage of a workspace.
+
+    Raises:
+        InputError: no workspace, no such stage, or several and none is named.
+    """
+    recipe = index / "recipe.yaml"
+    if not recipe.is_file():
+        raise InputError(f"{index}: expected a workspace with an index or embeddings")
+    held = yaml.safe_load(recipe.read_bytes())
+    found = {n: s for n, s in held["stages"].items() if s["do"] in ("index", "encode")}
+    fitting = [n for n, s in found.items() if model in (None, n, s.get("model"))]
+    if len(fitting) != 1:
+        told = "name one with --model" if model is None else f"{model!r} fits {len(fitting)}"
+        raise InputError(f"{index}: it has {', '.join(found) or 'none'}; {told}")
+    (stage,) = fitting
+    search: dict[str, Any] = {"do": "search", "index": stage, "depth": depth}
+    if k1 is not None or b is not None:
+        search["bm25"] = {"k1": 0.9 if k1 is None else k1, "b": 0.4 if b is None else b}
+    return recipe_of(
+        collection_of(index),
+        {stage: found[stage], "search": search},
+        models=held.get("models"),
+        queries={"queries": {"file": str(queries.absolute())}},
+    )
+
+
+def score_recipe(
+    run: Path,
+    collection: Path,
+    queries: Path,
+    *,
+    model: Mapping[str, Any],
+    duo: bool,
+    depth: int | None,
+    settings: Mapping[str, Any],
+    qrels: Path | None,
+    measures: str,
+) -> Recipe:
+    """A run file's first candidates scored: stage `score` over stage `run`.
+
+    Raises:
+        InputError: a file is missing or a setting does not fit the model's kind.
+    """
+    k = {"k1": depth or 50} if duo else {"k0": depth or 1000}
+    given = {key: value for key, value in settings.items() if value is not None}
+    stages = {
+        "run": {"do": "read", "runs": {"queries": str(run.absolute())}},
+        "score": {"do": "score", "run": "run", "model": MODEL, **k, **given},
+    }
+    query_set = {"file": str(queries.absolute())}
+    query_set |= {"qrels": str(qrels.absolute())} if qrels else {}
+    evaluate = {"measures": measures.replace(",", " ").split(), "baseline": "run"}
+    return recipe_of(
+        collection_of(collection),
+        stages,
+        models=model,
+        queries={"queries": query_set},
+        evaluate=evaluate if qrels else None,
+    )
+
+
+def aggregate_recipe(
+    pairs: Path, *, method: str, k1: int | None, m: int | None, seed: int, tail: str
+) -> Recipe:
+    """The pairs of a workspace made into a run: stage METHOD.
+
+    Raises:
+        InputError: no workspace, or not exactly one score stage with k1 in it.
+    """
+    recipe = pairs / "recipe.yaml"
+    if not recipe.is_file():
+        raise InputError(f"{pairs}: expected a workspace in which a duo model scored pairs")
+    held = yaml.safe_load(recipe.read_bytes())
+    found = [n for n, s in held["stages"].items() if s["do"] == "score" and s.get("k1")]
+    if len(found) != 1:
+        told = ", ".join(found) or "none"
+        raise InputError(
+            f"{pairs}: expected one score stage with k1, found {told}; name one in a recipe's "
+            "aggregate stage and run `raypipe pipeline`"
+        )
+    stage = {"do": "aggregate", "pairs": found[0], "method": method, "seed": seed, "tail": tail}
+    stage |= {key: value for key, value in (("k1", k1), ("m", m)) if value is not None}
+    kept = ("collection", "queries", "models", "evaluate", "stores")
+    body = {key: held[key] for key in kept if held.get(key)}
+    body.setdefault("stores", str((pairs / "stores").absolute()))
+    if "evaluate" in body and body["evaluate"].get("baseline") not in held["stages"]:
+        del body["evaluate"]["baseline"]
+    return recipe_of(body, {**held["stages"], method: stage})
+
+
+def _format(path: Path) -> str:
+    if not path.exists():
+        raise InputError(f"{path}: no such collection")
+    names = [p.name for p in path.iterdir()] if path.is_dir() else [path.name]
+    if path.is_dir() and any(name.startswith("corpus.jsonl") for name in names):
+        return "beir"
+    if any(".tsv" in name for name in names):
+        return "msmarco-v1"
+    if any(".json" in name for name in names):
+        return "pyserini"
+    raise InputError(f"{path}: nothing tells its format; use `raypipe prepare --format`")

@@ -1,0 +1,1 @@
+"""Run files read: TREC, MS MARCO, top1000 and Parquet."""

@@ -1,0 +1,70 @@
+"""Parquet runs as columns."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from raypipe import schema
+from raypipe.errors import InputError
+from raypipe.evaluation.run_files.columns import encode
+from raypipe.evaluation.run_files.fields import narrowed
+from raypipe.evaluation.run_files.lines import Lines
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether the file begins as Parquet files do."""
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == b"PAR1"
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error}); expected a run file") from error
+
+
+def read_parquet(path: Path) -> Lines:
+    """The columns of a Parquet run; integer ids become their decimal strings."""
+    try:
+        file = pq.ParquetFile(path, page_checksum_verification=True)
+        found = set(file.schema_arrow.names)
+        wanted = [name for name in schema.RUN_FILE.names if name in found]
+        missing = {"query_id", "passage_id", "score"} - found
+        if missing:
+            raise InputError(
+                f"{path}: expected columns query_id, passage_id, score[, rank]; "
+                f"missing {', '.join(sorted(missing))}; found {', '.join(sorted(found))}"
+            )
+        table = file.read(columns=wanted)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(f"{path}: cannot be read as Parquet ({error})") from error
+    if not len(table):
+        raise InputError(f"{path}: no rows; expected a run (parquet)")
+    return Lines(
+        encode(_ids(path, table, "query_id")),
+        encode(_ids(path, table, "passage_id")),
+        _values(path, table, "rank") if "rank" in wanted else None,
+        _values(path, table, "score"),
+        np.arange(len(table)),
+    )
+
+
+def _ids(path: Path, table: pa.Table, name: str) -> pa.ChunkedArray:
+    column = table[name]
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (
+        pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    ):
+        raise InputError(f"{path}: column {name}: expected strings; found {column.type}")
+    if column.null_count:
+        raise InputError(f"{path}: column {name}: {column.null_count} rows are null; expected ids")
+    return column.cast(pa.string())
+
+
+def _values(path: Path, table: pa.Table, name: str) -> NDArray[np.float32]:
+    column = table[name]
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        raise InputError(f"{path}: column {name}: expected numbers; found {column.type}")
+    if column.null_count:
+        raise InputError(f"{path}: column {name}: {column.null_count} rows are null")
+    return narrowed(column.cast(pa.float64()).to_numpy())

@@ -1,0 +1,90 @@
+"""What keeps the lines of a file from being a run, with line numbers; and what is only odd."""
+
+import logging
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raypipe.errors import InputError
+from raypipe.evaluation.run_files.columns import SHOWN, Codes, places, repeats
+from raypipe.evaluation.run_files.lines import Lines
+
+logger = logging.getLogger(__name__)
+
+
+def refuse(path: Path, lines: Lines, form: str) -> None:
+    """Nothing, where these lines are a ranking.
+
+    Raises:
+        InputError: scores that are not finite, a passage twice for one query, ranks that put no
+            order on a query's passages; of each the first ten, with line numbers.
+    """
+    where = "row" if form == "parquet" else "line"
+    problems = []
+    if lines.score is not None:
+        bad = np.flatnonzero(~np.isfinite(lines.score))
+        for at in bad[:SHOWN]:
+            problems.append(
+                f"{path}: {where} {lines.number[at]}: score {lines.score[at]} is not a finite "
+                "float32; leave the passage out or score it again"
+            )
+        problems += _rest(path, len(bad))
+    twice = repeats(lines.queries, lines.passages)
+    for group in twice[:SHOWN]:
+        query, passage = _name(lines.queries, group[0]), _name(lines.passages, group[0])
+        at_lines = ", ".join(str(number) for number in lines.number[group[:SHOWN]])
+        problems.append(
+            f"{path}: {where}s {at_lines}: query {query} ranks passage {passage} "
+            f"{len(group)} times; keep one"
+        )
+    problems += _rest(path, len(twice))
+    if form in ("msmarco", "parquet") and lines.rank is not None:
+        problems += _rank_problems(path, where, lines, lines.rank)
+    if problems:
+        raise InputError(problems)
+
+
+def _rank_problems(path: Path, where: str, lines: Lines, rank: NDArray[np.float32]) -> list[str]:
+    """Ranks that put no order on a query's passages."""
+    problems = []
+    bad = np.flatnonzero(~np.isfinite(rank) | (rank < 1) | (rank != np.floor(rank)))
+    for at in bad[:SHOWN]:
+        number, found = lines.number[at], rank[at]
+        problems.append(f"{path}: {where} {number}: expected a rank from 1; found {found:g}")
+    problems += _rest(path, len(bad))
+    by_rank = np.lexsort((rank, lines.queries.codes))
+    same = np.diff(lines.queries.codes[by_rank]) == 0
+    tied = np.flatnonzero(same & (np.diff(rank[by_rank]) == 0))
+    for at in tied[:SHOWN]:
+        first, second = by_rank[at : at + 2]
+        problems.append(
+            f"{path}: {where}s {lines.number[first]} and {lines.number[second]}: two passages at "
+            f"rank {rank[first]:g} of query {_name(lines.queries, first)}; expected each rank once"
+        )
+    return problems + _rest(path, len(tied))
+
+
+def warn(path: Path, form: str, lines: Lines, best: NDArray[np.int64]) -> None:
+    """Say where the rank column is not what the run's order, `best`, makes of it."""
+    if lines.rank is None:
+        return
+    codes, given = lines.queries.codes[best], lines.rank[best]
+    if form == "trec":
+        wrong = (np.diff(codes) == 0) & (np.diff(given) <= 0)
+        message = "%s: %d queries: the rank column contradicts the order by score, then passage id"
+        message += " descending, which is used, as in trec_eval (first: query %s)"
+        found = codes[1:][wrong]
+    else:
+        found = codes[given != places(codes)]
+        message = "%s: %d queries: ranks are missing; the gaps are closed (first: query %s)"
+    if len(found):
+        logger.warning(message, path, len(np.unique(found)), lines.queries.names[int(found[0])])
+
+
+def _rest(path: Path, count: int) -> list[str]:
+    return [f"{path}: {count - SHOWN} more like these"] if count > SHOWN else []
+
+
+def _name(ids: Codes, position: int) -> str:
+    return str(ids.names[int(ids.codes[position])])

@@ -1,0 +1,64 @@
+"""Run files read as `schema.RUN_FILE`: ids as strings, best first, ranks from 1."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from raypipe import schema
+from raypipe.errors import InputError
+from raypipe.evaluation.run_files.columns import decode, places
+from raypipe.evaluation.run_files.lines import TEXT_FORMATS, Lines, read_lines, sniff
+from raypipe.evaluation.run_files.parquet import is_parquet, read_parquet
+from raypipe.evaluation.run_files.refusals import refuse, warn
+
+FORMATS = (*TEXT_FORMATS, "parquet")
+
+
+def read_run(path: str | Path, *, form: str | None = None) -> pa.Table:
+    """The run, `schema.RUN_FILE`: queries in order of first appearance, best first within each.
+
+    What decides the order, and the score where the file has none:
+
+    - trec: the score as float32, descending, then the passage id, descending, as trec_eval has
+      it; the rank column is ignored, with a warning where it says something else.
+    - msmarco: the rank; gaps are closed, with a warning; score 1/rank.
+    - top1000: unordered candidates; the order of the file stands in for a rank; score 1/rank.
+    - parquet (query_id, passage_id, score[, rank]): the rank if there is one, else as trec.
+
+    Args:
+        path: plain, .gz, .bz2 or .zst, told by its content.
+        form: one of `FORMATS`; None tells it by the content.
+
+    Raises:
+        InputError: a file that is no such run; scores that are not finite in float32; a passage
+            twice for one query, or two passages at one rank; the first ten with line numbers.
+    """
+    path = Path(path)
+    if form is not None and form not in FORMATS:
+        raise InputError(f"{path}: format: expected one of {', '.join(FORMATS)}; found {form!r}")
+    if form is None:
+        form = "parquet" if is_parquet(path) else sniff(path)
+    lines = read_parquet(path) if form == "parquet" else read_lines(path, form)
+    refuse(path, lines, form)
+    best = _best_first(form, lines)
+    warn(path, form, lines, best)
+    rank = places(lines.queries.codes[best]).astype(np.int32)
+    score = (1 / rank).astype(np.float32) if lines.score is None else lines.score[best]
+    columns = [decode(lines.queries, best), decode(lines.passages, best), rank, score]
+    return pa.table(columns, schema=schema.RUN_FILE)
+
+
+def _best_first(form: str, lines: Lines) -> NDArray[np.int64]:
+    """Positions of the lines in the run's order."""
+    queries = lines.queries.codes
+    if form in ("msmarco", "parquet") and lines.rank is not None:
+        return np.lexsort((lines.rank, queries))
+    if lines.score is None:
+        return np.argsort(queries, kind="stable")
+    descending = pc.sort_indices(lines.passages.names, sort_keys=[("", "descending")]).to_numpy()
+    place = np.empty(len(descending), dtype=np.int32)
+    place[descending] = np.arange(len(descending))
+    return np.lexsort((place[lines.passages.codes], -lines.score, queries))

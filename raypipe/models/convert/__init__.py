@@ -1,0 +1,1 @@
+"""Checkpoints converted into model folders."""

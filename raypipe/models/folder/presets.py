@@ -1,0 +1,156 @@
+"""Conventions by name, or from the file beside the weights."""
+
+from dataclasses import fields, replace
+from difflib import get_close_matches
+from pathlib import Path
+
+from raypipe.errors import InputError
+from raypipe.models.folder.conventions import (
+    POOLINGS,
+    SCORES,
+    SEGMENT_ROWS,
+    AnyConventions,
+    Conventions,
+    PairConventions,
+)
+from raypipe.models.folder.evidence import read_object
+
+_MONO = PairConventions(
+    kind="mono",
+    query_limit=64,
+    passage_limit=None,
+    total_limit=512,
+    relevant_label=1,
+    score="log-probability",
+)
+_DUO = PairConventions(
+    kind="duo",
+    query_limit=62,
+    passage_limit=223,
+    total_limit=512,
+    relevant_label=1,
+    score="probability",
+)
+PRESETS: dict[str, AnyConventions] = {
+    # Zhan et al. 2020 and its code: limits count pieces before specials, passages are segment 1.
+    "repbert": Conventions(
+        pooling="mean",
+        normalise=False,
+        query_segment=0,
+        passage_segment=1,
+        query_limit=20,
+        passage_limit=256,
+        start_weights_saw="MS MARCO passages (RepBERT's own training)",
+    ),
+    # all-MiniLM-L6-v2: 256 tokens with specials on both sides.
+    "minilm": Conventions(
+        pooling="mean",
+        normalise=True,
+        query_segment=0,
+        passage_segment=0,
+        query_limit=254,
+        passage_limit=254,
+        start_weights_saw="1B pairs, MS MARCO, S2ORC and Simple Wikipedia among them",
+    ),
+    # Nogueira & Cho 2019, section 2.2: query 64 tokens, the whole 512.
+    "monobert": _MONO,
+    # dl4marco-bert: the query's 64 hold [CLS] and [SEP], the whole has at most 511.
+    "monobert-reference": replace(_MONO, query_limit=62, total_limit=511),
+    # pygaggle: no limit of the query, 512 in all, the longer of the two is cut first.
+    "monobert-longest-first": replace(_MONO, query_limit=None),
+    # Nogueira et al. 2019, section 3.3: 62, 223 and 223 pieces.
+    "duobert": _DUO,
+    # duobert: the query's 64 hold [CLS] and [SEP]; passages share what is left of 510.
+    "duobert-reference": replace(_DUO, passage_limit=None, total_limit=510),
+}
+
+
+def conventions_of(folder: Path, preset: str | None) -> AnyConventions:
+    """From the named preset, else from `raypipe.json` beside the weights.
+
+    Raises:
+        InputError: neither says them, the preset is unknown, or the file has wrong fields.
+    """
+    if preset is not None:
+        if preset not in PRESETS:
+            near = get_close_matches(preset, PRESETS, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise InputError(f"preset {preset!r}: expected one of {', '.join(PRESETS)}{hint}")
+        return PRESETS[preset]
+    path = folder / "raypipe.json"
+    if not path.exists():
+        raise InputError(
+            f"{folder}: nothing says this model's conventions (pooling, segments, limits). Name a "
+            f"preset ({', '.join(PRESETS)}) or put a raypipe.json beside the weights"
+        )
+    return _from_file(path)
+
+
+def _from_file(path: Path) -> AnyConventions:
+    body = read_object(path)
+    if body.get("kind") not in ("encoder", "mono", "duo"):
+        found = "nothing" if "kind" not in body else repr(body["kind"])
+        raise InputError(f"{path}: kind: expected encoder, mono or duo, found {found}")
+    kinds = PairConventions if body.get("kind") in ("mono", "duo") else Conventions
+    # What made the weights, and the model that an adapter lies over: no conventions.
+    record = {"made_by", "base"}
+    try:
+        conventions = kinds(**{name: value for name, value in body.items() if name not in record})
+    except (ValueError, TypeError) as error:
+        known = ", ".join(field.name for field in fields(kinds))
+        raise InputError(f"{path}: {error}; expected a JSON object with {known}") from error
+    problems = [f"{path}: {problem}" for problem in conventions_problems(conventions)]
+    if problems:
+        raise InputError(problems)
+    return conventions
+
+
+def conventions_problems(found: AnyConventions) -> list[str]:
+    """What no model can be fed by; empty where all is well."""
+    if isinstance(found, PairConventions):
+        return _pair_problems(found)
+    problems = []
+    if found.kind != "encoder":
+        problems.append(f"kind: expected encoder, mono or duo, found {found.kind!r}")
+    if found.pooling not in POOLINGS:
+        problems.append(f"pooling: expected mean or cls, found {found.pooling!r}")
+    for name in ("query_limit", "passage_limit"):
+        if not _is_count(getattr(found, name)):
+            problems.append(f"{name}: expected a count of word pieces")
+    return problems
+
+
+def _pair_problems(found: PairConventions) -> list[str]:
+    problems = []
+    for name in ("query_limit", "passage_limit"):
+        value = getattr(found, name)
+        if value is not None and not _is_count(value):
+            problems.append(f"{name}: expected a count of word pieces or null, found {value!r}")
+    if not _is_count(found.total_limit) or found.total_limit < 2 * found.num_passages + 3:
+        problems.append(f"total_limit: expected a count of tokens, found {found.total_limit!r}")
+    if found.relevant_label not in (None, 0, 1):
+        problems.append(f"relevant_label: expected 0, 1 or null, found {found.relevant_label!r}")
+    if found.score not in SCORES:
+        problems.append(f"score: expected one of {', '.join(SCORES)}, found {found.score!r}")
+    if found.segment_row not in (None, *SEGMENT_ROWS):
+        problems.append(f"segment_row: expected zero, copy or null, found {found.segment_row!r}")
+    if problems:
+        return problems
+    if found.kind == "duo" and found.score != "probability":
+        problems.append(f"score: a duo's is probability, found {found.score}")
+    if found.kind == "duo" and found.query_limit is None:
+        problems.append("query_limit: expected a count of word pieces for a duo, found null")
+    if found.query_limit is None and found.passage_limit is not None:
+        problems.append("passage_limit: where the longest is cut first no passage has a limit")
+    if found.query_limit is not None:
+        least = found.query_limit + 2 + found.num_passages * (1 + (found.passage_limit or 1))
+        if least > found.total_limit:
+            problems.append(
+                f"total_limit: {found.total_limit} tokens do not hold the other limits, which "
+                f"need {least}"
+            )
+    return problems
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

@@ -1,0 +1,124 @@
+"""Conventions of a sentence-transformers folder, from its modules' files."""
+
+from pathlib import Path
+from typing import Any
+
+from raypipe.models.folder.evidence import (
+    Evidence,
+    check_tokenizer,
+    read_json,
+    read_object,
+    read_prompts,
+    token_limit,
+)
+
+OLD_POOLINGS = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+"""As releases before 6 wrote them; later ones write `pooling_mode`."""
+
+
+def modules_of(folder: Path) -> list[tuple[str, str]]:
+    """(class, folder) of each module of modules.json, in order; empty where it has none."""
+    body = read_json(folder / "modules.json")
+    if not isinstance(body, list):
+        return []
+    return [
+        (str(module.get("type", "")).rpartition(".")[2], str(module.get("path", "")))
+        for module in body
+        if isinstance(module, dict)
+    ]
+
+
+def is_sentence_transformer(folder: Path) -> bool:
+    """Whether modules.json pools: a cross-encoder has one too, of a Transformer alone."""
+    modules = [name for name, _ in modules_of(folder)]
+    return len(modules) > 1
+
+
+def transformer_folder(folder: Path) -> Path:
+    """Where the transformer's own files lie: the folder, or the one modules.json names."""
+    modules = modules_of(folder)
+    place = modules[0][1] if modules and modules[0][0] == "Transformer" else ""
+    inside = folder / place
+    return inside if place and Path(place).name == place and inside.is_dir() else folder
+
+
+def read_sentence_transformer(folder: Path) -> Evidence:
+    """How its encode feeds and reads the model, one text a row, each text in segment 0."""
+    found = Evidence()
+    inner = transformer_folder(folder)
+    modules = modules_of(folder)
+    names = [name for name, _ in modules]
+    if names not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
+        found.refusals.append(
+            f"{folder / 'modules.json'}: expected Transformer, Pooling and at most Normalize, "
+            f"found {', '.join(names)}"
+        )
+        return found
+    found.add("modules.json", kind="encoder")
+    _read_pooling(folder, folder / modules[1][1] / "config.json", found)
+    _read_normalise(folder, names, found)
+    found.add("one text alone is segment 0", query_segment=0, passage_segment=0)
+    config = read_object(inner / "config.json")
+    limit, source = token_limit(inner, config)
+    if isinstance(limit, int) and limit > 2:
+        found.add(source, query_limit=limit - 2, passage_limit=limit - 2)
+    else:
+        told = f"no max_seq_length, model_max_length or positions above 2, found {limit!r}"
+        found.problems |= {"query_limit": told, "passage_limit": told}
+    read_prompts(folder, found)
+    check_tokenizer(inner, found, pair=False)
+    _check_lower_case(inner, found)
+    return found
+
+
+def _read_pooling(folder: Path, path: Path, found: Evidence) -> None:
+    body = read_object(path)
+    modes: Any = body.get("pooling_mode", [OLD_POOLINGS[n] for n in OLD_POOLINGS if body.get(n)])
+    modes = [modes] if isinstance(modes, str) else list(modes)
+    where = path.relative_to(folder)
+    if modes not in (["mean"], ["cls"]):
+        found.refusals.append(
+            f"{path}: pooling: expected mean or cls, found {' and '.join(modes) or 'none'}"
+        )
+    else:
+        found.add(f"{where}", pooling=modes[0])
+    prompts = read_object(folder / "config_sentence_transformers.json").get("prompts") or {}
+    if body.get("include_prompt") is False and any(dict(prompts).values()):
+        found.refusals.append(f"{path}: include_prompt: expected true, found false with prompts")
+
+
+def _read_normalise(folder: Path, names: list[str], found: Evidence) -> None:
+    normalise = "Normalize" in names
+    told = "modules.json: Normalize" if normalise else "modules.json: no Normalize"
+    found.add(told, normalise=normalise)
+    stated = read_object(folder / "config_sentence_transformers.json").get("similarity_fn_name")
+    if stated == "cosine" and not normalise:
+        found.notes.append(
+            "scores are inner products of embeddings as encode gives them; "
+            "config_sentence_transformers.json says similarity_fn_name cosine: to rank by it, put "
+            '"normalise": true in raypipe.json'
+        )
+    if stated not in (None, "cosine", "dot"):
+        found.refusals.append(
+            f"{folder / 'config_sentence_transformers.json'}: similarity_fn_name: expected cosine "
+            f"or dot, found {stated}"
+        )
+
+
+def _check_lower_case(inner: Path, found: Evidence) -> None:
+    """Its encode lowers the text itself where do_lower_case is true; raypipe does not."""
+    if not read_object(inner / "sentence_bert_config.json").get("do_lower_case"):
+        return
+    normaliser = read_object(inner / "tokenizer.json").get("normalizer") or {}
+    if normaliser.get("lowercase") is not True:
+        found.refusals.append(
+            f"{inner / 'sentence_bert_config.json'}: do_lower_case is true, and tokenizer.json "
+            "lowers nothing; convert it with a tokenizer that does"
+        )

@@ -1,0 +1,1 @@
+"""Search engines over arrays and folders; no stores, no stages."""

@@ -1,0 +1,155 @@
+"""Embedding shards as float32 blocks of bounded size, and rows gathered from them by number."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raypipe.errors import InputError
+from raypipe.search.exact.score import widen
+
+NAMED_ROWS = 10
+FP16_BEYOND = 65536.0
+"""`widen` writes at least this, in magnitude, for an infinity or a NaN."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One shard as it is stored."""
+
+    first_row: int
+    """Row of the collection that the array's row 0 is."""
+    vectors: NDArray[np.float16]
+    """[n, D], possibly memory-mapped."""
+
+    @property
+    def stop_row(self) -> int:
+        """The row after the last."""
+        return self.first_row + len(self.vectors)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Consecutive rows of one or more shards, cast; overwritten by the next block."""
+
+    rows: NDArray[np.int64]
+    """[n], ascending rows of the collection."""
+    vectors: NDArray[np.float32]
+    """[n, D], the stored values."""
+    norms: NDArray[np.float64]
+    """[n], not below the true norms."""
+
+
+def checked_sources(
+    blocks: Iterable[tuple[int, NDArray[np.float16]]], dim: int
+) -> tuple[Source, ...]:
+    """The shards by first row, empty ones left out; nothing is read.
+
+    Raises:
+        InputError: a shard that is not fp16 [n, dim], or shards that share a row.
+    """
+    problems, sources = [], []
+    for first_row, vectors in blocks:
+        if vectors.ndim != 2 or vectors.dtype != np.float16 or vectors.shape[1] != dim:
+            problems.append(
+                f"embeddings from row {first_row}: found {vectors.dtype} {list(vectors.shape)}, "
+                f"expected float16 [rows, {dim}] as the queries have; encode both with one model"
+            )
+        elif first_row < 0:
+            problems.append(f"embeddings from row {first_row}: expected a row of at least 0")
+        elif len(vectors):
+            sources.append(Source(int(first_row), np.asarray(vectors)))
+    sources.sort(key=lambda source: source.first_row)
+    for one, other in zip(sources, sources[1:], strict=False):
+        if one.stop_row > other.first_row:
+            problems.append(
+                f"embeddings: shards [{one.first_row}, {one.stop_row}) and "
+                f"[{other.first_row}, {other.stop_row}) share rows, expected each row once"
+            )
+    if problems:
+        raise InputError(problems)
+    return tuple(sources)
+
+
+def float32_blocks(
+    sources: Sequence[Source], buffer: NDArray[np.float32], skip_rows: NDArray[np.int64]
+) -> Iterator[Block]:
+    """The rows of all shards in ascending order, as many a block as `buffer` [n, D] holds.
+
+    Args:
+        sources: as `checked_sources` returns them.
+        buffer: written block after block.
+        skip_rows: sorted rows to leave out, whatever their bytes.
+
+    Raises:
+        InputError: a row that is left in holds a NaN or an infinity; the rows are named.
+    """
+    ids = np.empty(len(buffer), np.int64)
+    filled = 0
+    for source in sources:
+        start = 0
+        while start < len(source.vectors):
+            stop = min(len(source.vectors), start + len(buffer) - filled)
+            rows, halves = _left_in(source, start, stop, skip_rows)
+            widen(halves, buffer[filled : filled + len(rows)])
+            ids[filled : filled + len(rows)] = rows
+            filled, start = filled + len(rows), stop
+            if filled == len(buffer):
+                yield _block(ids, buffer)
+                filled = 0
+    if filled:
+        yield _block(ids[:filled], buffer[:filled])
+
+
+def gather(sources: Sequence[Source], rows: NDArray[np.int64]) -> NDArray[np.float16]:
+    """The stored vectors [n, D] of ascending rows, each of which some shard holds."""
+    firsts = np.array([source.first_row for source in sources], np.int64)
+    owners = np.searchsorted(firsts, rows, side="right") - 1
+    bounds = [0, *(np.flatnonzero(np.diff(owners)) + 1).tolist(), len(rows)]
+    out = np.empty((len(rows), sources[0].vectors.shape[1]), np.float16)
+    for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
+        source = sources[owners[start]]
+        out[start:stop] = source.vectors[rows[start:stop] - source.first_row]
+    return out
+
+
+def upper_norms(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Euclidean norms float64 [n], rounded up: never below the true ones."""
+    squares = np.einsum("nd,nd->n", vectors, vectors)
+    inflated = 1 + (vectors.shape[1] + 8) * 2.0**-23
+    norms: NDArray[np.float64] = np.sqrt(squares.astype(np.float64)) * inflated
+    return norms
+
+
+def refuse_nonfinite(
+    what: str, rows: NDArray[np.int64], vectors: NDArray[np.float32], norms: NDArray[np.float64]
+) -> None:
+    """Raise InputError naming the rows that `widen` marked as infinite or NaN."""
+    suspects = np.flatnonzero(norms >= FP16_BEYOND)  # no other row can hold such a value
+    bad = suspects[(np.abs(vectors[suspects]) >= FP16_BEYOND).any(axis=1)]
+    if len(bad):
+        named = ", ".join(str(row) for row in rows[bad[:NAMED_ROWS]].tolist())
+        more = f" and {len(bad) - NAMED_ROWS} more" if len(bad) > NAMED_ROWS else ""
+        raise InputError(
+            f"{what} row {named}{more}: found NaN or infinity, expected finite fp16 values; "
+            "such a row has no score: encode it again, or quarantine it so that it is skipped"
+        )
+
+
+def _block(ids: NDArray[np.int64], vectors: NDArray[np.float32]) -> Block:
+    norms = upper_norms(vectors)
+    refuse_nonfinite("embedding", ids, vectors, norms)
+    return Block(ids, vectors, norms)
+
+
+def _left_in(
+    source: Source, start: int, stop: int, skip_rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
+    """Rows and values of a piece of a shard without the rows to skip."""
+    rows = np.arange(source.first_row + start, source.first_row + stop, dtype=np.int64)
+    first, last = np.searchsorted(skip_rows, [rows[0], rows[-1] + 1])
+    if first == last:
+        return rows, source.vectors[start:stop]
+    rows = np.setdiff1d(rows, skip_rows[first:last], assume_unique=False)
+    return rows, source.vectors[rows - source.first_row]

@@ -1,0 +1,1 @@
+"""Lucene through Anserini's classes."""

@@ -1,0 +1,1 @@
+"""Stages that score candidates and turn scores into runs."""

@@ -1,0 +1,181 @@
+"""Which candidates are still to be scored: one part of a growing table of scores.
+
+Scores are kept by model, collection and queries, whatever run asked for them. Part n of a table
+is two stores: candidates, decided once by the first to commit them, and their scores. A request
+gets a part with what no earlier part has committed, which may be nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from raypipe import schema
+from raypipe.errors import IncompleteError
+from raypipe.ranking.candidates import Keys, missing, pairs, positions, singles
+from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing
+from raypipe.storage.payloads.tables import read_table, write_table
+from raypipe.storage.records import Json, Shard, canonical, digest
+from raypipe.storage.spec import StageSpec
+from raypipe.storage.stored import Stored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Which candidates of a run are wanted."""
+
+    k0: int | None = None
+    """A mono's: the first k0."""
+    k1: int | None = None
+    """A duo's: every ordered pair of the first k1."""
+    sample: int | None = None
+    """Of a duo's, so many drawn for each candidate."""
+    seed: int = 0
+
+    @property
+    def k(self) -> int:
+        """Candidates of a query that are reordered."""
+        found = self.k0 if self.k1 is None else self.k1
+        assert found is not None
+        return found
+
+    def keys(self, run: pa.Table) -> Keys:
+        """The candidates of a run (schema.RUN), sorted."""
+        columns = [run[name].to_numpy() for name in ("query_row", "passage_row", "rank")]
+        if self.k1 is None:
+            return singles(*columns, k0=self.k)
+        return pairs(*columns, k1=self.k1, sample=self.sample, seed=self.seed)
+
+    def to_json(self) -> dict[str, Json]:
+        """What a fingerprint holds; a seed matters only to a draw."""
+        body: dict[str, Json] = {"k0": self.k0, "k1": self.k1, "sample": self.sample}
+        return {**body, "seed": None if self.sample is None else self.seed}
+
+    def digest(self, run: Stored) -> str:
+        """The name of this request of that run."""
+        return digest(canonical({**self.to_json(), "run": run.digest}))
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a table of scores."""
+
+    candidates: Stored
+    scores: Stored | None
+    """What is committed of its scores; None before they are planned."""
+
+    def keys(self, start: int = 0, stop: int | None = None) -> Keys:
+        """Its candidates of rows [start, stop)."""
+        (record,) = self.candidates.manifest.records
+        path = self.candidates.path(record)
+        return keys_of(read_table(path, schema.CANDIDATES, start=start, stop=stop))
+
+    @property
+    def num_rows(self) -> int:
+        """Candidates of the part."""
+        return int(self.candidates.manifest.records[0].facts["rows"])
+
+    def scored(self, queries: tuple[int, int] | None = None) -> pa.Table:
+        """schema.SCORES of what is committed, of query rows [start, stop) and some beside them."""
+        tables = []
+        for record in self.scores.manifest.records if self.scores else ():
+            first, last = record.facts["first_query"], record.facts["last_query"]
+            if queries is None or (first < queries[1] and last >= queries[0]):
+                assert self.scores is not None
+                tables.append(read_table(self.scores.path(record), schema.SCORES))
+        return pa.concat_tables(tables) if tables else schema.SCORES.empty_table()
+
+    def failed(self) -> Keys:
+        """Candidates in quarantine: they have no score and are ranked nowhere."""
+        rows = self.scores.manifest.skipped_rows if self.scores else ()
+        whole = self.keys() if rows else _NO_KEYS
+        first, second, third = (part[list(rows)] for part in whole)
+        return first, second, third
+
+
+def keys_of(table: pa.Table) -> Keys:
+    """The key columns of candidates or scores, int64."""
+    names = ("query_row", "passage_row", "other_row")
+    first, second, third = (table[name].to_numpy().astype(np.int64) for name in names)
+    return first, second, third
+
+
+def find_scores(
+    parts: Sequence[Part], wanted: Keys, queries: tuple[int, int], *, what: str
+) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """(scores float32 [N], NaN where there is none; which of them are in quarantine, bool [N]).
+
+    Raises:
+        IncompleteError: candidates that no part has scored; their number is named.
+    """
+    tables = [part.scored(queries) for part in parts]
+    held = pa.concat_tables(tables) if tables else schema.SCORES.empty_table()
+    places = positions(wanted, keys_of(held))
+    scores = np.full(len(places), np.nan, np.float32)
+    found = places >= 0
+    scores[found] = held["score"].to_numpy()[places[found]]
+    failed = np.zeros(len(places), bool)
+    for part in parts:
+        failed |= ~missing(wanted, part.failed())
+    failed &= ~found
+    lacking = int((~found & ~failed).sum())
+    if lacking:
+        raise IncompleteError(
+            f"{what}: {lacking} of {len(places)} candidates have no score; score them first: "
+            "a missing score is never made up"
+        )
+    return scores, failed
+
+
+@dataclass
+class CandidatesStage:
+    """What a request wants and no part before has committed; decided once."""
+
+    base: StageSpec
+    """What a score depends on; see score.score_base."""
+    part: int
+    run_store: Stored
+    request: Request
+    held: tuple[Part, ...]
+    needs: Needs = Needs()
+
+    @property
+    def spec(self) -> StageSpec:
+        """The table and the number of the part: whoever commits it decides what is in it."""
+        return candidates_spec(self.base, self.part)
+
+    def shards(self, sizing: Sizing) -> list[Shard]:
+        """One; its table has as many rows as its record says."""
+        return [Shard(0, 0, 1)]
+
+    def open(self, site: Site) -> Mapping[str, Json]:
+        """See Stage."""
+        self._scratch = site.scratch
+        return {}
+
+    def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+        """schema.CANDIDATES, sorted."""
+        beat(())
+        wanted = self.request.keys(self.run_store.whole_table(schema.RUN))
+        lacking = np.ones(len(wanted[0]), bool)
+        for part in self.held:
+            beat(())
+            lacking &= missing(wanted, keys_of(part.scored()))
+            lacking &= missing(wanted, part.failed())
+        first, second, third = (column[lacking] for column in wanted)
+        table = pa.table([first.astype(np.int32), second, third], schema=schema.CANDIDATES)
+        path = self._scratch / "candidates.parquet"
+        num_rows = write_table(path, schema.CANDIDATES, [table])
+        asked = self.request.digest(self.run_store)
+        return Payload(path, {"rows": num_rows, "request": asked, "wanted": len(lacking)})
+
+
+def candidates_spec(base: StageSpec, part: int) -> StageSpec:
+    """Of part n of a table of scores, from 1."""
+    return StageSpec("candidates", 1, {"part": part}, {"scores": base.fingerprint()})
+
+
+_NONE = np.empty(0, np.int64)
+_NO_KEYS: Keys = (_NONE, _NONE, _NONE)

@@ -1,0 +1,118 @@
+"""Word pieces of scattered rows, read from mapped token shards."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import tokenizers
+from numpy.typing import NDArray
+
+from raypipe.models.folder.loading import ModelFolder, open_tokenizer
+from raypipe.stages.scoring.candidates import Part
+from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing, ranges
+from raypipe.stages.texts.ids import column_of_rows
+from raypipe.stages.texts.tokenize import BATCH_ROWS, MAX_PIECES, SAMPLED_TEXTS, refuse_other_inputs
+from raypipe.storage.payloads.tokens import (
+    Flat,
+    Offsets,
+    concatenate,
+    map_tokens,
+    taken,
+    write_tokens,
+)
+from raypipe.storage.records import Json, Shard
+from raypipe.storage.spec import StageSpec
+from raypipe.storage.stored import Stored
+from raypipe.text import pairs
+from raypipe.text.tokenize import tokenize_batch
+
+Int64 = NDArray[np.int64]
+
+
+class TokenRows:
+    """A token store whose shards stay mapped."""
+
+    def __init__(self, stored: Stored) -> None:
+        """Nothing is opened yet."""
+        self._stored = stored
+        self._mapped: dict[str, tuple[Flat, Offsets]] = {}
+
+    def part(self, rows: Int64) -> pairs.Part:
+        """The pieces of these rows, in their order, as one text of each input."""
+        distinct, inverse = np.unique(rows, return_inverse=True)
+        found: list[tuple[Flat, Offsets]] = []
+        for record in self._stored.manifest.records:
+            low, high = np.searchsorted(distinct, [record.shard.start, record.shard.stop])
+            if low < high:
+                if record.sha256 not in self._mapped:
+                    self._mapped[record.sha256] = map_tokens(self._stored.path(record))
+                found.append(
+                    taken(*self._mapped[record.sha256], distinct[low:high] - record.shard.start)
+                )
+        if not found:
+            found = [(np.empty(0, np.uint16), np.zeros(1, np.int64))]
+        flat, offsets = concatenate(found)
+        assert len(offsets) == len(distinct) + 1
+        return pairs.Part(flat, offsets[:-1][inverse], np.diff(offsets)[inverse])
+
+
+def passages_of(part: Part) -> Int64:
+    """Rows of the passages that a part's candidates name, ascending, each once."""
+    _, first, second = part.keys()
+    distinct = np.unique(np.concatenate([first, second]))
+    return distinct[distinct >= 0]
+
+
+@dataclass
+class PassageTokensStage:
+    """Word pieces of the passages that candidates name, and of no other passage."""
+
+    collection: Stored
+    candidates: Part
+    model: ModelFolder
+    needs: Needs = Needs()
+
+    @property
+    def spec(self) -> StageSpec:
+        """The collection, the candidates, the tokenizer and its library."""
+        params = {
+            "tokenizer_sha256": self.model.tokenizer_sha256,
+            "tokenizers": tokenizers.__version__,
+            "max_pieces": MAX_PIECES,
+            "prefix": self.model.conventions.prefix("passage"),
+        }
+        inputs = {
+            "texts": self.collection.digest,
+            "candidates": self.candidates.candidates.digest,
+        }
+        return StageSpec("tokenize-passages", 2, params, inputs)
+
+    def shards(self, sizing: Sizing) -> list[Shard]:
+        """Ranges of the passages named, in row order."""
+        num_rows = len(passages_of(self.candidates))
+        return ranges(num_rows, min(sizing.shard_rows, -(-num_rows // sizing.num_actors) or 1))
+
+    def open(self, site: Site) -> Mapping[str, Json]:
+        """See Stage."""
+        self._scratch = site.scratch
+        self._tokenizer = open_tokenizer(self.model)
+        self._rows = passages_of(self.candidates)
+        sample = self._rows[:: -(-len(self._rows) // SAMPLED_TEXTS) or 1]
+        texts = column_of_rows(self.collection, sample, "text")
+        refuse_other_inputs(self._tokenizer, texts, self.model)
+        return {"tokenizers": tokenizers.__version__}
+
+    def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+        """Pieces of the shard's passages, uint16 or uint32 flat with offsets."""
+        prefix = self.model.conventions.prefix("passage")
+        parts = []
+        for start in range(shard.start, max(shard.stop, shard.start + 1), BATCH_ROWS):
+            stop = min(start + BATCH_ROWS, shard.stop)
+            beat(range(start, stop))
+            texts = column_of_rows(self.collection, self._rows[start:stop], "text")
+            prefixed = [prefix + text for text in texts] if prefix else texts
+            parts.append(tokenize_batch(self._tokenizer, prefixed, max_pieces=MAX_PIECES))
+        flat, offsets = concatenate(parts)
+        path = self._scratch / f"{shard.index}.safetensors"
+        write_tokens(path, flat, offsets)
+        return Payload(path, {"rows": shard.num_rows, "pieces": len(flat)})

@@ -1,0 +1,1 @@
+"""Stages that turn files into passages, ids, queries and word pieces."""

@@ -1,0 +1,93 @@
+"""Original ids and rows: the id index as a stage, and ids read back at the border."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from raypipe import schema
+from raypipe.data.dense import check_dense_ids
+from raypipe.data.ids import IdIndex, build_id_index
+from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing
+from raypipe.storage.payloads.tables import ROW_GROUP_ROWS, read_table
+from raypipe.storage.records import Json, Shard
+from raypipe.storage.spec import StageSpec
+from raypipe.storage.stored import Stored
+
+
+@dataclass
+class IdsStage:
+    """The id index of a collection; duplicate ids are refused here, dense ones checked."""
+
+    collection: Stored
+    dense: bool = False
+    needs: Needs = Needs()
+
+    @property
+    def spec(self) -> StageSpec:
+        """The collection; whether its ids must be 0 to n-1."""
+        return StageSpec("ids", 1, {"dense": self.dense}, {"collection": self.collection.digest})
+
+    def shards(self, sizing: Sizing) -> list[Shard]:
+        """One: a sort over all ids, 24 bytes each."""
+        return [Shard(0, 0, self.collection.num_rows)]
+
+    def open(self, site: Site) -> Mapping[str, Json]:
+        """See Stage."""
+        self._scratch = site.scratch
+        return {}
+
+    def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+        """The index file. Raises InputError for repeated ids."""
+        if self.dense:
+            check_dense_ids(self._batches(beat), name="collection")
+        path = self._scratch / "ids"
+        count = build_id_index(self._batches(beat), path, ids_of_rows=self._ids_of_rows)
+        return Payload(path, {"rows": count})
+
+    def _batches(self, beat: Beat) -> Iterator[list[str]]:
+        for record in self.collection.manifest.records:
+            path = self.collection.path(record)
+            for start in range(0, record.shard.num_rows, ROW_GROUP_ROWS):
+                beat(())
+                yield _column(path, start, start + ROW_GROUP_ROWS, "passage_id").to_pylist()
+
+    def _ids_of_rows(self, rows: NDArray[np.int64]) -> Sequence[str]:
+        return ids_of_rows(self.collection, rows)
+
+
+def ids_of_rows(collection: Stored, rows: NDArray[np.int64]) -> list[str]:
+    """Original ids of passage rows, in the order given; reads only the row groups they are in."""
+    return column_of_rows(collection, rows, "passage_id")
+
+
+def column_of_rows(collection: Stored, rows: NDArray[np.int64], column: str) -> list[str]:
+    """A column of passage rows, in the order given; reads only the row groups they are in."""
+    distinct, inverse = np.unique(rows, return_inverse=True)
+    found: list[str] = []
+    position = 0
+    for record in collection.manifest.records:
+        first = record.shard.start
+        while position < len(distinct) and distinct[position] < record.shard.stop:
+            group = int(distinct[position] - first) // ROW_GROUP_ROWS
+            start = first + group * ROW_GROUP_ROWS
+            stop = min(start + ROW_GROUP_ROWS, record.shard.stop)
+            end = int(np.searchsorted(distinct, stop))
+            values = _column(collection.path(record), start - first, stop - first, column)
+            found += values.take(distinct[position:end] - start).to_pylist()
+            position = end
+    return [found[place] for place in inverse.tolist()]
+
+
+def id_index(collection: Stored, ids: Stored) -> IdIndex:
+    """Rows of original ids, from the stored index."""
+    path = ids.path(ids.manifest.records[0])
+    return IdIndex(path, lambda rows: ids_of_rows(collection, rows))
+
+
+def _column(path: Path, start: int, stop: int, column: str) -> pa.ChunkedArray:
+    table = read_table(path, schema.PASSAGES, start=start, stop=stop, columns=[column])
+    return table[column]

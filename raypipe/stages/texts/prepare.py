@@ -1,0 +1,160 @@
+"""Collection files into a collection: count records a file, prefix sum, convert."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from raypipe import schema
+from raypipe.data.facts import FileFacts, count_file, from_json, to_json
+from raypipe.data.reading import Errors, Tally, read_records
+from raypipe.data.unchanged import changed
+from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing, ranges
+from raypipe.storage.payloads.tables import write_table
+from raypipe.storage.records import Json, Shard
+from raypipe.storage.spec import StageSpec
+from raypipe.storage.stored import Stored
+
+BATCH_RECORDS = 1024
+
+
+@dataclass
+class CountStage:
+    """One pass over each input file: hashes, records, where to seek. One shard a file."""
+
+    files: Sequence[Path]
+    format: str
+    needs: Needs = Needs()
+
+    def __post_init__(self) -> None:
+        """Look at the files once, in the driver: a node's copies may have other times."""
+        self._stamps = _stamps(self.files)
+
+    @property
+    def spec(self) -> StageSpec:
+        """Sizes and times stand for the content, whose hash this stage finds out."""
+        return StageSpec("count", 2, {"format": self.format}, self._stamps)
+
+    def shards(self, sizing: Sizing) -> list[Shard]:
+        """One a file, in reading order."""
+        return ranges(len(self.files), 1)
+
+    def open(self, site: Site) -> Mapping[str, Json]:
+        """See Stage."""
+        self._scratch = site.scratch
+        return {}
+
+    def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+        """Facts of the file as JSON."""
+        beat(range(shard.start, shard.stop))
+        file = self.files[shard.start]
+        before = _stamps([file])
+        facts = count_file(file, format=self.format)
+        if _stamps([file]) != before:
+            raise changed(file, "it was written while it was counted")
+        path = self._scratch / f"{shard.index}.json"
+        path.write_text(json.dumps(to_json(facts), sort_keys=True))
+        return Payload(path, {"rows": 1})
+
+
+def _stamps(files: Sequence[Path]) -> dict[str, str]:
+    stamps = {}
+    for number, file in enumerate(files):
+        key = f"content:{number:05d}:{file.name}"
+        if file.exists():
+            stat = file.stat()
+            # Times of change too: tar, rsync and cp -p give another file the same size and date.
+            times = f"{stat.st_mtime_ns}-{stat.st_ctime_ns}"
+            stamps[key] = f"{stat.st_size}-{times}-{stat.st_ino}"
+        else:  # an ir_datasets id: what it names is in its package's version
+            stamps[key] = str(file)
+    return stamps
+
+
+def counted(stored: Stored) -> list[FileFacts]:
+    """What CountStage found, in file order."""
+    paths = (stored.path(record) for record in stored.manifest.records)
+    return [from_json(json.loads(path.read_text())) for path in paths]
+
+
+@dataclass
+class ConvertStage:
+    """Input files as Parquet passages; a passage's row is its place over all files in order."""
+
+    files: Sequence[Path]
+    facts: Sequence[FileFacts]
+    format: str
+    errors: Errors = "strict"
+    needs: Needs = Needs()
+
+    @property
+    def spec(self) -> StageSpec:
+        """The content's hashes, how it is read, and the format written."""
+        inputs = {
+            f"content:{number:05d}:{facts.name}": facts.sha256
+            for number, facts in enumerate(self.facts)
+        }
+        params = {"format": self.format, "errors": self.errors, "passages": "parquet-1"}
+        return StageSpec("prepare", 1, params, inputs)
+
+    def shards(self, sizing: Sizing) -> list[Shard]:
+        """Ranges of records of one file; a compressed file is read whole, so it is one shard."""
+        shards: list[Shard] = []
+        first = 0
+        for facts in self.facts:
+            size = facts.num_records if facts.compressed else sizing.shard_rows
+            for part in ranges(facts.num_records, max(1, size)):
+                if part.num_rows:
+                    shards.append(Shard(len(shards), first + part.start, first + part.stop))
+            first += facts.num_records
+        return shards or [Shard(0, 0, 0)]
+
+    def open(self, site: Site) -> Mapping[str, Json]:
+        """See Stage."""
+        self._scratch = site.scratch
+        return {}
+
+    def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+        """Passages of the shard's records; memory holds one row group."""
+        path = self._scratch / f"{shard.index}.parquet"
+        tally = Tally()
+        num_rows = write_table(path, schema.PASSAGES, self._batches(shard, beat, tally))
+        facts = {"rows": num_rows, "replaced": tally.num_replaced, "blank": tally.num_blank}
+        return Payload(path, facts)
+
+    def _batches(self, shard: Shard, beat: Beat, tally: Tally) -> Iterator[pa.RecordBatch]:
+        first = 0
+        for file, facts in zip(self.files, self.facts, strict=True):
+            start = max(shard.start - first, 0)
+            stop = min(shard.stop - first, facts.num_records)
+            first += facts.num_records
+            if start >= stop:
+                continue
+            records = read_records(
+                file,
+                format=self.format,
+                start=start,
+                stop=stop,
+                facts=facts,
+                errors=self.errors,
+                tally=tally,
+            )
+            yield from _batched(records, beat)
+
+
+def _batched(records: Iterator[tuple[str, str]], beat: Beat) -> Iterator[pa.RecordBatch]:
+    ids: list[str] = []
+    texts: list[str] = []
+    num_bytes = 0
+    for passage_id, text in records:
+        ids.append(passage_id)
+        texts.append(text)
+        num_bytes += len(text)
+        if len(ids) >= BATCH_RECORDS or num_bytes >= 1 << 24:
+            beat(())
+            yield pa.record_batch([ids, texts], schema=schema.PASSAGES)
+            ids, texts, num_bytes = [], [], 0
+    if ids:
+        yield pa.record_batch([ids, texts], schema=schema.PASSAGES)

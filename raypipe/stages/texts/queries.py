@@ -1,0 +1,57 @@
+"""A queries file as a store: query row <-> original id and text."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from raypipe import schema
+from raypipe.data.queries import read_queries
+from raypipe.errors import InputError
+from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing
+from raypipe.storage.payloads.tables import write_table
+from raypipe.storage.records import Json, Shard, canonical, digest, hash_file
+from raypipe.storage.spec import StageSpec
+
+
+@dataclass
+class QueriesStage:
+    """Queries in file order; with `only` those of them whose id is in it."""
+
+    file: Path
+    only: frozenset[str] | None = None
+    needs: Needs = Needs()
+
+    @property
+    def spec(self) -> StageSpec:
+        """The file's hash, and which of its queries are kept."""
+        kept = None if self.only is None else digest(canonical(sorted(self.only)))
+        params = {"only": kept}
+        return StageSpec("queries", 1, params, {"content:queries": hash_file(self.file)})
+
+    def shards(self, sizing: Sizing) -> list[Shard]:
+        """One: query sets are small beside collections."""
+        return [Shard(0, 0, len(self._read()))]
+
+    def open(self, site: Site) -> Mapping[str, Json]:
+        """See Stage."""
+        self._scratch = site.scratch
+        return {}
+
+    def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+        """The query set as one table of schema.QUERIES."""
+        queries = self._read()
+        if len(queries) != shard.num_rows:
+            raise InputError(
+                f"{self.file}: expected {shard.num_rows} queries, as planned, found "
+                f"{len(queries)}; the file must rest while it is read, run the same command again"
+            )
+        path = self._scratch / "queries.parquet"
+        columns = [[query_id for query_id, _ in queries], [text for _, text in queries]]
+        table = pa.table(columns, schema=schema.QUERIES)
+        return Payload(path, {"rows": write_table(path, schema.QUERIES, [table])})
+
+    def _read(self) -> list[tuple[str, str]]:
+        queries = read_queries(self.file)
+        return [q for q in queries if self.only is None or q[0] in self.only]

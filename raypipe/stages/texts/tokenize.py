@@ -1,0 +1,99 @@
+"""Texts of a collection or query set as word pieces, once a tokenizer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import tokenizers
+from tokenizers import Tokenizer
+
+from raypipe.errors import InputError
+from raypipe.models.folder.loading import ModelFolder, open_tokenizer
+from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing, ranges
+from raypipe.storage.payloads.tokens import concatenate, write_tokens
+from raypipe.storage.records import Json, Shard
+from raypipe.storage.spec import StageSpec
+from raypipe.storage.stored import Stored
+from raypipe.text.slicing import first_difference
+from raypipe.text.tokenize import tokenize_batch
+
+MAX_PIECES = 512
+"""No model here takes more; a longer text is cut before it costs time."""
+BATCH_ROWS = 2048
+SAMPLED_TEXTS = 1000
+
+
+@dataclass
+class TokenizeStage:
+    """Word pieces of every row's text, without specials."""
+
+    texts: Stored
+    schema: pa.Schema
+    model: ModelFolder
+    prefix: str = ""
+    needs: Needs = Needs()
+
+    @property
+    def spec(self) -> StageSpec:
+        """The texts, the tokenizer and its library, the limit."""
+        params = {
+            "tokenizer_sha256": self.model.tokenizer_sha256,
+            "tokenizers": tokenizers.__version__,
+            "max_pieces": MAX_PIECES,
+            "prefix": self.prefix,
+        }
+        return StageSpec("tokenize", 2, params, {"texts": self.texts.digest})
+
+    def shards(self, sizing: Sizing) -> list[Shard]:
+        """Ranges of rows; no fewer than actors, so that none idles."""
+        size = min(sizing.shard_rows, -(-self.texts.num_rows // sizing.num_actors) or 1)
+        return ranges(self.texts.num_rows, size)
+
+    def open(self, site: Site) -> Mapping[str, Json]:
+        """See Stage."""
+        self._scratch = site.scratch
+        self._tokenizer = open_tokenizer(self.model)
+        self._check_slicing()
+        return {"tokenizers": tokenizers.__version__}
+
+    def _check_slicing(self) -> None:
+        """Compare [CLS] pieces [SEP] with the tokenizer's own inputs on 1,000 texts.
+
+        Raises:
+            InputError: they differ: this tokenizer's inputs cannot be sliced from pieces.
+        """
+        step = -(-self.texts.num_rows // SAMPLED_TEXTS)
+        for start in range(0, self.texts.num_rows, max(1, step * 100)):
+            stop = min(start + step * 100, self.texts.num_rows)
+            texts = self.texts.table(self.schema, start, stop)["text"].to_pylist()[::step]
+            refuse_other_inputs(self._tokenizer, texts, self.model)
+
+    def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+        """Pieces of the shard's rows, uint16 or uint32 flat with offsets."""
+        parts = []
+        for start in range(shard.start, shard.stop, BATCH_ROWS):
+            stop = min(start + BATCH_ROWS, shard.stop)
+            beat(range(start, stop))
+            texts = self.texts.table(self.schema, start, stop)["text"].to_pylist()
+            prefixed = [self.prefix + text for text in texts] if self.prefix else texts
+            parts.append(tokenize_batch(self._tokenizer, prefixed, max_pieces=MAX_PIECES))
+        if not parts:
+            parts.append(tokenize_batch(self._tokenizer, [], max_pieces=MAX_PIECES))
+        flat, offsets = concatenate(parts)
+        path = self._scratch / f"{shard.index}.safetensors"
+        write_tokens(path, flat, offsets)
+        return Payload(path, {"rows": shard.num_rows, "pieces": len(flat)})
+
+
+def refuse_other_inputs(tokenizer: Tokenizer, texts: list[str], model: ModelFolder) -> None:
+    """Nothing, where inputs sliced from pieces are the tokenizer's own.
+
+    Raises:
+        InputError: they are not; the text is named.
+    """
+    found = first_difference(tokenizer, texts, pairs=model.conventions.kind == "mono")
+    if found is not None:
+        raise InputError(
+            f"{model.folder}: the tokenizer's own input for {found[:60]!r} is not [CLS] pieces "
+            "[SEP] (of a pair, with segments 0 and 1), which is what this model would be given"
+        )

@@ -1,0 +1,1 @@
+"""What a shard's payload holds: tables, vectors, word pieces."""

@@ -1,0 +1,47 @@
+"""Token payloads: word pieces flat in one array, offsets beside it, both mapped on reading."""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load_file, save_file
+
+from raypipe.storage.payloads.mapped import map_tensors
+
+Flat = NDArray[np.uint16 | np.uint32]
+Offsets = NDArray[np.int64]
+
+
+def write_tokens(path: Path, flat: Flat, offsets: Offsets) -> None:
+    """One safetensors file: `pieces` uint16 or uint32 [num_pieces], `offsets` int64 [rows + 1]."""
+    assert offsets[0] == 0 and offsets[-1] == len(flat)
+    save_file({"pieces": np.ascontiguousarray(flat), "offsets": offsets}, path)
+
+
+def read_tokens(path: Path) -> tuple[Flat, Offsets]:
+    """What `write_tokens` was given; row i is `flat[offsets[i]:offsets[i + 1]]`."""
+    tensors = load_file(path)
+    flat: Flat = tensors["pieces"]
+    return flat, tensors["offsets"]
+
+
+def map_tokens(path: Path) -> tuple[Flat, Offsets]:
+    """As `read_tokens`, mapped: a reader of scattered rows touches their pages alone."""
+    tensors = map_tensors(path)
+    return tensors["pieces"], tensors["offsets"]
+
+
+def taken(flat: Flat, offsets: Offsets, rows: NDArray[np.int64]) -> tuple[Flat, Offsets]:
+    """The pieces of some rows, in their order."""
+    counts = np.asarray(offsets[rows + 1] - offsets[rows])
+    ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    source = np.arange(ends[-1]) + np.repeat(offsets[rows] - ends[:-1], counts)
+    return np.asarray(flat[source]), ends
+
+
+def concatenate(parts: list[tuple[Flat, Offsets]]) -> tuple[Flat, Offsets]:
+    """Several runs of rows as one, in order."""
+    flats = [flat for flat, _ in parts]
+    lengths = np.concatenate([np.diff(offsets) for _, offsets in parts])
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return np.concatenate(flats), offsets

@@ -1,0 +1,1 @@
+"""Checkpoints: stored, measured on dev sets, chosen, exported."""

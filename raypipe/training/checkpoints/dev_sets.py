@@ -1,0 +1,63 @@
+"""A training's dev sets in memory: candidates, and what says which are relevant."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from raypipe import schema
+from raypipe.data.qrels import read_qrels
+from raypipe.errors import InputError
+from raypipe.stages.run_tables import read_queries_of_run
+from raypipe.stages.scoring.token_rows import TokenRows
+from raypipe.stages.texts.ids import ids_of_rows
+from raypipe.training.job import DevStores, Job
+from raypipe.training.steps.texts import Rows
+
+
+@dataclass(frozen=True)
+class DevData:
+    """Candidates of a query set, and what says which are relevant."""
+
+    run: pa.Table
+    """schema.RUN, each query's lines together in rank order."""
+    query_ids: Mapping[int, str]
+    passage_ids: Mapping[int, str]
+    """Of the run's rows."""
+    qrels: pa.Table
+    queries: Rows
+    passages: Rows
+    k: int
+
+
+def dev_of(job: Job) -> Sequence[DevData]:
+    """The dev sets in memory."""
+    return [_dev(dev) for dev in job.dev]
+
+
+def _dev(dev: DevStores) -> DevData:
+    ids = dev.queries.table(schema.QUERIES)["query_id"].to_pylist()
+    qrels = read_qrels(Path(dev.qrels))
+    if dev.queries_at_most is not None:
+        ids = ids[: dev.queries_at_most]
+    qrels = qrels.filter(pc.is_in(qrels["query_id"], pc.cast(ids, "string")))
+    if not any(grade > 0 for grade in qrels["relevance"].to_pylist()):
+        raise InputError(
+            f"{dev.qrels}: no relevant passage for the queries that are measured on; a checkpoint "
+            "cannot be chosen by them"
+        )
+    run = read_queries_of_run(dev.run, 0, len(ids))
+    rows = sorted(set(run["passage_row"].to_pylist()))
+    names = ids_of_rows(dev.collection, np.array(rows, np.int64))
+    return DevData(
+        run=run,
+        query_ids=dict(enumerate(ids)),
+        passage_ids=dict(zip(rows, names, strict=True)),
+        qrels=qrels,
+        queries=TokenRows(dev.query_tokens),
+        passages=TokenRows(dev.passage_tokens),
+        k=dev.k,
+    )

@@ -1,0 +1,188 @@
+"""A finished training as a model folder: what `score`, `encode` and `from_pretrained` open."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from raypipe.config.training.recipe import Adapter
+from raypipe.errors import InputError
+from raypipe.models.folder.adapters import SEGMENTS, adapter_folder
+from raypipe.models.folder.conventions import Conventions, PairConventions
+from raypipe.models.folder.loading import ModelFolder, load_weights
+from raypipe.models.tokenizer import read_tokenizer, tokenizer_sha256
+from raypipe.training.checkpoints.store import Checkpoint, Checkpoints
+from raypipe.training.checkpoints.trained_on import FILE, trained_on
+from raypipe.training.job import Job
+from raypipe.training.model.lowrank import PEFT, LowRank
+from raypipe.training.model.starting_tensors import starting_tensors
+from raypipe.training.steps.update import sources_of
+
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+)
+
+
+def write_payload(job: Job, checkpoint: Checkpoint, path: Path) -> None:
+    """The trained weights of a checkpoint without its optimiser, one safetensors file."""
+    tensors = Checkpoints(job.storage, job.folder).load(checkpoint)
+    kept = {n.removeprefix("weight."): t for n, t in tensors.items() if n.startswith("weight.")}
+    save_file(kept, path, metadata={"format": "pt"})
+
+
+def write_model(job: Job, payload: Path, folder: Path, *, step: int, saw: str) -> None:
+    """The folder, written beside and moved into place whole; with an adapter that too.
+
+    Args:
+        job: what was trained.
+        payload: the trained weights.
+        folder: where; one that stands is replaced.
+        step: whose weights they are.
+        saw: what the start weights and this training have seen, for tables.
+    """
+    beside = folder.with_name(f".{folder.name}.new")
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir(parents=True)
+    recipe = job.recipe
+    conventions = job.conventions
+    if isinstance(conventions, PairConventions):  # the third row is among the weights now
+        conventions = replace(conventions, segment_row=None)
+    trained = load_file(payload)
+    base = starting_tensors(
+        load_weights(job.start),
+        job.start.config(),
+        job.conventions,
+        num_units=recipe.model.head,
+        seed=recipe.seed,
+    )
+    adapter = recipe.model.adapter
+    if adapter is None:
+        tensors = {**base, **trained}
+    else:
+        tensors = merged(base, trained, LowRank(adapter.rank, adapter.alpha))
+    if adapter is not None and isinstance(conventions, PairConventions):
+        _write_adapter(beside / "adapter", trained, LowRank(adapter.rank, adapter.alpha))
+        shown = {**asdict(conventions), "start_weights_saw": saw, "base": recipe.model.start}
+        _write_json(beside / "adapter" / "raypipe.json", {**shown, "made_by": made_by(job, step)})
+        hashes = np.union1d(trained_on(sources_of(job)), _seen_before(recipe.model.adapter))
+        np.save(beside / "adapter" / FILE, hashes)
+    if isinstance(conventions, Conventions):
+        tensors = {name.removeprefix("bert."): tensor for name, tensor in tensors.items()}
+    save_file(
+        {name: tensor.contiguous() for name, tensor in tensors.items()},
+        beside / "model.safetensors",
+        metadata={"format": "pt"},
+    )
+    config = _config(job, base)
+    _write_json(beside / "config.json", config)
+    told = {**asdict(conventions), "start_weights_saw": saw, "made_by": made_by(job, step)}
+    _write_json(beside / "raypipe.json", told)
+    _copy_tokenizer(job.start, beside)
+    for file in beside.rglob("*.safetensors"):
+        file.chmod(0o644)  # safetensors makes files that only their owner reads
+    if folder.exists():
+        shutil.rmtree(folder)
+    beside.rename(folder)
+
+
+def merged(
+    base: Mapping[str, Tensor], trained: Mapping[str, Tensor], low_rank: LowRank
+) -> dict[str, Tensor]:
+    """The weights with their updates added, as peft's `merge_and_unload` gives them."""
+    tensors = dict(base)
+    for name, tensor in trained.items():
+        if name.endswith(".lora_A.weight"):
+            layer = name.removesuffix(".lora_A.weight")
+            update = trained[f"{layer}.lora_B.weight"] @ tensor
+            tensors[f"{layer}.weight"] = base[f"{layer}.weight"] + update * low_rank.scale
+        elif not name.endswith(".lora_B.weight"):
+            tensors[name] = tensor
+    return tensors
+
+
+def made_by(job: Job, step: int) -> dict[str, Any]:
+    """What raypipe.json says of the training: `step` of `steps` is the one that was chosen."""
+    recipe = job.recipe
+    return {
+        "recipe": recipe.name,
+        "fingerprint": job.spec.fingerprint(),
+        "start_sha256": job.start.weights_sha256,
+        "step": step,
+        "steps": recipe.steps,
+        "batch": recipe.batch * recipe.accumulation,
+        "loss": recipe.loss.name,
+        "seed": recipe.seed,
+    }
+
+
+def _write_adapter(folder: Path, trained: Mapping[str, Tensor], low_rank: LowRank) -> None:
+    """In peft's layout; half precision, since an update is small beside its weight."""
+    folder.mkdir()
+    whole = sorted({n.rpartition(".")[0] for n in trained if "lora_" not in n})
+    saved = {f"{PEFT}{name}": t.to(torch.float16).contiguous() for name, t in trained.items()}
+    save_file(saved, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    config = {
+        "peft_type": "LORA",
+        "task_type": "SEQ_CLS",
+        "base_model_name_or_path": None,
+        "r": low_rank.rank,
+        "lora_alpha": low_rank.alpha,
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "target_modules": ["query", "key", "value", "dense"],
+        "modules_to_save": [name.rpartition(".")[2] for name in whole] or None,
+        "inference_mode": True,
+    }
+    _write_json(folder / "adapter_config.json", config)
+
+
+def _config(job: Job, base: Mapping[str, Tensor]) -> dict[str, Any]:
+    config = dict(job.start.config())
+    config["dtype"] = "float32"
+    config.pop("torch_dtype", None)
+    config["type_vocab_size"] = len(base[SEGMENTS])
+    if isinstance(job.conventions, Conventions):
+        config["architectures"] = ["BertModel"]
+        return config
+    config["architectures"] = ["BertForSequenceClassification"]
+    units = job.recipe.model.head
+    config["id2label"] = {str(unit): f"LABEL_{unit}" for unit in range(units)}
+    config["label2id"] = {f"LABEL_{unit}": unit for unit in range(units)}
+    return config
+
+
+def _write_json(path: Path, body: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(body, indent=2) + "\n")
+
+
+def _copy_tokenizer(start: ModelFolder, folder: Path) -> None:
+    for name in TOKENIZER_FILES:
+        if (start.folder / name).exists():
+            shutil.copyfile(start.folder / name, folder / name)
+    copied = tokenizer_sha256(read_tokenizer(folder))
+    if copied != start.tokenizer_sha256:
+        raise InputError(
+            f"{start.folder}: expected the tokenizer with SHA-256 {start.tokenizer_sha256} that "
+            f"the training read, found {copied}; put that one back and repeat the command"
+        )
+
+
+def _seen_before(adapter: Adapter | None) -> NDArray[np.uint64]:
+    """What the adapter that this one began from was trained on, as far as it says so."""
+    if adapter is None or adapter.start is None:
+        return np.empty(0, np.uint64)
+    path = adapter_folder(adapter.start) / FILE
+    found: NDArray[np.uint64] = np.load(path) if path.exists() else np.empty(0, np.uint64)
+    return found

@@ -1,0 +1,109 @@
+"""The measurements of one training: a record each, created once by whoever measured."""
+
+from typing import Any
+
+from raypipe.config.training.recipe import Validate
+from raypipe.errors import InputError
+from raypipe.storage.records import seal, unseal
+from raypipe.storage.storage import Storage
+from raypipe.training.job import Job
+
+Measurement = dict[str, Any]
+"""step, mean, and values: one a dev set."""
+
+
+class History:
+    """Which steps are measured, and what is known of them."""
+
+    def __init__(
+        self, storage: Storage, folder: str, validate: Validate | None, num_steps: int
+    ) -> None:
+        """`folder` is STORE/FINGERPRINT; nothing is read yet."""
+        self._storage, self._folder = storage, folder
+        self._validate, self._num_steps = validate, num_steps
+        self._known: dict[int, Measurement] = {}
+
+    def due(self, step: int) -> list[int]:
+        """The steps up to `step` that are measured: every so many, and the last."""
+        if self._validate is None:
+            return []
+        every, last = self._validate.every, self._num_steps
+        steps = range(every, step + 1, every)
+        return [*steps, last] if step == last and last % every else list(steps)
+
+    def is_due(self, step: int) -> bool:
+        """Whether this very step is measured."""
+        return step in self.due(step)[-1:]
+
+    def add(self, step: int, values: list[float]) -> Measurement:
+        """Register a step's measure on each dev set; where one stands, that one comes back."""
+        found = {"step": step, "mean": sum(values) / len(values), "values": values}
+        if not self._storage.create(self._name(step), seal(found)):
+            found = unseal(self._name(step), self._storage.read(self._name(step)))
+        return found
+
+    def counted(self, step: int) -> list[Measurement]:
+        """The measurements up to `step` in order: before the first one missing, and none after
+        the training's end by `patience`, whenever that was noticed."""
+        found: list[Measurement] = []
+        for due in self.due(step):
+            known = self._read(due)
+            if known is None or self._enough(found):
+                break
+            found.append(known)
+        return found
+
+    def missing(self, step: int) -> list[int]:
+        """The steps up to `step` whose measurement could still count and is not there."""
+        counted = self.counted(step)
+        if self._enough(counted):
+            return []
+        return [due for due in self.due(step)[len(counted) :] if self._read(due) is None]
+
+    def kept(self, step: int) -> set[int]:
+        """Steps whose checkpoints are needed still: the best one, and all that may become it."""
+        counted = self.counted(step)
+        best = best_of(counted)
+        later = [] if self._enough(counted) else self.due(step)[len(counted) :]
+        return {*later, *([] if best is None else [best["step"]])}
+
+    def ended(self, step: int) -> bool:
+        """Whether the last `patience` measurements were no better than one before."""
+        return self._enough(self.counted(step))
+
+    def _enough(self, counted: list[Measurement]) -> bool:
+        best = best_of(counted)
+        if best is None or self._validate is None or self._validate.patience is None:
+            return False
+        return len(counted) - 1 - counted.index(best) >= self._validate.patience
+
+    def _read(self, step: int) -> Measurement | None:
+        if step not in self._known:
+            name = self._name(step)
+            try:
+                self._known[step] = unseal(name, self._storage.read(name))
+            except FileNotFoundError:
+                return None
+        return self._known[step]
+
+    def _name(self, step: int) -> str:
+        return f"{self._folder}/measurements/{step:07d}.json"
+
+
+def history_of(job: Job) -> History:
+    """That of a training."""
+    return History(job.storage, job.folder, job.recipe.validate_, job.recipe.steps)
+
+
+def unmeasured(job: Job, steps: list[int]) -> InputError:
+    """What to tell where a checkpoint can neither be measured nor left out of the choice."""
+    return InputError(
+        f"{job.store}: the checkpoints of {len(steps)} steps, first {steps[0]}, are neither "
+        "measured nor there any more, so none can be chosen: something else removed them. Delete "
+        f"{job.folder} in the stores to train anew"
+    )
+
+
+def best_of(counted: list[Measurement]) -> Measurement | None:
+    """The first of the highest."""
+    return max(counted, key=lambda each: each["mean"], default=None)

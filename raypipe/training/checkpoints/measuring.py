@@ -1,0 +1,43 @@
+"""A checkpoint measured on the dev sets, by the trainers or by somebody beside them."""
+
+from raypipe.storage.records import Json
+from raypipe.training.checkpoints.dev_sets import dev_of
+from raypipe.training.checkpoints.history import Measurement
+from raypipe.training.checkpoints.validate import measured
+from raypipe.training.job import Job
+from raypipe.training.model.trainee import Trainee
+from raypipe.training.model.worker import specials_of
+from raypipe.training.steps.comm import Comm
+
+
+class Measuring:
+    """The dev sets, opened once."""
+
+    def __init__(self, job: Job) -> None:
+        """Raises InputError where a dev set cannot be measured on."""
+        self._job, self._dev, self._specials = job, dev_of(job), specials_of(job)
+        self._warn = True  # of queries without candidates, once
+
+    def values(self, trainee: Trainee, comm: Comm) -> list[float]:
+        """The measure of the weights of now on each dev set, in every worker."""
+        validate = self._job.recipe.validate_
+        assert validate is not None
+        values = measured(
+            trainee,
+            self._job.start,
+            self._dev,
+            validate.measure,
+            comm,
+            self._specials,
+            warn=self._warn and comm.rank == 0,
+        )
+        self._warn = False
+        return values
+
+
+def told(job: Job, measurement: Measurement) -> dict[str, Json]:
+    """A measurement as a line of the training's progress."""
+    assert job.recipe.validate_ is not None
+    of = dict(zip(job.recipe.dev, measurement["values"], strict=True))
+    facts = {"step": measurement["step"], "measure": job.recipe.validate_.measure}
+    return {**facts, "mean": measurement["mean"], "of": of}

@@ -1,0 +1,132 @@
+"""A checkpoint's measure on a dev set: the main job's scoring, ranking and ir-measures."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+
+from raypipe import schema
+from raypipe.evaluation.measures import evaluate
+from raypipe.models.bert.device import BUDGET_TOKENS, numerics_class
+from raypipe.models.folder.conventions import Conventions
+from raypipe.models.folder.loading import ModelFolder
+from raypipe.models.scorer import Scorer
+from raypipe.ranking.aggregate import aggregate
+from raypipe.ranking.candidates import Keys, pairs, positions, singles
+from raypipe.ranking.rerank import rerank
+from raypipe.text.batching import batches
+from raypipe.text.inputs import Specials
+from raypipe.text.pairs import Part, taken
+from raypipe.training.checkpoints.dev_sets import DevData
+from raypipe.training.model.trainee import Trainee
+from raypipe.training.steps.comm import Comm
+from raypipe.training.steps.singles import single_inputs
+
+Int64 = NDArray[np.int64]
+NAME = "checkpoint"
+
+
+def measured(
+    trainee: Trainee,
+    model: ModelFolder,
+    dev: Sequence[DevData],
+    measure: str,
+    comm: Comm,
+    specials: Specials,
+    *,
+    warn: bool = False,
+) -> list[float]:
+    """The measure on each dev set with the weights of now; every worker scores its share.
+
+    A mono and an encoder reorder the first k candidates, a duo by SUM over their pairs.
+    `warn`: say what is in the run and not judged, or the other way round.
+    """
+    with trainee.measuring():
+        return [_one(trainee, model, data, measure, comm, specials, warn) for data in dev]
+
+
+def _one(
+    trainee: Trainee,
+    model: ModelFolder,
+    data: DevData,
+    measure: str,
+    comm: Comm,
+    specials: Specials,
+    warn: bool,
+) -> float:
+    columns = ("query_row", "passage_row", "rank")
+    query_rows, passage_rows, ranks = (data.run[name].to_numpy() for name in columns)
+    duo = trainee.conventions.kind == "duo"
+    make = pairs(query_rows, passage_rows, ranks, k1=data.k) if duo else None
+    keys = singles(query_rows, passage_rows, ranks, k0=data.k) if make is None else make
+    own = np.arange(comm.rank, len(keys[0]), comm.world)
+    found = torch.zeros(len(keys[0]), device=trainee.device)
+    mine = (keys[0][own], keys[1][own], keys[2][own])
+    own_scores = torch.from_numpy(_scores(trainee, model, data, mine, specials))
+    found[torch.from_numpy(own)] = own_scores.to(trainee.device)
+    comm.sum_([found])  # each place has one owner, so the sum is the score itself
+    scores = found.cpu().numpy()
+    if duo:
+        queries, rows, sums = aggregate(keys, scores, method="sum")
+        keys, scores = (queries, rows, np.full(len(rows), -1)), sums
+    lines = (query_rows.astype(np.int64), passage_rows, np.full(len(ranks), -1, np.int64))
+    at = positions(lines, keys)
+    by_line = np.where(at >= 0, scores[at], 0).astype(np.float32)
+    run = rerank(data.run, by_line, k=data.k, tail="keep", scored_by=NAME)
+    with_ids = pa.table(
+        [
+            [data.query_ids[row] for row in run["query_row"].to_pylist()],
+            [data.passage_ids[row] for row in run["passage_row"].to_pylist()],
+            run["rank"],
+            run["score"],
+        ],
+        schema=schema.RUN_FILE,
+    )
+    return evaluate(with_ids, data.qrels, [measure], warn=warn).mean[measure]
+
+
+def _scores(
+    trainee: Trainee, model: ModelFolder, data: DevData, keys: Keys, specials: Specials
+) -> NDArray[np.float32]:
+    """One score a key, float32."""
+    queries, first, second = keys
+    query, passage = data.queries.part(queries), data.passages.part(first)
+    if isinstance(trainee.conventions, Conventions):
+        return _products(trainee, query, passage, trainee.conventions, specials)
+    passages = (
+        [passage]
+        if trainee.conventions.kind == "mono"
+        else [
+            passage,
+            data.passages.part(second),
+        ]
+    )
+    as_trained = replace(model, conventions=trainee.conventions)
+    numerics = numerics_class(trainee.device, proven=False)  # nobody tried, and nobody asks
+    scorer = Scorer(as_trained, trainee.bert(), trainee.head(), trainee.device, numerics)
+    return scorer.score(query, passages)
+
+
+def _products(
+    trainee: Trainee, query: Part, passage: Part, conventions: Conventions, specials: Specials
+) -> NDArray[np.float32]:
+    """Inner products of queries and passages, each pair's own, as RepBERT's training measures."""
+    scores = np.empty(len(query.counts), np.float32)
+    lengths = np.minimum(passage.counts, conventions.passage_limit)
+    lengths = lengths + np.minimum(query.counts, conventions.query_limit) + 4
+    for rows in batches(lengths, budget_tokens=BUDGET_TOKENS[trainee.device]):
+        left, right = taken(query, rows), taken(passage, rows)
+        left = replace(left, counts=np.minimum(left.counts, conventions.query_limit))
+        right = replace(right, counts=np.minimum(right.counts, conventions.passage_limit))
+        packed, segments, order = single_inputs(
+            [left, right],
+            [conventions.query_segment, conventions.passage_segment],
+            cls_id=specials.cls_id,
+            sep_id=specials.sep_id,
+        )
+        vectors = trainee.vectors(packed, segments).cpu().numpy()[np.argsort(order)]
+        scores[rows] = (vectors[: len(rows)] * vectors[len(rows) :]).sum(axis=1)
+    return scores

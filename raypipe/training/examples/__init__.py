@@ -1,0 +1,1 @@
+"""Training examples: drawn, guarded, stored, sampled."""

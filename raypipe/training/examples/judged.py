@@ -1,0 +1,82 @@
+"""A training set's judgements: what is learnt as relevant, and what is never a negative."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raypipe.config.training.recipe import TrainingSet
+from raypipe.data.qrels import read_qrels
+from raypipe.errors import InputError
+from raypipe.training.examples.guard import Dropped, Guard
+from raypipe.training.examples.table import pair_keys
+
+RowsOf = Callable[[Sequence[str]], NDArray[np.int64]]
+"""The rows of passage ids, -1 where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """By query row."""
+
+    relevant: dict[int, list[int]] = field(default_factory=dict)
+    """Rows of the passages to learn as relevant, in the order of the qrels."""
+    known: dict[int, set[int]] = field(default_factory=dict)
+    """Rows of those with a grade above 0, none of which is drawn as irrelevant."""
+
+    def pairs(self) -> NDArray[np.int64]:
+        """Keys of all that is known, sorted."""
+        pairs = [(query, passage) for query, found in self.known.items() for passage in found]
+        told = np.array(pairs, np.int64).reshape(-1, 2)
+        return np.sort(pair_keys(told[:, 0], told[:, 1]))
+
+
+def judged_passages(
+    wanted: TrainingSet,
+    rows: Mapping[str, int],
+    rows_of: RowsOf,
+    refused: set[int],
+    guard: Guard,
+    dropped: Dropped,
+) -> Judged:
+    """The judgements of the queries in `rows`; those of other splits may stand in the same file.
+
+    Args:
+        wanted: its qrels and the lowest grade that is learnt as relevant.
+        rows: query id -> row.
+        rows_of: the collection's.
+        refused: query rows that nothing is learnt from.
+        guard: passages left out.
+        dropped: told what the guard left out.
+
+    Raises:
+        InputError: passages that are not in the collection.
+    """
+    assert wanted.qrels is not None
+    qrels = read_qrels(Path(wanted.qrels))
+    ids = qrels["passage_id"].to_pylist()
+    passage_rows = rows_of(ids)
+    missing = sorted({ids[place] for place in np.flatnonzero(passage_rows < 0)})
+    if missing:
+        raise InputError(
+            f"{wanted.qrels}: {len(missing)} passage ids are not in the collection "
+            f"{wanted.collection}, first {', '.join(missing[:10])}"
+        )
+    judged = Judged()
+    columns = (qrels["query_id"].to_pylist(), ids, qrels["relevance"].to_pylist())
+    for query_id, passage_id, grade, passage in zip(*columns, passage_rows.tolist(), strict=True):
+        row = rows.get(query_id)
+        if row is None:
+            continue
+        if grade > 0:
+            judged.known.setdefault(row, set()).add(passage)
+        if grade < wanted.min_grade or row in refused:
+            continue
+        if passage_id in guard.left_out:
+            dropped.left_out_positive += 1
+        else:
+            dropped.shared_passages += passage_id in guard.shared
+            judged.relevant.setdefault(row, []).append(passage)
+    return judged

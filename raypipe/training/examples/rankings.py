@@ -1,0 +1,65 @@
+"""Runs over the training queries: where negatives and a teacher's scores come from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raypipe.stages.run_tables import read_queries_of_run
+from raypipe.storage.stored import Stored
+from raypipe.training.examples.table import pair_keys
+
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+Float32 = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """A run over the training queries, by query row, then rank."""
+
+    query_rows: Int32
+    passage_rows: Int64
+    ranks: Int32
+    scores: Float32
+
+    def without(self, passages: Int64) -> "Ranking":
+        """The same ranks, those passages left out."""
+        return self._kept(~np.isin(self.passage_rows, passages))
+
+    def upto(self, last: int) -> "Ranking":
+        """Ranks 1 to `last` of each query."""
+        return self._kept(self.ranks <= last)
+
+    def _kept(self, keep: NDArray[np.bool_]) -> "Ranking":
+        return Ranking(
+            self.query_rows[keep], self.passage_rows[keep], self.ranks[keep], self.scores[keep]
+        )
+
+
+def ranking_of(stored: Stored) -> Ranking:
+    """A run's store, read whole: 20 bytes a line."""
+    table = read_queries_of_run(stored, 0, stored.num_rows)
+    names = ("query_row", "passage_row", "rank", "score")
+    return Ranking(*(table[name].to_numpy() for name in names))
+
+
+class Taught:
+    """A teacher's scores by pair: 12 bytes each."""
+
+    def __init__(self, run: Ranking) -> None:
+        """Sorts them."""
+        keys = pair_keys(run.query_rows.astype(np.int64), run.passage_rows)
+        order = np.argsort(keys)
+        self._keys, self._scores = keys[order], run.scores[order]
+
+    def of(self, query: int, passages: Sequence[int]) -> list[float]:
+        """The scores of a query's passages, NaN where there is none."""
+        wanted = pair_keys(np.full(len(passages), query), np.array(passages, np.int64))
+        if not len(self._keys):
+            return [float("nan")] * len(wanted)
+        places = np.searchsorted(self._keys, wanted).clip(max=len(self._keys) - 1)
+        found = np.where(self._keys[places] == wanted, self._scores[places], np.nan)
+        scores: list[float] = found.tolist()
+        return scores

@@ -1,0 +1,187 @@
+"""A training set as a store: judgements, runs or triples made into guarded examples."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raypipe import schema
+from raypipe.config.training.recipe import TrainingSet
+from raypipe.errors import InputError
+from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing
+from raypipe.stages.texts.ids import id_index
+from raypipe.storage.records import Json, Shard, canonical, digest, hash_file
+from raypipe.storage.spec import StageSpec
+from raypipe.storage.stored import Stored
+from raypipe.training.examples.draw import Short, Window, drawn_examples
+from raypipe.training.examples.empty import nothing_left
+from raypipe.training.examples.guard import Dropped, Guard, refused_queries
+from raypipe.training.examples.judged import Judged, RowsOf, judged_passages
+from raypipe.training.examples.rankings import ranking_of
+from raypipe.training.examples.sampler import permuted
+from raypipe.training.examples.table import Examples, distinct, write_examples
+from raypipe.training.examples.triples import triple_examples
+
+SEMANTICS = 3
+
+
+@dataclass
+class ExamplesStage:
+    """Examples of one training set, in the order of its queries or of its triples."""
+
+    wanted: TrainingSet
+    collection: Stored
+    ids: Stored
+    queries: Stored
+    runs: tuple[Stored, ...]
+    teacher: Stored | None
+    teacher_last: int | None
+    """The last rank that the teacher scored; None: all."""
+    guard: Guard
+    seed: int
+    name: str = ""
+    """Of the set, for messages."""
+    in_batch: bool = False
+    """Whether the loss takes a batch's other documents as negatives."""
+    needs: Needs = field(default_factory=Needs)
+
+    @property
+    def spec(self) -> StageSpec:
+        """The texts, the judgements, the runs, the guard and how examples are drawn."""
+        wanted, guard = self.wanted, self.guard
+        negatives = wanted.negatives
+        how = None if negatives is None else negatives.model_dump(exclude={"runs"})
+        guarded = [list(guard.queries), sorted(guard.left_out), sorted(guard.shared)]
+        params = {
+            "min_grade": wanted.min_grade,
+            "negatives": how,
+            "guard": digest(canonical(guarded)),
+            "seed": self.seed,
+            "at_most": wanted.examples_at_most,
+            "in_batch": self.in_batch,
+            "teacher_last": self.teacher_last,
+        }
+        inputs = {"collection": self.collection.digest, "queries": self.queries.digest}
+        inputs |= {f"run.{number}": run.digest for number, run in enumerate(self.runs)}
+        inputs |= {"teacher": self.teacher.digest} if self.teacher else {}
+        inputs |= {"content:qrels": hash_file(Path(wanted.qrels))} if wanted.qrels else {}
+        inputs |= {"content:triples": hash_file(Path(wanted.triples))} if wanted.triples else {}
+        return StageSpec("examples", SEMANTICS, params, inputs)
+
+    def shards(self, sizing: Sizing) -> list[Shard]:
+        """One."""
+        return [Shard(0, 0, self.queries.num_rows)]
+
+    def open(self, site: Site) -> Mapping[str, Json]:
+        """See Stage."""
+        self._scratch = site.scratch
+        return {}
+
+    def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+        """The examples; facts tell their number and what the guard dropped.
+
+        Raises:
+            InputError: ids that are not in the collection or query set; nothing is left.
+        """
+        beat(())
+        dropped, short = Dropped(), Short()
+        table = self.queries.table(schema.QUERIES)
+        texts = table["text"].to_pylist()
+        rows = {query_id: row for row, query_id in enumerate(table["query_id"].to_pylist())}
+        refused = refused_queries(texts, self.guard, dropped)
+        index = id_index(self.collection, self.ids)
+        left_out = self._left_out(index.rows_of)
+        judged = Judged()
+        if self.wanted.qrels is not None:
+            # Of triples beside qrels the triples are what is counted.
+            counts = dropped if self.wanted.triples is None else Dropped()
+            judged = judged_passages(self.wanted, rows, index.rows_of, refused, self.guard, counts)
+        path = self._scratch / "examples.safetensors"
+        if self.wanted.triples is not None:
+            examples = triple_examples(
+                Path(self.wanted.triples),
+                rows,
+                index.rows_of,
+                refused,
+                self.guard,
+                dropped,
+                self._scratch,
+                lambda: beat(()),
+            )
+        else:
+            examples = self._drawn(judged, left_out, dropped, short)
+        examples = replace(examples, relevant=self._pairs(judged, examples))
+        if not examples.num_examples:
+            raise InputError(nothing_left(self.wanted, self.name, judged.relevant, short))
+        examples = _first(examples, self.wanted.examples_at_most, self.seed)
+        write_examples(path, examples)
+        facts = {
+            "rows": shard.num_rows,
+            "examples": examples.num_examples,
+            "passages": examples.num_passages,
+            "queries": len(distinct(examples.query_rows)),
+            "dropped": {k: v for k, v in vars(dropped).items() if k != "samples"},
+            "samples": dropped.samples,
+            "short": vars(short),
+        }
+        return Payload(path, facts)
+
+    def _pairs(self, judged: Judged, examples: Examples) -> NDArray[np.int64] | None:
+        """Every pair known as relevant, sorted: of the qrels, else those of the triples where
+        documents of a batch are each other's negatives."""
+        if self.wanted.qrels is None:
+            if not self.in_batch:
+                return None
+            return distinct(examples.query_rows, examples.passage_rows[:, 0])
+        return judged.pairs()
+
+    def _drawn(
+        self, judged: Judged, left_out: NDArray[np.int64], dropped: Dropped, short: Short
+    ) -> Examples:
+        negatives = self.wanted.negatives
+        assert negatives is not None
+        runs = []
+        for stored in self.runs:
+            ranking = ranking_of(stored)
+            kept = ranking.without(left_out) if len(left_out) else ranking
+            dropped.left_out_negative += len(ranking.passage_rows) - len(kept.passage_rows)
+            runs.append(kept)
+        window = Window(
+            first=negatives.first,
+            last=negatives.last,
+            per_example=negatives.per_example,
+            examples=negatives.examples,
+            above_teacher=negatives.above_teacher,
+            relevant_last=negatives.relevant_last,
+        )
+        teacher = None if self.teacher is None else ranking_of(self.teacher)
+        if teacher is not None and self.teacher_last is not None:
+            teacher = teacher.upto(self.teacher_last)
+        return drawn_examples(
+            judged.relevant, judged.known, runs, teacher, window, seed=self.seed, short=short
+        )
+
+    def _left_out(self, rows_of: RowsOf) -> NDArray[np.int64]:
+        ids = sorted(self.guard.left_out)
+        rows = rows_of(ids)
+        if ids and (rows < 0).all():
+            raise InputError(
+                f"guard: leave_out_passages: none of {len(ids):,} judged passages is in the "
+                f"collection {self.wanted.collection}, first {ids[0]}; name the qrels' own "
+                "collection"
+            )
+        return rows[rows >= 0]
+
+
+def _first(examples: Examples, count: int | None, seed: int) -> Examples:
+    """So many of a seeded order, in the order they had."""
+    size = examples.num_examples
+    if count is None or count >= size:
+        return examples
+    chosen = np.sort(permuted(np.arange(count), size=size, seed=seed, epoch=0))
+    names = ("query_rows", "passage_rows", "runs", "ranks", "teacher")
+    held = {name: getattr(examples, name) for name in names}
+    kept = {name: value[chosen] for name, value in held.items() if value is not None}
+    return replace(examples, **kept)

@@ -1,0 +1,119 @@
+"""Triples by id, `query relevant irrelevant` a line, as MS MARCO's qidpidtriples."""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raypipe.data.files.compression import open_binary
+from raypipe.errors import InputError
+from raypipe.training.examples.guard import Dropped, Guard
+from raypipe.training.examples.table import Examples
+
+LINES_AT_ONCE = 500_000
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+
+
+def triple_examples(
+    path: Path,
+    query_rows: Mapping[str, int],
+    rows_of: Callable[[list[str]], Int64],
+    refused: set[int],
+    guard: Guard,
+    dropped: Dropped,
+    scratch: Path,
+    beat: Callable[[], None],
+) -> Examples:
+    """The file's triples in its order, mapped, without those that the guard refuses.
+
+    They go through files in `scratch`: 12 bytes a triple on disk, a chunk of lines in memory.
+
+    Args:
+        path: plain, .gz, .bz2 or .zst.
+        query_rows: query id -> row.
+        rows_of: passage ids -> rows, -1 where unknown.
+        refused: query rows that must not be trained on.
+        guard: its passages to leave out, as relevant and as irrelevant ones.
+        dropped: told how many triples went and why.
+        scratch: a folder that lives as long as the examples are read.
+        beat: called once a chunk.
+
+    Raises:
+        InputError: lines of other than three columns, ids that are unknown or no UTF-8, with the
+            line's number; no line at all.
+    """
+    files = scratch / "queries.i32", scratch / "passages.i32"
+    left_out = _rows(rows_of, guard.left_out)
+    shared = _rows(rows_of, guard.shared)
+    not_asked = np.array(sorted(refused), np.int64)
+    number = kept = 0
+    with files[0].open("wb") as queries_file, files[1].open("wb") as passages_file:
+        for lines in _chunks(path):
+            beat()
+            queries, passages = _parsed(path, lines, number, query_rows, rows_of)
+            number += len(lines)
+            asked = ~np.isin(queries, not_asked)
+            positive = np.isin(passages[:, 0], left_out) & asked
+            negative = np.isin(passages[:, 1], left_out) & asked & ~positive
+            dropped.triples += int((~asked).sum())
+            dropped.left_out_positive += int(positive.sum())
+            dropped.left_out_negative += int(negative.sum())
+            keep = asked & ~positive & ~negative
+            dropped.shared_passages += int(np.isin(passages[keep, 0], shared).sum())
+            kept += int(keep.sum())
+            queries_file.write(queries[keep].astype(np.int32).tobytes())
+            passages_file.write(passages[keep].astype(np.int32).tobytes())
+    if not number:
+        raise InputError(f"{path}: expected triples, found no line")
+    return Examples(_mapped(files[0], (kept,)), _mapped(files[1], (kept, 2)))
+
+
+def _parsed(
+    path: Path,
+    lines: list[bytes],
+    before: int,
+    query_rows: Mapping[str, int],
+    rows_of: Callable[[list[str]], Int64],
+) -> tuple[Int64, Int64]:
+    """Query rows [N] and passage rows [N, 2]."""
+    triples = [line.split() for line in lines]
+    for place, triple in enumerate(triples):
+        if len(triple) != 3:
+            raise InputError(
+                f"{path}: line {before + place + 1:,}: expected query id, relevant and "
+                f"irrelevant passage id, found {len(triple)} columns"
+            )
+    try:
+        told = [[column.decode() for column in triple] for triple in triples]
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: after line {before:,}: not UTF-8: {error.reason}") from None
+    queries = np.array([query_rows.get(triple[0], -1) for triple in told], np.int64)
+    passages = rows_of([passage for triple in told for passage in triple[1:]]).reshape(-1, 2)
+    unknown = (queries < 0) | (passages < 0).any(axis=1)
+    if unknown.any():
+        place = int(np.flatnonzero(unknown)[0])
+        raise InputError(
+            f"{path}: line {before + place + 1:,}: {' '.join(told[place])}: an id is not in the "
+            "queries or the collection"
+        )
+    return queries, passages
+
+
+def _rows(rows_of: Callable[[list[str]], Int64], ids: frozenset[str]) -> Int64:
+    found = rows_of(sorted(ids))
+    return np.sort(found[found >= 0])
+
+
+def _mapped(path: Path, shape: tuple[int, ...]) -> Int32:
+    if 0 in shape:
+        return np.empty(shape, np.int32)
+    return np.memmap(path, np.int32, "r", shape=shape)
+
+
+def _chunks(path: Path) -> Iterator[list[bytes]]:
+    with open_binary(path) as stream:
+        while chunk := list(islice(stream, LINES_AT_ONCE)):
+            yield chunk

@@ -1,0 +1,83 @@
+"""What a worker of a training opens: the model before its first step."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import torch
+from safetensors.torch import load
+
+from raypipe.errors import InputError
+from raypipe.models.folder.adapters import CONFIG, WEIGHTS, adapter_folder
+from raypipe.models.folder.loading import load_weights, special_ids
+from raypipe.text.inputs import Specials
+from raypipe.training.job import Job
+from raypipe.training.model.lowrank import PEFT, LowRank
+from raypipe.training.model.starting_tensors import starting_tensors
+from raypipe.training.model.trainee import Trainee
+
+
+def specials_of(job: Job) -> Specials:
+    """[CLS] and [SEP] of the tokenizer."""
+    return Specials(*special_ids(job.start))
+
+
+def trainee_of(job: Job, device: str) -> Trainee:
+    """The model before its first step, the same in every worker."""
+    recipe, conventions = job.recipe, job.conventions
+    config = job.start.config()
+    units = recipe.model.head
+    tensors = starting_tensors(
+        load_weights(job.start), config, conventions, num_units=units, seed=recipe.seed
+    )
+    adapter = recipe.model.adapter
+    trainee = Trainee(
+        tensors,
+        config,
+        conventions,
+        low_rank=None if adapter is None else LowRank(adapter.rank, adapter.alpha),
+        seed=recipe.seed,
+        device=device,
+        dropout=recipe.dropout,
+        recompute=recipe.resources.recompute,
+        bf16=recipe.resources.precision == "bf16",
+    )
+    if adapter is not None and adapter.start is not None:
+        expected = job.spec.params["adapter_sha256"]
+        start_from_(trainee, adapter_folder(adapter.start), sha256=expected)
+    return trainee
+
+
+def start_from_(trainee: Trainee, folder: Path, *, sha256: str) -> None:
+    """Set the low-rank weights to those of an adapter; what it lacks stays as it was drawn.
+
+    Raises:
+        InputError: it is of another rank or model, or not the adapter with this SHA-256.
+    """
+    file = folder / WEIGHTS
+    data = file.read_bytes()
+    found_sha256 = hashlib.sha256(data).hexdigest()
+    if found_sha256 != sha256:
+        raise InputError(
+            f"{file}: expected an adapter with SHA-256 {sha256}, as where the work began, found "
+            f"{found_sha256}; every node must hold the same folder"
+        )
+    told = json.loads((folder / CONFIG).read_bytes())
+    own = trainee.low_rank
+    assert own is not None
+    if (told["r"], told["lora_alpha"]) != (own.rank, own.alpha):
+        raise InputError(
+            f"{folder}: expected an adapter of rank {own.rank} and alpha {own.alpha}, found rank "
+            f"{told['r']} and alpha {told['lora_alpha']}"
+        )
+    saved = {n.removeprefix(PEFT): t for n, t in load(data).items()}
+    for name, weight in trainee.weights.items():
+        found = saved.get(name)
+        if found is None and "lora_" not in name:
+            continue
+        if found is None or (found.shape != weight.shape and "embeddings" not in name):
+            told = "none" if found is None else list(found.shape)
+            raise InputError(f"{folder}: {name}: expected {list(weight.shape)}, found {told}")
+        if found.shape == weight.shape:
+            with torch.no_grad():
+                weight.copy_(found)

@@ -1,0 +1,1 @@
+"""One step: batch, loss, gradient, update."""

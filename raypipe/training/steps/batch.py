@@ -1,0 +1,149 @@
+"""A global batch: examples of several sources with their texts, cut as the conventions say."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raypipe.models.folder.conventions import Conventions, PairConventions
+from raypipe.text.pairs import Part, input_lengths, piece_counts, taken
+from raypipe.training.examples.table import Examples
+from raypipe.training.steps.texts import Rows, gathered
+
+Int64 = NDArray[np.int64]
+Float32 = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Examples over one collection and one query set."""
+
+    examples: Examples
+    queries: Rows
+    passages: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """E examples of L passages; a passage's place among the texts is e * L + l."""
+
+    query: Part
+    """[E]"""
+    passage: Part
+    """[E * L]"""
+    num_passages: int
+    positive: NDArray[np.bool_]
+    """[E, E * L]: which passages are known as relevant for each query."""
+    teacher: Float32 | None
+    """[E, L]; NaN in examples of a source without a teacher."""
+
+    @property
+    def num_examples(self) -> int:
+        """E."""
+        return len(self.query.counts)
+
+
+def read_batch(sources: Sequence[Source], numbers: Int64) -> Batch:
+    """Examples by their number over all sources, the first source's first."""
+    edges = np.cumsum([source.examples.num_examples for source in sources])
+    of_source = np.searchsorted(edges, numbers, side="right")
+    within = numbers - np.concatenate([[0], edges])[of_source]
+    width = sources[0].examples.num_passages
+    query_rows = np.empty(len(numbers), np.int64)
+    passage_rows = np.empty((len(numbers), width), np.int64)
+    has_teacher = any(source.examples.teacher is not None for source in sources)
+    teacher = np.full((len(numbers), width), np.nan, np.float32) if has_teacher else None
+    for number in np.unique(of_source):
+        own = of_source == number
+        examples = sources[number].examples
+        query_rows[own] = examples.query_rows[within[own]]
+        passage_rows[own] = examples.passage_rows[within[own]]
+        if teacher is not None and examples.teacher is not None:
+            teacher[own] = examples.teacher[within[own]]
+    return Batch(
+        query=gathered([source.queries for source in sources], of_source, query_rows),
+        passage=gathered(
+            [source.passages for source in sources],
+            np.repeat(of_source, width),
+            passage_rows.reshape(-1),
+        ),
+        num_passages=width,
+        positive=_positive(sources, of_source, query_rows, passage_rows),
+        teacher=teacher,
+    )
+
+
+def _positive(
+    sources: Sequence[Source], of_source: Int64, query_rows: Int64, passage_rows: Int64
+) -> NDArray[np.bool_]:
+    """Judged pairs of the batch, and each example's own first passage.
+
+    Only a source's own judgements are known: of two over one collection each takes the other's
+    passages for irrelevant, as it does with any that nobody judged.
+    """
+    num, width = passage_rows.shape
+    found = np.zeros((num, num * width), bool)
+    flat = passage_rows.reshape(-1)
+    for number in np.unique(of_source):
+        own = np.flatnonzero(of_source == number)
+        columns = np.flatnonzero(np.repeat(of_source == number, width))
+        queries, passages = np.meshgrid(query_rows[own], flat[columns], indexing="ij")
+        relevant = sources[number].examples.are_relevant(queries, passages)
+        found[np.ix_(own, columns)] = relevant
+    found[np.arange(num), np.arange(num) * width] = True
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class PairInputs:
+    """A reranker's inputs of a batch: the same number of each example, together, in its order."""
+
+    query: Part
+    passages: tuple[Part, ...]
+    """One (mono) or two (duo)."""
+    targets: Float32
+    """1 where the first passage is the relevant one, else 0, [I]."""
+    lengths: Int64
+    """Tokens, [I]."""
+    per_example: int
+
+
+def pair_inputs_of(batch: Batch, conventions: PairConventions) -> PairInputs:
+    """Mono: each passage. Duo: the relevant one against each other, in both orders.
+
+    Source: Nogueira & Cho 2019, 2.2; Nogueira et al. 2019, 3.3 and the code of duobert.
+    """
+    width, num = batch.num_passages, batch.num_examples
+    base = np.arange(num)[:, None] * width
+    others = np.arange(1, width)
+    if conventions.kind == "mono":
+        chosen = [base + np.arange(width)[None, :]]
+        pattern = np.array([1.0] + [0.0] * (width - 1), np.float32)
+    else:
+        first = np.stack([np.zeros_like(others), others], axis=1).reshape(-1)
+        second = np.stack([others, np.zeros_like(others)], axis=1).reshape(-1)
+        chosen = [base + first[None, :], base + second[None, :]]
+        pattern = np.tile(np.array([1.0, 0.0], np.float32), width - 1)
+    per_example = len(pattern)
+    query = taken(batch.query, np.repeat(np.arange(num), per_example))
+    passages = [taken(batch.passage, places.reshape(-1)) for places in chosen]
+    kept, rest = piece_counts(
+        query.counts,
+        [passage.counts for passage in passages],
+        query_limit=conventions.query_limit,
+        passage_limit=conventions.passage_limit,
+        total_limit=conventions.total_limit,
+    )
+    query = replace(query, counts=kept)
+    cut = tuple(replace(p, counts=c) for p, c in zip(passages, rest, strict=True))
+    lengths = input_lengths([query, *cut])
+    return PairInputs(query, cut, np.tile(pattern, num), lengths, per_example)
+
+
+def text_counts(batch: Batch, conventions: Conventions) -> tuple[Int64, Int64]:
+    """Pieces that an encoder keeps of each query [E] and passage [E * L]."""
+    return (
+        np.minimum(batch.query.counts, conventions.query_limit),
+        np.minimum(batch.passage.counts, conventions.passage_limit),
+    )

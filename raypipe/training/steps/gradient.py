@@ -1,0 +1,169 @@
+"""The gradient of one global batch, whichever worker computes which part of it."""
+
+import hashlib
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from raypipe.models.folder.conventions import Conventions, PairConventions
+from raypipe.text.batching import batches
+from raypipe.text.inputs import Specials
+from raypipe.text.pairs import Part, pair_inputs, taken
+from raypipe.training.model.trainee import Trainee
+from raypipe.training.steps.batch import Batch, PairInputs, pair_inputs_of, text_counts
+from raypipe.training.steps.comm import Comm
+from raypipe.training.steps.objective import BATCH_LOSSES, Objective
+from raypipe.training.steps.singles import single_inputs
+
+Int64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """What one batch took."""
+
+    loss: Tensor
+    """This worker's share of the batch's mean loss, a scalar."""
+    num_tokens: int
+    """Of this worker."""
+
+
+def backward(
+    trainee: Trainee,
+    batch: Batch,
+    objective: Objective,
+    comm: Comm,
+    specials: Specials,
+    *,
+    budget_tokens: int,
+    weight: float,
+    draw: tuple[int, ...],
+) -> Worked:
+    """Add this worker's share of `weight` times the batch's mean loss to the gradients.
+
+    The sum over workers is the gradient of the mean over the whole batch. Examples are dealt out
+    by length, so that workers have equal work; a forward takes at most `budget_tokens`.
+
+    Args:
+        trainee: gradients are added to `.grad` of its weights.
+        batch: the same on every worker.
+        objective: the loss.
+        comm: which worker this is.
+        specials: [CLS] and [SEP].
+        budget_tokens: tokens of one forward of a reranker; an encoder's batch is never divided,
+            since its documents are each other's negatives.
+        weight: 1 over the number of batches of a step.
+        draw: what seeds dropout, with the worker and the forward.
+    """
+    if isinstance(trainee.conventions, PairConventions):
+        inputs = pair_inputs_of(batch, trainee.conventions)
+        tokens = inputs.lengths.reshape(-1, inputs.per_example).sum(axis=1)
+        share = _share(tokens, comm)
+        loss = torch.zeros((), device=trainee.device)
+        for number, places in enumerate(batches(tokens[share], budget_tokens=budget_tokens)):
+            _seed(*draw, comm.rank, number)
+            each = _pair_losses(trainee, batch, inputs, share[places], objective, specials)
+            part = each.sum() * (weight / batch.num_examples)
+            part.backward()  # type: ignore[no-untyped-call]
+            loss += part.detach()
+        return Worked(loss, int(tokens[share].sum()))
+    _seed(*draw, comm.rank)
+    return _encoder(trainee, batch, objective, comm, specials, weight)
+
+
+def _pair_losses(
+    trainee: Trainee,
+    batch: Batch,
+    inputs: PairInputs,
+    examples: Int64,
+    objective: Objective,
+    specials: Specials,
+) -> Tensor:
+    """The losses of some examples, [E]."""
+    conventions = trainee.conventions
+    assert isinstance(conventions, PairConventions)
+    width = inputs.per_example
+    places = (examples[:, None] * width + np.arange(width)[None, :]).reshape(-1)
+    order = np.argsort(inputs.lengths[places], kind="stable")
+    sorted_places = places[order]
+    packed = pair_inputs(
+        taken(inputs.query, sorted_places),
+        [taken(passage, sorted_places) for passage in inputs.passages],
+        cls_id=specials.cls_id,
+        sep_id=specials.sep_id,
+    )
+    units = trainee.units(packed, packed.segments)
+    units = units[torch.from_numpy(np.argsort(order)).to(units.device)]
+    teacher = None if batch.teacher is None else batch.teacher[examples]
+    relevant = conventions.relevant_label
+    duo = conventions.kind == "duo"
+    return objective.of_units(units, inputs.targets[places], width, teacher, relevant, duo=duo)
+
+
+def _encoder(
+    trainee: Trainee,
+    batch: Batch,
+    objective: Objective,
+    comm: Comm,
+    specials: Specials,
+    weight: float,
+) -> Worked:
+    conventions = trainee.conventions
+    assert isinstance(conventions, Conventions)
+    width = batch.num_passages
+    of_query, of_passage = text_counts(batch, conventions)
+    tokens = of_query + 2 + (of_passage + 2).reshape(-1, width).sum(axis=1)
+    shares = [_share(tokens, comm, rank) for rank in range(comm.world)]
+    share = shares[comm.rank]
+    own = (share[:, None] * width + np.arange(width)[None, :]).reshape(-1)
+    query = replace(taken(batch.query, share), counts=of_query[share])
+    passage = replace(taken(batch.passage, own), counts=of_passage[own])
+    queries, passages = _vectors(trainee, query, passage, specials)
+    every = torch.cat(comm.gathered(passages))
+    scores = queries @ every.T
+    # Columns stand by worker; the batch's own order is that of the shares, one after the other.
+    columns = [(s[:, None] * width + np.arange(width)[None, :]).reshape(-1) for s in shares]
+    positive = batch.positive[np.ix_(share, np.concatenate(columns))]
+    before = sum(len(s) for s in shares[: comm.rank]) * width
+    firsts = torch.arange(len(share), device=scores.device) * width + before
+    if objective.name in BATCH_LOSSES:
+        told = torch.from_numpy(positive).to(scores.device)
+        each = objective.of_batch(scores, told, firsts)
+    else:
+        lists = scores.gather(1, firsts[:, None] + torch.arange(width, device=scores.device))
+        each = objective.of_lists(lists, None if batch.teacher is None else batch.teacher[share])
+    loss = each.sum() * (weight / batch.num_examples)
+    loss.backward()  # type: ignore[no-untyped-call]
+    return Worked(loss.detach(), int(tokens[share].sum()))
+
+
+def _vectors(
+    trainee: Trainee, query: Part, passage: Part, specials: Specials
+) -> tuple[Tensor, Tensor]:
+    """Vectors of queries and passages from one forward."""
+    conventions = trainee.conventions
+    assert isinstance(conventions, Conventions)
+    packed, segments, order = single_inputs(
+        [query, passage],
+        [conventions.query_segment, conventions.passage_segment],
+        cls_id=specials.cls_id,
+        sep_id=specials.sep_id,
+    )
+    vectors = trainee.vectors(packed, segments)
+    vectors = vectors[torch.from_numpy(np.argsort(order)).to(vectors.device)]
+    return vectors[: len(query.counts)], vectors[len(query.counts) :]
+
+
+def _share(tokens: Int64, comm: Comm, rank: int | None = None) -> Int64:
+    """The examples of a worker: every world-th by length."""
+    order = np.argsort(tokens, kind="stable")
+    return order[comm.rank if rank is None else rank :: comm.world]
+
+
+def _seed(*draw: int) -> None:
+    """Seed dropout by what it is for, so that a resumed training draws the same."""
+    told = hashlib.sha256(repr(draw).encode()).digest()
+    torch.manual_seed(int.from_bytes(told[:8], "little") >> 1)

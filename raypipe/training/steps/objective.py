@@ -1,0 +1,72 @@
+"""Which loss a training minimises, and how it reads a model's output."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from raypipe.training.steps import losses
+
+BATCH_LOSSES = ("multi-label-margin", "info-nce")
+"""Of an encoder, over all documents of a batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """A loss by name; `raypipe.training.steps.losses` has its equation."""
+
+    name: str
+    margin: float = 1.0
+    temperature: float = 1.0
+    judgements: float = 0.0
+    """Weight of the cross-entropy beside a teacher's loss."""
+
+    def of_units(
+        self,
+        units_BU: Tensor,
+        targets: NDArray[np.float32],
+        per_example: int,
+        teacher: NDArray[np.float32] | None,
+        relevant_label: int | None,
+        *,
+        duo: bool = False,
+    ) -> Tensor:
+        """A reranker's loss of each example, [E]; its inputs stand together."""
+        weight = 1.0 if self.name == "cross-entropy" else self.judgements
+        parts = []
+        if weight:
+            told = torch.from_numpy(targets).to(units_BU.device)
+            each = losses.cross_entropy(units_BU, told, relevant_label=relevant_label)
+            parts.append(weight * each.view(-1, per_example).mean(dim=1))
+        if self.name != "cross-entropy":
+            raw = units_BU[:, 0]
+            if relevant_label is not None:
+                raw = units_BU[:, relevant_label] - units_BU[:, 1 - relevant_label]
+            shape = (-1, per_example // 2, 2) if duo else (-1, per_example)
+            parts.append(self.of_lists(raw.view(shape), teacher))
+        return torch.stack(parts).sum(dim=0)
+
+    def of_lists(self, scores: Tensor, teacher: NDArray[np.float32] | None) -> Tensor:
+        """The loss of examples [E] by the scores of their own passages [E, L], of a duo by those of
+        each negative's two orders [E, L - 1, 2]; a teacher's is 0 where it lacks a score."""
+        if self.name == "pairwise-hinge":
+            return losses.pairwise_hinge(scores, margin=self.margin)
+        assert teacher is not None
+        told = torch.from_numpy(teacher).to(scores.device)
+        without = told.isnan().any(dim=1)
+        told = told.masked_fill(without[:, None], 0.0)  # a gradient through NaN would be NaN
+        if scores.dim() == 3:
+            each = losses.pair_margin_mse(scores, told)
+        elif self.name == "margin-mse":
+            each = losses.margin_mse(scores, told)
+        else:
+            each = losses.kl_divergence(scores, told, temperature=self.temperature)
+        return each.masked_fill(without, 0.0)
+
+    def of_batch(self, scores_QD: Tensor, positive_QD: Tensor, own_Q: Tensor) -> Tensor:
+        """The loss of queries with all documents of the batch, [Q]."""
+        if self.name == "multi-label-margin":
+            return losses.multi_label_margin(scores_QD, positive_QD)
+        return losses.info_nce(scores_QD, positive_QD, own_Q, temperature=self.temperature)

@@ -1,0 +1,127 @@
+"""One update after another: examples, gradient, clipping, rate, optimiser."""
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from raypipe.errors import InputError
+from raypipe.models.bert.device import BUDGET_TOKENS
+from raypipe.stages.scoring.token_rows import TokenRows
+from raypipe.storage.records import Json
+from raypipe.training.examples.sampler import Sampler
+from raypipe.training.examples.table import map_examples
+from raypipe.training.job import Job
+from raypipe.training.model.trainee import Trainee
+from raypipe.training.model.worker import specials_of, trainee_of
+from raypipe.training.steps.batch import Source, read_batch
+from raypipe.training.steps.comm import Comm
+from raypipe.training.steps.gradient import Worked, backward
+from raypipe.training.steps.objective import Objective
+from raypipe.training.steps.optimiser import Adam, clip_, learning_rate
+
+
+class Loop:
+    """The model, its optimiser and its examples in one worker."""
+
+    def __init__(self, job: Job, comm: Comm, device: str) -> None:
+        self._job, self._comm = job, comm
+        self.trainee = trainee_of(job, device)
+        self.optimiser = _optimiser(job, self.trainee)
+        self._sources = sources_of(job)
+        num_examples = sum(source.examples.num_examples for source in self._sources)
+        recipe = job.recipe
+        self._sampler = Sampler(num_examples, recipe.batch, recipe.seed)
+        loss = recipe.loss
+        self._objective = Objective(loss.name, loss.margin, loss.temperature, loss.judgements)
+        self.specials = specials_of(job)
+        budget = recipe.resources.budget_tokens
+        self.budget = budget if isinstance(budget, int) else BUDGET_TOKENS[device]
+
+    def step(self, number: int) -> dict[str, Json]:
+        """One update; its loss, rate, gradient norm and tokens, over all workers."""
+        recipe, trainee = self._job.recipe, self.trainee
+        weights = list(trainee.weights.values())
+        loss = torch.zeros((), device=trainee.device)
+        tokens = 0
+        for part in range(recipe.accumulation):
+            batch = read_batch(
+                self._sources, self._sampler.batch(number * recipe.accumulation + part)
+            )
+            worked: Worked = backward(
+                trainee,
+                batch,
+                self._objective,
+                self._comm,
+                self.specials,
+                budget_tokens=self.budget,
+                weight=1 / recipe.accumulation,
+                draw=(recipe.seed, number, part),
+            )
+            loss += worked.loss
+            tokens += worked.num_tokens
+        gradients = [
+            torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in weights
+        ]
+        counts = torch.tensor([float(tokens)], device=trainee.device)
+        total = loss.reshape(1)
+        self._comm.sum_([*gradients, total, counts])
+        settings = recipe.optimiser
+        norm = clip_(gradients, settings.clip)
+        _check(number, float(total), norm, settings.rate)
+        rate = learning_rate(
+            number,
+            peak=settings.rate,
+            warmup=settings.warmup,
+            total=recipe.steps,
+            decay=settings.decay,
+        )
+        self.optimiser.step(gradients, rate=rate, number=number + 1)
+        for weight in weights:
+            weight.grad = None
+        return {
+            "loss": float(total),
+            "rate": rate,
+            "gradient_norm": norm,
+            "tokens": int(counts.item()),
+        }
+
+
+def _check(step: int, loss: float, norm: float, rate: float) -> None:
+    if not (math.isfinite(loss) and math.isfinite(norm)):
+        raise InputError(
+            f"step {step + 1}: the loss is {loss} and the gradient's norm {norm}, expected finite "
+            f"numbers; lower optimiser.rate (it is {rate}) or train in fp32. Checkpoints up to "
+            "here are kept"
+        )
+
+
+def _optimiser(job: Job, trainee: Trainee) -> Adam:
+    settings = job.recipe.optimiser
+    return Adam(
+        trainee.weights,
+        betas=(settings.beta1, settings.beta2),
+        eps=settings.eps,
+        weight_decay=settings.weight_decay,
+        bias_correction=settings.bias_correction,
+    )
+
+
+@torch.no_grad()
+def load_weights_(trainee: Trainee, tensors: Mapping[str, Tensor]) -> None:
+    """Set the trained weights to those of a checkpoint."""
+    for name, weight in trainee.weights.items():
+        weight.copy_(tensors[f"weight.{name}"])
+
+
+def sources_of(job: Job) -> list[Source]:
+    """The training sets, mapped."""
+    return [
+        Source(
+            map_examples(train.examples.path(train.examples.manifest.records[0])),
+            TokenRows(train.query_tokens),
+            TokenRows(train.passage_tokens),
+        )
+        for train in job.train
+    ]
