@@ -125,13 +125,8 @@ def small_files(small_docs, tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def tiny():
     """The module that makes tiny models."""
-    import importlib.util
+    import tiny
 
-    path = Path(__file__).parent / "models" / "tiny.py"
-    spec = importlib.util.spec_from_file_location("tiny", path)
-    assert spec is not None and spec.loader is not None
-    tiny = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tiny)
     return tiny
 
 

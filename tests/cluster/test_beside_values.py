@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from raypipe.cluster import checkpoint_measurer as beside_module
+from raypipe.cluster import checkpoint_measurer
 from raypipe.cluster.checkpoint_measurer import Beside, has_room
 from raypipe.cluster.worker_events import events, note_problem, note_worker
 from raypipe.config.training.recipe import Validate
@@ -70,7 +70,7 @@ def use(monkeypatch):
         monkeypatch.setitem(sys.modules, "ray.exceptions", ray.exceptions)
         return ray
 
-    monkeypatch.setattr(beside_module, "ROOM_SECONDS", 0.05)
+    monkeypatch.setattr(checkpoint_measurer, "ROOM_SECONDS", 0.05)
     return use
 
 
@@ -100,7 +100,7 @@ def test_there_is_room_where_nodes_hold_one_more_worker_and_it_is_free(
 def test_the_scarcer_resource_decides_and_what_becomes_free_is_seen(use):
     ray = use(Ray(FOUR, free={"CPU": 4.0, "GPU": 2.0}))
     assert has_room(1, {"CPU": 1.0, "GPU": 1.0}) and not has_room(2, {"CPU": 1.0, "GPU": 1.0})
-    beside_module.ROOM_SECONDS = 10.0  # the fixture puts it back
+    checkpoint_measurer.ROOM_SECONDS = 10.0  # the fixture puts it back
     answers = iter([{"CPU": 2.0}, {"CPU": 4.0}])
     ray.available_resources = lambda: next(answers)
     assert has_room(1, NEED)
@@ -201,23 +201,27 @@ def test_what_is_measured_and_committed_beside_is_told_as_the_trainers_tell_it(j
     """The model is a number: the checkpoint's step."""
     checkpoint(job, 20)
     done = []
-    monkeypatch.setattr(beside_module, "settle", lambda *given: done.append(("settle", given)))
-    monkeypatch.setattr(beside_module, "trainee_of", lambda job, device: {"device": device})
-    monkeypatch.setattr(beside_module.Checkpoints, "load", lambda self, found: found.step)
     monkeypatch.setattr(
-        beside_module, "load_weights_", lambda trainee, tensors: trainee.update(step=tensors)
+        checkpoint_measurer, "settle", lambda *given: done.append(("settle", given))
+    )
+    monkeypatch.setattr(checkpoint_measurer, "trainee_of", lambda job, device: {"device": device})
+    monkeypatch.setattr(checkpoint_measurer.Checkpoints, "load", lambda self, found: found.step)
+    monkeypatch.setattr(
+        checkpoint_measurer, "load_weights_", lambda trainee, tensors: trainee.update(step=tensors)
     )
     values = SimpleNamespace(values=lambda trainee, comm: [trainee["step"] / 100, float(comm.rank)])
-    monkeypatch.setattr(beside_module, "Measuring", lambda job: values)
-    monkeypatch.setattr(beside_module, "commit", lambda *given, **at: done.append((given, at)))
+    monkeypatch.setattr(checkpoint_measurer, "Measuring", lambda job: values)
+    monkeypatch.setattr(
+        checkpoint_measurer, "commit", lambda *given, **at: done.append((given, at))
+    )
     job.recipe.dev = ["a", "b"]
-    beside_module._measure(job, "cpu", 3, 20)
+    checkpoint_measurer._measure(job, "cpu", 3, 20)
     assert done == [("settle", ("cpu", 3))]
     history = History(job.storage, job.folder, job.recipe.validate_, 40)
     assert history._read(20) == {"step": 20, "mean": 0.1, "values": [0.2, 0.0]}
     told = {"step": 20, "measure": "nDCG@10", "mean": 0.1, "of": {"a": 0.2, "b": 0.0}}
     assert Reader(job).new() == [told]
     assert [event["event"] for event in events(job)] == ["worker"]
-    beside_module._commit(job, "cuda", 3)
+    checkpoint_measurer._commit(job, "cuda", 3)
     assert done[1:] == [((job,), {"device": "cuda"})]
     assert [event["event"] for event in events(job)] == ["worker", "worker"]

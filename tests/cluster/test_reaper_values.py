@@ -8,7 +8,7 @@ import sys
 import psutil
 import pytest
 
-from raypipe.cluster import reaper as reaper_module
+from raypipe.cluster import reaper
 
 CLOSING = """
 import json, os, psutil, subprocess, sys, time
@@ -40,16 +40,16 @@ def test_a_reaper_that_is_killed_is_replaced_and_closing_ends_what_is_left(later
 
 
 def test_processes_with_another_mark_are_not_this_drivers(monkeypatch):
-    monkeypatch.delenv(reaper_module.MARK, raising=False)
-    assert reaper_module._marked() == set()
-    monkeypatch.setenv(reaper_module.MARK, f"test-{os.getpid()}")
+    monkeypatch.delenv(reaper.MARK, raising=False)
+    assert reaper._marked() == set()
+    monkeypatch.setenv(reaper.MARK, f"test-{os.getpid()}")
     child = subprocess.Popen(["sleep", "300"])
     try:
-        found = {process.pid for process in reaper_module._marked()}
+        found = {process.pid for process in reaper._marked()}
         assert found == {child.pid}
-        assert child.pid in {p.pid for p in reaper_module._below(psutil.Process())}
+        assert child.pid in {p.pid for p in reaper._below(psutil.Process())}
     finally:
         child.kill()
         gone = psutil.Process(child.pid)
         child.wait()
-    assert reaper_module._below(gone) == set()
+    assert reaper._below(gone) == set()

@@ -16,7 +16,7 @@ from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.recipe import execute
 from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.graph import Graph, Runs
-from raypipe.driver.training import place as training_place
+from raypipe.driver.training import place
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.upkeep.verify import verify
 from raypipe.driver.verbs.single_stage import collection_of, recipe_of, search_recipe
@@ -59,7 +59,7 @@ class Watching:
 
 
 @pytest.fixture
-def place(tmp_path, tiny_model, tiny_mono):
+def small(tmp_path, tiny_model, tiny_mono):
     """A folder with five passages and three queries, two of them judged; its recipe."""
     texts = ["the zebra", "a lease", "of shards", "rank a query", "run"]
     (tmp_path / "passages.tsv").write_text("".join(f"p{i}\t{t}\n" for i, t in enumerate(texts)))
@@ -69,8 +69,8 @@ def place(tmp_path, tiny_model, tiny_mono):
     return tmp_path, load_recipe(text, source="small")
 
 
-def test_a_watcher_hears_of_every_shard_and_nothing_unfinished_is_left(place):
-    folder, recipe = place
+def test_a_watcher_hears_of_every_shard_and_nothing_unfinished_is_left(small):
+    folder, recipe = small
     watching = Watching()
     summary = run_pipeline(recipe, folder / "w", Options(), watcher=watching).summary
     planned = summary["stages"]["vectors"]["shards"]["planned"]
@@ -100,8 +100,8 @@ def test_a_watcher_hears_of_every_shard_and_nothing_unfinished_is_left(place):
     assert rows["vectors"] == 5
 
 
-def test_an_interrupted_invocation_keeps_its_shards(place):
-    folder, recipe = place
+def test_an_interrupted_invocation_keeps_its_shards(small):
+    folder, recipe = small
 
     def interrupt(store):
         if store == "vectors":
@@ -123,8 +123,8 @@ def test_an_interrupted_invocation_keeps_its_shards(place):
     assert began[3] == ended[2] >= 1 and ended[3] is False
 
 
-def test_exactly_the_stages_asked_for_and_the_collections_word_pieces(place):
-    folder, recipe = place
+def test_exactly_the_stages_asked_for_and_the_collections_word_pieces(small):
+    folder, recipe = small
     options = Options(stages=(), tokens_of="tiny")
     outcome = run_pipeline(recipe, folder / "w", options, watcher=Watching())
     assert set(outcome.summary["stages"]) == {
@@ -134,22 +134,22 @@ def test_exactly_the_stages_asked_for_and_the_collections_word_pieces(place):
     assert not (folder / "w" / "table.md").exists()
 
 
-def test_a_worker_of_another_version_is_refused(place, monkeypatch):
-    folder, recipe = place
+def test_a_worker_of_another_version_is_refused(small, monkeypatch):
+    folder, recipe = small
     monkeypatch.setattr(execute, "own_facts", lambda: {"torch": "another"})
     with pytest.raises(InputError, match=r"vectors: a worker has torch .*another"):
         run_pipeline(recipe, folder / "w", Options(), watcher=Watching())
 
 
-def test_a_collection_without_passages_is_refused(place):
-    folder, recipe = place
+def test_a_collection_without_passages_is_refused(small):
+    folder, recipe = small
     (folder / "passages.tsv").write_text("")
     with pytest.raises(InputError, match="expected passages, found no record|empty"):
         run_pipeline(recipe, folder / "w", Options(), watcher=Watching())
 
 
-def test_damage_is_told_by_store_in_the_order_of_names(place):
-    folder, recipe = place
+def test_damage_is_told_by_store_in_the_order_of_names(small):
+    folder, recipe = small
     run_pipeline(recipe, folder / "w", Options(), watcher=Watching())
     names = []
     for store in ("vectors", "dense.dev", "ids@collection"):
@@ -172,16 +172,16 @@ def test_damage_is_told_by_store_in_the_order_of_names(place):
 # Graphs
 
 
-def test_a_recipes_model_has_its_third_row_and_is_resolved_once(place):
-    _, recipe = place
+def test_a_recipes_model_has_its_third_row_and_is_resolved_once(small):
+    _, recipe = small
     graph = Graph(recipe, ensure=None)
     found = graph.model("mono")
     assert found.reranker.segment_row == "zero" and graph.model("mono") is found
     assert Graph(recipe, ensure=None, models={"tiny": found}).model("tiny") is found
 
 
-def test_stores_are_asked_for_once(place):
-    _, recipe = place
+def test_stores_are_asked_for_once(small):
+    _, recipe = small
     asked = []
 
     class Stopped(Exception):
@@ -204,8 +204,8 @@ def test_stores_are_asked_for_once(place):
         assert asked.pop() == first and asked == []
 
 
-def test_a_frozen_score_stage_is_compared_by_its_own_settings_alone(place):
-    folder, recipe = place
+def test_a_frozen_score_stage_is_compared_by_its_own_settings_alone(small):
+    folder, recipe = small
     text = RECIPE.format(
         folder=folder, model=recipe.models["tiny"].path, mono=recipe.models["mono"].path
     )
@@ -230,7 +230,7 @@ def test_nothing_may_fail_or_is_forbidden_unless_asked(tmp_path):
         False,
         None,
     )
-    assert training_place.TrainOptions() == training_place.TrainOptions(None, False)
+    assert place.TrainOptions() == place.TrainOptions(None, False)
     assert Graph(None, None).compares_only is False and Graph(None, None).budget_tokens is None
 
 
@@ -244,8 +244,8 @@ class Built(Exception):
     """Raised where a graph is built, to look at what it is built of."""
 
 
-def test_a_gpu_is_needed_by_each_actor_where_there_is_one(place, monkeypatch):
-    folder, recipe = place
+def test_a_gpu_is_needed_by_each_actor_where_there_is_one(small, monkeypatch):
+    folder, recipe = small
     seen = []
 
     def graph(recipe, ensure, **given):
@@ -302,11 +302,11 @@ def test_a_cluster_is_joined_and_one_of_our_own_is_begun(ray):
         ("backend", {"threads": 3, "local": "local"}),
     ]  # fmt: skip
     ray.clear()
-    options = training_place.TrainOptions(ray_address="x:1", allow_open_cluster=True)
-    assert training_place.devices_of(recipe(), options).num_actors == 2
-    training_place.started(recipe(), CUDA, options)
-    training_place.started(recipe(), CUDA, training_place.TrainOptions())
-    training_place.started(recipe(workers=1), CUDA, training_place.TrainOptions())
+    options = place.TrainOptions(ray_address="x:1", allow_open_cluster=True)
+    assert place.devices_of(recipe(), options).num_actors == 2
+    place.started(recipe(), CUDA, options)
+    place.started(recipe(), CUDA, place.TrainOptions())
+    place.started(recipe(workers=1), CUDA, place.TrainOptions())
     assert ray == [
         ("connect", "x:1", True), ("backend", {"threads": 3}),
         ("local", {"num_cpus": 8, "num_gpus": 2, "threads": 3}),

@@ -12,9 +12,7 @@ from raypipe.driver.machine import devices
 from raypipe.driver.machine.devices import Devices
 from raypipe.driver.recipe import builtin
 from raypipe.driver.recipe.builtin import with_files
-from raypipe.driver.training import log as training_log
-from raypipe.driver.training import place as training_place
-from raypipe.driver.training import train, triple_sets
+from raypipe.driver.training import log, place, train, triple_sets
 from raypipe.driver.training.log import Follower
 from raypipe.driver.training.parts import model_name, parts_recipe, runs_of
 from raypipe.driver.training.place import (
@@ -277,7 +275,7 @@ def test_an_inline_training_is_here_whatever_the_cluster(monkeypatch):
 
 def test_a_start_has_the_recipes_conventions_unless_it_is_packaged(tiny_model, monkeypatch):
     asked = []
-    monkeypatch.setattr(training_place, "resolve_model", lambda *args: asked.append(args))
+    monkeypatch.setattr(place, "resolve_model", lambda *args: asked.append(args))
     start_model(recipe(model={"start": str(tiny_model)}))
     start_model(recipe(model={"start": "minilm"}))
     start_model(recipe(model={"start": "minilm-mono"}))
@@ -324,8 +322,8 @@ def test_a_follower_tells_a_step_every_ten_seconds_and_every_measurement(
     job, tmp_path, monkeypatch
 ):
     now = [100.0]
-    monkeypatch.setattr(training_log.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(training_log, "LOOK_SECONDS", 3600.0)
+    monkeypatch.setattr(log.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(log, "LOOK_SECONDS", 3600.0)
     said = []
     write_progress(job, step(1))  # of an earlier invocation: a point, no line
     follower = Follower(job, tmp_path / "train", said.append)

@@ -1,22 +1,16 @@
 """A row's bytes do not know its neighbours: by default, and with the kernels of other CPUs."""
 
-import importlib.util
 import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
+import company
 import pytest
 
 from raypipe import numerics
 from raypipe.models.blas import blas
 from raypipe.models.folder.loading import resolve_model
-
-PROGRAM = Path(__file__).parent / "company.py"
-spec = importlib.util.spec_from_file_location("company", PROGRAM)
-company = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(company)
 
 AVX2 = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
 VARIABLES = {numerics.VARIABLE, *AVX2}
@@ -31,7 +25,7 @@ def in_child(models, environment, threads, names=company.NAMES):
     """What the program finds where only `environment` chooses kernels and mode."""
     kept = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), str(models), str(threads), *names],
+        [sys.executable, company.__file__, str(models), str(threads), *names],
         capture_output=True,
         text=True,
         env={**kept, **environment},

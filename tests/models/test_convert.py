@@ -1,9 +1,8 @@
 """Published checkpoints' keys and shapes, made up, become folders that transformers opens."""
 
-import importlib.util
 import json
-from pathlib import Path
 
+import checkpoints as made
 import numpy as np
 import pytest
 import torch
@@ -16,10 +15,6 @@ from raypipe.models.convert.describe import describe
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.loading import open_tokenizer, resolve_model
 from raypipe.models.scorer import load_scorer
-
-spec = importlib.util.spec_from_file_location("made", Path(__file__).parent / "checkpoints.py")
-made = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(made)
 
 IDS = torch.tensor([[2, 5, 6, 7, 3, 9, 11, 32, 3]])
 SEGMENTS = torch.tensor([[0, 0, 0, 0, 0, 1, 1, 1, 1]])

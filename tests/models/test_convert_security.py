@@ -1,6 +1,5 @@
 """A pickle that runs code leaves its canary unwritten, whatever wraps it."""
 
-import importlib.util
 import os
 import pickle
 import signal
@@ -8,8 +7,8 @@ import subprocess
 import sys
 import zipfile
 from contextlib import suppress
-from pathlib import Path
 
+import checkpoints as made
 import numpy as np
 import pytest
 import torch
@@ -17,10 +16,6 @@ import torch
 from raypipe.errors import InputError
 from raypipe.models.convert import read as convert_read
 from raypipe.models.convert.convert import convert
-
-spec = importlib.util.spec_from_file_location("made", Path(__file__).parent / "checkpoints.py")
-made = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(made)
 
 
 class Evil:

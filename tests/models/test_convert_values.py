@@ -1,11 +1,10 @@
 """Files of a checkpoint, what a pickle may hold, names and tokenizers at their edges, by hand."""
 
-import importlib.util
 import json
 import subprocess
 import sys
-from pathlib import Path
 
+import checkpoints as made
 import numpy as np
 import pytest
 import torch
@@ -19,10 +18,6 @@ from raypipe.models.convert.read import CHILD, read_checkpoint
 from raypipe.models.convert.tensors import rename
 from raypipe.models.convert.tokenizer import find_tokenizer, write_tokenizer
 from raypipe.models.folder.conventions import Conventions, PairConventions
-
-spec = importlib.util.spec_from_file_location("made", Path(__file__).parent / "checkpoints.py")
-made = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(made)
 
 
 def touch(folder, *names):

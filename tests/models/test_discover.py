@@ -1,9 +1,8 @@
 """Conventions read from folders as sentence-transformers and transformers write them."""
 
-import importlib.util
 import json
-from pathlib import Path
 
+import checkpoints as made
 import pytest
 from tokenizers import BertWordPieceTokenizer
 
@@ -12,10 +11,6 @@ from raypipe.models.folder.conventions import Conventions, PairConventions
 from raypipe.models.folder.discover import discover
 from raypipe.models.folder.loading import packaged_folder
 from raypipe.models.folder.presets import PRESETS
-
-spec = importlib.util.spec_from_file_location("made", Path(__file__).parent / "checkpoints.py")
-made = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(made)
 
 OLD_MODULES = ["Transformer", "Pooling", "Normalize"]
 MEAN = {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True}

@@ -1,10 +1,8 @@
 """The packed forward: transformers' numbers, one text at a time."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
+import tiny
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import BertModel
@@ -13,10 +11,6 @@ from raypipe.errors import InputError
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.loading import open_tokenizer, resolve_model
 from raypipe.text.tokenize import tokenize_batch
-
-spec = importlib.util.spec_from_file_location("tiny", Path(__file__).parent / "tiny.py")
-tiny = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(tiny)
 
 RNG = np.random.default_rng(7)
 WORDS = ["lease", "shards", "rank", "zebra", "querying", "of", "passages", "running", "é", "🦓"]

@@ -1,10 +1,8 @@
 """The tokenize stage refuses a tokenizer whose inputs cannot be sliced from pieces."""
 
-import importlib.util
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
+import tiny
 from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 
@@ -19,11 +17,6 @@ from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
-
-path = Path(__file__).parent.parent / "models" / "tiny.py"
-spec = importlib.util.spec_from_file_location("tiny", path)
-tiny = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(tiny)
 
 
 @pytest.fixture

@@ -23,9 +23,7 @@ from raypipe.training.examples.sampler import permuted
 from raypipe.training.examples.stage import ExamplesStage, _first
 from raypipe.training.examples.table import Examples, pair_keys
 from raypipe.training.model.starting_tensors import starting_tensors
-from raypipe.training.steps import comm
-from raypipe.training.steps import determinism as settle
-from raypipe.training.steps import update as loop
+from raypipe.training.steps import comm, determinism, update
 from raypipe.training.steps.batch import Source, pair_inputs_of, read_batch, text_counts
 from raypipe.training.steps.comm import Solo
 from raypipe.training.steps.gradient import _share
@@ -321,9 +319,9 @@ def test_a_duo_gets_its_third_segment_row_once(row, expected):
 
 @pytest.mark.parametrize(("loss", "norm"), [(math.nan, 1.0), (1.0, math.inf), (-math.inf, 1.0)])
 def test_a_loss_or_norm_that_is_not_finite_ends_the_training(loss, norm):
-    loop._check(0, 1.0, 1.0, 0.1)
+    update._check(0, 1.0, 1.0, 0.1)
     with pytest.raises(InputError, match=r"^step 8: the loss is .*\(it is 0\.1\)"):
-        loop._check(7, loss, norm, 0.1)
+        update._check(7, loss, norm, 0.1)
 
 
 def test_so_many_examples_are_those_of_a_seeded_order_in_their_own_order():
@@ -362,7 +360,7 @@ def test_a_process_computes_on_its_threads_and_a_cpu_needs_no_more(monkeypatch):
     before = torch.get_num_threads()
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     try:
-        settle.settle("cpu", 1)
+        determinism.settle("cpu", 1)
         assert torch.get_num_threads() == 1
         assert not torch.are_deterministic_algorithms_enabled()
         assert "CUBLAS_WORKSPACE_CONFIG" not in os.environ
@@ -376,7 +374,7 @@ def test_on_a_gpu_products_are_fp32_and_kernels_add_in_order(monkeypatch):
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     torch.set_float32_matmul_precision("high")
     try:
-        settle.settle("cuda", 1)
+        determinism.settle("cuda", 1)
         assert torch.get_float32_matmul_precision() == "highest"
         assert torch.are_deterministic_algorithms_enabled()
         assert not torch.is_deterministic_algorithms_warn_only_enabled()

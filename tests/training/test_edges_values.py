@@ -12,7 +12,7 @@ from raypipe.storage.posix import PosixStorage
 from raypipe.text.pairs import Part
 from raypipe.training.checkpoints.history import History, best_of
 from raypipe.training.checkpoints.store import Checkpoints
-from raypipe.training.examples import table as examples_module
+from raypipe.training.examples import table
 from raypipe.training.examples.draw import Short, Window, drawn_examples
 from raypipe.training.examples.guard import Dropped, Guard, normalised, refused_queries
 from raypipe.training.examples.rankings import Ranking, Taught
@@ -63,7 +63,7 @@ def test_pairs_have_keys_in_the_order_of_query_then_passage():
 def test_distinct_values_and_pairs_are_sorted_whatever_is_held_at_once(monkeypatch):
     rows, second = np.array([5, 1, 5, 3, 1]), np.array([1, 2, 1, 0, 9])
     for at_once in (1, 2, 100):
-        monkeypatch.setattr(examples_module, "ROWS_AT_ONCE", at_once)
+        monkeypatch.setattr(table, "ROWS_AT_ONCE", at_once)
         assert distinct(rows).tolist() == [1, 3, 5]
         expected = [(1 << 32) + 2, (1 << 32) + 9, 3 << 32, (5 << 32) + 1]
         assert distinct(rows, second).tolist() == expected

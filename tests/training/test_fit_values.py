@@ -13,8 +13,7 @@ from raypipe.storage.ledger import Ledger
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
 from raypipe.training import fit
-from raypipe.training.checkpoints import commit as finish
-from raypipe.training.checkpoints import export, measuring
+from raypipe.training.checkpoints import commit, export, measuring
 from raypipe.training.checkpoints.history import History
 from raypipe.training.checkpoints.store import Checkpoints
 from raypipe.training.model.lowrank import LowRank, drawn, linear_names
@@ -209,7 +208,7 @@ def test_a_worker_ends_with_the_first_one_where_another_could_not_open(course, m
 def test_the_best_checkpoint_is_committed_and_the_last_where_none_is_measured(course):
     found = course()
     found.go()
-    finish.commit(found.job, device="cpu")
+    commit.commit(found.job, device="cpu")
     ledger = Ledger(found.job.storage, "train-x", found.spec)
     record = ledger.record(ledger.shards[0])
     assert (record.facts["step"], record.facts["rows"]) == (6, 1)
@@ -222,7 +221,7 @@ def test_the_best_checkpoint_is_committed_and_the_last_where_none_is_measured(co
 def test_the_last_is_committed_where_nothing_is_measured(course):
     found = course(validate_=None)
     found.go()
-    finish.commit(found.job, device="cpu")
+    commit.commit(found.job, device="cpu")
     ledger = Ledger(found.job.storage, "train-x", found.spec)
     record = ledger.record(ledger.shards[0])
     assert (record.facts["step"], record.facts["history"]) == (10, [])
@@ -232,7 +231,7 @@ def test_nothing_is_committed_while_a_measurement_is_missing(course):
     found = course()
     found.go(beside=True)
     with pytest.raises(InputError, match="the checkpoints of 4 steps, first 3"):
-        finish.commit(found.job, device="cpu")
+        commit.commit(found.job, device="cpu")
 
 
 @pytest.fixture(autouse=True)
@@ -240,9 +239,9 @@ def planned(course, monkeypatch):
     """The driver has planned the store of one shard before its workers commit."""
     from raypipe.storage.records import Shard
 
-    inner = finish.Ledger
+    inner = commit.Ledger
     monkeypatch.setattr(
-        finish, "Ledger", lambda storage, store, spec: inner(storage, store, spec, [Shard(0, 0, 1)])
+        commit, "Ledger", lambda storage, store, spec: inner(storage, store, spec, [Shard(0, 0, 1)])
     )
 
 

@@ -1,6 +1,5 @@
 """A global batch's gradient is one, whoever computes it: workers, packing, transformers."""
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -14,16 +13,15 @@ from transformers import (
     BertForSequenceClassification,
 )
 
-SCRIPT = Path(__file__).with_name("gradients.py")
+SCRIPT = Path(__file__).parents[2] / "helpers" / "gradients.py"
 TOLERANCE = 1e-5
 
 
 @pytest.fixture(scope="module")
 def own():
-    spec = importlib.util.spec_from_file_location("gradients", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    import gradients
+
+    return gradients
 
 
 def assert_equal_gradients(found, expected):

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from raypipe.errors import InputError, Interrupted
-from raypipe.training.steps import update as loop
+from raypipe.training.steps import update
 
 
 def test_a_finished_training_does_not_run_again(small_recipe, weights, train, tmp_path):
@@ -147,7 +147,7 @@ def test_threads_and_full_weights_resume_bit_for_bit_too(
 @contextlib.contextmanager
 def stopped_at(monkeypatch, count):
     """SIGTERM to this process in the count-th backward; no other follows."""
-    real, seen = loop.backward, []
+    real, seen = update.backward, []
 
     def counted(*arguments, **named):
         seen.append(1)
@@ -156,7 +156,7 @@ def stopped_at(monkeypatch, count):
         return real(*arguments, **named)
 
     with monkeypatch.context() as patched:
-        patched.setattr(loop, "backward", counted)
+        patched.setattr(update, "backward", counted)
         yield
     assert len(seen) == count
 

@@ -11,7 +11,7 @@ from raypipe.config.training.recipe import Optimiser
 from raypipe.training.examples.draw import Short, Window, drawn_examples
 from raypipe.training.examples.rankings import Ranking
 from raypipe.training.examples.sampler import Sampler
-from raypipe.training.steps import update as loop
+from raypipe.training.steps import update
 from raypipe.training.steps.optimiser import Adam
 
 
@@ -49,14 +49,14 @@ def triples(small_recipe, small_files, tmp_path):
 
 def test_the_recipes_seed_orders_the_examples(triples, train, tmp_path, monkeypatch):
     seen: list[list[int]] = []
-    read_batch, sizes = loop.read_batch, []
+    read_batch, sizes = update.read_batch, []
 
     def noted(sources, places):
         seen.append(places.tolist())
         sizes.append(sum(source.examples.num_examples for source in sources))
         return read_batch(sources, places)
 
-    monkeypatch.setattr(loop, "read_batch", noted)
+    monkeypatch.setattr(update, "read_batch", noted)
     for seed in (3, 4):
         seen.clear()
         train(triples, tmp_path / str(seed), f"seed={seed}")
@@ -93,8 +93,8 @@ def test_one_step_with_an_eps_that_matters_is_by_hand(corrected):
     optimiser = Adam(weights, **settings, bias_correction=corrected)
     optimiser.step([torch.tensor([[0.2]])], rate=0.1, number=1)
     # m = 0.2 * 0.2, v = 0.1 * 0.04; corrected they are 0.2 and 0.04.
-    update = 0.2 / (0.2 + 0.1) if corrected else 0.04 / (math.sqrt(0.004) + 0.1)
-    assert weights["w.weight"].item() == pytest.approx(1 - 0.1 * (update + 0.5 * 1), rel=1e-6)
+    change = 0.2 / (0.2 + 0.1) if corrected else 0.04 / (math.sqrt(0.004) + 0.1)
+    assert weights["w.weight"].item() == pytest.approx(1 - 0.1 * (change + 0.5 * 1), rel=1e-6)
 
 
 def test_with_a_large_eps_it_is_torchs_own_over_several_steps():
@@ -115,13 +115,13 @@ def test_every_setting_of_the_recipes_optimiser_reaches_it():
     settings = Optimiser(beta1=0.8, beta2=0.9, eps=0.1, weight_decay=0.5, bias_correction=True)
     weights = {"w.weight": torch.tensor([[1.0]])}
     job = SimpleNamespace(recipe=SimpleNamespace(optimiser=settings))
-    optimiser = loop._optimiser(job, SimpleNamespace(weights=weights))
+    optimiser = update._optimiser(job, SimpleNamespace(weights=weights))
     optimiser.step([torch.tensor([[0.2]])], rate=0.1, number=1)
     optimiser.step([torch.tensor([[0.4]])], rate=0.1, number=2)
     # Corrected moments: 0.2 and 0.04, then (0.032 + 0.08) / 0.36 and (0.0036 + 0.016) / 0.19.
     first = 1 - 0.1 * (0.2 / (0.2 + 0.1) + 0.5)
-    update = (0.112 / 0.36) / (math.sqrt(0.0196 / 0.19) + 0.1)
-    expected = first - 0.1 * (update + 0.5 * first)
+    change = (0.112 / 0.36) / (math.sqrt(0.0196 / 0.19) + 0.1)
+    expected = first - 0.1 * (change + 0.5 * first)
     assert weights["w.weight"].item() == pytest.approx(expected, rel=1e-6)
 
 

@@ -1,12 +1,12 @@
 """Rows alone and in company: which of them differ by a bit. Also run as a program, in a process
 whose kernels its environment chose: torch and MKL look there once."""
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
 
 import numpy as np
+import tiny
 from safetensors.torch import load_file, save_file
 
 from raypipe.models.encoder import load_encoder
@@ -18,14 +18,6 @@ LENGTHS = [1, 2, 3, 5, 5, 8, 13, 21, 34, 55, 60, 61, 15, 40]
 BUDGETS = (17, 100, 4096)
 NAMES = ("minilm", "base", "minilm-mono", "base-duo")
 BERT_BASE = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 1}
-
-
-def tiny():
-    path = Path(__file__).parent / "tiny.py"
-    spec = importlib.util.spec_from_file_location("tiny", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def make_models(folder):
@@ -41,9 +33,8 @@ def make_models(folder):
     named = {f"bert.{name}": value for name, value in weights.items()}
     tensors = {name: named["bert.pooler.dense.bias"].new_tensor(head[name]) for name in head}
     save_file({**named, **tensors}, scorer / "model.safetensors")
-    make = tiny()
-    make.make_tiny_bert(folder / "base", sizes=BERT_BASE)
-    make.make_tiny_reranker(folder / "base-duo", kind="duo", sizes=BERT_BASE)
+    tiny.make_tiny_bert(folder / "base", sizes=BERT_BASE)
+    tiny.make_tiny_reranker(folder / "base-duo", kind="duo", sizes=BERT_BASE)
     return folder
 
 
