@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from safetensors.torch import load_file, save_file
+from watchers import Silent
 
 from raypipe.cluster.backend import Done, Failed, Task
 from raypipe.cluster.bad_rows import Case
@@ -122,14 +123,6 @@ stages:
   mono: {{do: score, run: dense, model: mono, k0: 300}}
 resources: {{backend: inline, device: cpu, shard_tokens: 3000, max_failed_rows: {limit}}}
 """
-
-
-class Silent:
-    def began(self, store, report): ...
-
-    def advanced(self, store, report): ...
-
-    def ended(self, store, result): ...
 
 
 def spoil(folder, words_name):

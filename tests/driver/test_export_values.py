@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from watchers import Silent
 
 from raypipe.config import load_recipe
 from raypipe.driver.pipeline import Options, run_pipeline
@@ -38,16 +39,8 @@ IDS = ["p0", "p1", "p2", "p3", "p4"]
 TEXTS = ["the zebra", "a lease", "of shards", "rank a query", "run"]
 
 
-class Silent:
-    def began(self, store, report): ...
-
-    def advanced(self, store, report): ...
-
-    def ended(self, store, result): ...
-
-
-@pytest.fixture(scope="module")
-def small(tiny_model, tmp_path_factory):
+@pytest.fixture(scope="session")
+def small_workspace(tiny_model, tmp_path_factory):
     """The workspace, and what its invocation returned and said."""
     folder = tmp_path_factory.mktemp("small")
     lines = (f"{i}\t{t}\n" for i, t in zip(IDS, TEXTS, strict=True))
@@ -62,11 +55,11 @@ def small(tiny_model, tmp_path_factory):
 
 
 @pytest.fixture
-def stores(small):
-    return small[0] / "stores"
+def stores(small_workspace):
+    return small_workspace[0] / "stores"
 
 
-def test_embeddings_leave_with_the_ids_of_their_rows(small, stores, tmp_path):
+def test_embeddings_leave_with_the_ids_of_their_rows(small_workspace, stores, tmp_path):
     import faiss
 
     assert export(stores / "vectors", "numpy", tmp_path / "n") == 5
@@ -83,7 +76,7 @@ def test_embeddings_leave_with_the_ids_of_their_rows(small, stores, tmp_path):
     assert (tmp_path / "q" / "ids.txt").read_text() == "q1\nq2\nq3\n"
     queries = np.load(tmp_path / "q" / "embeddings.npy").astype(np.float64)
     best = np.argsort(-(queries @ vectors.astype(np.float64).T).astype(np.float32), axis=1)[:, :2]
-    lines = (small[0] / "runs" / "dev" / "dense.tsv").read_text().splitlines()
+    lines = (small_workspace[0] / "runs" / "dev" / "dense.tsv").read_text().splitlines()
     found = [line.split("\t") for line in lines]
     assert found == [
         [f"q{query + 1}", IDS[row], str(rank)]
@@ -104,8 +97,8 @@ def test_a_collection_leaves_as_json_lines_or_a_table(stores, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["given", "dense", "fused"])
-def test_a_run_of_any_stage_leaves_with_ids(small, stores, tmp_path, name):
-    lines = (small[0] / "runs" / "dev" / f"{name}.tsv").read_text().splitlines()
+def test_a_run_of_any_stage_leaves_with_ids(small_workspace, stores, tmp_path, name):
+    lines = (small_workspace[0] / "runs" / "dev" / f"{name}.tsv").read_text().splitlines()
     assert export(stores / f"{name}.dev", "parquet", tmp_path / "r") == len(lines) > 0
     table = pq.read_table(tmp_path / "r" / "run.parquet").to_pylist()
     found = [f"{row['query_id']}\t{row['passage_id']}\t{row['rank']}" for row in table]
@@ -153,8 +146,8 @@ def test_what_cannot_be_exported_is_refused_with_what_can(stores, tmp_path):
         export(stores / "vectors", "numpy", tmp_path / "full")
 
 
-def test_the_table_says_what_is_to_be_known(small):
-    work, outcome, said = small
+def test_the_table_says_what_is_to_be_known(small_workspace):
+    work, outcome, said = small_workspace
     assert said[0].startswith("device: CPU") and outcome.table == (work / "table.md").read_text()
     notes = [line for line in outcome.table.splitlines() if line.startswith("- ")]
     assert notes[-4:] == [
@@ -187,8 +180,8 @@ def test_the_table_says_what_is_to_be_known(small):
     assert json.loads((work / "summary.json").read_text()) == summary
 
 
-def test_status_tells_how_far_each_store_is(small, tmp_path):
-    copied = shutil.copytree(small[0], tmp_path / "w", copy_function=shutil.copy2)
+def test_status_tells_how_far_each_store_is(small_workspace, tmp_path):
+    copied = shutil.copytree(small_workspace[0], tmp_path / "w", copy_function=shutil.copy2)
     found = status(copied)
     assert (found.state, found.exit_code, found.reason) == ("complete", 0, "complete")
     assert list(found.stores) == sorted(found.stores)

@@ -4,6 +4,7 @@ import os
 import shutil
 
 import pytest
+from watchers import Silent
 
 from raypipe.config import load_recipe
 from raypipe.driver.pipeline import Options, run_pipeline
@@ -23,14 +24,6 @@ stages:
 resources: {{backend: inline, device: cpu, shard_tokens: 6000, shard_queries: 20}}
 stores: {stores}
 """
-
-
-class Silent:
-    def began(self, store, report): ...
-
-    def advanced(self, store, report): ...
-
-    def ended(self, store, result): ...
 
 
 @pytest.fixture

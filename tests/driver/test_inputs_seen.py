@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 import pytest
+from watchers import Silent
 
 from raypipe import schema
 from raypipe.config import load_recipe
@@ -34,14 +35,6 @@ stages:
 {stages}
 resources: {{backend: inline, device: cpu}}
 """
-
-
-class Silent:
-    def began(self, store, report): ...
-
-    def advanced(self, store, report): ...
-
-    def ended(self, store, result): ...
 
 
 @pytest.fixture

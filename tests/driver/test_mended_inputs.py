@@ -5,6 +5,7 @@ import os
 import shutil
 
 import pytest
+from watchers import Silent
 
 from raypipe.config import load_recipe
 from raypipe.driver.pipeline import Options, run_pipeline
@@ -16,16 +17,8 @@ from raypipe.errors import CorruptError, InputError, RefusedError
 COLLECTION, QUERIES, QRELS, RUN = "passages.tsv", "queries.tsv", "qrels.txt", "run.trec"
 
 
-class Silent:
-    def began(self, store, report): ...
-
-    def advanced(self, store, report): ...
-
-    def ended(self, store, result): ...
-
-
 @pytest.fixture
-def files(tmp_path, tiny_model, tiny_mono):
+def mendable(tmp_path, tiny_model, tiny_mono):
     """A folder with every input of the pipeline below."""
     folder = tmp_path / "files"
     folder.mkdir()
@@ -42,21 +35,21 @@ def files(tmp_path, tiny_model, tiny_mono):
 
 
 @pytest.fixture
-def invoke(files, tmp_path):
+def invoke(mendable, tmp_path):
     def go(out="work", **overrides):
         recipe = {
             "format": 1,
             "name": "mended",
-            "collection": {"format": "msmarco-v1", "input": str(files / COLLECTION)},
-            "queries": {"test": {"file": str(files / QUERIES), "qrels": str(files / QRELS)}},
+            "collection": {"format": "msmarco-v1", "input": str(mendable / COLLECTION)},
+            "queries": {"test": {"file": str(mendable / QUERIES), "qrels": str(mendable / QRELS)}},
             "models": {
-                "encoder": {"path": str(files / "encoder")},
-                "mono": {"path": str(files / "mono")},
+                "encoder": {"path": str(mendable / "encoder")},
+                "mono": {"path": str(mendable / "mono")},
             },
             "stages": {
                 "embeddings": {"do": "encode", "model": "encoder"},
                 "dense": {"do": "search", "index": "embeddings", "depth": 5},
-                "given": {"do": "read", "runs": {"test": str(files / RUN)}},
+                "given": {"do": "read", "runs": {"test": str(mendable / RUN)}},
                 "fused": {"do": "fuse", "runs": ["dense", "given"], "method": "rrf"},
                 "mono": {"do": "score", "run": "fused", "model": "mono", "k0": 3},
             },
@@ -104,16 +97,16 @@ IDS = [f"{name}-{number}" for number, (name, _) in enumerate(DAMAGES)]
 
 @pytest.mark.parametrize(("name", "damage"), DAMAGES, ids=IDS)
 def test_bad_input_is_told_and_once_mended_the_same_command_completes(
-    files, invoke, tmp_path, name, damage
+    mendable, invoke, tmp_path, name, damage
 ):
-    good = (files / name).read_bytes()
-    damage(files / name)
+    good = (mendable / name).read_bytes()
+    damage(mendable / name)
     for _ in range(2):
         with pytest.raises(InputError):
             invoke()
     if (tmp_path / "work").exists():
         assert status(tmp_path / "work").exit_code == 2
-    (files / name).write_bytes(good)
+    (mendable / name).write_bytes(good)
     invoke()
     assert status(tmp_path / "work").exit_code == 0
     assert verify(open_workspace(tmp_path / "work")) == []
@@ -123,24 +116,24 @@ def test_bad_input_is_told_and_once_mended_the_same_command_completes(
 
 @pytest.mark.parametrize("name", [COLLECTION, QUERIES, QRELS, RUN])
 def test_a_complete_workspace_whose_input_was_bad_for_a_while_is_reused(
-    files, invoke, tmp_path, name
+    mendable, invoke, tmp_path, name
 ):
     invoke()
-    before, good = written(tmp_path / "work"), (files / name).read_bytes()
-    stamp = (files / name).stat()
-    appended(b"an id without a text or else a line too much\n")(files / name)
+    before, good = written(tmp_path / "work"), (mendable / name).read_bytes()
+    stamp = (mendable / name).stat()
+    appended(b"an id without a text or else a line too much\n")(mendable / name)
     with pytest.raises(InputError):
         invoke()
-    (files / name).write_bytes(good)
-    os.utime(files / name, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    (mendable / name).write_bytes(good)
+    os.utime(mendable / name, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
     summary = invoke(options=Options(frozen=True))
     again = {store for store, stage in summary["stages"].items() if not stage["reused"]}
     assert again <= {"count@collection"}, "a file that was written is read once more"
     assert written(tmp_path / "work") == before
 
 
-def test_bad_queries_leave_nothing_behind_in_the_stores(files, invoke, tmp_path):
-    appended(b"q1\tthe first id again\n")(files / QUERIES)
+def test_bad_queries_leave_nothing_behind_in_the_stores(mendable, invoke, tmp_path):
+    appended(b"q1\tthe first id again\n")(mendable / QUERIES)
     with pytest.raises(InputError):
         invoke()
     assert not list((tmp_path / "work" / "stores").glob("queries@*"))
@@ -163,14 +156,14 @@ def test_frozen_refuses_where_a_store_it_must_compare_with_is_gone(invoke, tmp_p
         invoke(options=Options(frozen=True))
 
 
-def test_an_input_that_changes_while_it_is_read_is_refused(files, invoke, tmp_path, monkeypatch):
+def test_an_input_that_changes_while_it_is_read_is_refused(mendable, invoke, tmp_path, monkeypatch):
     from raypipe.stages.read_run import ReadRunStage
 
     run = ReadRunStage.run
 
     def changing(self, shard, skip, beat):
         payload = run(self, shard, skip, beat)
-        appended(b"q1 Q0 p8 6 0.5 x\n")(files / RUN)
+        appended(b"q1 Q0 p8 6 0.5 x\n")(mendable / RUN)
         return payload
 
     monkeypatch.setattr(ReadRunStage, "run", changing)
@@ -182,15 +175,15 @@ def test_an_input_that_changes_while_it_is_read_is_refused(files, invoke, tmp_pa
 
 
 def test_a_file_that_changes_before_its_rows_are_planned_plans_nothing(
-    files, invoke, tmp_path, monkeypatch
+    mendable, invoke, tmp_path, monkeypatch
 ):
     """Else its old name would stand over the new file's plan, and the old file lose queries."""
     from raypipe.stages.texts.queries import QueriesStage
 
-    before, shards = (files / QUERIES).read_bytes(), QueriesStage.shards
+    before, shards = (mendable / QUERIES).read_bytes(), QueriesStage.shards
 
     def changing(self, sizing):
-        appended(b"q9\tone more\n")(files / QUERIES)
+        appended(b"q9\tone more\n")(mendable / QUERIES)
         return shards(self, sizing)
 
     monkeypatch.setattr(QueriesStage, "shards", changing)
@@ -198,7 +191,7 @@ def test_a_file_that_changes_before_its_rows_are_planned_plans_nothing(
         invoke()
     assert not list((tmp_path / "work").rglob("queries@test/*/plan.json"))
     monkeypatch.undo()
-    (files / QUERIES).write_bytes(before)
+    (mendable / QUERIES).write_bytes(before)
     invoke()
 
 
@@ -224,38 +217,40 @@ def test_another_formats_workspace_and_stores_are_refused_and_untouched(invoke, 
     )
 
 
-def test_a_collection_rewritten_while_it_is_read_is_refused(files, invoke, tmp_path, monkeypatch):
+def test_a_collection_rewritten_while_it_is_read_is_refused(
+    mendable, invoke, tmp_path, monkeypatch
+):
     from raypipe.stages.texts.prepare import ConvertStage
 
-    good = (files / COLLECTION).read_bytes()
+    good = (mendable / COLLECTION).read_bytes()
     opened = ConvertStage.open
 
     def changing(self, site):
-        (files / COLLECTION).write_bytes(good.replace(b"beta", b"rank", 1))
+        (mendable / COLLECTION).write_bytes(good.replace(b"beta", b"rank", 1))
         return opened(self, site)
 
     monkeypatch.setattr(ConvertStage, "open", changing)
     with pytest.raises(CorruptError, match=r"passages\.tsv: not the file that was counted"):
         invoke()
     monkeypatch.undo()
-    (files / COLLECTION).write_bytes(good)
+    (mendable / COLLECTION).write_bytes(good)
     invoke()
     invoke(out="calm")
     assert written(tmp_path / "work") == written(tmp_path / "calm")
 
 
-def test_another_collection_of_the_same_name_size_and_date_is_read(files, invoke, tmp_path):
-    stat = (files / COLLECTION).stat()
+def test_another_collection_of_the_same_name_size_and_date_is_read(mendable, invoke, tmp_path):
+    stat = (mendable / COLLECTION).stat()
     invoke()
-    text = (files / COLLECTION).read_text().replace("beta", "rank")
+    text = (mendable / COLLECTION).read_text().replace("beta", "rank")
     other = tmp_path / "other" / COLLECTION
     other.parent.mkdir()
     other.write_text(text)
     os.utime(other, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     summary = invoke(overrides=[f"collection.input={other}"])
     assert not summary["stages"]["passages@collection"]["reused"]
-    (files / COLLECTION).write_text(text)
-    os.utime(files / COLLECTION, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    (mendable / COLLECTION).write_text(text)
+    os.utime(mendable / COLLECTION, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     summary = invoke()
     assert summary["stages"]["passages@collection"]["reused"], "the same bytes as the other's"
     assert not summary["stages"]["count@collection"]["reused"]

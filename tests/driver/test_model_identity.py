@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from watchers import Silent
 
 from raypipe.cli.main import run as raypipe
 from raypipe.config import load_recipe
@@ -26,14 +27,6 @@ stages:
 evaluate: {{measures: ["RR@10"]}}
 resources: {{backend: inline, device: cpu, shard_tokens: 2000}}
 """
-
-
-class Silent:
-    def began(self, store, report): ...
-
-    def advanced(self, store, report): ...
-
-    def ended(self, store, result): ...
 
 
 @pytest.fixture

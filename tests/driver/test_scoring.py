@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from watchers import Silent
 
 from raypipe import schema
 from raypipe.config import load_recipe
@@ -38,15 +39,7 @@ stores: {stores}
 DEPTH = 20
 
 
-class Silent:
-    def began(self, store, report): ...
-
-    def advanced(self, store, report): ...
-
-    def ended(self, store, result): ...
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def files(small_files, tmp_path_factory):
     """The small collection, and a run of 20 seeded candidates for each test query."""
     folder = shutil.copytree(small_files, tmp_path_factory.mktemp("files") / "files")
@@ -62,7 +55,7 @@ def files(small_files, tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def run(files, tiny_model, tiny_mono, tiny_duo):
     def go(out, stores, *overrides, **options):
         text = RECIPE.format(
@@ -79,7 +72,7 @@ def run(files, tiny_model, tiny_mono, tiny_duo):
     return go
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def finished(run, tmp_path_factory):
     root = tmp_path_factory.mktemp("finished")
     return root, run(root / "work", root / "stores")

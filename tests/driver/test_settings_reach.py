@@ -2,6 +2,7 @@
 
 import pyarrow as pa
 import pytest
+from watchers import Silent
 
 from raypipe import schema
 from raypipe.config import load_recipe
@@ -27,14 +28,6 @@ stages:
 resources: {{backend: inline, device: cpu}}
 """
 ONE, TWO = (3, 1, 4, 0, 2), (2, 0, 1, 5, 6)
-
-
-class Silent:
-    def began(self, store, report): ...
-
-    def advanced(self, store, report): ...
-
-    def ended(self, store, result): ...
 
 
 @pytest.fixture

@@ -51,8 +51,8 @@ def pyserini(*commands):
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-@pytest.fixture(scope="module")
-def work(small_files, tmp_path_factory):
+@pytest.fixture(scope="session")
+def exported(small_files, tmp_path_factory):
     folder = tmp_path_factory.mktemp("exported")
     (folder / "recipe.yaml").write_text(RECIPE.format(files=small_files))
     command = [sys.executable, "-m", "raypipe", "pipeline", folder / "recipe.yaml"]
@@ -74,8 +74,8 @@ def ranking(path):
     return found
 
 
-def test_exported_embeddings_are_the_stored_ones_in_row_order(work, small_files, tmp_path):
-    out = export(work / "stores" / "embeddings", "numpy", tmp_path / "numpy")
+def test_exported_embeddings_are_the_stored_ones_in_row_order(exported, small_files, tmp_path):
+    out = export(exported / "stores" / "embeddings", "numpy", tmp_path / "numpy")
     vectors = np.load(out / "embeddings.npy")
     ids = (out / "ids.txt").read_text().splitlines()
     lines = (small_files / "passages.tsv").read_text().splitlines()
@@ -84,22 +84,22 @@ def test_exported_embeddings_are_the_stored_ones_in_row_order(work, small_files,
     np.testing.assert_allclose(np.linalg.norm(vectors.astype(np.float64), axis=1), 1, atol=1e-3)
 
 
-def test_exported_faiss_folder_gives_the_same_top_100(work, tmp_path):
+def test_exported_faiss_folder_gives_the_same_top_100(exported, tmp_path):
     import faiss
 
-    passages = export(work / "stores" / "embeddings", "faiss", tmp_path / "faiss")
-    queries = export(work / "stores" / "embeddings.test", "numpy", tmp_path / "queries")
+    passages = export(exported / "stores" / "embeddings", "faiss", tmp_path / "faiss")
+    queries = export(exported / "stores" / "embeddings.test", "numpy", tmp_path / "queries")
     index = faiss.read_index(str(passages / "index"))
     docid = (passages / "docid").read_text().splitlines()
-    wanted = ranking(work / "runs/test/dense.tsv")
+    wanted = ranking(exported / "runs/test/dense.tsv")
     names = (queries / "ids.txt").read_text().splitlines()
     _, found = index.search(np.load(queries / "embeddings.npy").astype(np.float32), 100)
     for query, rows in zip(names, found, strict=True):
         assert {docid[row] for row in rows} == set(wanted[query])
 
 
-def test_pyserinis_own_searchers_open_the_exported_folders(work, small_files, tmp_path):
-    lucene = export(work / "stores" / "lucene", "pyserini", tmp_path / "lucene")
+def test_pyserinis_own_searchers_open_the_exported_folders(exported, small_files, tmp_path):
+    lucene = export(exported / "stores" / "lucene", "pyserini", tmp_path / "lucene")
     out = tmp_path / "bm25.tsv"
     pyserini(
         [
@@ -108,23 +108,23 @@ def test_pyserinis_own_searchers_open_the_exported_folders(work, small_files, tm
             *("--output-format", "msmarco", "--k1", 0.9, "--b", 0.4),
         ]
     )
-    ours, theirs = ranking(work / "runs/test/bm25.tsv"), ranking(out)
+    ours, theirs = ranking(exported / "runs/test/bm25.tsv"), ranking(out)
     assert ours.keys() == theirs.keys()
     assert all(set(ours[query]) == set(theirs[query]) for query in ours)
 
 
-def test_exported_runs_have_original_ids(work, tmp_path):
-    out = export(work / "stores" / "dense.test", "parquet", tmp_path / "run")
+def test_exported_runs_have_original_ids(exported, tmp_path):
+    out = export(exported / "stores" / "dense.test", "parquet", tmp_path / "run")
     table = pq.read_table(out / "run.parquet")
     assert table.select(["query_id", "passage_id"]).equals(
-        read_run(work / "runs/test/dense.trec").select(["query_id", "passage_id"])
+        read_run(exported / "runs/test/dense.trec").select(["query_id", "passage_id"])
     )
 
 
-def test_an_export_refuses_a_target_with_files_and_a_wrong_form(work, tmp_path, capsys):
+def test_an_export_refuses_a_target_with_files_and_a_wrong_form(exported, tmp_path, capsys):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("x")
-    told = ["export", str(work / "stores" / "lucene"), "--to"]
+    told = ["export", str(exported / "stores" / "lucene"), "--to"]
     assert run_verb([*told, "pyserini", "--out", str(tmp_path / "full")])[0] == 2
     capsys.readouterr()
     assert run_verb([*told, "numpy", "--out", str(tmp_path / "new")])[0] == 2
@@ -177,7 +177,7 @@ def test_bm25_agrees_with_pyserinis_command_line_on_nfcorpus(nfcorpus, raypipe_d
 
 
 @pytest.mark.ray
-def test_single_verbs_give_what_the_pipeline_gives(work, raypipe_cli, small_files, tmp_path):
+def test_single_verbs_give_what_the_pipeline_gives(exported, raypipe_cli, small_files, tmp_path):
     prepared = raypipe_cli(
         *("prepare", "--format", "msmarco-v1", "--input", small_files / "passages.tsv"),
         *("--out", tmp_path / "a"),
@@ -194,14 +194,14 @@ def test_single_verbs_give_what_the_pipeline_gives(work, raypipe_cli, small_file
     assert found.returncode == 0, found.stderr
     assert json.loads(found.stdout)["stages"]["lucene"]["reused"]
     ours = ranking(tmp_path / "c/runs/queries/search.tsv")
-    assert ours == ranking(work / "runs/test/bm25.tsv")
+    assert ours == ranking(exported / "runs/test/bm25.tsv")
 
 
-def test_run_files_are_fused_in_turns(work, tmp_path):
-    runs = [f"--runs={work}/runs/test/{name}.trec" for name in ("bm25", "dense")]
+def test_run_files_are_fused_in_turns(exported, tmp_path):
+    runs = [f"--runs={exported}/runs/test/{name}.trec" for name in ("bm25", "dense")]
     told = ["fuse", *runs, "--method", "alternate", "--depth", "4", "--out", str(tmp_path / "f")]
     assert run_verb(told)[0] == 0
-    bm25, dense = (ranking(work / f"runs/test/{name}.tsv") for name in ("bm25", "dense"))
+    bm25, dense = (ranking(exported / f"runs/test/{name}.tsv") for name in ("bm25", "dense"))
     fused = ranking(tmp_path / "f" / "fused.tsv")
     assert fused.keys() == dense.keys()
     for query, passages in fused.items():

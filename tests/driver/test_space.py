@@ -1,6 +1,7 @@
 """Free space is checked against the plan before any shard is computed."""
 
 import pytest
+from watchers import Silent
 
 from raypipe.config import load_recipe
 from raypipe.driver.machine.space import check_space
@@ -25,14 +26,6 @@ class SmallDisk(PosixStorage):
 
     def free_bytes(self):
         return self.free
-
-
-class Quiet:
-    def began(self, store, report): ...
-
-    def advanced(self, store, report): ...
-
-    def ended(self, store, result): ...
 
 
 def disk(tmp_path, free):
@@ -74,7 +67,7 @@ def test_only_missing_shards_count(tmp_path):
 def test_nothing_is_computed_and_no_backend_starts_where_space_is_short(tmp_path):
     workspace = Workspace(tmp_path / "work")
     workspace.stores = disk(tmp_path, 10)
-    execution = Execution(workspace, backends=None, sizing=Sizing(), watcher=Quiet())
+    execution = Execution(workspace, backends=None, sizing=Sizing(), watcher=Silent())
     with pytest.raises(InputError, match="free space there"):
         execution.ensure("fused.dev", FUSED)
     assert not list((tmp_path / "stores").glob("*/*/shards/*"))
@@ -96,7 +89,7 @@ stores: file://{tmp_path}/elsewhere
 """,
         source="uri",
     )
-    outcome = run_pipeline(recipe, tmp_path / "work", watcher=Quiet())
+    outcome = run_pipeline(recipe, tmp_path / "work", watcher=Silent())
     assert outcome.summary["exit"] == 0
     assert list((tmp_path / "elsewhere" / "given.dev").glob("*/manifest.json"))
     assert not (tmp_path / "work" / "stores").exists()

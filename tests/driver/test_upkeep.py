@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from watchers import Silent
 
 from raypipe.config import load_recipe
 from raypipe.driver.pipeline import Options, run_pipeline
@@ -34,18 +35,10 @@ stores: {stores}
 MODEL: list[object] = []
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def model(tiny_model):
     """The recipe's model, for every test here but the one that needs time to be killed in."""
     MODEL[:] = [tiny_model]
-
-
-class Silent:
-    def began(self, store, report): ...
-
-    def advanced(self, store, report): ...
-
-    def ended(self, store, result): ...
 
 
 def run(files, out, stores, *overrides):
@@ -54,7 +47,7 @@ def run(files, out, stores, *overrides):
     return run_pipeline(recipe, out, Options(), watcher=Silent()).summary
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def finished(small_files, tmp_path_factory):
     root = tmp_path_factory.mktemp("finished")
     run(small_files, root / "work", root / "stores")

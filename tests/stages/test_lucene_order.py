@@ -56,10 +56,8 @@ def all_passages():
 FILLED = [row for row in range(NUM_PASSAGES) if text_of(row)]
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
+def build_long_index(folder):
     """An index whose segments were written several times before they became one."""
-    folder = tmp_path_factory.mktemp("order") / "index"
     beats = []
     num_indexed = build_index(
         all_passages, folder, beat=lambda: beats.append(1), buffer_megabytes=1
@@ -69,9 +67,9 @@ def built(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
-def searcher(built):
-    return LuceneSearcher(built)
+@pytest.fixture(scope="session")
+def searcher(long_index):
+    return LuceneSearcher(long_index)
 
 
 def test_every_document_is_the_passage_of_its_row(searcher):
@@ -97,11 +95,13 @@ def test_equal_texts_are_found_by_row_at_the_cut_too(searcher, depth):
     assert len(set(scores.tolist())) == 1
 
 
-def test_bytes_know_neither_the_time_nor_how_often_the_buffer_was_full(built, tmp_path):
+def test_bytes_know_neither_the_time_nor_how_often_the_buffer_was_full(long_index, tmp_path):
     again = tmp_path / "index"
     build_index(all_passages, again, buffer_megabytes=64)
-    assert sorted(p.name for p in again.iterdir()) == sorted(p.name for p in built.iterdir())
-    assert [p for p in built.iterdir() if p.read_bytes() != (again / p.name).read_bytes()] == []
+    assert sorted(p.name for p in again.iterdir()) == sorted(p.name for p in long_index.iterdir())
+    assert [
+        p for p in long_index.iterdir() if p.read_bytes() != (again / p.name).read_bytes()
+    ] == []
     assert list(tmp_path.iterdir()) == [again]
 
 
@@ -229,9 +229,9 @@ def collection(storage):
 
 
 @pytest.fixture
-def index(storage, built):
+def index(storage, long_index):
     packed = storage.scratch() / "packed"
-    pack_folder(built, packed)
+    pack_folder(long_index, packed)
     return commit(storage, "lucene", [(packed, NUM_PASSAGES)])
 
 
