@@ -59,7 +59,7 @@ class Watching:
 
 
 @pytest.fixture
-def small(tmp_path, tiny_model, tiny_mono):
+def invocable(tmp_path, tiny_model, tiny_mono):
     """A folder with five passages and three queries, two of them judged; its recipe."""
     texts = ["the zebra", "a lease", "of shards", "rank a query", "run"]
     (tmp_path / "passages.tsv").write_text("".join(f"p{i}\t{t}\n" for i, t in enumerate(texts)))
@@ -69,8 +69,8 @@ def small(tmp_path, tiny_model, tiny_mono):
     return tmp_path, load_recipe(text, source="small")
 
 
-def test_a_watcher_hears_of_every_shard_and_nothing_unfinished_is_left(small):
-    folder, recipe = small
+def test_a_watcher_hears_of_every_shard_and_nothing_unfinished_is_left(invocable):
+    folder, recipe = invocable
     watching = Watching()
     summary = run_pipeline(recipe, folder / "w", Options(), watcher=watching).summary
     planned = summary["stages"]["vectors"]["shards"]["planned"]
@@ -100,8 +100,8 @@ def test_a_watcher_hears_of_every_shard_and_nothing_unfinished_is_left(small):
     assert rows["vectors"] == 5
 
 
-def test_an_interrupted_invocation_keeps_its_shards(small):
-    folder, recipe = small
+def test_an_interrupted_invocation_keeps_its_shards(invocable):
+    folder, recipe = invocable
 
     def interrupt(store):
         if store == "vectors":
@@ -123,8 +123,8 @@ def test_an_interrupted_invocation_keeps_its_shards(small):
     assert began[3] == ended[2] >= 1 and ended[3] is False
 
 
-def test_exactly_the_stages_asked_for_and_the_collections_word_pieces(small):
-    folder, recipe = small
+def test_exactly_the_stages_asked_for_and_the_collections_word_pieces(invocable):
+    folder, recipe = invocable
     options = Options(stages=(), tokens_of="tiny")
     outcome = run_pipeline(recipe, folder / "w", options, watcher=Watching())
     assert set(outcome.summary["stages"]) == {
@@ -134,22 +134,22 @@ def test_exactly_the_stages_asked_for_and_the_collections_word_pieces(small):
     assert not (folder / "w" / "table.md").exists()
 
 
-def test_a_worker_of_another_version_is_refused(small, monkeypatch):
-    folder, recipe = small
+def test_a_worker_of_another_version_is_refused(invocable, monkeypatch):
+    folder, recipe = invocable
     monkeypatch.setattr(execute, "own_facts", lambda: {"torch": "another"})
     with pytest.raises(InputError, match=r"vectors: a worker has torch .*another"):
         run_pipeline(recipe, folder / "w", Options(), watcher=Watching())
 
 
-def test_a_collection_without_passages_is_refused(small):
-    folder, recipe = small
+def test_a_collection_without_passages_is_refused(invocable):
+    folder, recipe = invocable
     (folder / "passages.tsv").write_text("")
     with pytest.raises(InputError, match="expected passages, found no record|empty"):
         run_pipeline(recipe, folder / "w", Options(), watcher=Watching())
 
 
-def test_damage_is_told_by_store_in_the_order_of_names(small):
-    folder, recipe = small
+def test_damage_is_told_by_store_in_the_order_of_names(invocable):
+    folder, recipe = invocable
     run_pipeline(recipe, folder / "w", Options(), watcher=Watching())
     names = []
     for store in ("vectors", "dense.dev", "ids@collection"):
@@ -172,16 +172,16 @@ def test_damage_is_told_by_store_in_the_order_of_names(small):
 # Graphs
 
 
-def test_a_recipes_model_has_its_third_row_and_is_resolved_once(small):
-    _, recipe = small
+def test_a_recipes_model_has_its_third_row_and_is_resolved_once(invocable):
+    _, recipe = invocable
     graph = Graph(recipe, ensure=None)
     found = graph.model("mono")
     assert found.reranker.segment_row == "zero" and graph.model("mono") is found
     assert Graph(recipe, ensure=None, models={"tiny": found}).model("tiny") is found
 
 
-def test_stores_are_asked_for_once(small):
-    _, recipe = small
+def test_stores_are_asked_for_once(invocable):
+    _, recipe = invocable
     asked = []
 
     class Stopped(Exception):
@@ -204,8 +204,8 @@ def test_stores_are_asked_for_once(small):
         assert asked.pop() == first and asked == []
 
 
-def test_a_frozen_score_stage_is_compared_by_its_own_settings_alone(small):
-    folder, recipe = small
+def test_a_frozen_score_stage_is_compared_by_its_own_settings_alone(invocable):
+    folder, recipe = invocable
     text = RECIPE.format(
         folder=folder, model=recipe.models["tiny"].path, mono=recipe.models["mono"].path
     )
@@ -244,8 +244,8 @@ class Built(Exception):
     """Raised where a graph is built, to look at what it is built of."""
 
 
-def test_a_gpu_is_needed_by_each_actor_where_there_is_one(small, monkeypatch):
-    folder, recipe = small
+def test_a_gpu_is_needed_by_each_actor_where_there_is_one(invocable, monkeypatch):
+    folder, recipe = invocable
     seen = []
 
     def graph(recipe, ensure, **given):
