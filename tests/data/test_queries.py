@@ -2,7 +2,6 @@ import gzip
 
 import pytest
 
-from raypipe.data.candidates import read_candidates
 from raypipe.data.queries import read_queries
 from raypipe.errors import InputError
 
@@ -80,20 +79,6 @@ def test_a_top1000_file_with_two_texts_for_a_query_is_refused(tmp_path):
     path = write(tmp_path, "1\t5\tone\tx\n1\t6\tuno\tx\n", "top1000.dev")
     with pytest.raises(InputError, match="line 2: query id '1' again with another text"):
         read_queries(path)
-
-
-def test_candidates_come_in_file_order_unsorted(tmp_path):
-    path = write(tmp_path, gzip.compress(TOP1000.encode()), "top1000.dev.gz")
-    assert list(read_candidates(path)) == [("2", "77"), ("1", "5"), ("2", "5"), ("3", "9")]
-
-
-def test_candidates_are_streamed_and_problems_come_at_the_end(tmp_path):
-    path = write(tmp_path, "1\t5\tq\tx\n1\t6\tq\n\t7\tq\tx\n1\t8\tq\tx\n", "top1000.dev")
-    candidates = read_candidates(path)
-    assert [next(candidates), next(candidates)] == [("1", "5"), ("1", "8")]
-    with pytest.raises(InputError) as caught:
-        next(candidates)
-    assert [problem.split(": ")[1] for problem in caught.value.problems] == ["line 2", "line 3"]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,11 @@ from raypipe.models.folder.loading import open_tokenizer, resolve_model
 from raypipe.text.tokenize import tokenize_batch
 
 RNG = np.random.default_rng(7)
+
+
 WORDS = ["lease", "shards", "rank", "zebra", "querying", "of", "passages", "running", "é", "🦓"]
+
+
 TEXTS = ["", "a", " "] + [
     " ".join(RNG.choice(WORDS, size)) for size in [1, 2, 3, 5, 8, 8, 8, 13, 21, 34, 55, 200, 1000]
 ]
@@ -107,40 +111,8 @@ def test_missing_tensors_are_all_named(tmp_path):
     assert all(any(name in problem for problem in told.value.problems) for name in gone)
 
 
-def test_pickles_are_refused_and_never_opened(tmp_path):
-    folder = tiny.make_tiny_bert(tmp_path / "m")
-    (folder / "model.safetensors").unlink()
-    canary = tmp_path / "canary"
-    (folder / "pytorch_model.bin").write_bytes(
-        b"cos\nsystem\n(S'touch %s'\ntR." % str(canary).encode()
-    )
-    with pytest.raises(InputError, match=r"pytorch_model.bin.*raypipe model convert"):
-        resolve_model(str(folder))
-    assert not canary.exists()
-
-
-def test_conventions_are_never_guessed(tmp_path):
-    folder = tiny.make_tiny_bert(tmp_path / "m")
-    (folder / "raypipe.json").unlink()
-    with pytest.raises(InputError, match="nothing says"):
-        resolve_model(str(folder))
-    with pytest.raises(InputError, match="did you mean repbert"):
-        resolve_model(str(folder), "reqbert")
-    assert resolve_model(str(folder), "repbert").conventions.passage_segment == 1
-
-
 def test_conventions_beyond_the_model_are_refused(tmp_path):
     folder = tiny.make_tiny_bert(tmp_path / "m", segments=1, passage_limit=100)
     with pytest.raises(InputError) as told:
         load_encoder(resolve_model(str(folder)))
     assert len(told.value.problems) == 2
-
-
-def test_changed_weights_are_found_when_they_are_loaded(tmp_path):
-    folder = tiny.make_tiny_bert(tmp_path / "m")
-    model = resolve_model(str(folder))
-    weights = load_file(folder / "model.safetensors")
-    weights["embeddings.LayerNorm.bias"] += 1
-    save_file(weights, folder / "model.safetensors")
-    with pytest.raises(InputError, match="SHA-256"):
-        load_encoder(model)

@@ -6,7 +6,6 @@ import pytest
 
 from raypipe import schema
 from raypipe.stages.run_tables import best, dense_table, read_queries_of_run, run_table
-from raypipe.stages.stage import ranges
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.posix import PosixStorage
@@ -63,13 +62,3 @@ def test_the_lines_of_a_block_of_queries_come_from_every_shard_that_holds_some(t
             found = read_queries_of_run(stored, start, stop)
             expected = [query for query in range(start, stop) for _ in range(2)]
             assert found["query_row"].to_pylist() == expected
-
-
-@pytest.mark.parametrize(("num_rows", "size"), [(0, 5), (1, 5), (5, 5), (6, 5), (17, 4), (100, 1)])
-def test_ranges_hold_every_row_once_and_are_as_equal_as_can_be(num_rows, size):
-    shards = ranges(num_rows, size)
-    assert [row for s in shards for row in range(s.start, s.stop)] == list(range(num_rows))
-    assert [s.index for s in shards] == list(range(len(shards)))
-    sizes = [s.num_rows for s in shards]
-    assert max(sizes) <= size and max(sizes) - min(sizes) <= 1
-    assert len(shards) == max(1, -(-num_rows // size))
