@@ -1,3 +1,5 @@
+"""Formats, inputs and problems at their bounds."""
+
 import bz2
 import gzip
 import hashlib
@@ -7,7 +9,9 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from raypipe.data import facts
 from raypipe.data.facts import FileFacts, count_file, from_json, to_json
+from raypipe.data.reading import Tally, read_records
 from raypipe.errors import InputError
 
 PACK = {
@@ -88,3 +92,23 @@ def test_a_truncated_file_is_refused_when_counted(tmp_path, suffix):
     path = write(tmp_path, PACK[suffix](content)[:-200], "cut.tsv" + suffix)
     with pytest.raises(InputError, match=r"cut\.tsv.*cut off"):
         count_file(path, format="msmarco-v1")
+
+
+def test_a_file_is_counted_with_a_checkpoint_every_100_000_records(tmp_path):
+    assert facts.CHECKPOINT_RECORDS == 100_000
+    path = tmp_path / "x.tsv"
+    path.write_bytes(b"\n" * 100_001)
+    found = count_file(path, format="msmarco-v1")
+    assert (found.checkpoint_records, found.checkpoints) == (100_000, (0, 100_000))
+
+
+def test_an_empty_range_reads_nothing_even_of_a_file_that_is_gone(tmp_path):
+    path = tmp_path / "x.tsv"
+    path.write_bytes(b"1\ta\n2\t \n")
+    counted = count_file(path, format="msmarco-v1")
+    tally = Tally()
+    given = {"format": "msmarco-v1", "facts": counted, "tally": tally}
+    assert list(read_records(path, start=1, stop=2, **given)) == [("2", " ")]
+    assert tally == Tally(num_replaced=0, num_blank=1)
+    path.unlink()
+    assert list(read_records(path, start=2, stop=2, **given)) == []

@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from raypipe.models import blas
+from raypipe.models import blas, neighbours
 from raypipe.models.bert.forward import linear, read_bert
 from raypipe.models.neighbours import COMPANY, Settled, bert_shapes, settle, settled, shapes_of
 
@@ -128,3 +128,20 @@ def test_a_larger_budget_is_tried_whole_by_who_loads_a_model(tiny_model, monkeyp
     encoder.load_encoder(model, budget_tokens=10**10)
     longest = max(model.encoder.query_limit, model.encoder.passage_limit) + 2
     assert [rows for _, rows in asked] == [2048, 6000, longest, 8192]
+
+
+def test_the_companies_are_those_in_which_rows_were_seen_to_mix():
+    small = list(range(17, 34))
+    assert list(COMPANY) == [1, *small, 57, 129, 500, 777, 2048, 4096, 8192, 16384]
+
+
+def test_companies_end_with_the_rows_of_a_forward():
+    rows = []
+
+    def product(x, weights):
+        rows.append(len(x))
+        return x[:, :1]
+
+    assert settled({(20, 10)}, device="cpu", threads=1, rows=5000, product=product).proven
+    assert rows[: neighbours.DISTINCT] == [1] * neighbours.DISTINCT
+    assert rows[neighbours.DISTINCT :] == [*list(COMPANY)[:-2], 5000]

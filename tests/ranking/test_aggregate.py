@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from raypipe.ranking.aggregate import METHODS, aggregate
+from raypipe.ranking.aggregate import METHODS, SMALLEST, aggregate
 from raypipe.ranking.candidates import pairs
 
 # One query, passages 4, 7, 9: p(4,7)=.75 p(4,9)=.5 p(7,4)=.125 p(7,9)=1 p(9,4)=.625 p(9,7)=0
@@ -61,3 +61,61 @@ def test_the_order_of_the_pairs_does_not_show(method):
         alone = aggregate((keys[0][own], keys[1][own], keys[2][own]), p[own], method=method)
         at = whole[0] == query
         assert alone[2].tobytes() == whole[2][at].tobytes()
+
+
+def test_the_logarithm_of_a_probability_of_0_is_that_of_the_smallest_float32():
+    keys = (np.zeros(2, np.int64), np.array([4, 7]), np.array([7, 4]))
+    p = np.array([0.0, 1.0], np.float32)
+    _, _, scores = aggregate(keys, p, method="symmetric-log-sum")
+    # log p(4,7) + log(1 - p(7,4)), and log p(7,4) + log(1 - p(4,7)).
+    np.testing.assert_allclose(scores, [2 * math.log(SMALLEST), 0.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("method", "expected"), [("sum", 0.25), ("symmetric-sum", 0.25)])
+def test_a_passage_that_was_only_compared_against_gets_no_score(method, expected):
+    keys = (np.zeros(1, np.int64), np.array([4]), np.array([7]))
+    queries, rows, scores = aggregate(keys, np.array([0.25], np.float32), method=method)
+    assert (queries.tolist(), rows.tolist(), scores.tolist()) == ([0], [4], [expected])
+
+
+NONE = np.empty(0, np.int64)
+
+
+def ints(*values):
+    return np.array(values, np.int64)
+
+
+def test_binary_counts_what_is_above_one_half_and_not_one_half_itself():
+    above = np.nextafter(np.float32(0.5), np.float32(1))
+    keys = ints(0, 0, 0), ints(1, 1, 2), ints(2, 3, 1)
+    _, rows, scores = aggregate(keys, np.array([0.5, above, 0.5], np.float32), method="binary")
+    assert rows.tolist() == [1, 2] and scores.tolist() == [1.0, 0.0]
+
+
+def test_a_probability_of_0_or_1_has_the_logarithm_of_the_smallest_number():
+    keys = ints(0, 0), ints(1, 2), ints(2, 1)
+    _, _, scores = aggregate(keys, np.array([0.0, 1.0], np.float32), method="symmetric-log-sum")
+    # log p(1, 2) + log(1 - p(2, 1)), both of 0; the other has log 1 twice.
+    assert SMALLEST == 2.0**-126
+    assert scores.tolist() == [np.float32(2 * np.log(2.0**-126)), 0.0]
+
+
+@pytest.mark.parametrize(("method", "expected"), [("min", [0.25, 0.5]), ("max", [0.75, 0.5])])
+def test_least_and_greatest_are_over_each_passages_own_pairs(method, expected):
+    keys = ints(3, 3, 3), ints(1, 1, 2), ints(2, 3, 1)
+    found = aggregate(keys, np.array([0.75, 0.25, 0.5], np.float32), method=method)
+    assert found[0].tolist() == [3, 3] and found[2].tolist() == expected
+
+
+def test_a_symmetric_sum_passes_over_passages_that_no_pair_begins_with():
+    keys = ints(0, 0), ints(1, 1), ints(2, 3)
+    found = aggregate(keys, np.array([0.25, 0.5], np.float32), method="symmetric-sum")
+    assert [part.tolist() for part in found] == [[0], [1], [0.75]]
+    none = aggregate((NONE, NONE, NONE), np.empty(0, np.float32), method="symmetric-sum")
+    assert [len(part) for part in none] == [0, 0, 0]
+
+
+def test_a_symmetric_sum_keeps_queries_apart():
+    keys = ints(0, 0, 1), ints(1, 2, 1), ints(2, 1, 2)
+    _, _, scores = aggregate(keys, np.array([0.25, 0.5, 0.125], np.float32), method="symmetric-sum")
+    assert scores.tolist() == [0.25 + 0.5, 0.5 + 0.75, 0.125]

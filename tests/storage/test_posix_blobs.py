@@ -26,3 +26,11 @@ def test_a_blob_is_read_only(tmp_path):
     sha256 = hashlib.sha256(b"rows").hexdigest()
     storage.put(sha256, payload)
     assert storage.local(sha256).stat().st_mode & 0o777 == 0o444
+
+
+def test_free_bytes_are_those_of_the_disk_even_before_the_folder_is_there(tmp_path):
+    import shutil
+
+    free = PosixStorage(tmp_path / "a" / "b").free_bytes()
+    assert abs(free - shutil.disk_usage(tmp_path).free) < 1 << 33
+    assert not (tmp_path / "a").exists()

@@ -19,7 +19,7 @@ from raypipe.data.python_docs.build import (
 from raypipe.data.python_docs.draft import Draft
 from raypipe.errors import InputError
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 
 
 WRITE = """

@@ -5,10 +5,14 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from tiny_workspace import run
 
-from raypipe.driver.upkeep.gc import delete, find_garbage
+from raypipe.driver.upkeep.gc import _is_left_over, delete, find_garbage
+from raypipe.driver.upkeep.status import open_workspace
+from raypipe.driver.upkeep.verify import verify
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
+from raypipe.storage.holder import process_label
 from raypipe.storage.lease import acquire
 from raypipe.storage.ledger import Ledger, work_label
 from raypipe.storage.records import FORMAT, Shard, seal
@@ -120,3 +124,51 @@ def test_files_that_are_none_of_raypipes_hold_what_they_name(work):
 def test_gc_is_for_folders():
     with pytest.raises(InputError, match="s3://b: gc needs stores in a folder"):
         find_garbage(SimpleNamespace(stores=SimpleNamespace(uri="s3://b")))
+
+
+def test_a_second_workspace_survives_the_first_ones_gc(root, small_files):
+    first, second = root / "work", root / "second"
+    run(small_files, second, root / "stores", "stages.dense.depth=3")
+    run(small_files, first, root / "stores", "stages.dense.depth=2")
+    work = open_workspace(first)
+    assert find_garbage(work).names == []  # everything is younger than a day
+    garbage = find_garbage(work, spared_seconds=-1)
+    gone = {name.split("/")[1] for name in garbage.names if name.startswith("dense.test/")}
+    assert len(gone) == 1  # depth 5: the first workspace left it, the second never had it
+    delete(work, garbage)
+    assert verify(open_workspace(second)) == [] and verify(work) == []
+    assert all(
+        s["reused"]
+        for s in run(small_files, second, root / "stores", "stages.dense.depth=3")[
+            "stages"
+        ].values()
+    )
+    again = run(small_files, first, root / "stores")
+    assert not again["stages"]["dense.test"]["reused"]
+
+
+def test_gc_spares_what_a_live_lease_holds(root, small_files):
+    run(small_files, root / "work", root / "stores", "stages.dense.depth=2")
+    work = open_workspace(root / "work")
+    (old,) = {
+        n.split("/")[1]
+        for n in find_garbage(work, spared_seconds=-1).names
+        if n.startswith("dense.test/")
+    }
+    held = acquire(work.stores, f"dense.test/{old}/lease.json")
+    names = find_garbage(work, spared_seconds=-1).names
+    assert not [name for name in names if name.startswith(f"dense.test/{old}")]
+    held.release()
+
+
+def test_an_unfinished_file_belongs_to_a_process_or_to_a_store_at_work():
+    living = {"store-1"}
+    other = "process-1-1-00000000"  # of a place that cannot be seen from here
+    gone = process_label().replace(f"process-{os.getpid()}-", "process-99999999-")
+    for name, expected in (
+        ("tmp/store-1/x", False), ("tmp/store-2/x", True), ("nonce/store-1/word", False),
+        ("nonce/store-2/word", True), (f"tmp/{process_label()}/x", False), (f"tmp/{gone}/x", True),
+        (f"tmp/{other}/x", False), ("nonce/process-x/word", True), ("tmp/x", False),
+        ("blobs/store-2/x", False), ("refs/a/b", False),
+    ):  # fmt: skip
+        assert _is_left_over(name, living) is expected, name

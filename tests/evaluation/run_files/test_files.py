@@ -1,3 +1,4 @@
+import os
 import zlib
 
 import pytest
@@ -55,3 +56,13 @@ def test_zlib_data_that_is_damaged_is_refused(tmp_path):
     with pytest.raises(InputError, match="cannot be read"):
         list(line_blocks(path))
     assert issubclass(zlib.error, Exception)
+
+
+def test_an_error_leaves_the_old_file(tmp_path):
+    path = tmp_path / "table"
+    path.write_bytes(b"old")
+    with pytest.raises(RuntimeError), replacing(path) as out:
+        out.write(b"half of the new")
+        raise RuntimeError
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["table"]

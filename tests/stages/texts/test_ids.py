@@ -1,10 +1,19 @@
+"""Ids through their stage: dense ones checked, repeated ones refused, read back by row."""
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from raypipe import schema
 from raypipe.errors import InputError
+from raypipe.stages.stage import Site
 from raypipe.stages.texts.ids import IdsStage, column_of_rows, id_index, ids_of_rows
-from raypipe.storage.payloads.tables import ROW_GROUP_ROWS
+from raypipe.storage.ledger import Ledger
+from raypipe.storage.payloads.tables import ROW_GROUP_ROWS, write_table
+from raypipe.storage.posix import PosixStorage
+from raypipe.storage.records import Shard
+from raypipe.storage.spec import StageSpec
+from raypipe.storage.stored import Stored
 
 
 @pytest.fixture
@@ -46,3 +55,50 @@ def test_whether_ids_must_be_dense_names_the_id_index(stores):
     collection = stores.passages(["a"])
     assert IdsStage(collection).spec == IdsStage(collection, dense=False).spec
     assert IdsStage(collection).spec != IdsStage(collection, dense=True).spec
+
+
+def collection(tmp_path, *shards):
+    """A published collection of these shards of ids; the text of an id is the id twice."""
+    edges = np.cumsum([0, *map(len, shards)]).tolist()
+    planned = [Shard(i, edges[i], edges[i + 1]) for i in range(len(shards))]
+    ledger = Ledger(PosixStorage(tmp_path), "collection", StageSpec("toy", 1), planned)
+    for shard, ids in zip(planned, shards, strict=True):
+        path = ledger.storage.scratch() / "payload"
+        table = pa.table([ids, [f"{i} {i}" for i in ids]], schema=schema.PASSAGES)
+        write_table(path, schema.PASSAGES, [table])
+        ledger.commit(shard, path, {"rows": len(ids)})
+    return Stored(ledger.storage, ledger.publish())
+
+
+def run(stored, *, dense):
+    stage = IdsStage(stored, dense)
+    stage.open(Site(stored.storage.scratch()))
+    (shard,) = stage.shards(None)
+    return stage.run(shard, (), lambda rows: None)
+
+
+def test_ids_0_and_2_are_refused_where_dense_ones_are_declared(tmp_path):
+    stored = collection(tmp_path, ["0", "2"])
+    with pytest.raises(InputError, match="row 1: expected id 1, found '?2"):
+        run(stored, dense=True)
+    assert run(stored, dense=False).facts == {"rows": 2}
+
+
+def test_dense_ids_are_checked_over_shards(tmp_path):
+    assert run(collection(tmp_path / "a", ["0", "1"], ["2"]), dense=True).facts == {"rows": 3}
+    with pytest.raises(InputError, match="row 2: expected id 2"):
+        run(collection(tmp_path / "b", ["0", "1"], ["0"]), dense=True)
+
+
+def test_an_id_in_two_shards_is_refused_with_both_rows(tmp_path):
+    with pytest.raises(InputError, match=r"row 3: passage id 'b' again, first in row 1"):
+        run(collection(tmp_path, ["a", "b"], ["c", "b"]), dense=False)
+
+
+def test_rows_of_several_shards_are_read_in_the_order_asked(tmp_path):
+    ids = [f"p{number}" for number in range(20_000)]  # more than two row groups of 8,192
+    stored = collection(tmp_path, ids[:17_000], ids[17_000:])
+    rows = np.array([19_999, 0, 8_192, 8_191, 17_000, 16_999, 0, 16_384])
+    assert ids_of_rows(stored, rows) == [ids[row] for row in rows]
+    assert column_of_rows(stored, rows[:2], "text") == ["p19999 p19999", "p0 p0"]
+    assert ids_of_rows(stored, np.empty(0, np.int64)) == []

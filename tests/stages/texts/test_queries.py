@@ -36,3 +36,10 @@ def test_queries_that_were_not_planned_are_refused(stores, tmp_path):
     for planned in (1, 3):
         with pytest.raises(InputError, match=f"expected {planned} queries, as planned, found 2"):
             stage.run(Shard(0, 0, planned), (), lambda rows: None)
+
+
+def test_an_empty_query_set_is_a_store_too(stores, tmp_path):
+    file = tmp_path / "q.tsv"
+    file.write_text("a\tone\n")
+    stored = stores.finished(QueriesStage(file, only=frozenset("b")))
+    assert stored.num_rows == 0 and stored.table(schema.QUERIES).num_rows == 0

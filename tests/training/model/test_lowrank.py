@@ -1,6 +1,6 @@
 import torch
 
-from raypipe.training.model.lowrank import drawn, linear_names
+from raypipe.training.model.lowrank import LowRank, drawn, linear_names
 
 
 def test_layers_that_get_an_update_and_how_it_is_drawn():
@@ -17,3 +17,7 @@ def test_layers_that_get_an_update_and_how_it_is_drawn():
     expected = (2 * uniform - 1) * 0.5  # sqrt(1 / 4)
     assert torch.equal(found["bert.encoder.a.lora_A.weight"], expected)
     assert found["bert.encoder.a.lora_B.weight"].tolist() == [[0.0, 0.0]] * 3
+
+
+def test_an_update_of_low_rank_is_scaled_by_alpha_over_rank():
+    assert LowRank(rank=8, alpha=16).scale == 2.0 and LowRank(rank=16, alpha=4).scale == 0.25

@@ -5,8 +5,26 @@ import pytest
 import torch
 
 from raypipe.config.training.recipe import Optimiser
+from raypipe.errors import InputError
 from raypipe.training.examples.sampler import Sampler
 from raypipe.training.steps import update
+from raypipe.training.steps.update import load_weights_
+
+
+def test_weights_are_set_in_place():
+    weights = {"a": torch.zeros(2), "b": torch.zeros(1)}
+    load_weights_(
+        SimpleNamespace(weights=weights),
+        {"weight.a": torch.tensor([1.0, 2.0]), "weight.b": torch.tensor([3.0]), "first.a": None},
+    )
+    assert weights["a"].tolist() == [1.0, 2.0] and weights["b"].tolist() == [3.0]
+
+
+@pytest.mark.parametrize(("loss", "norm"), [(math.nan, 1.0), (1.0, math.inf), (-math.inf, 1.0)])
+def test_a_loss_or_norm_that_is_not_finite_ends_the_training(loss, norm):
+    update._check(0, 1.0, 1.0, 0.1)
+    with pytest.raises(InputError, match=r"^step 8: the loss is .*\(it is 0\.1\)"):
+        update._check(7, loss, norm, 0.1)
 
 
 @pytest.fixture
