@@ -1,4 +1,8 @@
-"""What is decided beside a training: whether there is room, what is measured next, why it ended."""
+"""What is decided beside a training: whether there is room, what is measured next, why it ended.
+
+Ray is a fake here: tasks fail and resources change at moments that the real one, which the tests
+marked `ray` run, cannot be made to choose.
+"""
 
 import sys
 from types import SimpleNamespace

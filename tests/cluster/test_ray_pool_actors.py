@@ -1,3 +1,5 @@
+"""Actors as Ray is asked for them, on a fake of Ray: see test_ray_pool_events."""
+
 import os
 import sys
 from types import SimpleNamespace

@@ -1,4 +1,8 @@
-"""What the Ray backend makes of Ray's answers, given by hand; Ray itself is in test_ray_pool."""
+"""What the Ray backend makes of Ray's answers, given by hand; Ray itself is in test_ray_pool.
+
+Ray is a fake here (`ray_on_paper`): the real one, which the tests marked `ray` run, cannot be made
+to give these answers at these moments.
+"""
 
 from types import SimpleNamespace
 

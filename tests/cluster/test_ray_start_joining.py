@@ -1,4 +1,8 @@
-"""Clusters started and joined: what Ray is asked for and what its answers lead to."""
+"""Clusters started and joined: what Ray is asked for and what its answers lead to.
+
+Ray is a fake here: the real one, which the tests marked `ray` start, cannot be made to fail at each
+step, nor to listen on another network.
+"""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""What a training on Ray is started with and how it ends; Ray itself is in test_ray_train."""
+"""What a training on Ray is started with and how it ends; Ray itself is in test_trainer_on_ray."""
 
 import sys
 from functools import partial

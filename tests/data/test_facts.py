@@ -1,4 +1,4 @@
-"""Formats, inputs and problems at their bounds."""
+"""What a file or stream of records is: counted, hashed, with places to begin reading."""
 
 import bz2
 import gzip

@@ -1,4 +1,4 @@
-"""Official counts and hashes."""
+"""Official counts and hashes of collections, and what differs from them."""
 
 import dataclasses
 

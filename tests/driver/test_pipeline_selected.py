@@ -1,4 +1,4 @@
-"""Backends, signals, progress and leases around a stage: who is asked, once, and what is told."""
+"""Which stages an invocation runs, and on what."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Comparisons against scipy, hand and brute force; ties under every order of them."""
+"""Comparisons of runs by hand."""
 
 import pytest
 from ranked_tables import RNG, qrels_of, table

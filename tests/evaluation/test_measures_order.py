@@ -1,4 +1,4 @@
-"""Measure names, tables that cannot be measured, and every provider on one order."""
+"""The rank decides in every provider; tables that cannot be measured are refused."""
 
 import pyarrow as pa
 import pytest

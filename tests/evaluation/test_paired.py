@@ -1,4 +1,4 @@
-"""A comparison's direction, seed and p values, on data that is not symmetric."""
+"""Paired tests against scipy, by hand and against every pattern of signs."""
 
 import itertools
 from math import comb

@@ -1,4 +1,6 @@
-"""Ray on paper: its answers are given by hand."""
+"""Ray on paper: its answers are given by hand, at moments that the real one (in the tests marked
+`ray`) cannot be made to choose.
+"""
 
 from types import SimpleNamespace
 

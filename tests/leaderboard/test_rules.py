@@ -1,4 +1,4 @@
-"""The boards' rules: each broken one is told, nothing is written, and what is written obeys."""
+"""The boards' rules: each broken one is told."""
 
 import pytest
 from small_board import DL, GOOD, SMALL, broken, write

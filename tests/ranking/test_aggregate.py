@@ -1,4 +1,4 @@
-"""Aggregation by its equations, draws, and the depth rule."""
+"""Aggregation by its equations, and where a probability is 0."""
 
 import math
 

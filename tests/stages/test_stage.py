@@ -1,4 +1,4 @@
-"""Versions of what the tests beside this one do not run: see also VERSIONS in conftest.py."""
+"""Every stage: its shards, its first beat, its version (see also VERSIONS in conftest.py)."""
 
 import numpy as np
 import pytest

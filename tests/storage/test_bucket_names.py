@@ -1,4 +1,4 @@
-"""Buckets name by name, and leases turn by turn."""
+"""Buckets name by name."""
 
 import hashlib
 import subprocess

@@ -1,4 +1,4 @@
-"""Sealed records: every flipped bit is found."""
+"""Records of one byte string each: every flipped bit is found."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Word pieces, inputs and batches."""
+"""Pieces of a tokenizer, as many as are wanted."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What of its start model decides a training, and a start that changed under it."""
+"""What of its start model and recipe decides a training."""
 
 import json
 

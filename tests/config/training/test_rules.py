@@ -1,4 +1,4 @@
-"""A training recipe's rules, each broken alone, its paths and its defaults."""
+"""A training recipe's rules, each broken alone."""
 
 import pytest
 from training_text import load

@@ -1,4 +1,4 @@
-"""What a joined cluster's resources say to run on, whatever the driver's own machine has."""
+"""What a machine or a cluster has to run on, and how it is shared among actors."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Score and aggregate stages of a recipe: what is computed, kept, reused and ranked."""
+"""Score and aggregate stages of a recipe: what is computed, kept and ranked."""
 
 import json
 

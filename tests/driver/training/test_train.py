@@ -1,4 +1,4 @@
-"""What a training asks for before it begins and tells while it runs, by hand."""
+"""What a training asks for before it begins, and what is left of it."""
 
 from types import SimpleNamespace
 

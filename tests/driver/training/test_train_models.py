@@ -1,4 +1,4 @@
-"""`raypipe train` whole: the model that comes out, what it learns from, what is refused."""
+"""`raypipe train` whole: the model that comes out."""
 
 import json
 

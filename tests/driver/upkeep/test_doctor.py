@@ -1,4 +1,4 @@
-"""What the doctor says of matrix products."""
+"""What the doctor finds and says."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Exports of a small finished workspace, and what its table and its state say, by hand."""
+"""Exports of a small finished workspace, by hand."""
 
 import json
 import os

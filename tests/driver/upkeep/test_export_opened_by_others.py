@@ -1,4 +1,4 @@
-"""Single-stage verbs, exports that other tools open, and BM25 beside pyserini's own command."""
+"""Exports that other tools open, and BM25 beside pyserini's own command."""
 
 import json
 import subprocess

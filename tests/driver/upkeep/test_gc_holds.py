@@ -1,4 +1,4 @@
-"""Space that stages need and names that may go, by hand."""
+"""What holds a name that gc would delete, by hand."""
 
 import os
 import time

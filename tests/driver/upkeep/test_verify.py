@@ -1,4 +1,4 @@
-"""status, verify, gc and evaluate on a small finished workspace."""
+"""Damage is found wherever it is, and mended by what is told."""
 
 import json
 from pathlib import Path

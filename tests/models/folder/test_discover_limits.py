@@ -1,4 +1,4 @@
-"""Conventions that a folder says itself, at their edges, by hand."""
+"""Limits, poolings and whose word counts, by hand."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Model folders opened or refused, and the probe of neighbours, by hand."""
+"""Model folders opened or refused."""
 
 import json
 import shutil

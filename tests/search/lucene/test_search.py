@@ -1,4 +1,4 @@
-"""Lucene: bytes that depend on the passages alone, ties by row, Anserini's own scores."""
+"""Ties by row, Anserini's own scores."""
 
 import math
 

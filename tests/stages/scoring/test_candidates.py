@@ -1,4 +1,4 @@
-"""Candidates, their scores and the runs made of them, by numbers small enough to write down."""
+"""Requests, their parts and their scores, by numbers small enough to write down."""
 
 import numpy as np
 import pytest

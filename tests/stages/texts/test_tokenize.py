@@ -1,4 +1,4 @@
-"""The tokenize stage refuses a tokenizer whose inputs cannot be sliced from pieces."""
+"""Word pieces as a stage; a tokenizer whose inputs cannot be sliced from them is refused."""
 
 from types import SimpleNamespace
 

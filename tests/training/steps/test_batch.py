@@ -1,4 +1,4 @@
-"""Batches, their losses and what a training starts from, by hand on a few numbers."""
+"""Batches by hand on a few numbers."""
 
 import numpy as np
 from training_texts import ONE, TWO, pair_conventions, pieces, source
