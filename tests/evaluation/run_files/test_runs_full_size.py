@@ -1,7 +1,7 @@
 """A rehearsal at the size of MS MARCO's dev.small: 6,980 queries x 1,000 passages.
 
-Run by hand: `pytest -m long tests/evaluation/run_files/test_runs_full_size.py -s`. Timings are printed, never
-asserted; memory is, because a driver has to hold several such runs.
+Run by hand: `pytest -m long tests/evaluation/run_files/test_runs_full_size.py -s`. Timings are
+printed, never asserted; memory is, because a driver has to hold several such runs.
 """
 
 import resource
