@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "raypipe"
 LAYERS = [
-    {"__init__", "config", "schema", "errors", "names", "numerics"},
+    {"__init__", "config", "schema", "errors", "names", "numerics", "vocabulary"},
     {"storage"},
     {"data", "text", "ranking", "evaluation"},
     {"leaderboard"},

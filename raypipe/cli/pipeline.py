@@ -1,4 +1,4 @@
-"""pipeline and recipes."""
+"""The commands pipeline and recipes."""
 
 import json
 import os
@@ -14,18 +14,19 @@ from raypipe.errors import InputError
 if TYPE_CHECKING:
     from raypipe.driver.pipeline import Options, Outcome
 
-Out = Annotated[Path, typer.Option("--out", help="The workspace: made, or resumed.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+Out = Annotated[Path, typer.Option("--out", help="The workspace; created if new, resumed if not.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Overrides = Annotated[
-    list[str] | None, typer.Argument(help="Overrides, such as stages.bm25.depth=100.")
+    list[str] | None, typer.Argument(help="Changed settings, such as stages.bm25.depth=100.")
 ]
 OpenCluster = Annotated[
-    bool, typer.Option("--allow-open-cluster", help="Use a cluster without token authentication.")
+    bool,
+    typer.Option("--allow-open-cluster", help="Accept a cluster without token authentication."),
 ]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verbs."""
+    """Add the commands."""
     app.command(name="pipeline")(pipeline)
     app.command()(recipes)
 
@@ -34,15 +35,19 @@ def pipeline(
     recipe: Annotated[str, typer.Argument(help="A YAML file, or the name of a packaged recipe.")],
     overrides: Overrides = None,
     out: Out = Path("raypipe-work"),
-    only: Annotated[str | None, typer.Option(help="This stage; its inputs are stored.")] = None,
-    until: Annotated[str | None, typer.Option(help="This stage and what it needs.")] = None,
+    only: Annotated[
+        str | None, typer.Option(help="Run only this stage; its inputs must be stored.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(help="Run this stage and everything it needs.")
+    ] = None,
     frozen: Annotated[
-        bool, typer.Option("--frozen", help="Exit 4 if a setting differs from the last time.")
+        bool, typer.Option("--frozen", help="Exit with 4 if a setting differs from the last run's.")
     ] = False,
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring every stage of a recipe to completion; run it again to resume."""
+    """Run a recipe; run the same command again to resume."""
     from raypipe.driver.pipeline import Options
 
     options = Options(
@@ -56,9 +61,9 @@ def pipeline(
 
 
 def recipes(
-    name: Annotated[str | None, typer.Argument(help="Print this one.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Print this recipe.")] = None,
 ) -> None:
-    """The packaged recipes, or one of them."""
+    """List the packaged recipes, or print one of them."""
     if name is not None:
         print(recipe_text(name).rstrip())
         return
@@ -69,7 +74,7 @@ def recipes(
 
 
 def named_recipe(recipe: str, overrides: list[str]) -> Recipe:
-    """The recipe of a file, or the packaged one of that name."""
+    """The recipe in a file, or the packaged one of that name."""
     path = Path(recipe)
     if path.suffix in (".yaml", ".yml") or path.exists():
         if not path.is_file():
@@ -85,7 +90,9 @@ def named_recipe(recipe: str, overrides: list[str]) -> Recipe:
 
 def _refuse_training(text: str, name: str) -> None:
     if verb_of(text) == "train":
-        raise InputError(f"{name}: a training's recipe, it has a loss; use `raypipe train {name}`")
+        raise InputError(
+            f"{name}: this is a training recipe (it has a loss); use `raypipe train {name}`"
+        )
 
 
 def execute(recipe: Recipe, out: Path, options: "Options", *, as_json: bool | None) -> "Outcome":

@@ -8,7 +8,7 @@ from typing import Any
 
 from raypipe.cluster.backend import Backend
 from raypipe.cluster.inline import InlineBackend
-from raypipe.config import Recipe, Score, missing_inputs, resolved_yaml, select
+from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
 from raypipe.driver.invocation import invocation
 from raypipe.driver.machine import devices
 from raypipe.driver.machine.backends import LazyBackends
@@ -16,7 +16,9 @@ from raypipe.driver.machine.signals import interruptible
 from raypipe.driver.recipe.builtin import with_files
 from raypipe.driver.recipe.execute import Execution, Watcher
 from raypipe.driver.recipe.frozen import refuse_changes
-from raypipe.driver.recipe.graph import Graph, Runs
+from raypipe.driver.recipe.graph import Graph
+from raypipe.driver.recipe.sources import Sources
+from raypipe.driver.recipe.system import System
 from raypipe.driver.report.measure import measure
 from raypipe.driver.report.summary import summary_of
 from raypipe.driver.workspace import Workspace, replace_file
@@ -38,8 +40,6 @@ class Options:
     ray_address: str | None = None
     """A cluster to join; None starts one of this process alone."""
     allow_open_cluster: bool = False
-    stages: tuple[str, ...] | None = None
-    """Exactly these stages of the recipe; () prepares the collection alone."""
     tokens_of: str | None = None
     """A model whose word pieces of the collection are made too."""
 
@@ -69,8 +69,6 @@ def run_pipeline(
         RaypipeError: whatever ended the invocation; its exit code stands in summary.json.
     """
     selected = select(recipe, only=options.only, until=options.until)
-    if options.stages is not None:
-        selected = list(options.stages)
     problems = missing_inputs(recipe)
     if problems:
         raise InputError(problems)
@@ -114,43 +112,41 @@ def _run(
         on_change=say,
     )
     budget = wanted.budget_tokens
-    graph = Graph(
+    sources = Sources(
         named,
-        execution.ensure,
+        execution,
         needs=Needs(num_gpus=1.0 if chosen.device == "cuda" else 0.0, threads=chosen.threads),
         budget_tokens=budget if isinstance(budget, int) else None,
     )
     try:
         if options.tokens_of is not None:
-            graph.tokens(options.tokens_of)
-        runs = _stages(named, graph, selected)
-        measurement = measure(named, workspace, graph, runs, execution.results)
+            sources.tokens(options.tokens_of)
+        systems = _systems(sources, selected)
+        measurement = measure(sources, workspace, systems, execution.results)
     finally:
         backends.close()
     return Outcome(summary_of(measurement, execution.results, chosen), measurement.table)
 
 
-def _stages(recipe: Recipe, graph: Graph, selected: list[str]) -> dict[str, Runs]:
-    """Every selected stage in recipe order; runs for each reported query set."""
-    runs = {name: Runs() for name, queries in recipe.queries.items() if queries.report}
-    graph.collection()
+def _systems(sources: Sources, selected: list[str]) -> dict[str, list[System]]:
+    """Every selected stage brought to completion, in recipe order; those of each query set."""
+    graph, recipe = Graph(sources), sources.recipe
+    systems: dict[str, list[System]] = {
+        name: [] for name, queries in recipe.queries.items() if queries.report
+    }
+    sources.collection()
     for name in selected:
-        if recipe.stages[name].do in ("index", "encode"):
-            graph.index(name)
+        if recipe.stages[name].produces == "index":
+            graph.system(name, None)
             continue
-        for query_set, of_set in runs.items():
-            graph.run(name, query_set, of_set)
-    for of_set in runs.values():
-        for name in list(of_set.stored):
-            if name not in selected:
-                del of_set.stored[name]
-    return runs
+        for query_set, of_set in systems.items():
+            of_set.append(graph.system(name, query_set))
+    return systems
 
 
 def _allowed(recipe: Recipe, selected: list[str]) -> Callable[[StoreName], bool]:
     """Whether --only lets a store be computed: a selected stage's own, its model's scores too."""
-    stages = [recipe.stages[name] for name in selected]
-    scoring = {stage.model for stage in stages if isinstance(stage, Score)}
+    scoring = {recipe.stages[name].scores_with for name in selected}
 
     def allowed(store: StoreName) -> bool:
         if store.thing is Thing.MODEL:

@@ -11,6 +11,7 @@ from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
+from raypipe.vocabulary import RRF_K
 
 
 @dataclass
@@ -24,7 +25,7 @@ class FuseStage:
     method: str
     depth: int
     weights: Sequence[float] | None = None
-    k: float = 60
+    k: float | None = None
     needs: Needs = Needs()
 
     @property
@@ -55,7 +56,7 @@ class FuseStage:
             method=self.method,
             scored_by=self.name,
             weights=self.weights if self.method == "weighted" else None,
-            k=self.k,
+            k=RRF_K if self.k is None else self.k,
             depth=self.depth,
         )
         path = self._scratch / f"{shard.index}.parquet"

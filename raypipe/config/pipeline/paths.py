@@ -4,17 +4,18 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from raypipe.config.pipeline.recipe import PACKAGED_MODELS, Model, QuerySet, Recipe
-from raypipe.config.pipeline.stage_kinds import Read, Stage
+from raypipe.config.pipeline.parts import PACKAGED_MODELS, Model, QuerySet
+from raypipe.config.pipeline.recipe import Recipe
 
 
 def absolute(recipe: Recipe, base: Path) -> Recipe:
     """The recipe with every relative path resolved against the folder; URIs and ids stay."""
 
+    def locate(path: str) -> str:
+        return path if "://" in path else os.path.abspath(base / path)
+
     def located(path: str | None) -> str | None:
-        if path is None or "://" in path:
-            return path
-        return os.path.abspath(base / path)
+        return None if path is None else locate(path)
 
     def query_set(queries: QuerySet) -> QuerySet:
         found = {"file": located(queries.file), "qrels": located(queries.qrels)}
@@ -25,11 +26,6 @@ def absolute(recipe: Recipe, base: Path) -> Recipe:
             model.model_copy(update={"path": located(model.path)}) if _is_folder(model) else model
         )
 
-    def stage(stage: Stage) -> Stage:
-        if not isinstance(stage, Read):
-            return stage
-        return stage.model_copy(update={"runs": {q: located(p) for q, p in stage.runs.items()}})
-
     collection = recipe.collection
     if collection.format != "ir-datasets":
         found = tuple(located(path) for path in collection.input)
@@ -39,7 +35,7 @@ def absolute(recipe: Recipe, base: Path) -> Recipe:
             "collection": collection,
             "queries": {name: query_set(queries) for name, queries in recipe.queries.items()},
             "models": {name: model(part) for name, part in recipe.models.items()},
-            "stages": {name: stage(part) for name, part in recipe.stages.items()},
+            "stages": {name: stage.located(locate) for name, stage in recipe.stages.items()},
             "stores": located(recipe.stores),
         }
     )
@@ -80,9 +76,8 @@ def _inputs(recipe: Recipe) -> Iterator[tuple[str, str, str]]:
             hint = f"{named}, or a folder with weights; of a hub model, where it was downloaded"
             yield f"models.{name}.path", model.path, hint
     for name, stage in recipe.stages.items():
-        if isinstance(stage, Read):
-            for queries_name, path in stage.runs.items():
-                yield f"stages.{name}.runs.{queries_name}", path, "a run file"
+        for key, path, expected in stage.files():
+            yield f"stages.{name}.{key}", path, expected
 
 
 def _is_folder(model: Model) -> bool:

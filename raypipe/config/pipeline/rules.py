@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from raypipe.config.pipeline.draft import Draft
-from raypipe.config.pipeline.recipe import Collection, QuerySet
-from raypipe.config.pipeline.rules_stages import stage_problems
-from raypipe.config.pipeline.stage_kinds import RUN_KINDS
+from raypipe.config.pipeline.parts import Collection, QuerySet
+from raypipe.config.pipeline.references import reference_problems
 from raypipe.config.yaml.document import Problem
 from raypipe.config.yaml.words import did_you_mean, listed
 from raypipe.names import ROOT_FOLDERS
@@ -20,7 +19,9 @@ def rule_problems(draft: Draft) -> list[Problem]:
         if name in ROOT_FOLDERS:
             text = f"a store root has a folder of this name; any name but {listed(ROOT_FOLDERS)}"
             problems.append(Problem(("stages", name), text))
-    problems += stage_problems(draft)
+    for name, stage in draft.stages.items():
+        problems += reference_problems(name, draft)
+        problems += stage.problems(name, draft) if stage else ()
     problems += _reported(draft)
     return problems + list(_evaluate(draft))
 
@@ -51,7 +52,7 @@ def _query_set(name: str, queries: QuerySet, collection: Collection | None) -> I
 
 def _reported(draft: Draft) -> Iterator[Problem]:
     """Runs are of reported query sets: without one there is nothing to search for."""
-    if not any(kind in RUN_KINDS for kind in draft.kinds.values()):
+    if not any(draft.produces(name) in ("run", "pairs") for name in draft.stages):
         return
     if all(queries is not None and not queries.report for queries in draft.queries.values()):
         yield Problem(("queries",), "the stages make runs: expected a query set with report: true")
@@ -63,7 +64,7 @@ def _evaluate(draft: Draft) -> Iterator[Problem]:
         text = f"{listed(repeated)} given twice; keep one of them"
         yield Problem(("evaluate", "measures"), text)
     baseline = draft.word("evaluate", "baseline")
-    runs = [name for name, kind in draft.kinds.items() if kind in RUN_KINDS]
+    runs = [name for name in draft.stages if draft.produces(name) == "run"]
     if baseline is not None and baseline not in runs:
         hint = did_you_mean(baseline, runs)
         text = f"expected a stage that makes a run; found {baseline!r}{hint} these do: "

@@ -1,7 +1,6 @@
 """Which stages of a recipe to run."""
 
 from raypipe.config.pipeline.recipe import Recipe
-from raypipe.config.pipeline.stage_kinds import input_names
 from raypipe.config.yaml.words import did_you_mean, listed
 from raypipe.errors import InputError
 
@@ -37,5 +36,5 @@ def _needed(recipe: Recipe, name: str) -> list[str]:
     needed = {name}
     for stage in reversed(recipe.stages):
         if stage in needed:
-            needed.update(input_names(recipe.stages[stage]))
+            needed.update(recipe.stages[stage].inputs)
     return [stage for stage in recipe.stages if stage in needed]

@@ -25,7 +25,7 @@ from raypipe.config.fields import (
     Text,
     Unit,
 )
-from raypipe.config.pipeline.recipe import Collection
+from raypipe.config.pipeline.parts import Collection
 
 BERT = "BERT's own optimiser (Devlin et al. 2019), as Nogueira & Cho 2019"
 PAPERS = "Nogueira & Cho 2019, section 3.2; Zhan et al. 2020, section 4.3"

@@ -9,6 +9,7 @@ from raypipe.cluster.backend import Backend, Task
 from raypipe.cluster.loop import Limits, Report, run
 from raypipe.cluster.worker import own_facts
 from raypipe.driver.machine.space import check_space
+from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import IncompleteError, InputError, RaypipeError, RefusedError
 from raypipe.names import StoreName
@@ -109,6 +110,15 @@ class Execution:
             self.workspace.refer(store, fingerprint)
         self._finish(name, manifest, report)
         return Stored(self.workspace.stores, manifest)
+
+    def select(
+        self, name: StoreName, stage: Stage, complete: Callable[[bool], tuple[Stage, Chain]]
+    ) -> tuple[Stored, Chain]:
+        """See Stores."""
+        stores, fingerprint = self.workspace.stores, stage.spec.fingerprint()
+        stands = read_manifest(stores, str(name), fingerprint) is not None
+        completed, chain = complete(stands)
+        return self.ensure(name, completed), chain
 
     def _tell_change(self, store: str, spec: StageSpec) -> None:
         before = self.workspace.refs().get(store)

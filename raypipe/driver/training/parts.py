@@ -11,7 +11,7 @@ from raypipe.driver.training.teachers import teacher_of
 def parts_recipe(recipe: Training, name: str) -> Recipe:
     """A recipe with a collection, its query sets and the runs over them, to be asked for parts."""
     queries: dict[str, Any] = {}
-    stages: dict[str, Any] = {"unused": {"do": "index"}}
+    stages: dict[str, Any] = {}
     for group, wanted in recipe.train.items():
         if wanted.collection == name:
             query_set = f"train-{group}"

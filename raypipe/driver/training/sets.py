@@ -10,7 +10,8 @@ from raypipe.config.training.recipe import DevSet
 from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.recipe.builtin import with_files
 from raypipe.driver.recipe.execute import Execution, Watcher
-from raypipe.driver.recipe.graph import Graph, Runs
+from raypipe.driver.recipe.graph import Graph
+from raypipe.driver.recipe.sources import Sources
 from raypipe.driver.training.parts import model_name, parts_recipe, runs_of
 from raypipe.driver.training.teachers import teacher_of
 from raypipe.driver.workspace import Workspace
@@ -64,27 +65,29 @@ def training_sets(
             on_change=say,
         )
         named = with_files(parts_recipe(recipe, name), folder / "python-docs")
-        ensure = executions[name].ensure
-        graphs[name] = Graph(named, ensure, models={model_name(recipe): model})
+        models = {model_name(recipe): model}
+        graphs[name] = Graph(Sources(named, executions[name], models=models))
     guards = guards_of(recipe)
     sets = Sets()
     for name, wanted in recipe.train.items():
         assert wanted.collection is not None
         graph = graphs[wanted.collection]
+        sources = graph.sources
         query_set = f"train-{name}"
         runs = runs_of(wanted)
         found = [
-            graph.run(f"{query_set}-run-{number}", query_set, Runs()) for number in range(len(runs))
+            graph.system(f"{query_set}-run-{number}", query_set).stored
+            for number in range(len(runs))
         ]
         taught = last = None
         if wanted.teacher is not None:
             _, last = teacher_of(wanted.teacher)
-            taught = graph.run(f"{query_set}-teacher", query_set, Runs())
+            taught = graph.system(f"{query_set}-teacher", query_set).stored
         stage = ExamplesStage(
             wanted=wanted,
-            collection=graph.collection(),
-            ids=graph.ids(),
-            queries=graph.queries(query_set),
+            collection=sources.collection(),
+            ids=sources.ids(),
+            queries=sources.queries(query_set),
             runs=tuple(found),
             teacher=taught,
             teacher_last=last,
@@ -95,7 +98,7 @@ def training_sets(
         )
         store = of_training(Role.EXAMPLES, name)
         examples = executions[wanted.collection].ensure(store, stage)
-        tokens = _tokens(graph, recipe, query_set)
+        tokens = _tokens(sources, recipe, query_set)
         sets.train = (*sets.train, TrainStores(examples, *tokens))
         facts = examples.manifest.records[0].facts
         sets.facts[name] = {**facts, "negatives_from": list(runs)}
@@ -110,12 +113,13 @@ def training_sets(
 
 def _dev(graph: Graph, recipe: Training, name: str, dev: DevSet) -> DevStores:
     query_set = f"dev-{name}"
-    run = graph.run(f"{query_set}-run", query_set, Runs())
-    query_tokens, passage_tokens = _tokens(graph, recipe, query_set)
+    run = graph.system(f"{query_set}-run", query_set).stored
+    sources = graph.sources
+    query_tokens, passage_tokens = _tokens(sources, recipe, query_set)
     return DevStores(
         run=run,
-        queries=graph.queries(query_set),
-        collection=graph.collection(),
+        queries=sources.queries(query_set),
+        collection=sources.collection(),
         query_tokens=query_tokens,
         passage_tokens=passage_tokens,
         qrels=dev.qrels,
@@ -125,6 +129,6 @@ def _dev(graph: Graph, recipe: Training, name: str, dev: DevSet) -> DevStores:
     )
 
 
-def _tokens(graph: Graph, recipe: Training, query_set: str) -> tuple[Stored, Stored]:
+def _tokens(sources: Sources, recipe: Training, query_set: str) -> tuple[Stored, Stored]:
     name = model_name(recipe)
-    return graph.tokens(name, query_set), graph.tokens(name)
+    return sources.tokens(name, query_set), sources.tokens(name)

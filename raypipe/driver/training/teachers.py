@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from raypipe.config import Score, load_recipe
+from raypipe.config import load_recipe
+from raypipe.config.pipeline.kinds import MonoScore
 from raypipe.errors import InputError
 
 
@@ -20,7 +21,7 @@ def teacher_of(path: str) -> tuple[str, int | None]:
         return path, None
     resolved = folder / "recipe.yaml"
     stages = load_recipe(resolved).stages if resolved.exists() else {}
-    monos = {name: s.k0 for name, s in stages.items() if isinstance(s, Score) and s.k1 is None}
+    monos = {name: s.k0 for name, s in stages.items() if isinstance(s, MonoScore)}
     found = sorted(file for name in monos for file in folder.glob(f"runs/*/{name}.trec"))
     if len(found) != 1:
         told = ", ".join(str(file.relative_to(folder)) for file in found) or "none"

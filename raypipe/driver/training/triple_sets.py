@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from raypipe.config import Training
-from raypipe.config.pipeline.recipe import Collection
+from raypipe.config.pipeline.parts import Collection
 from raypipe.data.triple_texts import split_triples
 from raypipe.storage.records import hash_file
 

@@ -7,8 +7,9 @@ from typing import Any
 import yaml
 
 from raypipe.config import Recipe, load_recipe
-from raypipe.config.pipeline.recipe import PACKAGED_MODELS
+from raypipe.config.pipeline.parts import PACKAGED_MODELS
 from raypipe.errors import InputError
+from raypipe.vocabulary import BM25_B, BM25_K1, K0, K1
 
 MODEL = "model"
 """What the model of a single-stage recipe is called."""
@@ -53,7 +54,7 @@ def search_recipe(
     if not recipe.is_file():
         raise InputError(f"{index}: expected a workspace with an index or embeddings")
     held = yaml.safe_load(recipe.read_bytes())
-    found = {n: s for n, s in held["stages"].items() if s["do"] in ("index", "encode")}
+    found = {n: s for n, s in held.get("stages", {}).items() if s["do"] in ("index", "encode")}
     fitting = [n for n, s in found.items() if model in (None, n, s.get("model"))]
     if len(fitting) != 1:
         told = "name one with --model" if model is None else f"{model!r} fits {len(fitting)}"
@@ -61,7 +62,7 @@ def search_recipe(
     (stage,) = fitting
     search: dict[str, Any] = {"do": "search", "index": stage, "depth": depth}
     if k1 is not None or b is not None:
-        search["bm25"] = {"k1": 0.9 if k1 is None else k1, "b": 0.4 if b is None else b}
+        search["bm25"] = {"k1": BM25_K1 if k1 is None else k1, "b": BM25_B if b is None else b}
     return recipe_of(
         collection_of(index),
         {stage: found[stage], "search": search},
@@ -87,7 +88,7 @@ def score_recipe(
     Raises:
         InputError: a file is missing or a setting does not fit the model's kind.
     """
-    k = {"k1": depth or 50} if duo else {"k0": depth or 1000}
+    k = {"k1": depth or K1} if duo else {"k0": depth or K0}
     given = {key: value for key, value in settings.items() if value is not None}
     stages = {
         "run": {"do": "read", "runs": {"queries": str(run.absolute())}},
@@ -117,7 +118,7 @@ def aggregate_recipe(
     if not recipe.is_file():
         raise InputError(f"{pairs}: expected a workspace in which a duo model scored pairs")
     held = yaml.safe_load(recipe.read_bytes())
-    found = [n for n, s in held["stages"].items() if s["do"] == "score" and s.get("k1")]
+    found = [n for n, s in held.get("stages", {}).items() if s["do"] == "score" and s.get("k1")]
     if len(found) != 1:
         told = ", ".join(found) or "none"
         raise InputError(

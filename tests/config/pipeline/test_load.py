@@ -4,7 +4,9 @@ import pydantic
 import pytest
 import yaml
 
-from raypipe.config import Fuse, Index, Search, load_recipe
+from raypipe.config import load_recipe
+from raypipe.config.pipeline.kinds import Bm25Search, DenseSearch, Fuse, Index
+from raypipe.config.pipeline.kinds.search import Fixed
 from raypipe.errors import InputError
 
 
@@ -20,15 +22,14 @@ def test_parts_are_typed_objects_in_the_order_of_the_file(text: str):
 def test_bm25_defaults_hold_for_every_collection_and_lucene_only(text: str):
     recipe = load_recipe(text)
     bm25, dense = recipe.stages["bm25"], recipe.stages["dense"]
-    assert isinstance(bm25, Search) and isinstance(dense, Search)
+    assert isinstance(bm25, Bm25Search) and isinstance(dense, DenseSearch)
     assert bm25.bm25 and (bm25.bm25.k1, bm25.bm25.b) == (0.9, 0.4)
-    assert dense.bm25 is None
 
 
 def test_one_given_bm25_parameter_stays_and_the_other_is_filled_in(text: str):
     recipe = load_recipe(text, overrides=["stages.bm25.bm25.k1=0"])
     stage = recipe.stages["bm25"]
-    assert isinstance(stage, Search) and stage.bm25
+    assert isinstance(stage, Bm25Search) and isinstance(stage.bm25, Fixed)
     assert (stage.bm25.k1, stage.bm25.b) == (0.0, 0.4)
 
 

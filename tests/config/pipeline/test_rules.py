@@ -1,6 +1,8 @@
 import pytest
 
-from raypipe.config import Read, Search, load_recipe
+from raypipe.config import load_recipe
+from raypipe.config.pipeline.kinds import Bm25Search, Read
+from raypipe.config.pipeline.kinds.search import Tuned
 
 
 @pytest.mark.parametrize(
@@ -41,32 +43,32 @@ from raypipe.config import Read, Search, load_recipe
         (
             "index: lucene",
             "index: lucen",
-            "stages.bm25.index: expected an earlier stage of kind index or encode; found"
+            "stages.bm25.index: expected an earlier stage of kind encode or index; found"
             " 'lucen'; did you mean lucene? there are: lucene, embeddings",
         ),
         (
             "index: lucene",
             "index: bm25",
-            "stages.bm25.index: expected an earlier stage of kind index or encode; found"
+            "stages.bm25.index: expected an earlier stage of kind encode or index; found"
             " 'bm25', the stage itself",
         ),
         (
             "index: lucene",
             "index: fused",
-            "stages.bm25.index: expected an earlier stage of kind index or encode; found 'fused', a"
+            "stages.bm25.index: expected an earlier stage of kind encode or index; found 'fused', a"
             " stage below bm25; move it up",
         ),
         (
             "index: embeddings",
             "index: bm25",
-            "stages.dense.index: expected an earlier stage of kind index or encode; found"
+            "stages.dense.index: expected an earlier stage of kind encode or index; found"
             " 'bm25', which is of kind search",
         ),
         (
             "[bm25, dense]",
             "[bm25, lucene]",
             "stages.fused.runs.1: expected an earlier stage of kind "
-            "search or fuse or read or score or aggregate; found"
+            "aggregate or fuse or read or score or search; found"
             " 'lucene', which is of kind index",
         ),
         (
@@ -143,8 +145,8 @@ def with_bm25(text: str, bm25: str) -> str:
 
 def test_tuning_takes_the_place_of_fixed_parameters(text: str):
     stage = load_recipe(with_bm25(text, f"{{tune: {GRID}}}")).stages["bm25"]
-    assert isinstance(stage, Search) and stage.bm25 and stage.bm25.tune
-    assert (stage.bm25.k1, stage.bm25.b) == (None, None)
+    assert isinstance(stage, Bm25Search) and isinstance(stage.bm25, Tuned)
+    assert (stage.bm25.tune.k1, stage.bm25.tune.b) == ((0.6, 0.9), (0.4,))
     assert (stage.bm25.tune.k1, stage.bm25.tune.b) == ((0.6, 0.9), (0.4,))
 
 

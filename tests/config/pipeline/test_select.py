@@ -1,6 +1,6 @@
 import pytest
 
-from raypipe.config import input_names, load_recipe, select
+from raypipe.config import load_recipe, select
 from raypipe.errors import InputError
 
 
@@ -37,6 +37,6 @@ def test_only_and_until_exclude_each_other(text: str):
 
 def test_inputs_are_named_in_reading_order(text: str):
     stages = load_recipe(text).stages
-    assert input_names(stages["fused"]) == ("bm25", "dense")
-    assert input_names(stages["dense"]) == ("embeddings",)
-    assert input_names(stages["lucene"]) == ()
+    assert stages["fused"].inputs == ("bm25", "dense")
+    assert stages["dense"].inputs == ("embeddings",)
+    assert stages["lucene"].inputs == ()

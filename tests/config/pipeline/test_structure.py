@@ -1,6 +1,6 @@
 import pytest
 
-from raypipe.config.pipeline.stage_kinds import STAGE_KINDS
+from raypipe.config.pipeline.kinds import KINDS
 
 
 @pytest.mark.parametrize(
@@ -193,4 +193,4 @@ evaluate: {measures: [AP, AP], baseline: bm52}
 
 def test_the_kinds_are_those_of_the_union(text: str, problems):
     (problem,) = problems(text.replace("{do: index}", "{do: x}"))[:1]
-    assert problem.endswith("known: " + ", ".join(sorted(STAGE_KINDS)))
+    assert problem.endswith("known: " + ", ".join(sorted(KINDS)))

@@ -1,6 +1,7 @@
 import pytest
 
-from raypipe.config import Fuse, Search, load_recipe
+from raypipe.config import load_recipe
+from raypipe.config.pipeline.kinds import Bm25Search, Fuse
 from raypipe.config.yaml.document import parse_yaml
 from raypipe.config.yaml.overrides import apply_overrides
 
@@ -55,7 +56,7 @@ def test_overrides_reach_the_recipe_and_are_recorded(text: str):
     overrides = ["stages.bm25.depth=10", "stages.fused.runs=[dense, bm25]", "resources.gpus=2"]
     recipe = load_recipe(text, overrides=overrides)
     search, fuse = recipe.stages["bm25"], recipe.stages["fused"]
-    assert isinstance(search, Search) and search.depth == 10
+    assert isinstance(search, Bm25Search) and search.depth == 10
     assert isinstance(fuse, Fuse) and fuse.runs == ("dense", "bm25")
     assert recipe.resources.gpus == 2
     assert recipe.overrides == tuple(overrides)

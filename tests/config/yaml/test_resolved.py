@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import get_args
 
 import yaml
 from hypothesis import given
@@ -52,10 +53,12 @@ def test_overrides_are_in_the_record_and_not_applied_again(text: str):
 
 
 def parts(model: type[BaseModel]) -> set[type[BaseModel]]:
-    from raypipe.config.pipeline.recipe import Collection, Evaluate, Model, QuerySet, Resources
-    from raypipe.config.pipeline.stage_kinds import STAGE_KINDS, Bm25, Tune
+    from raypipe.config.pipeline import kinds as of_stages
+    from raypipe.config.pipeline.kinds.search import Bm25, Fixed, Tune, Tuned
+    from raypipe.config.pipeline.parts import Collection, Evaluate, Model, QuerySet, Resources
 
-    kinds = {Collection, Evaluate, Model, QuerySet, Resources, Bm25, Tune, *STAGE_KINDS.values()}
+    kinds = {Collection, Evaluate, Model, QuerySet, Resources, Bm25, Fixed, Tune, Tuned}
+    kinds |= {*of_stages.KINDS.values(), *get_args(of_stages.Stage)}
     return {model, *kinds}
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from raypipe.config import load_recipe
-from raypipe.config.pipeline.stage_kinds import Score, equal_weights, input_names
+from raypipe.config.pipeline.kinds import MonoScore
+from raypipe.config.pipeline.kinds.fuse import equal_weights
 
 
 def recipe(text, mono="k0: 9", duo="k1: 5", total="method: sum"):
@@ -68,15 +69,15 @@ def test_what_stages_read_is_of_the_right_kind(text, problems, old, new, told):
 
 def test_a_mono_scores_1000_candidates_and_keeps_what_is_below_by_default(text):
     found = load_recipe(recipe(text, mono="tail: keep")).stages["mono"]
-    assert isinstance(found, Score) and (found.k0, found.k1, found.tail) == (1000, None, "keep")
-    assert (found.seed, found.sample, found.score) == (0, None, None)
+    assert isinstance(found, MonoScore) and (found.k0, found.tail) == (1000, "keep")
+    assert (found.seed, found.score) == (0, None)
     total = load_recipe(recipe(text)).stages["total"]
     assert (total.k1, total.seed, total.tail) == (5, 0, "keep")
 
 
 def test_stages_name_what_they_read_and_weights_sum_to_1(text):
     stages = load_recipe(recipe(text)).stages
-    assert {name: input_names(stage) for name, stage in stages.items()} == {
+    assert {name: stage.inputs for name, stage in stages.items()} == {
         "lucene": (), "embeddings": (), "bm25": ("lucene",), "dense": ("embeddings",),
         "fused": ("bm25", "dense"), "mono": ("bm25",), "pairs": ("mono",), "total": ("pairs",),
     }  # fmt: skip

@@ -1,0 +1,50 @@
+"""How each kind of stage becomes stores, one file each, named as in `config.pipeline.kinds`."""
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from raypipe.config.pipeline.kinds import (
+    Aggregate,
+    Bm25Search,
+    DenseSearch,
+    DuoScore,
+    Encode,
+    Fuse,
+    Index,
+    MonoScore,
+    Read,
+    Stage,
+)
+from raypipe.driver.recipe.kinds import aggregate, encode, fuse, index, read, score, search
+from raypipe.driver.recipe.sources import Sources
+from raypipe.driver.recipe.system import System
+
+
+def system_of(
+    sources: Sources,
+    name: str,
+    stage: Stage,
+    query_set: str | None,
+    inputs: Mapping[str, System],
+) -> System:
+    """A stage brought to completion; `inputs` are the systems that it reads, by name."""
+    if isinstance(stage, Index):
+        return index.system(sources, name)
+    if isinstance(stage, Encode):
+        return encode.system(sources, name, stage)
+    assert query_set is not None  # only an index has none
+    match stage:
+        case Bm25Search():
+            return search.bm25_system(sources, name, stage, query_set, inputs)
+        case DenseSearch():
+            return search.dense_system(sources, name, stage, query_set, inputs)
+        case Fuse():
+            return fuse.system(sources, name, stage, query_set, inputs)
+        case Read():
+            return read.system(sources, name, stage, query_set)
+        case MonoScore() | DuoScore():
+            return score.system(sources, name, stage, query_set, inputs)
+        case Aggregate():
+            return aggregate.system(sources, name, stage, query_set, inputs)
+        case _:
+            assert_never(stage)

@@ -1,0 +1,25 @@
+"""A run file -> RUN.SET."""
+
+from pathlib import Path
+
+from raypipe.config.pipeline.kinds import Read
+from raypipe.driver.recipe.sources import Sources
+from raypipe.driver.recipe.system import System
+from raypipe.errors import InputError
+from raypipe.names import of_stage
+from raypipe.stages.read_run import ReadRunStage
+
+
+def system(sources: Sources, name: str, stage: Read, query_set: str) -> System:
+    """The run of a file.
+
+    Raises:
+        InputError: there is no file for the query set.
+    """
+    if query_set not in stage.runs:
+        raise InputError(f"stages.{name}.runs: no file for the query set {query_set}")
+    file = Path(stage.runs[query_set])
+    queries = sources.queries(query_set)
+    read = ReadRunStage(name, file, sources.collection(), sources.ids(), queries)
+    stored = sources.stores.ensure(of_stage(name, query_set), read)
+    return System(name, "run", stored, reranks="as read", model=file.name)

@@ -1,0 +1,74 @@
+"""A run -> RUN.SET of a monoBERT model, pairs of a duoBERT model; see `score_table` for between."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from raypipe.config.pipeline.kinds import DuoScore, MonoScore
+from raypipe.driver.recipe.chain import Chain
+from raypipe.driver.recipe.score_table import ScoreTable
+from raypipe.driver.recipe.sources import Sources
+from raypipe.driver.recipe.system import System
+from raypipe.errors import InputError
+from raypipe.models.folder.loading import ModelFolder, starting_weights
+from raypipe.names import of_stage
+from raypipe.stages.scoring.candidates import Request
+from raypipe.stages.scoring.rerank import PairsStage, RerankStage
+from raypipe.stages.scoring.score import score_base
+from raypipe.stages.stage import Stage
+
+
+def system(
+    sources: Sources,
+    name: str,
+    stage: MonoScore | DuoScore,
+    query_set: str,
+    inputs: Mapping[str, System],
+) -> System:
+    """The first candidates of a run scored: a run (k0) or pairs (k1).
+
+    Raises:
+        InputError: the model is of the other kind.
+    """
+    before, model = inputs[stage.run], _model(sources, name, stage)
+    run, queries = before.stored, sources.queries(query_set)
+    base = score_base(model, sources.collection(), queries)
+    final: RerankStage | PairsStage
+    if isinstance(stage, MonoScore):
+        k, request = stage.k0, Request(k0=stage.k0, seed=stage.seed)
+        final = RerankStage(name, run, base, request, stage.tail, queries.num_rows)
+    else:
+        k, request = stage.k1, Request(k1=stage.k1, sample=stage.sample, seed=stage.seed)
+        final = PairsStage(name, run, base, request, queries.num_rows)
+    table = ScoreTable(sources, stage.model, query_set, model, base)
+
+    def complete(stands: bool) -> tuple[Stage, Chain]:
+        parts, chain = table.parts(request, run, stands=stands)
+        return replace(final, parts=parts), chain
+
+    store = of_stage(name, query_set)
+    stored, chain = sources.stores.select(store, final, complete)
+    return System(
+        name,
+        stage.produces,
+        stored,
+        before.chain.then(chain, Chain((store,))),
+        f"{stage.run}, first {k}",
+        stage.model,
+        starting_weights(model),
+        ranked=run,
+    )
+
+
+def _model(sources: Sources, name: str, stage: MonoScore | DuoScore) -> ModelFolder:
+    model = sources.model(stage.model)
+    conventions = model.reranker
+    wanted = "mono" if isinstance(stage, MonoScore) else "duo"
+    if conventions.kind != wanted:
+        remedy = "give k1 (and no k0)" if conventions.kind == "duo" else "give k0 (and no k1)"
+        raise InputError(
+            f"stages.{name}: {stage.model} is a {conventions.kind} model, and the stage is that of "
+            f"a {wanted} model; {remedy}"
+        )
+    if isinstance(stage, DuoScore) or stage.score is None:
+        return model
+    return replace(model, conventions=replace(conventions, score=stage.score))

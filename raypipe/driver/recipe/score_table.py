@@ -1,0 +1,110 @@
+"""The growing table of one model's scores of one query set, as the stores it stands for.
+
+tokens@MODEL.SET; of part N: candidates@MODEL.SET.N -> pieces@MODEL.SET.N (unless the word
+pieces of the whole collection stand) -> scores@MODEL.SET.N
+"""
+
+from dataclasses import dataclass, replace
+
+from raypipe import schema
+from raypipe.driver.recipe.chain import Chain
+from raypipe.driver.recipe.sources import Sources
+from raypipe.models.folder.loading import ModelFolder
+from raypipe.names import Role, StoreName, scoring_of, tokens_of
+from raypipe.stages.scoring.candidates import CandidatesStage, Part, Request, candidates_spec
+from raypipe.stages.scoring.score import ScoreStage
+from raypipe.stages.scoring.token_rows import PassageTokensStage
+from raypipe.stages.texts.tokenize import TokenizeStage
+from raypipe.storage.spec import StageSpec
+from raypipe.storage.store_records import read_manifest
+from raypipe.storage.stored import Stored, committed
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """The growing table of one model's scores of one query set."""
+
+    sources: Sources
+    model_name: str
+    query_set: str
+    model: ModelFolder
+    base: StageSpec
+
+    def parts(
+        self, request: Request, run: Stored, *, stands: bool
+    ) -> tuple[tuple[Part, ...], Chain]:
+        """Every part once the request's own is complete, and the stores that it took.
+
+        With `stands` nothing is computed: the selection is stored, only the stores are named.
+        """
+        asked = request.digest(run)
+        before: list[Part] = []
+        while True:
+            number = len(before) + 1
+            store = self._store(Role.CANDIDATES, number)
+            spec = candidates_spec(self.base, number)
+            manifest = read_manifest(run.storage, str(store), spec.fingerprint())
+            if manifest is None and stands:
+                return tuple(before), Chain(held=True)
+            if manifest is None or manifest.records[0].facts["request"] == asked:
+                planned = CandidatesStage(self.base, number, run, request, tuple(before))
+                part = Part(self.sources.stores.ensure(store, planned), None)
+                if part.candidates.manifest.records[0].facts["request"] == asked:
+                    return self._complete(number, part, before)
+            else:
+                part = Part(Stored(run.storage, manifest), None)
+            before.append(replace(part, scores=self._committed(number, part)))
+
+    def _store(self, role: Role, number: int) -> StoreName:
+        return scoring_of(role, self.model_name, self.query_set, number)
+
+    def _complete(
+        self, number: int, part: Part, before: list[Part]
+    ) -> tuple[tuple[Part, ...], Chain]:
+        query_tokens = self.sources.tokens(self.model_name, self.query_set)
+        whole = self._whole_tokens()
+        store = self._store(Role.PIECES, number)
+        if whole is None:
+            stage = PassageTokensStage(self.sources.collection(), part, self.model)
+            tokens = self.sources.stores.ensure(store, stage)
+        else:
+            tokens = whole
+        scoring = self._stage(part, query_tokens, tokens, whole is not None)
+        scores = self._store(Role.SCORES, number)
+        done = replace(part, scores=self.sources.stores.ensure(scores, scoring))
+        paid = part.num_rows == part.candidates.manifest.records[0].facts["wanted"]
+        stores = [tokens_of(self.model_name, self.query_set)]
+        stores += [self._store(Role.CANDIDATES, number)]
+        stores += [store] if whole is None else []
+        return (*before, done), Chain((*stores, scores), held=not paid)
+
+    def _stage(
+        self, part: Part, query_tokens: Stored, passage_tokens: Stored, whole: bool
+    ) -> ScoreStage:
+        return ScoreStage(
+            self.base,
+            part,
+            self.model,
+            query_tokens,
+            passage_tokens,
+            whole,
+            self.sources.budget_tokens,
+            self.sources.needs,
+        )
+
+    def _committed(self, number: int, part: Part) -> Stored | None:
+        spec = self._stage(part, part.candidates, part.candidates, False).spec
+        store = self._store(Role.SCORES, number)
+        return committed(part.candidates.storage, str(store), spec)
+
+    def _whole_tokens(self) -> Stored | None:
+        """Word pieces of the whole collection, where they stand for a model with this tokenizer."""
+        prefix = self.model.conventions.prefix("passage")
+        stage = TokenizeStage(self.sources.collection(), schema.PASSAGES, self.model, prefix)
+        storage = self.sources.collection().storage
+        for name in self.sources.recipe.models:
+            store = str(tokens_of(name))
+            manifest = read_manifest(storage, store, stage.spec.fingerprint())
+            if manifest is not None:
+                return Stored(storage, manifest)
+        return None
