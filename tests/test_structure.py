@@ -1,6 +1,7 @@
 """The tests mirror raypipe file by file; its folders are small and know each other one way."""
 
 import ast
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -94,6 +95,7 @@ def dotted(path):
 BY_NAME = {dotted(path): path for path in RAYPIPE.rglob("*.py")}
 
 
+@cache
 def imported(path):
     """Files of raypipe that a file imports, anywhere in it."""
     found = set()
