@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Stage
+from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Stage
 from raypipe.storage.holder import Process
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Json, Record, Shard
 
-__all__ = ["Beat", "Needs", "Payload", "Rows", "Site", "Stage"]
+__all__ = ["Beat", "Needs", "Opened", "Payload", "Rows", "Site", "Stage"]
 
 
 class Mode(Enum):

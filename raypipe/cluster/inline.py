@@ -4,7 +4,18 @@ import shutil
 import time
 from collections.abc import Callable
 
-from raypipe.cluster.backend import Done, Event, Failed, Mode, Needs, Ready, Rows, Site, Task
+from raypipe.cluster.backend import (
+    Done,
+    Event,
+    Failed,
+    Mode,
+    Needs,
+    Opened,
+    Ready,
+    Rows,
+    Site,
+    Task,
+)
 from raypipe.cluster.worker import introduce, perform
 from raypipe.storage.records import Shard
 
@@ -17,6 +28,7 @@ class InlineBackend:
         self._device, self._threads = device, threads
         self._task: Task | None = None
         self._site: Site | None = None
+        self._opened: Opened | None = None
         self._started = 0
         self._queue: list[Callable[[], Event]] = []
 
@@ -56,15 +68,16 @@ class InlineBackend:
     def _open(self) -> Event:
         assert self._task is not None and self._site is not None
         try:
-            return Ready(self._started, introduce(self._task, self._site))
+            self._opened, facts = introduce(self._task, self._site)
+            return Ready(self._started, facts)
         except Exception as error:  # becomes an event; the loop decides and raises
             return Failed(self._started, None, error)
 
     def _compute(self, worker: int, shard: Shard, skip: Rows, mode: Mode) -> Event:
-        assert self._task is not None
+        assert self._task is not None and self._opened is not None
         began = time.monotonic()
         try:
-            record = perform(self._task, shard, skip, lambda rows: None, mode)
+            record = perform(self._task, self._opened, shard, skip, lambda rows: None, mode)
         except Exception as error:  # becomes an event; the loop decides and raises
             return Failed(worker, shard, error)
         return Done(worker, shard, record, time.monotonic() - began)

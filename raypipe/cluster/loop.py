@@ -208,7 +208,7 @@ class Loop:
 
     def _investigate(self, shard: Shard, reason: str) -> bool:
         """Whether a worker's death led further: what it was computing is known, or will be."""
-        if not getattr(self._task.stage, "skips_rows", False):
+        if not self._task.stage.skips_rows:
             return False
         case = self._cases.setdefault(shard.index, Case())
         first, batch = not case.careful, read_evidence(self._task.ledger, shard)
@@ -223,9 +223,7 @@ class Loop:
 
     def _new_rows(self, shard: Shard, error: RowsFailed) -> bool:
         known = self._cases[shard.index].bad if shard.index in self._cases else {}
-        return getattr(self._task.stage, "skips_rows", False) and bool(
-            set(error.rows) - known.keys()
-        )
+        return self._task.stage.skips_rows and bool(set(error.rows) - known.keys())
 
     def _survived(self, shard: Shard) -> None:
         case = self._cases[shard.index]

@@ -51,7 +51,7 @@ class Actor:
         """Load the stage and speak: facts, process, node."""
         gpus = ray.get_gpu_ids()
         site = Site(self._task.ledger.storage.scratch(), _device(gpus), self._threads)
-        facts = introduce(self._task, site)
+        self._opened, facts = introduce(self._task, site)
         facts["gpu_ids"] = [str(gpu) for gpu in gpus]
         facts["cuda_visible_devices"] = os.environ.get("CUDA_VISIBLE_DEVICES")
         return facts, this_process(), ray.get_runtime_context().get_node_id()
@@ -59,7 +59,7 @@ class Actor:
     def run(self, shard: Shard, skip: Rows, mode: Mode) -> tuple[Record | None, float]:
         """Compute and commit a shard."""
         began = time.monotonic()
-        record = perform(self._task, shard, skip, self._beat, mode)
+        record = perform(self._task, self._opened, shard, skip, self._beat, mode)
         return record, time.monotonic() - began
 
     @ray.method(concurrency_group="beat")  # type: ignore[untyped-decorator]

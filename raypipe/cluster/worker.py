@@ -8,14 +8,14 @@ from functools import cache
 from pathlib import Path
 
 import raypipe
-from raypipe.cluster.backend import Beat, Mode, Payload, Rows, Site, Task
+from raypipe.cluster.backend import Beat, Mode, Opened, Rows, Site, Task
 from raypipe.cluster.bad_rows import evidence_name
 from raypipe.errors import InputError
 from raypipe.storage.records import Json, Record, Shard
 
 
-def introduce(task: Task, site: Site) -> dict[str, Json]:
-    """Open the stage and tell who this worker is: versions, package hash, numerics class.
+def introduce(task: Task, site: Site) -> tuple[Opened, dict[str, Json]]:
+    """The opened stage, and what this worker is: versions, package hash, numerics class.
 
     Raises:
         InputError: the stores of the driver are not the folder that this worker sees, or what it
@@ -25,7 +25,8 @@ def introduce(task: Task, site: Site) -> dict[str, Json]:
     if name:
         _answer(task, name, content)
     _check_spec(task, "when the driver began")
-    return {**own_facts(), **task.stage.open(site)}
+    opened = task.stage.open(site)
+    return opened, {**own_facts(), **opened.facts}
 
 
 def own_facts() -> dict[str, Json]:
@@ -38,7 +39,7 @@ def own_facts() -> dict[str, Json]:
 
 
 def perform(
-    task: Task, shard: Shard, skip: Rows, beat: Beat, mode: Mode = Mode.PLAIN
+    task: Task, opened: Opened, shard: Shard, skip: Rows, beat: Beat, mode: Mode = Mode.PLAIN
 ) -> Record | None:
     """The committed record of a shard computed here; no data passes through the driver.
 
@@ -49,7 +50,7 @@ def perform(
     """
     if mode is not Mode.PLAIN:
         beat = _written(task, shard, beat)
-    payload: Payload = task.stage.run(shard, skip, beat)
+    payload = opened.run(shard, skip, beat)
     if mode is Mode.PROBE:
         payload.path.unlink(missing_ok=True)
         return None

@@ -19,6 +19,7 @@ from raypipe.driver.recipe.stores import Stores
 from raypipe.errors import InputError
 from raypipe.models.folder.loading import ModelFolder, resolve_model
 from raypipe.names import Role, StoreName, of_collection, of_queries, tokens_of
+from raypipe.stages.query_blocks import Sides
 from raypipe.stages.stage import Needs, Stage
 from raypipe.stages.texts.ids import IdsStage
 from raypipe.stages.texts.prepare import ConvertStage, CountStage, counted
@@ -70,6 +71,10 @@ class Sources:
             return QueriesStage(Path(queries.file), only)
 
         return self.once(of_queries(name), stage)
+
+    def sides(self, query_set: str) -> Sides:
+        """What a ranking of a query set is of."""
+        return Sides(self.queries(query_set), self.collection())
 
     def model(self, name: str) -> ModelFolder:
         """A model of the recipe, hashed."""

@@ -24,7 +24,7 @@ def system(
         Request(k1=stage.k1, sample=stage.m, seed=stage.seed),
         stage.method,
         stage.tail,
-        sources.queries(query_set).num_rows,
+        sources.sides(query_set),
     )
     store = of_stage(name, query_set)
     stored = sources.stores.ensure(store, aggregate)

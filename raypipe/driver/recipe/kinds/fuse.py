@@ -17,7 +17,7 @@ def system(
     fuse = FuseStage(
         name,
         {run: inputs[run].stored for run in stage.runs},
-        sources.queries(query_set).num_rows,
+        sources.sides(query_set),
         stage.method,
         stage.depth,
         stage.weights,

@@ -19,7 +19,7 @@ def system(sources: Sources, name: str, stage: Read, query_set: str) -> System:
     if query_set not in stage.runs:
         raise InputError(f"stages.{name}.runs: no file for the query set {query_set}")
     file = Path(stage.runs[query_set])
-    queries = sources.queries(query_set)
-    read = ReadRunStage(name, file, sources.collection(), sources.ids(), queries)
+    sides = sources.sides(query_set)
+    read = ReadRunStage(name, file, sides, sources.ids())
     stored = sources.stores.ensure(of_stage(name, query_set), read)
     return System(name, "run", stored, reranks="as read", model=file.name)

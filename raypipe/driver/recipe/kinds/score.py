@@ -30,15 +30,15 @@ def system(
         InputError: the model is of the other kind.
     """
     before, model = inputs[stage.run], _model(sources, name, stage)
-    run, queries = before.stored, sources.queries(query_set)
-    base = score_base(model, sources.collection(), queries)
+    run, sides = before.stored, sources.sides(query_set)
+    base = score_base(model, sides.collection, sides.queries)
     final: RerankStage | PairsStage
     if isinstance(stage, MonoScore):
         k, request = stage.k0, Request(k0=stage.k0, seed=stage.seed)
-        final = RerankStage(name, run, base, request, stage.tail, queries.num_rows)
+        final = RerankStage(name, run, base, request, stage.tail, sides)
     else:
         k, request = stage.k1, Request(k1=stage.k1, sample=stage.sample, seed=stage.seed)
-        final = PairsStage(name, run, base, request, queries.num_rows)
+        final = PairsStage(name, run, base, request, sides)
     table = ScoreTable(sources, stage.model, query_set, model, base)
 
     def complete(stands: bool) -> tuple[Stage, Chain]:

@@ -24,7 +24,7 @@ def bm25_system(
     sources: Sources, name: str, stage: Bm25Search, query_set: str, inputs: Mapping[str, System]
 ) -> System:
     """A search by BM25, its parameters tuned first where the recipe says so."""
-    index, queries = inputs[stage.index].stored, sources.queries(query_set)
+    index, sides = inputs[stage.index].stored, sources.sides(query_set)
     match stage.bm25:
         case Fixed(k1=k1, b=b):
             pass
@@ -32,7 +32,7 @@ def bm25_system(
             k1, b = _tuned(sources, name, stage, tune, index)
         case _:
             assert_never(stage.bm25)
-    bm25 = Bm25Stage(name, sources.collection(), index, queries, k1, b, stage.depth)
+    bm25 = Bm25Stage(name, sides, index, k1, b, stage.depth)
     store = of_stage(name, query_set)
     stored = sources.stores.ensure(store, bm25)
     return System(name, "run", stored, Chain((store,)), "collection", "BM25")
@@ -71,8 +71,8 @@ def dense_system(
     parts, store = of_stage(name, query_set, Role.PARTS), of_stage(name, query_set)
     search = PartsStage(name, encoded.stored, of_queries, stage.depth)
     found = sources.stores.ensure(parts, search)
-    num_queries = sources.queries(query_set).num_rows
-    merged = sources.stores.ensure(store, MergeStage(name, found, num_queries, stage.depth))
+    merge = MergeStage(name, found, sources.sides(query_set), stage.depth)
+    merged = sources.stores.ensure(store, merge)
     tokens, query_vectors = tokens_of(encoded.model, query_set), of_stage(stage.index, query_set)
     chain = Chain((tokens, query_vectors, parts, store))
     model, saw = encoded.model, encoded.start_weights
