@@ -1,15 +1,8 @@
-import shutil
-
 import pytest
 
 from raypipe.errors import InputError
 from raypipe.models import tokenizer
 from raypipe.models.tokenizer import read_tokenizer
-
-
-@pytest.fixture
-def encoder(tiny_model, tmp_path):
-    return shutil.copytree(tiny_model, tmp_path / "encoder")
 
 
 class PanicException(BaseException):

@@ -11,7 +11,6 @@ from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError
 from raypipe.models.folder.loading import resolve_model
-from raypipe.storage.posix import PosixStorage
 
 
 @pytest.mark.parametrize(
@@ -49,14 +48,6 @@ def test_what_the_start_had_seen_is_its_own_word_or_its_adapters(tmp_path):
     (folder / "raypipe.json").write_text('{"start_weights_saw": "books"}')
     assert seen("minilm", SimpleNamespace(start=str(folder))) == "books"
     assert "docs" in seen("minilm", SimpleNamespace(start="minilm-mono"))
-
-
-@pytest.fixture
-def job(tmp_path):
-    given = recipe(steps=2000, validate={"every": 1000})
-    return SimpleNamespace(
-        storage=PosixStorage(tmp_path / "s"), folder="weights@mine/f", recipe=given
-    )
 
 
 def test_a_flipped_bit_in_any_payload_of_a_training_is_found(small_recipe, train, tmp_path):

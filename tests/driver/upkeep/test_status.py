@@ -74,11 +74,6 @@ def test_a_file_in_the_place_of_a_workspace_is_refused(small_files, tmp_path, be
     assert (tmp_path / "taken").read_text() == "mine" and not (tmp_path / "stores").exists()
 
 
-@pytest.fixture
-def stores(small_workspace):
-    return small_workspace[0] / "stores"
-
-
 def test_status_tells_how_far_each_store_is(small_workspace, tmp_path):
     copied = shutil.copytree(small_workspace[0], tmp_path / "w", copy_function=shutil.copy2)
     found = status(copied)

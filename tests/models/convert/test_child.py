@@ -1,7 +1,5 @@
-import checkpoints as made
 import pytest
 import torch
-from safetensors.torch import save_file
 
 from raypipe.models.convert.child import _plain, _tensors
 
@@ -34,14 +32,3 @@ def test_sparse_and_quantised_tensors_are_refused_by_name():
     for bad in (torch.ones(2).to_sparse(), quantised):
         with pytest.raises(ValueError, match="^t: expected a dense tensor"):
             _plain("t", bad)
-
-
-@pytest.fixture
-def plain(tmp_path):
-    """A converted-ready folder of safetensors, with its vocabulary."""
-    source = made.bert()
-    folder = made.repbert(tmp_path / "m", source)
-    (folder / "pytorch_model.bin").unlink()
-    state = {f"bert.{name}": tensor for name, tensor in source.state_dict().items()}
-    save_file(state, folder / "model.safetensors")
-    return made.write_vocabulary(folder)

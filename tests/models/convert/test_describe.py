@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 import torch
+from json_files import changed, write
 from safetensors.torch import load_file, save_file
 
 from raypipe.errors import InputError
@@ -17,25 +18,6 @@ from raypipe.models.folder.loading import (
     resolve_model,
 )
 from raypipe.models.scorer import load_scorer
-
-
-def write(path, body):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(body))
-
-
-def changed(path, **fields):
-    write(path, {**json.loads(path.read_text()), **fields})
-
-
-@pytest.fixture
-def mono(tiny_mono, tmp_path):
-    return shutil.copytree(tiny_mono, tmp_path / "mono")
-
-
-@pytest.fixture
-def encoder(tiny_model, tmp_path):
-    return shutil.copytree(tiny_model, tmp_path / "encoder")
 
 
 def test_an_encoder_is_described_with_what_it_leaves_unused(encoder):

@@ -1,9 +1,8 @@
-import json
-import shutil
 from hashlib import sha256
 
 import pytest
 import torch
+from json_files import write
 from safetensors.torch import save_file
 
 from raypipe.errors import InputError
@@ -12,21 +11,6 @@ from raypipe.models.folder.loading import (
     load_weights,
     resolve_model,
 )
-
-
-def write(path, body):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(body))
-
-
-@pytest.fixture
-def mono(tiny_mono, tmp_path):
-    return shutil.copytree(tiny_mono, tmp_path / "mono")
-
-
-@pytest.fixture
-def encoder(tiny_model, tmp_path):
-    return shutil.copytree(tiny_model, tmp_path / "encoder")
 
 
 def test_an_adapters_file_is_counted_by_hand_and_needs_a_classifier(tmp_path, encoder):

@@ -1,6 +1,5 @@
-import json
-
 import pytest
+from json_files import write
 
 from raypipe.models.folder.cross_encoder import is_cross_encoder, num_labels_of, read_cross_encoder
 
@@ -17,11 +16,6 @@ def test_units_of_a_head_are_stated_named_or_two(config, units):
 def test_a_cross_encoder_is_known_by_its_architecture():
     assert is_cross_encoder({"architectures": ["X", "BertForSequenceClassification"]})
     assert not is_cross_encoder({"architectures": ["BertModel"]}) and not is_cross_encoder({})
-
-
-def write(path, body):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(body))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 
 import checkpoints as made
 import pytest
+from json_files import write
 from tokenizers import BertWordPieceTokenizer
 
 from raypipe.errors import InputError
@@ -14,11 +15,6 @@ from raypipe.models.folder.presets import PRESETS
 
 OLD_MODULES = ["Transformer", "Pooling", "Normalize"]
 MEAN = {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True}
-
-
-def write(path, body):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(body))
 
 
 def base(folder, **config):

@@ -1,16 +1,10 @@
 """Limits, poolings and whose word counts, by hand."""
 
-import json
-
 import pytest
+from json_files import write
 
 from raypipe.errors import InputError
 from raypipe.models.folder.discover import discover
-
-
-def write(path, body):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(body))
 
 
 def sentence(folder, modules=("Transformer", "Pooling"), pooling=None, **files):

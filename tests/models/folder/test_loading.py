@@ -1,10 +1,10 @@
 """Model folders opened or refused."""
 
 import json
-import shutil
 
 import pytest
 import tiny
+from json_files import changed, write
 from safetensors.torch import load_file, save_file
 
 from raypipe.errors import InputError
@@ -15,25 +15,6 @@ from raypipe.models.folder.loading import (
     starting_weights,
 )
 from raypipe.models.scorer import load_scorer
-
-
-def write(path, body):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(body))
-
-
-def changed(path, **fields):
-    write(path, {**json.loads(path.read_text()), **fields})
-
-
-@pytest.fixture
-def mono(tiny_mono, tmp_path):
-    return shutil.copytree(tiny_mono, tmp_path / "mono")
-
-
-@pytest.fixture
-def encoder(tiny_model, tmp_path):
-    return shutil.copytree(tiny_model, tmp_path / "encoder")
 
 
 @pytest.mark.parametrize("lost", ["[CLS]", "[SEP]"])
@@ -95,11 +76,6 @@ def test_a_reranker_needs_two_segment_rows_and_an_encoder_those_it_names(tiny, t
         folder = tiny.make_tiny_bert(tmp_path / side, **given)
         with pytest.raises(InputError, match="use segment 2, the model has 2 segment rows"):
             load_encoder(resolve_model(str(folder)))
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return resolve_model(str(tiny.make_tiny_bert(tmp_path_factory.mktemp("m") / "tiny")))
 
 
 def test_pickles_are_refused_and_never_opened(tmp_path):

@@ -1,15 +1,10 @@
-import json
+from json_files import write
 
 from raypipe.models.folder.sentence_transformers import (
     is_sentence_transformer,
     modules_of,
     transformer_folder,
 )
-
-
-def write(path, body):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(body))
 
 
 def test_what_modules_json_names(tmp_path):

@@ -9,16 +9,13 @@ from long_collection import (
     NUM_PASSAGES,
     TWIN_EVERY,
     all_passages,
-    commit,
     id_of,
 )
 
 from raypipe import schema
 from raypipe.errors import IncompleteError
 from raypipe.search.lucene.index import ROWS_FILE, build_index
-from raypipe.search.lucene.pack import pack_folder
 from raypipe.search.lucene.search import LuceneSearcher
-from raypipe.storage.posix import PosixStorage
 
 pytestmark = pytest.mark.jvm
 
@@ -70,18 +67,6 @@ def test_a_document_that_is_not_the_passage_of_its_row_is_refused_by_the_build(t
     with pytest.raises(IncompleteError, match=r"document 0: expected passage 'c' of row 0.*'a'"):
         build_index(other_names_at_second_reading, tmp_path / "index")
     assert not (tmp_path / "index" / ROWS_FILE).exists()
-
-
-@pytest.fixture
-def storage(tmp_path):
-    return PosixStorage(tmp_path / "stores")
-
-
-@pytest.fixture
-def index(storage, long_index):
-    packed = storage.scratch() / "packed"
-    pack_folder(long_index, packed)
-    return commit(storage, "lucene", [(packed, NUM_PASSAGES)])
 
 
 def test_a_failure_of_lucene_is_told_with_its_last_words(tmp_path):
