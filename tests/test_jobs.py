@@ -149,14 +149,10 @@ def files(tmp_path_factory, tiny_bert):
 
 @pytest.fixture(scope="module")
 def tiny_bert():
-    """`make_tiny_bert` of tests/models, which is no package."""
-    from importlib.util import module_from_spec, spec_from_file_location
+    """`make_tiny_bert`, imported where it is wanted: torch is not loaded before."""
+    import tiny
 
-    spec = spec_from_file_location("tiny", Path(__file__).parent / "models" / "tiny.py")
-    assert spec is not None and spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.make_tiny_bert
+    return tiny.make_tiny_bert
 
 
 def summary(out: Path) -> dict[str, object]:

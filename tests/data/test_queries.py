@@ -2,7 +2,7 @@ import gzip
 
 import pytest
 
-from raypipe.data.candidates import read_candidates
+from raypipe.data.files import records
 from raypipe.data.queries import read_queries
 from raypipe.errors import InputError
 
@@ -82,20 +82,6 @@ def test_a_top1000_file_with_two_texts_for_a_query_is_refused(tmp_path):
         read_queries(path)
 
 
-def test_candidates_come_in_file_order_unsorted(tmp_path):
-    path = write(tmp_path, gzip.compress(TOP1000.encode()), "top1000.dev.gz")
-    assert list(read_candidates(path)) == [("2", "77"), ("1", "5"), ("2", "5"), ("3", "9")]
-
-
-def test_candidates_are_streamed_and_problems_come_at_the_end(tmp_path):
-    path = write(tmp_path, "1\t5\tq\tx\n1\t6\tq\n\t7\tq\tx\n1\t8\tq\tx\n", "top1000.dev")
-    candidates = read_candidates(path)
-    assert [next(candidates), next(candidates)] == [("1", "5"), ("1", "8")]
-    with pytest.raises(InputError) as caught:
-        next(candidates)
-    assert [problem.split(": ")[1] for problem in caught.value.problems] == ["line 2", "line 3"]
-
-
 @pytest.mark.parametrize(
     ("content", "cause"),
     [
@@ -112,3 +98,29 @@ def test_bad_queries_are_named_by_file_and_line(tmp_path, content, cause):
     with pytest.raises(InputError) as caught:
         read_queries(write(tmp_path, content))
     assert f"queries.tsv: {cause}" in str(caught.value)
+
+
+def test_queries_are_guessed_by_content_then_name(tmp_path):
+    def read(name, text, **options):
+        (tmp_path / name).write_text(text)
+        return read_queries(tmp_path / name, **options)
+
+    assert read("my.top1000.x", "1\t2\tq\tp\n") == [("1", "q")]
+    assert read("top1000.jsonl", '{"qid": "1", "text": "q"}\n') == [("1", "q")]
+    assert read("plain", "{1\tx\n", format="tsv") == [("{1", "x")]
+    assert read("a.json", '{"query_id": "9", "id": "8", "text": ""}') == [("8", "")]
+    same = '{"_id": "1", "text": "q"}\n' * 2
+    with pytest.raises(
+        InputError, match="line 2: query id '1' again with the same text, first in line 1"
+    ):
+        read("b.jsonl", same)
+
+
+def test_the_file_whose_first_line_is_too_long_is_named(tmp_path, monkeypatch):
+    path = tmp_path / "queries.txt"
+    path.write_text("1\t" + "x" * 99)
+    monkeypatch.setattr(
+        records.lines, "__kwdefaults__", {**records.lines.__kwdefaults__, "max_line_bytes": 9}
+    )
+    with pytest.raises(InputError, match=r"queries\.txt: line 1"):
+        read_queries(path)

@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+from watchers import Silent
 
 from raypipe.config import load_recipe
 from raypipe.driver.pipeline import Options, run_pipeline
@@ -30,14 +31,6 @@ stages:
 evaluate: {{measures: ["nDCG@10", "RR@10"], baseline: dense}}
 resources: {{backend: inline, device: cpu, shard_tokens: 2000}}
 """
-
-
-class Silent:
-    def began(self, store, report): ...
-
-    def advanced(self, store, report): ...
-
-    def ended(self, store, result): ...
 
 
 PLAIN = Options()

@@ -10,7 +10,6 @@ import pytest
 from raypipe import schema
 from raypipe.errors import InputError
 from raypipe.evaluation.exports import write_msmarco, write_trec
-from raypipe.evaluation.run_files.files import replacing
 
 
 def run(*lines):
@@ -99,13 +98,3 @@ def test_tables_that_are_no_ranking_are_refused_and_nothing_is_written(tmp_path,
 def test_other_columns_are_refused(tmp_path):
     with pytest.raises(InputError, match="expected columns query_id string, passage_id string"):
         write_trec(RUN.drop(["rank"]), tmp_path / "run", tag="x")
-
-
-def test_an_error_leaves_the_old_file(tmp_path):
-    path = tmp_path / "table"
-    path.write_bytes(b"old")
-    with pytest.raises(RuntimeError), replacing(path) as out:
-        out.write(b"half of the new")
-        raise RuntimeError
-    assert path.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["table"]

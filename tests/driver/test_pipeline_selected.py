@@ -1,0 +1,85 @@
+"""Which stages an invocation runs, and on what."""
+
+from types import SimpleNamespace
+
+from raypipe.config import load_recipe
+from raypipe.driver import pipeline
+from raypipe.names import Role, of_collection, of_queries, of_stage, scoring_of, tokens_of
+
+SCORES = scoring_of(Role.SCORES, "m", "dev", 1)
+
+
+RECIPE = """
+format: 1
+name: small
+collection: {format: msmarco-v1, input: /c/passages.tsv}
+queries: {dev: {file: /c/q.tsv}, quiet: {file: /c/q.tsv, report: false}}
+models: {tiny: {path: /m/tiny}, mono: {path: /m/mono}}
+stages:
+  vectors: {do: encode, model: tiny}
+  dense: {do: search, index: vectors, depth: 2}
+  mono: {do: score, run: dense, model: mono, k0: 2}
+"""
+
+
+def test_only_computes_a_stages_own_stores_and_its_models_scores():
+    recipe = load_recipe(RECIPE, source="x")
+    allowed = pipeline._allowed(recipe, ["mono"])
+    assert allowed(of_stage("mono", "dev")) and allowed(SCORES) is False
+    assert allowed(scoring_of(Role.SCORES, "mono", "dev", 1)) and allowed(tokens_of("mono", "dev"))
+    for store in (of_stage("dense", "dev"), tokens_of("tiny"), of_queries("dev")):
+        assert not allowed(store)
+    assert not allowed(of_collection(Role.PASSAGES))
+    dense = pipeline._allowed(recipe, ["dense"])
+    assert dense(of_stage("dense", "dev", Role.PARTS)) and not dense(tokens_of("tiny"))
+
+
+class Asked:
+    """A graph that notes what is asked of it."""
+
+    def __init__(self):
+        self.asked = []
+
+    def collection(self):
+        self.asked.append("collection")
+
+    def index(self, name):
+        self.asked.append(name)
+
+    def run(self, name, query_set, runs):
+        self.asked.append((name, query_set))
+        runs.stored["dense"] = runs.stored[name] = name
+
+
+def test_selected_stages_are_asked_in_order_for_each_reported_set():
+    graph = Asked()
+    runs = pipeline._stages(load_recipe(RECIPE, source="x"), graph, ["vectors", "mono"])
+    assert graph.asked == ["collection", "vectors", ("mono", "dev")]
+    assert list(runs) == ["dev"] and runs["dev"].stored == {"mono": "mono"}
+
+
+def test_resources_become_shards_and_actors():
+    chosen = SimpleNamespace(num_actors=3, device="cuda", threads=2)
+    sizing = pipeline._sizing(load_recipe(RECIPE, source="x"), chosen)
+    assert (sizing.num_actors, sizing.shard_tokens) == (3, 4_000_000)
+    chosen.device = "cpu"
+    given = ["resources.shard_tokens=7", "resources.shard_rows=8", "resources.shard_queries=9"]
+    sizing = pipeline._sizing(load_recipe(RECIPE, source="x"), chosen)
+    assert sizing.shard_tokens == 60_000
+    sizing = pipeline._sizing(load_recipe(RECIPE, overrides=given, source="x"), chosen)
+    assert (sizing.shard_tokens, sizing.shard_rows, sizing.shard_queries) == (7, 8, 9)
+
+
+def test_inline_work_has_the_recipes_device_and_threads():
+    given = ["resources.backend=inline", "resources.device=cpu", "resources.actors=3"]
+    recipe = load_recipe(RECIPE, overrides=[*given, "resources.threads=2"], source="x")
+    chosen = pipeline._devices(recipe, pipeline.Options(ray_address="elsewhere:1"))
+    assert (chosen.device, chosen.num_actors, chosen.threads) == ("cpu", 3, 2)
+    backend = pipeline._start(recipe, chosen, pipeline.Options())
+    assert type(backend).__name__ == "InlineBackend"
+    assert (backend._device, backend._threads) == ("cpu", 2)
+
+
+def test_lines_go_to_stderr(capsys):
+    pipeline.to_stderr("x")
+    assert capsys.readouterr() == ("", "x\n")
