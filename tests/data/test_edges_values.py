@@ -104,13 +104,12 @@ def test_a_header_is_one_in_the_first_line_alone(tmp_path):
 
 
 def test_queries_are_guessed_by_content_then_name(tmp_path):
-    def read(name, text, **options):
+    def read(name, text):
         (tmp_path / name).write_text(text)
-        return read_queries(tmp_path / name, **options)
+        return read_queries(tmp_path / name)
 
     assert read("my.top1000.x", "1\t2\tq\tp\n") == [("1", "q")]
     assert read("top1000.jsonl", '{"qid": "1", "text": "q"}\n') == [("1", "q")]
-    assert read("plain", "{1\tx\n", format="tsv") == [("{1", "x")]
     assert read("a.json", '{"query_id": "9", "id": "8", "text": ""}') == [("8", "")]
     same = '{"_id": "1", "text": "q"}\n' * 2
     with pytest.raises(

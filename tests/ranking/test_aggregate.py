@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from raypipe import schema
 from raypipe.errors import InputError
-from raypipe.ranking.aggregate import METHODS, aggregate
+from raypipe.ranking.aggregate import RULES, aggregate
 from raypipe.ranking.candidates import missing, pairs, positions, singles
 from raypipe.ranking.rerank import rerank
 
@@ -50,7 +50,7 @@ def test_symmetric_log_sum_equals_its_equation():
     np.testing.assert_allclose(scores, [first, second, third], rtol=1e-6)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", RULES)
 def test_the_order_of_the_pairs_does_not_show(method):
     rng = np.random.default_rng(0)
     query_rows = np.repeat(np.arange(3, dtype=np.int32), 6)

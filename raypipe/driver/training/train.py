@@ -101,7 +101,7 @@ def run_training(
             )
         finally:
             backends.close()
-        trained = _finish(job, manifest, sets, workspace, follower)
+        trained = _finish(job, manifest, sets, workspace)
         summary |= trained.summary | {"device": chosen.line().removeprefix("device: ")}
         trained.summary = summary
     return trained
@@ -164,9 +164,7 @@ def _train(
         lease.release()
 
 
-def _finish(
-    job: Job, manifest: Manifest, sets: Sets, workspace: Workspace, follower: Follower
-) -> Trained:
+def _finish(job: Job, manifest: Manifest, sets: Sets, workspace: Workspace) -> Trained:
     recipe = job.recipe
     record = manifest.records[0]
     folder = workspace.folder / "models" / recipe.name

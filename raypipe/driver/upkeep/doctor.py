@@ -24,8 +24,8 @@ class Finding:
     told: str
 
 
-def examine(folder: Path, *, only: Sequence[str] | None = None) -> list[Finding]:
-    """Every check, or those named, in order; `folder` is where a workspace would lie."""
+def examine(folder: Path) -> list[Finding]:
+    """Every check, in order; `folder` is where a workspace would lie."""
     checks: list[tuple[str, Callable[[], str]]] = [
         ("python", lambda: f"{platform.python_implementation()} {platform.python_version()}"),
         ("disk", lambda: _disk(folder)),
@@ -36,7 +36,7 @@ def examine(folder: Path, *, only: Sequence[str] | None = None) -> list[Finding]
         ("java", _java),
         ("lucene", _lucene),
     ]
-    return [_tried(name, check) for name, check in checks if only is None or name in only]
+    return [_tried(name, check) for name, check in checks]
 
 
 def _tried(name: str, check: Callable[[], str]) -> Finding:

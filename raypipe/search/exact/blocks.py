@@ -72,18 +72,15 @@ def checked_sources(
     return tuple(sources)
 
 
-def float32_blocks(
-    sources: Sequence[Source], buffer: NDArray[np.float32], skip_rows: NDArray[np.int64]
-) -> Iterator[Block]:
+def float32_blocks(sources: Sequence[Source], buffer: NDArray[np.float32]) -> Iterator[Block]:
     """The rows of all shards in ascending order, as many a block as `buffer` [n, D] holds.
 
     Args:
         sources: as `checked_sources` returns them.
         buffer: written block after block.
-        skip_rows: sorted rows to leave out, whatever their bytes.
 
     Raises:
-        InputError: a row that is left in holds a NaN or an infinity; the rows are named.
+        InputError: a row holds a NaN or an infinity; the rows are named.
     """
     ids = np.empty(len(buffer), np.int64)
     filled = 0
@@ -91,10 +88,10 @@ def float32_blocks(
         start = 0
         while start < len(source.vectors):
             stop = min(len(source.vectors), start + len(buffer) - filled)
-            rows, halves = _left_in(source, start, stop, skip_rows)
-            widen(halves, buffer[filled : filled + len(rows)])
-            ids[filled : filled + len(rows)] = rows
-            filled, start = filled + len(rows), stop
+            end = filled + stop - start
+            widen(source.vectors[start:stop], buffer[filled:end])
+            ids[filled:end] = np.arange(source.first_row + start, source.first_row + stop)
+            filled, start = end, stop
             if filled == len(buffer):
                 yield _block(ids, buffer)
                 filled = 0
@@ -141,15 +138,3 @@ def _block(ids: NDArray[np.int64], vectors: NDArray[np.float32]) -> Block:
     norms = upper_norms(vectors)
     refuse_nonfinite("embedding", ids, vectors, norms)
     return Block(ids, vectors, norms)
-
-
-def _left_in(
-    source: Source, start: int, stop: int, skip_rows: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
-    """Rows and values of a piece of a shard without the rows to skip."""
-    rows = np.arange(source.first_row + start, source.first_row + stop, dtype=np.int64)
-    first, last = np.searchsorted(skip_rows, [rows[0], rows[-1] + 1])
-    if first == last:
-        return rows, source.vectors[start:stop]
-    rows = np.setdiff1d(rows, skip_rows[first:last], assume_unique=False)
-    return rows, source.vectors[rows - source.first_row]

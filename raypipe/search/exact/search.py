@@ -44,7 +44,6 @@ def topk_block_stream(
     blocks: Iterable[tuple[int, NDArray[np.float16]]],
     *,
     depth: int,
-    skip_rows: NDArray[np.int64] | None = None,
     block_rows: int | None = None,
     memory_bytes: int = MEMORY_BYTES,
 ) -> tuple[Rows, Scores]:
@@ -61,7 +60,6 @@ def topk_block_stream(
             disjoint. All are held during the search and read more than once: hand in
             memory-mapped arrays where they do not fit.
         depth: places a query.
-        skip_rows: rows of the collection to leave out (quarantined ones).
         block_rows: vectors cast to float32 at a time; by default chosen from the memory.
         memory_bytes: bound on what is allocated here beside the result and the shards.
 
@@ -70,12 +68,11 @@ def topk_block_stream(
 
     Raises:
         InputError: shapes or dtypes that do not fit, shards that share a row, a NaN or an
-            infinity in a query or a passage that is not skipped, or too little memory.
+            infinity in a query or a passage, or too little memory.
     """
     _check(queries, depth, block_rows)
     sources = checked_sources(blocks, queries.shape[1])
-    skip = np.unique(np.asarray(skip_rows if skip_rows is not None else [], np.int64))
-    num_rows = sum(_num_left(source, skip) for source in sources)
+    num_rows = sum(len(source.vectors) for source in sources)
     rows: Rows = np.full((len(queries), depth), -1, np.int64)
     scores: Scores = np.full((len(queries), depth), -np.inf, np.float32)
     vectors = np.empty(queries.shape, np.float32)
@@ -91,7 +88,7 @@ def topk_block_stream(
     buffer = np.empty((min(block_rows or planned, num_rows), queries.shape[1]), np.float32)
     for start in range(0, len(queries), query_rows):
         some = slice(start, start + query_rows)
-        found = _search(vectors[some], norms[some], sources, buffer, skip, depth=depth, kept=kept)
+        found = _search(vectors[some], norms[some], sources, buffer, depth=depth, kept=kept)
         rows[some, : found[0].shape[1]], scores[some, : found[0].shape[1]] = found
     return rows, scores
 
@@ -151,7 +148,6 @@ def _search(
     norms: NDArray[np.float64],
     sources: Sequence[Source],
     buffer: NDArray[np.float32],
-    skip: NDArray[np.int64],
     *,
     depth: int,
     kept: int,
@@ -159,7 +155,7 @@ def _search(
     """One batch of queries: candidates, exact scores, the proof, and a second pass without it."""
     heap = faiss.ResultHeap(len(queries), kept, keep_max=True)
     largest, num_rows = 0.0, 0
-    for block in float32_blocks(sources, buffer, skip):
+    for block in float32_blocks(sources, buffer):
         with _blas_from_four_queries(queries.shape[1]):
             products, labels = faiss.knn(
                 queries, block.vectors, min(kept, len(block.rows)), faiss.METRIC_INNER_PRODUCT
@@ -180,7 +176,7 @@ def _search(
             queries[unproven],
             norms[unproven],
             scores[unproven, -1],
-            float32_blocks(sources, buffer, skip),
+            float32_blocks(sources, buffer),
             depth=depth,
             error=error,
         )
@@ -212,11 +208,6 @@ def _blas_from_four_queries(dim: int) -> Iterator[None]:
         yield
     finally:
         faiss.cvar.distance_compute_blas_threshold = before
-
-
-def _num_left(source: Source, skip: NDArray[np.int64]) -> int:
-    first, last = np.searchsorted(skip, [source.first_row, source.stop_row])
-    return len(source.vectors) - int(last - first)
 
 
 def _check(queries: NDArray[np.float16], depth: int, block_rows: int | None) -> None:
