@@ -26,6 +26,7 @@ from raypipe.leaderboard.lines import RunLines, of_table, read_run_lines
 from raypipe.leaderboard.metadata import check_metadata, read_metadata
 from raypipe.leaderboard.rules import check_lines
 from raypipe.leaderboard.script import reciprocal_rank
+from raypipe.storage.files import replace_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +96,7 @@ def pack(
         "measure": measure,
         "rules": {name: [asdict(f) for f in found] for name, found in findings.items()},
     }
-    _replace(out / "leaderboard" / "check.json", json.dumps(check, indent=1).encode() + b"\n")
+    replace_file(out / "leaderboard" / "check.json", json.dumps(check, indent=1).encode() + b"\n")
     return Packed(folder / submission, findings, measure)
 
 
@@ -215,7 +216,7 @@ def _write(
         else:
             os.rename(beside, target)
         if metadata is not None:
-            _replace(told, text.encode())
+            replace_file(told, text.encode())
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 
@@ -228,9 +229,3 @@ def _refuse_other_bytes(standing: Path, new: Path) -> None:
             f"{standing}: a submission of this id stands there with other runs; give a new id, or "
             "remove that folder if it was never handed in"
         )
-
-
-def _replace(path: Path, data: bytes) -> None:
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    beside.write_bytes(data)
-    os.replace(beside, path)

@@ -1,6 +1,7 @@
 """Run files and measures at their bounds: ten problems shown, stable orders, exact cuts."""
 
 import logging
+import os
 import zlib
 
 import numpy as np
@@ -15,7 +16,7 @@ from raypipe.evaluation.lowered import lowered
 from raypipe.evaluation.measures import evaluate
 from raypipe.evaluation.names import parse_measures
 from raypipe.evaluation.paired import holm, randomisation_tests, t_test
-from raypipe.evaluation.run_files import columns, files
+from raypipe.evaluation.run_files import columns
 from raypipe.evaluation.run_files.columns import (
     Codes,
     check_run,
@@ -25,7 +26,7 @@ from raypipe.evaluation.run_files.columns import (
     repeats,
     unprintable,
 )
-from raypipe.evaluation.run_files.files import line_blocks, replacing
+from raypipe.evaluation.run_files.files import line_blocks, replacing_run
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.evaluation.ties import tie_report
 
@@ -159,7 +160,7 @@ def test_blocks_are_whole_lines_whatever_is_read_at_once(tmp_path, size):
 def test_what_is_written_is_read_again_and_an_old_file_is_replaced(tmp_path, name):
     path = tmp_path / "folder" / name
     for content in (b"old\n", b"new\n" * 1000):
-        with replacing(path) as out:
+        with replacing_run(path) as out:
             out.write(content)
         assert b"".join(line_blocks(path)) == content
     assert [p.name for p in path.parent.iterdir()] == [name]
@@ -170,14 +171,14 @@ def test_what_is_written_is_read_again_and_an_old_file_is_replaced(tmp_path, nam
 def test_the_file_is_flushed_before_it_takes_its_name_and_the_folder_behind(tmp_path, monkeypatch):
     calls = []
     for name in ("fsync", "replace"):
-        real = getattr(files.os, name)
+        real = getattr(os, name)
 
         def told(*arguments, name=name, real=real):
             calls.append(name)
             return real(*arguments)
 
-        monkeypatch.setattr(files.os, name, told)
-    with replacing(tmp_path / "x") as out:
+        monkeypatch.setattr(os, name, told)
+    with replacing_run(tmp_path / "x") as out:
         out.write(b"1")
     assert calls == ["fsync", "replace", "fsync"]
 

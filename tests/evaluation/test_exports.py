@@ -10,7 +10,7 @@ import pytest
 from raypipe import schema
 from raypipe.errors import InputError
 from raypipe.evaluation.exports import write_msmarco, write_trec
-from raypipe.evaluation.run_files.files import replacing
+from raypipe.evaluation.run_files.files import replacing_run
 
 
 def run(*lines):
@@ -104,7 +104,7 @@ def test_other_columns_are_refused(tmp_path):
 def test_an_error_leaves_the_old_file(tmp_path):
     path = tmp_path / "table"
     path.write_bytes(b"old")
-    with pytest.raises(RuntimeError), replacing(path) as out:
+    with pytest.raises(RuntimeError), replacing_run(path) as out:
         out.write(b"half of the new")
         raise RuntimeError
     assert path.read_bytes() == b"old"

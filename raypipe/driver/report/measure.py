@@ -15,13 +15,14 @@ from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.execute import StageResult
 from raypipe.driver.recipe.graph import Graph, Runs
 from raypipe.driver.report.table import Row, render
-from raypipe.driver.workspace import Workspace, replace_file
+from raypipe.driver.workspace import Workspace
 from raypipe.evaluation.difference import difference
 from raypipe.evaluation.exports import write_msmarco, write_trec
 from raypipe.evaluation.measures import Measured, evaluate
 from raypipe.models.folder.loading import starting_weights
 from raypipe.names import Role, StoreName
 from raypipe.stages.run_tables import with_ids
+from raypipe.storage.files import replace_file
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, load_file
 
 from raypipe.errors import InputError
-from raypipe.models.folder.hashing import sha256_of
+from raypipe.storage.records import hash_file
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def read_checkpoint(files: list[Path]) -> Checkpoint:
     others: list[str] = []
     told = []
     for file in files:
-        sha256 = sha256_of(file)
+        sha256 = hash_file(file)
         found, beside, form = _read(file)
         again = sorted(set(found) & set(tensors))
         if again:
