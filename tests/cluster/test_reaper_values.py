@@ -47,9 +47,9 @@ def test_processes_with_another_mark_are_not_this_drivers(monkeypatch):
     try:
         found = {process.pid for process in reaper_module._marked()}
         assert found == {child.pid}
-        assert child.pid in {p.pid for p in reaper_module._below(psutil.Process())}
+        assert child.pid in {p.pid for p in reaper_module._descendants(psutil.Process())}
     finally:
         child.kill()
         gone = psutil.Process(child.pid)
         child.wait()
-    assert reaper_module._below(gone) == set()
+    assert reaper_module._descendants(gone) == set()
