@@ -10,7 +10,7 @@ from pathlib import Path
 import raypipe
 from raypipe.cluster.backend import Beat, Mode, Payload, Rows, Site, Task
 from raypipe.cluster.bad_rows import evidence_name
-from raypipe.errors import InputError
+from raypipe.errors import LEAVE_INPUTS, InputError
 from raypipe.storage.records import Json, Record, Shard
 
 
@@ -68,7 +68,7 @@ def _check_spec(task: Task, when: str) -> None:
         raise InputError(
             f"{platform.node()}: {task.ledger.store}: expected what stood {when}, found "
             f"{'; '.join(map(str, changes))}. Every node must see the same input files and "
-            "packages, and an input must rest while it is read; run the same command again"
+            f"packages. {LEAVE_INPUTS}"
         )
 
 

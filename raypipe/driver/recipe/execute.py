@@ -10,7 +10,7 @@ from raypipe.cluster.loop import Limits, Report, run
 from raypipe.cluster.worker import own_facts
 from raypipe.driver.machine.space import check_space
 from raypipe.driver.workspace import Workspace
-from raypipe.errors import IncompleteError, InputError, RaypipeError, RefusedError
+from raypipe.errors import LEAVE_INPUTS, IncompleteError, InputError, RaypipeError, RefusedError
 from raypipe.names import StoreName
 from raypipe.stages.stage import Needs, Sizing, Stage
 from raypipe.storage.holder import Process
@@ -157,8 +157,7 @@ class Execution:
         if changes:
             raise InputError(
                 f"{store}: an input changed while its rows were planned: "
-                f"{'; '.join(map(str, changes))}. An input must rest while it is read; run the "
-                "same command again"
+                f"{'; '.join(map(str, changes))}. {LEAVE_INPUTS}"
             )
         return shards
 
