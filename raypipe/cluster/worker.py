@@ -25,10 +25,10 @@ def introduce(task: Task, site: Site) -> dict[str, Json]:
     if name:
         _answer(task, name, content)
     _check_spec(task, "when the driver began")
-    return {**own_facts(), **task.stage.open(site)}
+    return {**worker_facts(), **task.stage.open(site)}
 
 
-def own_facts() -> dict[str, Json]:
+def worker_facts() -> dict[str, Json]:
     """Versions of Python and raypipe and the hash of raypipe's source, in this process."""
     return {
         "python": platform.python_version(),

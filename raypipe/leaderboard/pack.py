@@ -41,7 +41,7 @@ class RunSide:
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class Submission:
     """What was written."""
 
     folder: Path
@@ -60,7 +60,7 @@ def pack(
     out: Path,
     fewer_rows: bool = False,
     earlier: Sequence[Path] = (),
-) -> Packed:
+) -> Submission:
     """Every rule checked, then out/leaderboard/submissions/ID/{dev,eval}.txt.bz2 (of a TREC task
     .trec), submissions/ID-metadata.json and leaderboard/check.json.
 
@@ -97,7 +97,7 @@ def pack(
         "rules": {name: [asdict(f) for f in found] for name, found in findings.items()},
     }
     replace_file(out / "leaderboard" / "check.json", json.dumps(check, indent=1).encode() + b"\n")
-    return Packed(folder / submission, findings, measure)
+    return Submission(folder / submission, findings, measure)
 
 
 Scores = Mapping[str, Mapping[str, float]]

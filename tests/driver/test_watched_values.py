@@ -284,9 +284,9 @@ def test_a_finding_tells_what_was_found_or_why_not():
 
         return check
 
-    assert doctor._tried("a", lambda: "fine") == doctor.Finding("a", True, "fine")
+    assert doctor._tried("a", lambda: "fine") == doctor.Trial("a", True, "fine")
     for error in (InputError("bad"), ImportError("bad"), OSError("bad")):
-        assert doctor._tried("a", fails(error)) == doctor.Finding("a", False, "bad")
+        assert doctor._tried("a", fails(error)) == doctor.Trial("a", False, "bad")
     with pytest.raises(KeyError):
         doctor._tried("a", fails(KeyError("bad")))
 

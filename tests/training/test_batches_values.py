@@ -26,7 +26,7 @@ from raypipe.training.model.starting_tensors import starting_tensors
 from raypipe.training.steps import comm
 from raypipe.training.steps import determinism as settle
 from raypipe.training.steps import update as loop
-from raypipe.training.steps.batch import Source, pair_inputs_of, read_batch, text_counts
+from raypipe.training.steps.batch import ExampleSource, pair_inputs_of, read_batch, text_counts
 from raypipe.training.steps.comm import Solo
 from raypipe.training.steps.gradient import _share
 from raypipe.training.steps.objective import Objective
@@ -57,7 +57,7 @@ def source(queries, passages, base, *, teacher=None, relevant=None):
         teacher=None if teacher is None else np.array(teacher, np.float32),
         relevant=relevant,
     )
-    return Source(table, Texts(base, [1, 2, 3]), Texts(base + 100, [2, 1, 0, 4]))
+    return ExampleSource(table, Texts(base, [1, 2, 3]), Texts(base + 100, [2, 1, 0, 4]))
 
 
 def keys(*pairs):

@@ -7,14 +7,14 @@ from typing import Protocol
 
 from raypipe.cluster.backend import Backend, Task
 from raypipe.cluster.loop import Limits, Report, run
-from raypipe.cluster.worker import own_facts
+from raypipe.cluster.worker import worker_facts
 from raypipe.driver.machine.space import check_space
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import LEAVE_INPUTS, IncompleteError, InputError, RaypipeError, RefusedError
 from raypipe.names import StoreName
 from raypipe.stages.stage import Needs, Sizing, Stage
 from raypipe.storage.holder import Process
-from raypipe.storage.lease import Lease, Standing, acquire
+from raypipe.storage.lease import Lease, LeaseState, acquire
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.log import events
 from raypipe.storage.records import Json, Manifest, Shard
@@ -164,7 +164,7 @@ class Execution:
     def _map(
         self, store: str, stage: Stage, ledger: Ledger, lease: Lease, nonce: tuple[str, str]
     ) -> Report:
-        seen: dict[str, Json] = own_facts()
+        seen: dict[str, Json] = worker_facts()
 
         def on_ready(facts: Mapping[str, Json], process: Process | None) -> None:
             _compare_workers(store, seen, facts)
@@ -189,7 +189,7 @@ class Execution:
             should_stop=stop,
         )
 
-    def _watch(self, found: Standing) -> None:
+    def _watch(self, found: LeaseState) -> None:
         log.info("cannot tell whether %s is alive; waiting for it to renew its lease", found.holder)
         self.backends.warm()
 

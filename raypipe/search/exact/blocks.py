@@ -15,7 +15,7 @@ FP16_BEYOND = 65536.0
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ShardVectors:
     """One shard as it is stored."""
 
     first_row: int
@@ -41,15 +41,15 @@ class Block:
     """[n], not below the true norms."""
 
 
-def checked_sources(
+def checked_shards(
     blocks: Iterable[tuple[int, NDArray[np.float16]]], dim: int
-) -> tuple[Source, ...]:
+) -> tuple[ShardVectors, ...]:
     """The shards by first row, empty ones left out; nothing is read.
 
     Raises:
         InputError: a shard that is not fp16 [n, dim], or shards that share a row.
     """
-    problems, sources = [], []
+    problems, shards = [], []
     for first_row, vectors in blocks:
         if vectors.ndim != 2 or vectors.dtype != np.float16 or vectors.shape[1] != dim:
             problems.append(
@@ -59,9 +59,9 @@ def checked_sources(
         elif first_row < 0:
             problems.append(f"embeddings from row {first_row}: expected a row of at least 0")
         elif len(vectors):
-            sources.append(Source(int(first_row), np.asarray(vectors)))
-    sources.sort(key=lambda source: source.first_row)
-    for one, other in zip(sources, sources[1:], strict=False):
+            shards.append(ShardVectors(int(first_row), np.asarray(vectors)))
+    shards.sort(key=lambda shard: shard.first_row)
+    for one, other in zip(shards, shards[1:], strict=False):
         if one.stop_row > other.first_row:
             problems.append(
                 f"embeddings: shards [{one.first_row}, {one.stop_row}) and "
@@ -69,14 +69,14 @@ def checked_sources(
             )
     if problems:
         raise InputError(problems)
-    return tuple(sources)
+    return tuple(shards)
 
 
-def float32_blocks(sources: Sequence[Source], buffer: NDArray[np.float32]) -> Iterator[Block]:
+def float32_blocks(shards: Sequence[ShardVectors], buffer: NDArray[np.float32]) -> Iterator[Block]:
     """The rows of all shards in ascending order, as many a block as `buffer` [n, D] holds.
 
     Args:
-        sources: as `checked_sources` returns them.
+        shards: as `checked_shards` returns them.
         buffer: written block after block.
 
     Raises:
@@ -84,13 +84,13 @@ def float32_blocks(sources: Sequence[Source], buffer: NDArray[np.float32]) -> It
     """
     ids = np.empty(len(buffer), np.int64)
     filled = 0
-    for source in sources:
+    for shard in shards:
         start = 0
-        while start < len(source.vectors):
-            stop = min(len(source.vectors), start + len(buffer) - filled)
+        while start < len(shard.vectors):
+            stop = min(len(shard.vectors), start + len(buffer) - filled)
             end = filled + stop - start
-            widen(source.vectors[start:stop], buffer[filled:end])
-            ids[filled:end] = np.arange(source.first_row + start, source.first_row + stop)
+            widen(shard.vectors[start:stop], buffer[filled:end])
+            ids[filled:end] = np.arange(shard.first_row + start, shard.first_row + stop)
             filled, start = end, stop
             if filled == len(buffer):
                 yield _block(ids, buffer)
@@ -99,15 +99,15 @@ def float32_blocks(sources: Sequence[Source], buffer: NDArray[np.float32]) -> It
         yield _block(ids[:filled], buffer[:filled])
 
 
-def gather(sources: Sequence[Source], rows: NDArray[np.int64]) -> NDArray[np.float16]:
+def gather(shards: Sequence[ShardVectors], rows: NDArray[np.int64]) -> NDArray[np.float16]:
     """The stored vectors [n, D] of ascending rows, each of which some shard holds."""
-    firsts = np.array([source.first_row for source in sources], np.int64)
+    firsts = np.array([shard.first_row for shard in shards], np.int64)
     owners = np.searchsorted(firsts, rows, side="right") - 1
     bounds = [0, *(np.flatnonzero(np.diff(owners)) + 1).tolist(), len(rows)]
-    out = np.empty((len(rows), sources[0].vectors.shape[1]), np.float16)
+    out = np.empty((len(rows), shards[0].vectors.shape[1]), np.float16)
     for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
-        source = sources[owners[start]]
-        out[start:stop] = source.vectors[rows[start:stop] - source.first_row]
+        shard = shards[owners[start]]
+        out[start:stop] = shard.vectors[rows[start:stop] - shard.first_row]
     return out
 
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from raypipe.errors import InputError
 from raypipe.search.exact.blocks import (
-    Source,
-    checked_sources,
+    ShardVectors,
+    checked_shards,
     float32_blocks,
     gather,
     refuse_nonfinite,
@@ -71,8 +71,8 @@ def topk_block_stream(
             infinity in a query or a passage, or too little memory.
     """
     _check(queries, depth, block_rows)
-    sources = checked_sources(blocks, queries.shape[1])
-    num_rows = sum(len(source.vectors) for source in sources)
+    shards = checked_shards(blocks, queries.shape[1])
+    num_rows = sum(len(shard.vectors) for shard in shards)
     rows: Rows = np.full((len(queries), depth), -1, np.int64)
     scores: Scores = np.full((len(queries), depth), -np.inf, np.float32)
     vectors = np.empty(queries.shape, np.float32)
@@ -88,7 +88,7 @@ def topk_block_stream(
     buffer = np.empty((min(block_rows or planned, num_rows), queries.shape[1]), np.float32)
     for start in range(0, len(queries), query_rows):
         some = slice(start, start + query_rows)
-        found = _search(vectors[some], norms[some], sources, buffer, depth=depth, kept=kept)
+        found = _search(vectors[some], norms[some], shards, buffer, depth=depth, kept=kept)
         rows[some, : found[0].shape[1]], scores[some, : found[0].shape[1]] = found
     return rows, scores
 
@@ -146,7 +146,7 @@ def product_error(dim: int) -> float:
 def _search(
     queries: NDArray[np.float32],
     norms: NDArray[np.float64],
-    sources: Sequence[Source],
+    shards: Sequence[ShardVectors],
     buffer: NDArray[np.float32],
     *,
     depth: int,
@@ -155,7 +155,7 @@ def _search(
     """One batch of queries: candidates, exact scores, the proof, and a second pass without it."""
     heap = faiss.ResultHeap(len(queries), kept, keep_max=True)
     largest, num_rows = 0.0, 0
-    for block in float32_blocks(sources, buffer):
+    for block in float32_blocks(shards, buffer):
         with _blas_from_four_queries(queries.shape[1]):
             products, labels = faiss.knn(
                 queries, block.vectors, min(kept, len(block.rows)), faiss.METRIC_INNER_PRODUCT
@@ -164,7 +164,7 @@ def _search(
         largest, num_rows = max(largest, float(block.norms.max())), num_rows + len(block.rows)
     assert (heap.I >= 0).all(), "faiss left a place empty though enough finite rows were given"
     last = heap.D.min(axis=1)
-    rows, scores = _rescored(queries, np.sort(heap.I, axis=1), sources)
+    rows, scores = _rescored(queries, np.sort(heap.I, axis=1), shards)
     rows, scores = rows[:, :depth], scores[:, :depth]
     if kept == num_rows:
         return rows, scores
@@ -176,7 +176,7 @@ def _search(
             queries[unproven],
             norms[unproven],
             scores[unproven, -1],
-            float32_blocks(sources, buffer),
+            float32_blocks(shards, buffer),
             depth=depth,
             error=error,
         )
@@ -184,13 +184,13 @@ def _search(
 
 
 def _rescored(
-    queries: NDArray[np.float32], rows: Rows, sources: Sequence[Source]
+    queries: NDArray[np.float32], rows: Rows, shards: Sequence[ShardVectors]
 ) -> tuple[Rows, Scores]:
     """The candidates [Q, kept], ascending a query, with exact scores and in the final order."""
     scores = np.empty(rows.shape, np.float32)
     vectors = np.empty((rows.shape[1], queries.shape[1]), np.float32)
     for query, candidates in enumerate(rows):
-        widen(gather(sources, candidates), vectors)
+        widen(gather(shards, candidates), vectors)
         scores[query] = exact_scores(queries[query].astype(np.float64), vectors)
     return ordered(rows, scores)
 
