@@ -15,8 +15,8 @@ from raypipe.config.fields import (
     Measure,
     Name,
     NotNegative,
-    Part,
     Real,
+    Section,
     Seed,
     Source,
     Unit,
@@ -28,20 +28,20 @@ ANSERINI = "Anserini and Pyserini, for any collection"
 TUNED_V1 = "Anserini: tuned for recall@1000 on the dev queries of MS MARCO v1 passages"
 
 
-class Index(Part):
+class Index(Section):
     """A Lucene index of the collection."""
 
     do: Literal["index"]
 
 
-class Encode(Part):
+class Encode(Section):
     """Embeddings of the collection, one a passage."""
 
     do: Literal["encode"]
     model: Name
 
 
-class Tune(Part):
+class Tune(Section):
     """A grid for k1 and b: every pair is run on one query set, the best by the measure is used.
 
     That query set must have `report: false`: what chose the parameters is no test of them.
@@ -53,7 +53,7 @@ class Tune(Part):
     b: Annotated[tuple[Unit, ...], Listed, Field(min_length=1)]
 
 
-class Bm25(Part):
+class Bm25(Section):
     """BM25's parameters: both, or a grid to tune them on.
 
     The default is 0.9 and 0.4 whatever the collection. 0.82 and 0.68 were tuned on the 8.8M
@@ -72,7 +72,7 @@ class Bm25(Part):
     tune: Tune | None = None
 
 
-class Search(Part):
+class Search(Section):
     """The best passages for each query: BM25 over an index, inner products over embeddings."""
 
     do: Literal["search"]
@@ -84,7 +84,7 @@ class Search(Part):
     """Passages a query."""
 
 
-class Fuse(Part):
+class Fuse(Section):
     """Several runs made into one; `raypipe.ranking.rules` has each method's equation."""
 
     do: Literal["fuse"]
@@ -102,14 +102,14 @@ class Fuse(Part):
     depth: Annotated[Count, Source(K0)] = 1000
 
 
-class Read(Part):
+class Read(Section):
     """An existing ranking, one file a query set."""
 
     do: Literal["read"]
     runs: Annotated[dict[Name, Location], Field(min_length=1)]
 
 
-class Score(Part):
+class Score(Section):
     """A run's first candidates scored by a reranker: a run of a mono model, pairs of a duo."""
 
     do: Literal["score"]
@@ -130,7 +130,7 @@ class Score(Part):
     """Whether candidates below k0 stay below, in their order."""
 
 
-class Aggregate(Part):
+class Aggregate(Section):
     """A duo's pairs made into a run; `raypipe.ranking.aggregate` has each method's equation."""
 
     do: Literal["aggregate"]
@@ -150,7 +150,7 @@ Stage = Annotated[
     Index | Encode | Search | Fuse | Read | Score | Aggregate, Field(discriminator="do")
 ]
 
-STAGE_KINDS: dict[str, type[Part]] = {
+STAGE_KINDS: dict[str, type[Section]] = {
     "aggregate": Aggregate,
     "encode": Encode,
     "fuse": Fuse,

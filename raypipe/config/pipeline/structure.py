@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from raypipe.config.fields import Part
+from raypipe.config.fields import Section
 from raypipe.config.pipeline.recipe import Collection, Evaluate, Model, QuerySet, Recipe, Resources
 from raypipe.config.pipeline.stage_kinds import STAGE_KINDS, Bm25, Tune
 from raypipe.config.yaml.document import Key, Problem
@@ -32,24 +32,24 @@ _EXPECTED = {
 }
 
 
-PartAt = Callable[[Key, Any], type[Part]]
+SectionAt = Callable[[Key, Any], type[Section]]
 
 
 def structural_problems(
-    error: ValidationError, data: Any, *, part_at: PartAt | None = None
+    error: ValidationError, data: Any, *, section_at: SectionAt | None = None
 ) -> list[Problem]:
     """One problem for each thing pydantic found in the data of a whole recipe.
 
-    `part_at` gives the model of the mapping at a key; None: of a pipeline's recipe.
+    `section_at` gives the model of the mapping at a key; None: of a pipeline's recipe.
     """
-    at = part_at or _part_at
+    at = section_at or _section_at
     return [_problem(details, data, at) for details in error.errors(include_url=False)]
 
 
-def _problem(details: ErrorDetails, data: Any, part_at: PartAt) -> Problem:
+def _problem(details: ErrorDetails, data: Any, section_at: SectionAt) -> Problem:
     kind, key = details["type"], _key(details["loc"])
     if kind == "extra_forbidden":
-        fields = part_at(key[:-1], data).model_fields
+        fields = section_at(key[:-1], data).model_fields
         known = [field.alias or name for name, field in fields.items()]
         hint = did_you_mean(str(key[-1]), known)
         return Problem(key, f"unknown key{hint} known here: {listed(known)}")
@@ -75,7 +75,7 @@ def _key(loc: tuple[str | int, ...]) -> Key:
     return (*loc[:2], *loc[3:]) if loc[:1] == ("stages",) else loc
 
 
-def _part_at(key: Key, data: Any) -> type[Part]:
+def _section_at(key: Key, data: Any) -> type[Section]:
     """The model of the mapping at a key that pydantic looked into."""
     match key:
         case ("collection",):

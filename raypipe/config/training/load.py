@@ -8,7 +8,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
 
-from raypipe.config.fields import Part
+from raypipe.config.fields import Section
 from raypipe.config.pipeline.load import read_recipe
 from raypipe.config.pipeline.recipe import PACKAGED_MODELS
 from raypipe.config.pipeline.structure import structural_problems
@@ -49,7 +49,7 @@ def load_training(
     try:
         found = Training.model_validate(document.data)
     except ValidationError as error:
-        problems += structural_problems(error, document.data, part_at=_part_at)
+        problems += structural_problems(error, document.data, section_at=_section_at)
     if found is not None:
         problems += training_problems(found)
     lines = list(dict.fromkeys(refused + [document.describe(problem) for problem in problems]))
@@ -80,7 +80,7 @@ def missing_training_inputs(recipe: Training) -> list[str]:
 
 
 def _located(part: Any, key: Key) -> Iterator[tuple[Key, str]]:
-    if isinstance(part, Part):
+    if isinstance(part, Section):
         part = {name: getattr(part, name) for name in type(part).model_fields}
     if isinstance(part, Mapping):
         for name, value in part.items():
@@ -122,16 +122,18 @@ def _locate(document: Document, base: Path) -> None:
         model["adapter"]["start"] = located(model["adapter"]["start"])
 
 
-def _part_at(key: Key, data: Any) -> type[Part]:
+def _section_at(key: Key, data: Any) -> type[Section]:
     """The model of the mapping at a key."""
     here: Any = Training
     for part in key:
-        if isinstance(here, type) and issubclass(here, Part):
+        if isinstance(here, type) and issubclass(here, Section):
             named = {field.alias or name: field for name, field in here.model_fields.items()}
             here = _inside(named[str(part)].annotation)
         else:
             here = get_args(here)[1]
-    found: type[Part] = here if isinstance(here, type) and issubclass(here, Part) else Training
+    found: type[Section] = (
+        here if isinstance(here, type) and issubclass(here, Section) else Training
+    )
     return found
 
 
