@@ -32,7 +32,7 @@ def _lines(section: Section, *, indent: str) -> Iterator[str]:
 
 
 def _entry(name: str, value: Any, *, indent: str, comment: str = "") -> Iterator[str]:
-    """A key and its value: parts and mappings in block style, lists and scalars on one line."""
+    """A key and its value: sections and mappings in block style, lists and scalars on one line."""
     if isinstance(value, Section):
         yield f"{indent}{_inline(name)}:"
         yield from _lines(value, indent=indent + "  ")
