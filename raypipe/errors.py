@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 
+LEAVE_INPUTS = "An input must rest while it is read; run the same command again"
+"""How a message about an input that changed ends."""
+
 
 def first_line(error: BaseException) -> str:
     """Of an error's message; its kind where it has none."""

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from raypipe.storage.holder import wait_until_dead
-from raypipe.storage.lease import standing
+from raypipe.storage.lease import lease_state
 from raypipe.storage.opening import open_storage
 
 pytestmark = pytest.mark.ray
@@ -177,7 +177,7 @@ def test_a_killed_driver_leaves_no_success_and_the_next_job_completes(
     while num_committed(out) < 3:
         assert submitted.poll() is None and time.monotonic() < deadline
         time.sleep(0.02)
-    lease = standing(open_storage(str(out)), "lease.json")
+    lease = lease_state(open_storage(str(out)), "lease.json")
     os.kill(lease.holder.pid, signal.SIGKILL)
     assert wait_until_dead([lease.holder], 60) == []  # the signal is sent, its end takes a moment
     assert summary(out)["status"] == "running" and summary(out)["exit"] is None

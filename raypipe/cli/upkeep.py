@@ -112,11 +112,11 @@ def doctor(
     """Test what raypipe needs here: Python, disk, torch, Ray, the model, Java and Lucene."""
     from raypipe.driver.upkeep.doctor import examine
 
-    findings = examine(folder)
+    trials = examine(folder)
     if as_json:
-        print(json.dumps([asdict(finding) for finding in findings]))
+        print(json.dumps([{"name": t.name, "ok": t.ok, "told": t.result} for t in trials]))
     else:
-        print("\n".join(f"{'ok' if f.ok else 'FAILED':6} {f.name}: {f.told}" for f in findings))
-    failed = [f"{f.name}: {f.told}" for f in findings if not f.ok]
+        print("\n".join(f"{'ok' if t.ok else 'FAILED':6} {t.name}: {t.result}" for t in trials))
+    failed = [f"{t.name}: {t.result}" for t in trials if not t.ok]
     if failed:
         raise InputError(failed)

@@ -25,7 +25,7 @@ ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # a worker without GPUs must not see any
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS": "0",
-    "RAY_gcs_rpc_server_reconnect_timeout_s": "10",  # a dead head is told soon; reruns are cheap
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "10",  # a dead head is noticed soon; reruns are cheap
 }
 
 
@@ -36,7 +36,10 @@ class LocalRay:
         """Ray must have been started by this process, with `environment` set."""
         self._reaper = reaper
         self.environment = dict(environment)
-        """What every worker finds set. One that needs nothing else takes a process that waits."""
+        """What every worker process inherits.
+
+        An actor that needs nothing else takes a process that Ray holds ready.
+        """
         below = psutil.Process().children()
         names = ("gcs_server", "raylet")
         self._daemons: dict[psutil.Process, str] = {p: p.name() for p in below if p.name() in names}
@@ -94,6 +97,8 @@ def start_local(*, num_cpus: int, num_gpus: int = 0, threads: int = 1) -> LocalR
             log_to_driver=False,
         )
     except Exception as error:
+        # Ray raises errors of many kinds here, its own, RuntimeError, OSError and more. Whichever
+        # it is, the reaper must end what has begun, and the user needs the remedy.
         reaper.close()
         raise IncompleteError(
             f"Ray did not start on this machine: {first_line(error)}; run the same command again, "
@@ -161,17 +166,16 @@ def actor_environment(threads: int) -> dict[str, str]:
     return {"OMP_NUM_THREADS": str(threads), **numerics.for_workers()}
 
 
-def worker_environment() -> dict[str, str]:
-    """What every worker finds set: Ray's switches, and the mode of matrix products of this process,
-    which must stand before a worker's first product (see `raypipe.numerics`)."""
-    return {**ENVIRONMENT, **numerics.for_workers()}
-
-
 def job_environment() -> dict[str, str]:
-    """`worker_environment` without what the job was submitted with: Ray refuses a name that both
-    set."""
+    """What Ray sets for every worker of a cluster that is joined.
+
+    Ray's switches, and this process's mode of matrix products, which must be set before a worker's
+    first product (see `raypipe.numerics`). What the job was submitted with is left out: Ray refuses
+    a variable that both set.
+    """
     submitted = _submitted()
-    return {k: v for k, v in worker_environment().items() if k not in submitted}
+    wanted = {**ENVIRONMENT, **numerics.for_workers()}
+    return {name: value for name, value in wanted.items() if name not in submitted}
 
 
 def _submitted() -> dict[str, str]:
@@ -198,7 +202,7 @@ def _join(address: str) -> str:
                 runtime_env={"env_vars": variables},
             )
             answers.put(joined.dashboard_url or "")
-        except Exception as error:  # told to the thread that waits
+        except Exception as error:  # raised by the thread that waits
             answers.put(error)
 
     threading.Thread(target=join, name=f"join {address}", daemon=True).start()

@@ -8,6 +8,7 @@ began between its last look and the driver's end is known by MARK in its environ
 descendants inherit.
 """
 
+import json
 import os
 import select
 import subprocess
@@ -18,6 +19,8 @@ import uuid
 from collections.abc import Sequence
 
 import psutil
+
+from raypipe.storage.holder import Life, Process, running_process
 
 LOOK_SECONDS = 0.5
 LAST_LOOKS = 4
@@ -48,9 +51,9 @@ class Reaper:
     def _start(self) -> subprocess.Popen[bytes]:
         own = psutil.Process()
         command = [sys.executable, "-m", "raypipe.cluster.reaper", str(own.pid)]
-        # Of one that replaces another: its driver may die before it has looked for the first time,
-        # and Ray's agents write their titles over the environment that holds the mark.
-        command += [word for process in _below(own) if (word := _told(process))]
+        # For a reaper that replaces another: the driver may die before the new one has looked for
+        # the first time, and Ray's agents write their titles over the environment with the mark.
+        command += [text for process in _descendants(own) if (text := _identity(process))]
         # A session of its own: Ctrl-C is for the driver.
         return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
 
@@ -61,24 +64,24 @@ class Reaper:
             self._child.wait()
 
 
-def reap(pid: int, words: Sequence[str] = ()) -> None:
+def reap(pid: int, identities: Sequence[str] = ()) -> None:
     """Until standard input closes: remember the driver's descendants; then end them.
 
-    A driver that was gone before this process was up has left those that it told of, in `words`,
-    and those with its mark.
+    A driver that was gone before this process was up has left those that it named, in
+    `identities`, and those with its mark.
     """
-    known = {process for word in words if (process := _found(word))}
+    known = {process for identity in identities if (process := _process_of(identity))}
     own = psutil.Process()
     try:
         driver = psutil.Process(pid)
     except psutil.NoSuchProcess:
         driver = own  # standard input is closed: nothing is looked for below it
     while not select.select([sys.stdin], [], [], LOOK_SECONDS)[0]:
-        known |= _below(driver)
+        known |= _descendants(driver)
         known = {process for process in known if process.is_running()}
     for _ in range(LAST_LOOKS):  # a dying raylet may still have a fork under way
         for process in list(known):
-            known |= _below(process)
+            known |= _descendants(process)
         living = {process for process in known | _marked() if process.is_running()} - {own, driver}
         for process in living:
             try:
@@ -89,22 +92,22 @@ def reap(pid: int, words: Sequence[str] = ()) -> None:
         time.sleep(LOOK_SECONDS / 8)
 
 
-def _told(process: psutil.Process) -> str:
-    """`PID:START`, empty of a process that has ended."""
-    try:
-        return f"{process.pid}:{process.create_time()!r}"
-    except psutil.NoSuchProcess:
+def _identity(process: psutil.Process) -> str:
+    """`storage.holder.Process` as JSON; empty for a process that has ended."""
+    found = running_process(process.pid)
+    if found is None or not process.is_running():  # another one may have its number by now
         return ""
+    return json.dumps(found.to_json())
 
 
-def _found(word: str) -> psutil.Process | None:
-    """The process that was told of; None where it has ended, whoever has its number now."""
-    pid, start = word.split(":")
+def _process_of(identity: str) -> psutil.Process | None:
+    """The process; None if it has ended, whoever has its number now."""
+    named = Process.from_json(json.loads(identity))
     try:
-        process = psutil.Process(int(pid))
-        return process if process.create_time() == float(start) else None
+        process = psutil.Process(named.pid)
     except psutil.NoSuchProcess:
         return None
+    return process if named.life() is Life.ALIVE else None
 
 
 def _marked() -> set[psutil.Process]:
@@ -120,7 +123,7 @@ def _marked() -> set[psutil.Process]:
     return found
 
 
-def _below(process: psutil.Process) -> set[psutil.Process]:
+def _descendants(process: psutil.Process) -> set[psutil.Process]:
     try:
         return set(process.children(recursive=True))
     except psutil.NoSuchProcess:

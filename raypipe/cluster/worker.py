@@ -10,7 +10,7 @@ from pathlib import Path
 import raypipe
 from raypipe.cluster.backend import Beat, Mode, Opened, Rows, Site, Task
 from raypipe.cluster.bad_rows import evidence_name
-from raypipe.errors import InputError
+from raypipe.errors import LEAVE_INPUTS, InputError
 from raypipe.storage.records import Json, Record, Shard
 
 
@@ -26,10 +26,10 @@ def introduce(task: Task, site: Site) -> tuple[Opened, dict[str, Json]]:
         _answer(task, name, content)
     _check_spec(task, "when the driver began")
     opened = task.stage.open(site)
-    return opened, {**own_facts(), **opened.facts}
+    return opened, {**worker_facts(), **opened.facts}
 
 
-def own_facts() -> dict[str, Json]:
+def worker_facts() -> dict[str, Json]:
     """Versions of Python and raypipe and the hash of raypipe's source, in this process."""
     return {
         "python": platform.python_version(),
@@ -69,7 +69,7 @@ def _check_spec(task: Task, when: str) -> None:
         raise InputError(
             f"{platform.node()}: {task.ledger.store}: expected what stood {when}, found "
             f"{'; '.join(map(str, changes))}. Every node must see the same input files and "
-            "packages, and an input must rest while it is read; run the same command again"
+            f"packages. {LEAVE_INPUTS}"
         )
 
 

@@ -18,8 +18,8 @@ from pydantic_core import PydanticCustomError
 MAX_NAME = 64
 
 
-class Part(BaseModel):
-    """A frozen part of a recipe: unknown keys and values of another type are refused."""
+class Section(BaseModel):
+    """A frozen section of a recipe: unknown keys and values of another type are refused."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 

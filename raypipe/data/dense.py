@@ -6,9 +6,7 @@ from raypipe.data.files.problems import Problems
 from raypipe.data.formats.fields import shown
 
 
-def check_dense_ids(
-    batches: Iterable[Sequence[str]], *, name: str, num_passages: int | None = None
-) -> None:
+def check_dense_ids(batches: Iterable[Sequence[str]], *, name: str) -> None:
     """Pass where the ids, given in row order from row 0, are "0", "1", ... in plain decimal.
 
     A gap shifts every id behind it; a negative, repeated, out-of-range or padded ("007") id, or
@@ -17,7 +15,6 @@ def check_dense_ids(
     Args:
         batches: ids in batches of any size.
         name: the collection's, for messages.
-        num_passages: how many there must be, where that is known.
 
     Raises:
         InputError: the first ten ids that are not their row and a count of all.
@@ -29,6 +26,4 @@ def check_dense_ids(
             if passage_id != str(row):
                 problems.add(f"{name}: row {row:,}: expected id {row}, found {shown(passage_id)}")
             row += 1
-    if num_passages is not None and row != num_passages:
-        problems.add(f"{name}: expected {num_passages:,} passages, found {row:,}")
     problems.raise_if_any()

@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 from raypipe.data.files.compression import open_binary
 from raypipe.errors import InputError
+from raypipe.storage.files import replacing
 
 FILES = ("passages.tsv", "queries.tsv", "triples.tsv")
 
@@ -42,20 +43,21 @@ def split_triples(path: Path, folder: Path) -> int:
         InputError: a line of other than three columns, or with an empty one; bytes that are not
             UTF-8.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    beside = [folder / f".{name}.new" for name in FILES]
     number = 0
-    with beside[0].open("wb") as passages, beside[1].open("wb") as queries:
+    passage_file, query_file, triple_file = (folder / name for name in FILES)
+    # The triples first, so that they take their place last, when what their ids name stands.
+    with (
+        replacing(triple_file) as triples,
+        replacing(query_file) as queries,
+        replacing(passage_file) as passages,
+    ):
         of_passage, of_query = _Texts(passages), _Texts(queries)
-        with beside[2].open("wb") as triples:
-            for query, relevant, other in _lines(path):
-                number += 1
-                rows = of_query.id_of(query), of_passage.id_of(relevant), of_passage.id_of(other)
-                triples.write(b"%d\t%d\t%d\n" % rows)
-    if not number:
-        raise InputError(f"{path}: expected triples of texts, found no line")
-    for made, name in zip(beside, FILES, strict=True):
-        made.rename(folder / name)
+        for query, relevant, other in _lines(path):
+            number += 1
+            rows = of_query.id_of(query), of_passage.id_of(relevant), of_passage.id_of(other)
+            triples.write(b"%d\t%d\t%d\n" % rows)
+        if not number:
+            raise InputError(f"{path}: expected triples of texts, found no line")
     return number
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from raypipe.data.facts import FileFacts
-from raypipe.errors import CorruptError
+from raypipe.errors import LEAVE_INPUTS, CorruptError
 from raypipe.storage.records import hash_file
 
 BLOCK_BYTES = 1 << 20
@@ -41,11 +41,8 @@ def check_unchanged(path: Path, facts: FileFacts, start: int, stop: int) -> None
 
 
 def changed(path: Path, difference: str) -> CorruptError:
-    """What to tell of a file that is another one now."""
-    return CorruptError(
-        f"{path}: not the file that was counted: {difference}. An input must rest while it is "
-        "read; run the same command again"
-    )
+    """The error to raise where a file is no longer the one that was counted."""
+    return CorruptError(f"{path}: not the file that was counted: {difference}. {LEAVE_INPUTS}")
 
 
 def _sha256(stream: BinaryIO, num_bytes: int) -> str:

@@ -21,10 +21,11 @@ from raypipe.driver.recipe.sources import Sources
 from raypipe.driver.recipe.system import System
 from raypipe.driver.report.measure import measure
 from raypipe.driver.report.summary import summary_of
-from raypipe.driver.workspace import Workspace, replace_file
+from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError
 from raypipe.names import StoreName, Thing
 from raypipe.stages.stage import Needs, Sizing
+from raypipe.storage.files import replace_file
 
 SHARD_TOKENS = {"cpu": 60_000, "cuda": 4_000_000}
 """About 10 s of MiniLM on one core, for progress that moves; about 4M tokens on a GPU."""

@@ -1,13 +1,13 @@
 """A workspace folder: its identity, its summary, and what it refers to in the stores."""
 
 import json
-import os
 import secrets
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
 from raypipe.errors import CorruptError, InputError
+from raypipe.storage.files import replace_file
 from raypipe.storage.opening import open_storage
 from raypipe.storage.records import FORMAT, Json, seal, unseal_format
 from raypipe.storage.root import check_root, mark_root
@@ -103,16 +103,3 @@ def read_refs(stores: Storage, workspace_id: str) -> dict[str, str]:
         return dict(unseal_format(name, stores.read(name))["stores"])
     except FileNotFoundError:
         return {}
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Readers see the old bytes or the new; an equal file is left untouched."""
-    if path.exists() and path.read_bytes() == data:
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, path)

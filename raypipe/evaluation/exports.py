@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from raypipe.errors import InputError
 from raypipe.evaluation.lowered import lowered
 from raypipe.evaluation.run_files.columns import SHOWN, check_run, encode, unprintable
-from raypipe.evaluation.run_files.files import replacing
+from raypipe.evaluation.run_files.files import replacing_run
 
 MSMARCO_DEPTH = 1000
 """The official script keeps 1000 places a query and fails on a rank beyond."""
@@ -36,7 +36,7 @@ def write_trec(table: pa.Table, path: str | Path, *, tag: str) -> None:
     scores = lowered(table["score"].to_numpy(), queries)
     columns = table.select(["query_id", "passage_id", "rank"]).append_column("score", [scores])
     ending = f" {tag}\n"
-    with replacing(Path(path)) as out:
+    with replacing_run(Path(path)) as out:
         for query, passage, rank, score in _rows(columns):
             lines = zip(query, passage, rank, score, strict=True)
             out.write("".join([f"{q} Q0 {p} {r} {s:.9g}{ending}" for q, p, r, s in lines]).encode())
@@ -55,7 +55,7 @@ def write_msmarco(table: pa.Table, path: str | Path) -> None:
     _check(table)
     columns = table.select(["query_id", "passage_id", "rank"])
     columns = columns.filter(pc.less_equal(columns["rank"], MSMARCO_DEPTH))
-    with replacing(Path(path)) as out:
+    with replacing_run(Path(path)) as out:
         for query, passage, rank in _rows(columns):
             lines = zip(query, passage, rank, strict=True)
             out.write("".join([f"{q}\t{p}\t{r}\n" for q, p, r in lines]).encode())

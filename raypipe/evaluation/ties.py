@@ -84,8 +84,16 @@ def tie_report(path: Path, qrels: pa.Table, measures: Sequence[str]) -> Ties:
     num_queries = len(np.unique(query_codes[tied]))
     means = _means(run, grades, qrels, measures, tied) if tied.any() else {}
     warning = _precision(run.scores) if mixed else ""
-    told = (lowered.num_lowered, lowered.tail_from)
-    return Ties(True, num_queries, int(tied.sum()), mixed, means, warning, *told)
+    return Ties(
+        scored=True,
+        num_queries=num_queries,
+        num_rows=int(tied.sum()),
+        mixed=mixed,
+        means=means,
+        warning=warning,
+        num_lowered=lowered.num_lowered,
+        tail_from=lowered.tail_from,
+    )
 
 
 def _read(path: Path) -> _Scored | None:

@@ -26,6 +26,7 @@ from raypipe.leaderboard.lines import RunLines, of_table, read_run_lines
 from raypipe.leaderboard.metadata import check_metadata, read_metadata
 from raypipe.leaderboard.rules import check_lines
 from raypipe.leaderboard.script import reciprocal_rank
+from raypipe.storage.files import replace_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,7 @@ class RunSide:
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class Submission:
     """What was written."""
 
     folder: Path
@@ -59,7 +60,7 @@ def pack(
     out: Path,
     fewer_rows: bool = False,
     earlier: Sequence[Path] = (),
-) -> Packed:
+) -> Submission:
     """Every rule checked, then out/leaderboard/submissions/ID/{dev,eval}.txt.bz2 (of a TREC task
     .trec), submissions/ID-metadata.json and leaderboard/check.json.
 
@@ -95,8 +96,8 @@ def pack(
         "measure": measure,
         "rules": {name: [asdict(f) for f in found] for name, found in findings.items()},
     }
-    _replace(out / "leaderboard" / "check.json", json.dumps(check, indent=1).encode() + b"\n")
-    return Packed(folder / submission, findings, measure)
+    replace_file(out / "leaderboard" / "check.json", json.dumps(check, indent=1).encode() + b"\n")
+    return Submission(folder / submission, findings, measure)
 
 
 Scores = Mapping[str, Mapping[str, float]]
@@ -215,7 +216,7 @@ def _write(
         else:
             os.rename(beside, target)
         if metadata is not None:
-            _replace(told, text.encode())
+            replace_file(told, text.encode())
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 
@@ -228,9 +229,3 @@ def _refuse_other_bytes(standing: Path, new: Path) -> None:
             f"{standing}: a submission of this id stands there with other runs; give a new id, or "
             "remove that folder if it was never handed in"
         )
-
-
-def _replace(path: Path, data: bytes) -> None:
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    beside.write_bytes(data)
-    os.replace(beside, path)

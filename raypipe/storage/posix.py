@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from raypipe.errors import CorruptError
+from raypipe.storage.files import sync
 from raypipe.storage.holder import label_is_dead, process_label
 from raypipe.storage.records import hash_file
 from raypipe.storage.storage import Storage, checked_name
@@ -86,7 +87,7 @@ class PosixStorage:
         if not file.is_relative_to(self.root / "tmp"):
             temporary = self._temporary()
             shutil.copyfile(file, temporary)
-        _sync(temporary)
+        sync(temporary)
         if hash_file(temporary) != sha256:
             raise CorruptError(f"{file}: its bytes changed between hashing and storing; run again")
         os.chmod(temporary, 0o444)
@@ -179,14 +180,6 @@ def _write_durably(path: Path, data: bytes) -> None:
         os.fsync(stream.fileno())
 
 
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _link(source: Path, target: Path) -> bool:
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -197,5 +190,5 @@ def _link(source: Path, target: Path) -> bool:
         if not source.exists():
             raise
         return _link(source, target)  # the folder was empty, and another process removed it
-    _sync(target.parent)
+    sync(target.parent)
     return True

@@ -14,7 +14,7 @@ from raypipe.config.fields import (
     Measure,
     Name,
     OneOrMore,
-    Part,
+    Section,
     Source,
     Text,
 )
@@ -24,7 +24,7 @@ PACKAGED_MODELS = ("minilm", "minilm-mono", "minilm-duo")
 """Each `path` that names what comes with raypipe: all-MiniLM-L6-v2, and rerankers over it."""
 
 
-class Collection(Part):
+class Collection(Section):
     """The passages."""
 
     format: Format
@@ -40,7 +40,7 @@ class Collection(Part):
     """For python-docs only: whole sections of it up to so many passages."""
 
 
-class QuerySet(Part):
+class QuerySet(Section):
     """Queries from a file, or one of python-docs' own sets."""
 
     file: Location | None = None
@@ -58,7 +58,7 @@ class QuerySet(Part):
         return self.qrels is not None or self.builtin is not None
 
 
-class Model(Part):
+class Model(Section):
     """Weights with their tokenizer."""
 
     path: Text
@@ -69,7 +69,7 @@ class Model(Part):
     """What a duo's third segment is where the checkpoint has two rows: zeros, or row 1 again."""
 
 
-class Evaluate(Part):
+class Evaluate(Section):
     """What is measured, on every reported query set that has judgements."""
 
     measures: Annotated[tuple[Measure, ...], Listed, Field(min_length=1)]
@@ -82,7 +82,7 @@ class Evaluate(Part):
     """The topic set, in words, printed with every table."""
 
 
-class Resources(Part):
+class Resources(Section):
     """Where and how work runs. Nothing here changes a score within one numerics class."""
 
     device: Annotated[Literal["auto", "cpu", "cuda"], Source(OWN)] = "auto"

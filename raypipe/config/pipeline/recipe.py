@@ -6,12 +6,12 @@ together in `rules.py`.
 
 from typing import Annotated, Literal
 
-from raypipe.config.fields import Listed, Location, Name, Part
+from raypipe.config.fields import Listed, Location, Name, Section
 from raypipe.config.pipeline.kinds import Stage, Written
 from raypipe.config.pipeline.parts import Collection, Evaluate, Model, QuerySet, Resources
 
 
-class WrittenRecipe(Part):
+class WrittenRecipe(Section):
     """One YAML recipe. Queries, models and stages keep the order of the file."""
 
     format: Literal[1]
@@ -28,7 +28,7 @@ class WrittenRecipe(Part):
     """A record of the overrides that made this recipe: applied already, never again."""
 
 
-class Recipe(Part):
+class Recipe(Section):
     """A loaded recipe: every stage is of its own kind, with every default filled in."""
 
     format: Literal[1]

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from raypipe.config.fields import Part
+from raypipe.config.fields import Section
 from raypipe.config.pipeline.kinds import KINDS
 from raypipe.config.yaml.document import Key, Problem
 from raypipe.config.yaml.words import did_you_mean, listed, shown
@@ -34,15 +34,15 @@ _EXPECTED = {
 _NAMED = sorted(KINDS)
 
 
-def structural_problems(error: ValidationError, data: Any, root: type[Part]) -> list[Problem]:
+def structural_problems(error: ValidationError, data: Any, root: type[Section]) -> list[Problem]:
     """One problem for each thing pydantic found in the data of a whole recipe of type `root`."""
     return [_problem(details, data, root) for details in error.errors(include_url=False)]
 
 
-def _problem(details: ErrorDetails, data: Any, root: type[Part]) -> Problem:
+def _problem(details: ErrorDetails, data: Any, root: type[Section]) -> Problem:
     kind, key = details["type"], _key(details["loc"])
     if kind == "extra_forbidden":
-        fields = part_at(root, key[:-1], data).model_fields
+        fields = section_at(root, key[:-1], data).model_fields
         known = [field.alias or name for name, field in fields.items()]
         hint = did_you_mean(str(key[-1]), known)
         return Problem(key, f"unknown key{hint} known here: {listed(known)}")
@@ -68,17 +68,17 @@ def _key(loc: tuple[str | int, ...]) -> Key:
     return (*loc[:2], *loc[3:]) if loc[:1] == ("stages",) else loc
 
 
-def part_at(root: type[Part], key: Key, data: Any) -> type[Part]:
+def section_at(root: type[Section], key: Key, data: Any) -> type[Section]:
     """The model of the mapping at a key of the data, into which pydantic looked."""
     here: Any = root
     for name in key:
         data = data[name] if isinstance(data, dict) else None
-        if isinstance(here, type) and issubclass(here, Part):
+        if isinstance(here, type) and issubclass(here, Section):
             fields = {field.alias or own: field for own, field in here.model_fields.items()}
             here = _inside(fields[str(name)].annotation, data)
         else:  # a mapping from names to models
             here = _inside(get_args(here)[1], data)
-    return here if isinstance(here, type) and issubclass(here, Part) else root
+    return here if isinstance(here, type) and issubclass(here, Section) else root
 
 
 def _inside(annotation: Any, data: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from raypipe.config.fields import Part
+from raypipe.config.fields import Section
 from raypipe.config.pipeline.load import read_recipe
 from raypipe.config.pipeline.parts import PACKAGED_MODELS
 from raypipe.config.pipeline.structure import structural_problems
@@ -79,7 +79,7 @@ def missing_training_inputs(recipe: Training) -> list[str]:
 
 
 def _located(part: Any, key: Key) -> Iterator[tuple[Key, str]]:
-    if isinstance(part, Part):
+    if isinstance(part, Section):
         part = {name: getattr(part, name) for name in type(part).model_fields}
     if isinstance(part, Mapping):
         for name, value in part.items():

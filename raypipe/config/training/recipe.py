@@ -18,8 +18,8 @@ from raypipe.config.fields import (
     Name,
     NotNegative,
     OneOrMore,
-    Part,
     Real,
+    Section,
     Seed,
     Source,
     Text,
@@ -41,7 +41,7 @@ LossName = Literal[
 ]
 
 
-class Adapter(Part):
+class Adapter(Section):
     """Low-rank updates in place of full fine-tuning (Hu et al. 2022)."""
 
     rank: Annotated[Count, Source("Hu et al. 2022, section 7.2")] = 8
@@ -51,7 +51,7 @@ class Adapter(Part):
     minilm-mono or minilm-duo."""
 
 
-class TrainedModel(Part):
+class TrainedModel(Section):
     """What the training starts from and what it makes."""
 
     start: Text
@@ -69,7 +69,7 @@ class TrainedModel(Part):
     """None: every weight is trained."""
 
 
-class Negatives(Part):
+class Negatives(Section):
     """Passages that stand for the irrelevant ones, drawn from runs over the training queries."""
 
     runs: Annotated[tuple[Location, ...], OneOrMore, Field(min_length=1)]
@@ -89,7 +89,7 @@ class Negatives(Part):
     """Leave out what the teacher scores higher than the relevant passage's score plus this."""
 
 
-class TrainingSet(Part):
+class TrainingSet(Section):
     """Queries with their examples over one collection."""
 
     collection: Name | None = None
@@ -113,7 +113,7 @@ class TrainingSet(Part):
     of larger ones. Each size is a training of its own with its whole schedule."""
 
 
-class DevSet(Part):
+class DevSet(Section):
     """Queries on which a checkpoint is measured."""
 
     collection: Name
@@ -127,7 +127,7 @@ class DevSet(Part):
     """Measure on the first so many queries only."""
 
 
-class Guarded(Part):
+class Guarded(Section):
     """Evaluation queries that nothing may be trained on; dev sets are guarded unasked."""
 
     queries: Location
@@ -139,7 +139,7 @@ class Guarded(Part):
     out of its relevant ones, they would all be taught as irrelevant."""
 
 
-class Loss(Part):
+class Loss(Section):
     """By name; `raypipe.training.steps.losses` has each equation."""
 
     name: LossName
@@ -152,7 +152,7 @@ class Loss(Part):
     is added; training sets without a teacher are then learnt by it alone."""
 
 
-class Optimiser(Part):
+class Optimiser(Section):
     """Adam with decoupled weight decay, not on biases and LayerNorm."""
 
     rate: Annotated[Positive, Source(PAPERS)] = 3e-6
@@ -169,7 +169,7 @@ class Optimiser(Part):
     """Of the norm of all gradients; 0 clips nothing."""
 
 
-class Validate(Part):
+class Validate(Section):
     """When a checkpoint is measured, by what, and when the training ends early."""
 
     every: Count
@@ -180,7 +180,7 @@ class Validate(Part):
     """End after so many measurements without a better one."""
 
 
-class TrainResources(Part):
+class TrainResources(Section):
     """Where and how. Without dropout the weights depend on it in the last bits alone; with it
     another number of workers or budget draws other masks, and resuming so is told."""
 
@@ -201,7 +201,7 @@ class TrainResources(Part):
     """Deaths of workers after which the training ends; it can be resumed."""
 
 
-class Training(Part):
+class Training(Section):
     """One YAML recipe for `raypipe train`."""
 
     format: Literal[1]

@@ -7,15 +7,15 @@ from typing import Protocol
 
 from raypipe.cluster.backend import Backend, Task
 from raypipe.cluster.loop import Limits, Report, run
-from raypipe.cluster.worker import own_facts
+from raypipe.cluster.worker import worker_facts
 from raypipe.driver.machine.space import check_space
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.workspace import Workspace
-from raypipe.errors import IncompleteError, InputError, RaypipeError, RefusedError
+from raypipe.errors import LEAVE_INPUTS, IncompleteError, InputError, RaypipeError, RefusedError
 from raypipe.names import StoreName
 from raypipe.stages.stage import Needs, Sizing, Stage
 from raypipe.storage.holder import Process
-from raypipe.storage.lease import Lease, Standing, acquire
+from raypipe.storage.lease import Lease, LeaseState, acquire
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.log import events
 from raypipe.storage.records import Json, Manifest, Shard
@@ -167,15 +167,14 @@ class Execution:
         if changes:
             raise InputError(
                 f"{store}: an input changed while its rows were planned: "
-                f"{'; '.join(map(str, changes))}. An input must rest while it is read; run the "
-                "same command again"
+                f"{'; '.join(map(str, changes))}. {LEAVE_INPUTS}"
             )
         return shards
 
     def _map(
         self, store: str, stage: Stage, ledger: Ledger, lease: Lease, nonce: tuple[str, str]
     ) -> Report:
-        seen: dict[str, Json] = own_facts()
+        seen: dict[str, Json] = worker_facts()
 
         def on_ready(facts: Mapping[str, Json], process: Process | None) -> None:
             _compare_workers(store, seen, facts)
@@ -200,7 +199,7 @@ class Execution:
             should_stop=stop,
         )
 
-    def _watch(self, found: Standing) -> None:
+    def _watch(self, found: LeaseState) -> None:
         log.info("cannot tell whether %s is alive; waiting for it to renew its lease", found.holder)
         self.backends.warm()
 

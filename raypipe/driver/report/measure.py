@@ -16,12 +16,13 @@ from raypipe.driver.recipe.execute import StageResult
 from raypipe.driver.recipe.sources import Sources
 from raypipe.driver.recipe.system import System
 from raypipe.driver.report.table import Row, render
-from raypipe.driver.workspace import Workspace, replace_file
+from raypipe.driver.workspace import Workspace
 from raypipe.evaluation.difference import difference
 from raypipe.evaluation.exports import write_msmarco, write_trec
 from raypipe.evaluation.measures import Measured, evaluate
 from raypipe.names import Role, StoreName
 from raypipe.stages.run_tables import with_ids
+from raypipe.storage.files import replace_file
 
 log = logging.getLogger(__name__)
 

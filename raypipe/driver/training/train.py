@@ -24,12 +24,13 @@ from raypipe.driver.training.place import (
 from raypipe.driver.training.sets import Sets, training_sets
 from raypipe.driver.training.table import training_table
 from raypipe.driver.training.triple_sets import with_ids
-from raypipe.driver.workspace import Workspace, replace_file
+from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError
 from raypipe.evaluation.names import parse_measures
 from raypipe.models.folder.adapters import adapter_folder
 from raypipe.models.folder.loading import starting_weights
 from raypipe.stages.stage import Sizing
+from raypipe.storage.files import replace_file
 from raypipe.storage.lease import acquire
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Manifest, Shard
@@ -101,7 +102,7 @@ def run_training(
             )
         finally:
             backends.close()
-        trained = _finish(job, manifest, sets, workspace, follower)
+        trained = _finish(job, manifest, sets, workspace)
         summary |= trained.summary | {"device": chosen.line().removeprefix("device: ")}
         trained.summary = summary
     return trained
@@ -164,9 +165,7 @@ def _train(
         lease.release()
 
 
-def _finish(
-    job: Job, manifest: Manifest, sets: Sets, workspace: Workspace, follower: Follower
-) -> Trained:
+def _finish(job: Job, manifest: Manifest, sets: Sets, workspace: Workspace) -> Trained:
     recipe = job.recipe
     record = manifest.records[0]
     folder = workspace.folder / "models" / recipe.name

@@ -16,16 +16,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Trial:
     """One thing that was tried."""
 
     name: str
     ok: bool
-    told: str
+    result: str
+    """What came out, or why it failed; for people."""
 
 
-def examine(folder: Path, *, only: Sequence[str] | None = None) -> list[Finding]:
-    """Every check, or those named, in order; `folder` is where a workspace would lie."""
+def examine(folder: Path) -> list[Trial]:
+    """Every check, in order; `folder` is where a workspace would lie."""
     checks: list[tuple[str, Callable[[], str]]] = [
         ("python", lambda: f"{platform.python_implementation()} {platform.python_version()}"),
         ("disk", lambda: _disk(folder)),
@@ -36,14 +37,14 @@ def examine(folder: Path, *, only: Sequence[str] | None = None) -> list[Finding]
         ("java", _java),
         ("lucene", _lucene),
     ]
-    return [_tried(name, check) for name, check in checks if only is None or name in only]
+    return [_tried(name, check) for name, check in checks]
 
 
-def _tried(name: str, check: Callable[[], str]) -> Finding:
+def _tried(name: str, check: Callable[[], str]) -> Trial:
     try:
-        return Finding(name, True, check())
+        return Trial(name, True, check())
     except (RaypipeError, ImportError, OSError) as error:
-        return Finding(name, False, str(error))
+        return Trial(name, False, str(error))
 
 
 def _disk(folder: Path) -> str:

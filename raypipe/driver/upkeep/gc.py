@@ -14,7 +14,7 @@ from raypipe.driver.workspace import Workspace, read_refs
 from raypipe.errors import CorruptError, InputError
 from raypipe.names import ROOT_FOLDERS
 from raypipe.storage.holder import Life, label_is_dead
-from raypipe.storage.lease import standing
+from raypipe.storage.lease import lease_state
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import unseal_format
 from raypipe.storage.root import ROOT_FORMAT
@@ -154,7 +154,7 @@ def _kept(stores: PosixStorage) -> set[str]:
 
 
 def _at_work(stores: PosixStorage, folder: str) -> bool:
-    lease = standing(stores, f"{folder}/lease.json")
+    lease = lease_state(stores, f"{folder}/lease.json")
     return lease is not None and lease.life() is not Life.DEAD
 
 

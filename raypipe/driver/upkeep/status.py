@@ -7,7 +7,7 @@ from typing import Any
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import InputError
 from raypipe.storage.holder import Life
-from raypipe.storage.lease import standing
+from raypipe.storage.lease import lease_state
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.store_records import read_manifest, read_spec
 
@@ -44,7 +44,7 @@ def status(folder: Path) -> Status:
     }
     if summary["status"] != "running":
         return Status(summary["status"], summary["exit"], summary["reason"], stores)
-    lease = standing(workspace.own, LEASE)
+    lease = lease_state(workspace.own, LEASE)
     if lease is None or lease.life() is Life.DEAD:
         reason = "its driver was killed; the same command resumes"
         return Status("killed", INCOMPLETE, reason, stores)

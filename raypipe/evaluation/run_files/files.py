@@ -2,8 +2,6 @@
 
 import bz2
 import gzip
-import os
-import secrets
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from raypipe.errors import InputError
+from raypipe.storage.files import replacing
 
 BLOCK_BYTES = 4 << 20
 
@@ -41,24 +40,13 @@ def line_blocks(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write that takes the place of `path` when the block ends without an error.
+def replacing_run(path: Path) -> Iterator[IO[bytes]]:
+    """A run to write that takes the place of `path` whole: see `raypipe.storage.files.replacing`.
 
-    Written beside the target, flushed to disk, then renamed: a reader sees the old file or the
-    new one. A name that ends in .gz, .bz2 or .zst is compressed, without a time stamp.
+    A name that ends in .gz, .bz2 or .zst is compressed, without a time stamp.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with beside.open("xb") as raw:
-            with _compressing(raw, path.suffix) as out:
-                yield out
-            raw.flush()
-            os.fsync(raw.fileno())
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    with replacing(path) as raw, _compressing(raw, path.suffix) as out:
+        yield out
 
 
 def _chunks(path: Path, size: int) -> Iterator[bytes]:
@@ -119,12 +107,3 @@ def _compressing(raw: IO[bytes], suffix: str) -> Iterator[IO[bytes]]:
             yield out
     else:
         yield raw
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename itself durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -8,16 +8,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.errors import InputError
 from raypipe.evaluation.run_files.columns import decode, places
-from raypipe.evaluation.run_files.lines import TEXT_FORMATS, Lines, read_lines, sniff
+from raypipe.evaluation.run_files.lines import Lines, read_lines, sniff
 from raypipe.evaluation.run_files.parquet import is_parquet, read_parquet
 from raypipe.evaluation.run_files.refusals import refuse, warn
 
-FORMATS = (*TEXT_FORMATS, "parquet")
 
-
-def read_run(path: str | Path, *, form: str | None = None) -> pa.Table:
+def read_run(path: str | Path) -> pa.Table:
     """The run, `schema.RUN_FILE`: queries in order of first appearance, best first within each.
 
     What decides the order, and the score where the file has none:
@@ -30,17 +27,13 @@ def read_run(path: str | Path, *, form: str | None = None) -> pa.Table:
 
     Args:
         path: plain, .gz, .bz2 or .zst, told by its content.
-        form: one of `FORMATS`; None tells it by the content.
 
     Raises:
         InputError: a file that is no such run; scores that are not finite in float32; a passage
             twice for one query, or two passages at one rank; the first ten with line numbers.
     """
     path = Path(path)
-    if form is not None and form not in FORMATS:
-        raise InputError(f"{path}: format: expected one of {', '.join(FORMATS)}; found {form!r}")
-    if form is None:
-        form = "parquet" if is_parquet(path) else sniff(path)
+    form = "parquet" if is_parquet(path) else sniff(path)
     lines = read_parquet(path) if form == "parquet" else read_lines(path, form)
     refuse(path, lines, form)
     best = _best_first(form, lines)

@@ -14,7 +14,7 @@ from raypipe import __version__
 from raypipe.errors import InputError
 from raypipe.models.convert.config import converted_config, read_config
 from raypipe.models.convert.find import find_checkpoint
-from raypipe.models.convert.read import Checkpoint, read_checkpoint
+from raypipe.models.convert.read import SavedTensors, read_checkpoint
 from raypipe.models.convert.tensors import Renamed, rename
 from raypipe.models.convert.tokenizer import FoundTokenizer, find_tokenizer, write_tokenizer
 from raypipe.models.folder.conventions import AnyConventions, PairConventions
@@ -118,7 +118,7 @@ def _planned(path: Path, out: Path, preset: str | None, tokenizer: Path | None) 
 
 
 def _write(
-    folder: Path, plan: _Plan, preset: str | None, checkpoint: Checkpoint, renamed: Renamed
+    folder: Path, plan: _Plan, preset: str | None, checkpoint: SavedTensors, renamed: Renamed
 ) -> Converted:
     config = converted_config(
         plan.config, segment_rows=renamed.segment_rows, num_labels=renamed.num_labels

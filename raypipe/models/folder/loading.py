@@ -22,9 +22,9 @@ from raypipe.models.folder.adapters import (
 from raypipe.models.folder.config_checks import contradictions, decisive, read_config, tensor_shapes
 from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
 from raypipe.models.folder.discover import discover
-from raypipe.models.folder.hashing import sha256_of
 from raypipe.models.folder.presets import PRESETS
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_file, tokenizer_sha256
+from raypipe.storage.records import hash_file
 
 Found = TypeVar("Found")
 
@@ -209,9 +209,9 @@ def load_weights(model: ModelFolder) -> Mapping[str, Any]:
     from safetensors.torch import load_file
 
     file = model.folder / "model.safetensors"
-    found, named = sha256_of(file), str(file)
+    found, named = hash_file(file), str(file)
     if model.adapter is not None:
-        parts = [found, sha256_of(model.adapter / WEIGHTS), sha256_of(model.adapter / CONFIG)]
+        parts = [found, hash_file(model.adapter / WEIGHTS), hash_file(model.adapter / CONFIG)]
         found, named = _sha256_of_adapted(parts), f"{model.adapter} over {file}"
     if found != model.weights_sha256:
         raise InputError(
@@ -256,4 +256,4 @@ def _sha256(path: Path) -> str:
 @cache
 def _hash(path: str, inode: int, size: int, mtime_ns: int, ctime_ns: int) -> str:
     """Remembered while the file stands as it is; no program can set the time of its change."""
-    return sha256_of(Path(path))
+    return hash_file(Path(path))

@@ -15,7 +15,7 @@ FP16_BEYOND = 65536.0
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ShardVectors:
     """One shard as it is stored."""
 
     first_row: int
@@ -41,15 +41,15 @@ class Block:
     """[n], not below the true norms."""
 
 
-def checked_sources(
+def checked_shards(
     blocks: Iterable[tuple[int, NDArray[np.float16]]], dim: int
-) -> tuple[Source, ...]:
+) -> tuple[ShardVectors, ...]:
     """The shards by first row, empty ones left out; nothing is read.
 
     Raises:
         InputError: a shard that is not fp16 [n, dim], or shards that share a row.
     """
-    problems, sources = [], []
+    problems, shards = [], []
     for first_row, vectors in blocks:
         if vectors.ndim != 2 or vectors.dtype != np.float16 or vectors.shape[1] != dim:
             problems.append(
@@ -59,9 +59,9 @@ def checked_sources(
         elif first_row < 0:
             problems.append(f"embeddings from row {first_row}: expected a row of at least 0")
         elif len(vectors):
-            sources.append(Source(int(first_row), np.asarray(vectors)))
-    sources.sort(key=lambda source: source.first_row)
-    for one, other in zip(sources, sources[1:], strict=False):
+            shards.append(ShardVectors(int(first_row), np.asarray(vectors)))
+    shards.sort(key=lambda shard: shard.first_row)
+    for one, other in zip(shards, shards[1:], strict=False):
         if one.stop_row > other.first_row:
             problems.append(
                 f"embeddings: shards [{one.first_row}, {one.stop_row}) and "
@@ -69,32 +69,29 @@ def checked_sources(
             )
     if problems:
         raise InputError(problems)
-    return tuple(sources)
+    return tuple(shards)
 
 
-def float32_blocks(
-    sources: Sequence[Source], buffer: NDArray[np.float32], skip_rows: NDArray[np.int64]
-) -> Iterator[Block]:
+def float32_blocks(shards: Sequence[ShardVectors], buffer: NDArray[np.float32]) -> Iterator[Block]:
     """The rows of all shards in ascending order, as many a block as `buffer` [n, D] holds.
 
     Args:
-        sources: as `checked_sources` returns them.
+        shards: as `checked_shards` returns them.
         buffer: written block after block.
-        skip_rows: sorted rows to leave out, whatever their bytes.
 
     Raises:
-        InputError: a row that is left in holds a NaN or an infinity; the rows are named.
+        InputError: a row holds a NaN or an infinity; the rows are named.
     """
     ids = np.empty(len(buffer), np.int64)
     filled = 0
-    for source in sources:
+    for shard in shards:
         start = 0
-        while start < len(source.vectors):
-            stop = min(len(source.vectors), start + len(buffer) - filled)
-            rows, halves = _left_in(source, start, stop, skip_rows)
-            widen(halves, buffer[filled : filled + len(rows)])
-            ids[filled : filled + len(rows)] = rows
-            filled, start = filled + len(rows), stop
+        while start < len(shard.vectors):
+            stop = min(len(shard.vectors), start + len(buffer) - filled)
+            end = filled + stop - start
+            widen(shard.vectors[start:stop], buffer[filled:end])
+            ids[filled:end] = np.arange(shard.first_row + start, shard.first_row + stop)
+            filled, start = end, stop
             if filled == len(buffer):
                 yield _block(ids, buffer)
                 filled = 0
@@ -102,15 +99,15 @@ def float32_blocks(
         yield _block(ids[:filled], buffer[:filled])
 
 
-def gather(sources: Sequence[Source], rows: NDArray[np.int64]) -> NDArray[np.float16]:
+def gather(shards: Sequence[ShardVectors], rows: NDArray[np.int64]) -> NDArray[np.float16]:
     """The stored vectors [n, D] of ascending rows, each of which some shard holds."""
-    firsts = np.array([source.first_row for source in sources], np.int64)
+    firsts = np.array([shard.first_row for shard in shards], np.int64)
     owners = np.searchsorted(firsts, rows, side="right") - 1
     bounds = [0, *(np.flatnonzero(np.diff(owners)) + 1).tolist(), len(rows)]
-    out = np.empty((len(rows), sources[0].vectors.shape[1]), np.float16)
+    out = np.empty((len(rows), shards[0].vectors.shape[1]), np.float16)
     for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
-        source = sources[owners[start]]
-        out[start:stop] = source.vectors[rows[start:stop] - source.first_row]
+        shard = shards[owners[start]]
+        out[start:stop] = shard.vectors[rows[start:stop] - shard.first_row]
     return out
 
 
@@ -141,15 +138,3 @@ def _block(ids: NDArray[np.int64], vectors: NDArray[np.float32]) -> Block:
     norms = upper_norms(vectors)
     refuse_nonfinite("embedding", ids, vectors, norms)
     return Block(ids, vectors, norms)
-
-
-def _left_in(
-    source: Source, start: int, stop: int, skip_rows: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
-    """Rows and values of a piece of a shard without the rows to skip."""
-    rows = np.arange(source.first_row + start, source.first_row + stop, dtype=np.int64)
-    first, last = np.searchsorted(skip_rows, [rows[0], rows[-1] + 1])
-    if first == last:
-        return rows, source.vectors[start:stop]
-    rows = np.setdiff1d(rows, skip_rows[first:last], assume_unique=False)
-    return rows, source.vectors[rows - source.first_row]

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from raypipe.errors import InputError
 from raypipe.search.exact.blocks import (
-    Source,
-    checked_sources,
+    ShardVectors,
+    checked_shards,
     float32_blocks,
     gather,
     refuse_nonfinite,
@@ -44,7 +44,6 @@ def topk_block_stream(
     blocks: Iterable[tuple[int, NDArray[np.float16]]],
     *,
     depth: int,
-    skip_rows: NDArray[np.int64] | None = None,
     block_rows: int | None = None,
     memory_bytes: int = MEMORY_BYTES,
 ) -> tuple[Rows, Scores]:
@@ -61,7 +60,6 @@ def topk_block_stream(
             disjoint. All are held during the search and read more than once: hand in
             memory-mapped arrays where they do not fit.
         depth: places a query.
-        skip_rows: rows of the collection to leave out (quarantined ones).
         block_rows: vectors cast to float32 at a time; by default chosen from the memory.
         memory_bytes: bound on what is allocated here beside the result and the shards.
 
@@ -70,12 +68,11 @@ def topk_block_stream(
 
     Raises:
         InputError: shapes or dtypes that do not fit, shards that share a row, a NaN or an
-            infinity in a query or a passage that is not skipped, or too little memory.
+            infinity in a query or a passage, or too little memory.
     """
     _check(queries, depth, block_rows)
-    sources = checked_sources(blocks, queries.shape[1])
-    skip = np.unique(np.asarray(skip_rows if skip_rows is not None else [], np.int64))
-    num_rows = sum(_num_left(source, skip) for source in sources)
+    shards = checked_shards(blocks, queries.shape[1])
+    num_rows = sum(len(shard.vectors) for shard in shards)
     rows: Rows = np.full((len(queries), depth), -1, np.int64)
     scores: Scores = np.full((len(queries), depth), -np.inf, np.float32)
     vectors = np.empty(queries.shape, np.float32)
@@ -91,7 +88,7 @@ def topk_block_stream(
     buffer = np.empty((min(block_rows or planned, num_rows), queries.shape[1]), np.float32)
     for start in range(0, len(queries), query_rows):
         some = slice(start, start + query_rows)
-        found = _search(vectors[some], norms[some], sources, buffer, skip, depth=depth, kept=kept)
+        found = _search(vectors[some], norms[some], shards, buffer, depth=depth, kept=kept)
         rows[some, : found[0].shape[1]], scores[some, : found[0].shape[1]] = found
     return rows, scores
 
@@ -149,9 +146,8 @@ def product_error(dim: int) -> float:
 def _search(
     queries: NDArray[np.float32],
     norms: NDArray[np.float64],
-    sources: Sequence[Source],
+    shards: Sequence[ShardVectors],
     buffer: NDArray[np.float32],
-    skip: NDArray[np.int64],
     *,
     depth: int,
     kept: int,
@@ -159,7 +155,7 @@ def _search(
     """One batch of queries: candidates, exact scores, the proof, and a second pass without it."""
     heap = faiss.ResultHeap(len(queries), kept, keep_max=True)
     largest, num_rows = 0.0, 0
-    for block in float32_blocks(sources, buffer, skip):
+    for block in float32_blocks(shards, buffer):
         with _blas_from_four_queries(queries.shape[1]):
             products, labels = faiss.knn(
                 queries, block.vectors, min(kept, len(block.rows)), faiss.METRIC_INNER_PRODUCT
@@ -168,7 +164,7 @@ def _search(
         largest, num_rows = max(largest, float(block.norms.max())), num_rows + len(block.rows)
     assert (heap.I >= 0).all(), "faiss left a place empty though enough finite rows were given"
     last = heap.D.min(axis=1)
-    rows, scores = _rescored(queries, np.sort(heap.I, axis=1), sources)
+    rows, scores = _rescored(queries, np.sort(heap.I, axis=1), shards)
     rows, scores = rows[:, :depth], scores[:, :depth]
     if kept == num_rows:
         return rows, scores
@@ -180,7 +176,7 @@ def _search(
             queries[unproven],
             norms[unproven],
             scores[unproven, -1],
-            float32_blocks(sources, buffer, skip),
+            float32_blocks(shards, buffer),
             depth=depth,
             error=error,
         )
@@ -188,13 +184,13 @@ def _search(
 
 
 def _rescored(
-    queries: NDArray[np.float32], rows: Rows, sources: Sequence[Source]
+    queries: NDArray[np.float32], rows: Rows, shards: Sequence[ShardVectors]
 ) -> tuple[Rows, Scores]:
     """The candidates [Q, kept], ascending a query, with exact scores and in the final order."""
     scores = np.empty(rows.shape, np.float32)
     vectors = np.empty((rows.shape[1], queries.shape[1]), np.float32)
     for query, candidates in enumerate(rows):
-        widen(gather(sources, candidates), vectors)
+        widen(gather(shards, candidates), vectors)
         scores[query] = exact_scores(queries[query].astype(np.float64), vectors)
     return ordered(rows, scores)
 
@@ -212,11 +208,6 @@ def _blas_from_four_queries(dim: int) -> Iterator[None]:
         yield
     finally:
         faiss.cvar.distance_compute_blas_threshold = before
-
-
-def _num_left(source: Source, skip: NDArray[np.int64]) -> int:
-    first, last = np.searchsorted(skip, [source.first_row, source.stop_row])
-    return len(source.vectors) - int(last - first)
 
 
 def _check(queries: NDArray[np.float16], depth: int, block_rows: int | None) -> None:

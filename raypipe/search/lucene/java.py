@@ -31,12 +31,6 @@ class Java:
         """The launcher."""
         return self.home / "bin" / "java"
 
-    def has_vectors(self) -> bool:
-        """Whether it has the module that speeds Lucene's vector code up; BM25 uses none of it."""
-        command = [str(self.program), "--list-modules"]
-        listed = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        return "jdk.incubator.vector" in listed.stdout
-
 
 @cache
 def find_java() -> Java:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from raypipe import schema
 from raypipe.data.queries import read_queries
-from raypipe.errors import InputError
+from raypipe.errors import LEAVE_INPUTS, InputError
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.records import Shard, canonical, digest, hash_file
@@ -49,7 +49,7 @@ class QueriesStage:
         if len(queries) != shard.num_rows:
             raise InputError(
                 f"{self.file}: expected {shard.num_rows} queries, as planned, found "
-                f"{len(queries)}; the file must rest while it is read, run the same command again"
+                f"{len(queries)}. {LEAVE_INPUTS}"
             )
         path = scratch / "queries.parquet"
         columns = [[query_id for query_id, _ in queries], [text for _, text in queries]]

@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 
 from raypipe.text.pairs import Part
 from raypipe.training.examples.table import distinct
-from raypipe.training.steps.batch import Source
+from raypipe.training.steps.batch import ExampleSource
 
 UInt64 = NDArray[np.uint64]
 FILE = "trained_on.npy"
 ROWS_AT_ONCE = 50_000
 
 
-def trained_on(sources: Sequence[Source]) -> UInt64:
+def trained_on(sources: Sequence[ExampleSource]) -> UInt64:
     """One hash a distinct passage of any example, relevant or not, sorted."""
     found = []
     for source in sources:

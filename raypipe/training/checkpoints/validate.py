@@ -25,7 +25,6 @@ from raypipe.training.model.trainee import Trainee
 from raypipe.training.steps.comm import Comm
 from raypipe.training.steps.singles import single_inputs
 
-Int64 = NDArray[np.int64]
 NAME = "checkpoint"
 
 

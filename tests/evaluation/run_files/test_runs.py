@@ -17,10 +17,10 @@ from raypipe.evaluation.run_files.runs import read_run
 
 @pytest.fixture
 def read(tmp_path):
-    def read(content, **settings):
+    def read(content):
         path = tmp_path / "run"
         path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return read_run(path, **settings)
+        return read_run(path)
 
     return read
 
@@ -29,9 +29,9 @@ def lines(table):
     return [tuple(row.values()) for row in table.to_pylist()]
 
 
-def problems(read, content, **settings):
+def problems(read, content):
     with pytest.raises(InputError) as caught:
-        read(content, **settings)
+        read(content)
     return caught.value.problems
 
 
@@ -159,7 +159,7 @@ def test_scores_that_are_not_finite_in_float32_are_refused(read, score):
 
 
 def test_bad_lines_are_named_with_their_numbers(read):
-    found = problems(read, "1 Q0 a 1 1 x\n1 Q0 b 2 1\n1 Q0 c 3 1 x y\n", form="trec")
+    found = problems(read, "1 Q0 a 1 1 x\n1 Q0 b 2 1\n1 Q0 c 3 1 x y\n")
     assert "line 2: expected 6 columns; found 5 in '1 Q0 b 2 1'" in found[0]
     assert "line 3: expected 6 columns; found 7" in found[1]
     assert (
@@ -172,7 +172,7 @@ def test_bad_lines_are_named_with_their_numbers(read):
 
 def test_line_numbers_go_on_across_blocks(read):
     good = "".join(f"1 Q0 passage-{at:07} 1 1 x\n" for at in range(200_000))
-    (found,) = problems(read, good + "1 Q0 b 2\n", form="trec")
+    (found,) = problems(read, good + "1 Q0 b 2\n")
     assert "line 200001: expected 6 columns; found 4" in found
 
 
@@ -190,9 +190,8 @@ def test_files_that_are_no_runs_are_refused(read, tmp_path):
     assert "these are qrels" in problems(read, "1\t0\t77\t1\n")[0]
     assert "these are qrels" in problems(read, "1 0 77 -1\n")[0]
     assert "no lines" in problems(read, "")[0]
-    assert "no lines" in problems(read, "\n \n", form="trec")[0]
+    assert "no lines" in problems(read, "\n \n")[0]
     assert "found 2" in problems(read, "a b\n")[0]
-    assert "expected one of trec" in problems(read, "", form="tevatron")[0]
     with pytest.raises(InputError, match="cannot be read"):
         read_run(tmp_path / "absent")
     with pytest.raises(InputError, match="cannot be read"):

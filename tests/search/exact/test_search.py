@@ -2,6 +2,7 @@ import itertools
 
 import faiss
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +10,8 @@ from hypothesis import strategies as st
 from raypipe.errors import InputError
 from raypipe.search.exact import search as exact_search
 from raypipe.search.exact.search import plan_memory, topk_block_stream
-from raypipe.search.exact.spans import merge_topk, plan_spans
+from raypipe.search.exact.spans import plan_spans
+from raypipe.stages.run_tables import best, dense_table
 
 
 def brute(queries, vectors, depth, skip=()):
@@ -46,6 +48,22 @@ def shards(vectors, num_shards):
     ]
 
 
+def merged(parts, depth):
+    """The merged run as [Q, depth] arrays, where every query has as many passages."""
+    tables = [dense_table(0, *found, scored_by="part") for found in parts]
+    run = best(pa.concat_tables(tables), depth=depth, scored_by="merged")
+    return tuple(run[name].to_numpy().reshape(-1, depth) for name in ("passage_row", "score"))
+
+
+def without(blocks, skip):
+    """The blocks cut around the rows to leave out, as a search cuts them around a quarantine."""
+    for first, vectors in blocks:
+        left = np.setdiff1d(np.arange(first, first + len(vectors)), skip)
+        for rows in np.split(left, np.flatnonzero(np.diff(left) > 1) + 1):
+            if len(rows):
+                yield int(rows[0]), vectors[rows[0] - first : rows[-1] + 1 - first]
+
+
 @pytest.fixture
 def second_pass(monkeypatch):
     """Counts the queries that the first pass could not prove."""
@@ -72,8 +90,8 @@ def test_shards_actors_blocks_and_merge_order_do_not_show(dim, block_rows):
             topk_block_stream(queries, stored[first:last], depth=60, block_rows=block_rows)
             for first, last in plan_spans(num_shards, num_actors)
         ]
-        assert_same(merge_topk(parts, 60), expected)
-        assert_same(merge_topk(parts[::-1], 60), expected)
+        assert_same(merged(parts, 60), expected)
+        assert_same(merged(parts[::-1], 60), expected)
 
 
 @settings(max_examples=60, deadline=None)
@@ -89,9 +107,8 @@ def test_any_small_search_equals_brute_force(data):
     skip = np.array(data.draw(st.lists(st.integers(0, 50), max_size=5)), np.int64)
     found = topk_block_stream(
         queries,
-        [(cut, vectors[cut:]), (0, vectors[:cut])],
+        without([(cut, vectors[cut:]), (0, vectors[:cut])], skip),
         depth=depth,
-        skip_rows=skip,
         block_rows=data.draw(st.integers(1, 50)),
     )
     assert_same(found, brute(queries, vectors, depth, skip))
@@ -186,7 +203,8 @@ def test_memory_mapped_shards_with_gaps_and_skipped_rows(tmp_path):
         (0, np.load(tmp_path / "a.npy", mmap_mode="r")),
     ]
     skip = np.array([1050, 3, 5000])
-    rows, scores = topk_block_stream(queries, stored, depth=30, skip_rows=skip, block_rows=90)
+    blocks = without(stored, skip)
+    rows, scores = topk_block_stream(queries, blocks, depth=30, block_rows=90)
     expected_rows, expected = brute(queries, np.nan_to_num(vectors), 30, [3, 250])
     assert np.array_equal(rows, expected_rows + 800 * (expected_rows >= 200))
     assert np.array_equal(scores, expected)

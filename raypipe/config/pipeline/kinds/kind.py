@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, Self
 
-from raypipe.config.fields import Part
+from raypipe.config.fields import Section
 from raypipe.config.pipeline.parts import QuerySet
 from raypipe.config.yaml.document import Problem
 
@@ -36,7 +36,7 @@ class Around(Protocol):
         """Stages by name, as written."""
 
 
-class Kind(Part):
+class Kind(Section):
     """A stage; a kind overrides what differs.
 
     A stage as written may be resolved to one of another class, which knows more: what is searched

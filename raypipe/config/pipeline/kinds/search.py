@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from raypipe.config.fields import Count, Listed, Measure, Name, NotNegative, Part, Source, Unit
+from raypipe.config.fields import Count, Listed, Measure, Name, NotNegative, Section, Source, Unit
 from raypipe.config.pipeline.kinds.encode import Encode
 from raypipe.config.pipeline.kinds.kind import Around, Kind, Reference
 from raypipe.config.yaml.document import Key, Problem
@@ -18,7 +18,7 @@ _K1 = (Source(ANSERINI, value=BM25_K1), Source(TUNED_V1, value=0.82, default=Fal
 _B = (Source(ANSERINI, value=BM25_B), Source(TUNED_V1, value=0.68, default=False))
 
 
-class Tune(Part):
+class Tune(Section):
     """A grid for k1 and b: every pair is run on one query set, the best by the measure is used.
 
     That query set must have `report: false`: what chose the parameters is no test of them.
@@ -30,7 +30,7 @@ class Tune(Part):
     b: Annotated[tuple[Unit, ...], Listed, Field(min_length=1)]
 
 
-class Bm25(Part):
+class Bm25(Section):
     """BM25's parameters: both, or a grid to tune them on.
 
     The default is 0.9 and 0.4 whatever the collection. 0.82 and 0.68 were tuned on the 8.8M
@@ -92,14 +92,14 @@ class Search(Kind):
         return (self.index,)
 
 
-class Fixed(Part):
+class Fixed(Section):
     """BM25's parameters as they are used."""
 
     k1: Annotated[NotNegative, *_K1]
     b: Annotated[Unit, *_B]
 
 
-class Tuned(Part):
+class Tuned(Section):
     """BM25's parameters as they are to be found."""
 
     tune: Tune
