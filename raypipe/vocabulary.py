@@ -8,6 +8,14 @@ FusionMethod = Literal["alternate", "rrf", "weighted", "average"]
 Aggregation = Literal["sum", "binary", "min", "max", "sample", "symmetric-sum", "symmetric-log-sum"]
 ScoreScale = Literal["log-probability", "probability", "raw"]
 """Of a monoBERT model's scores; a duoBERT model's are probabilities."""
+LossName = Literal[
+    "cross-entropy",
+    "multi-label-margin",
+    "info-nce",
+    "margin-mse",
+    "kl",
+    "pairwise-hinge",
+]
 Tail = Literal["keep", "drop"]
 """Of the candidates below the first k that a reranker scores."""
 
@@ -23,7 +31,16 @@ BM25_B = 0.4
 RRF_K = 60.0
 """Cormack et al. 2009, section 2."""
 
+MEASURES = ("nDCG@10", "RR@10", "AP", "R@1000")
+"""What commands measure unless asked for others."""
+
 
 def words(of: object) -> tuple[str, ...]:
     """The words of one of the types above, in their order."""
     return get_args(of)
+
+
+def listed(of: object, *without: str) -> str:
+    """The same for a help text: `a, b or c`."""
+    *most, last = [word for word in words(of) if word not in without]
+    return f"{', '.join(most)} or {last}"

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from raypipe.errors import InputError
+from raypipe.vocabulary import MEASURES
 
 if TYPE_CHECKING:
     from raypipe.evaluation.compare import Compared, Comparison
     from raypipe.evaluation.ties import Ties
-
-DEFAULT_MEASURES = "nDCG@10 RR@10 AP R@100"
 
 
 def register(app: typer.Typer) -> None:
@@ -28,7 +27,7 @@ def compare(
     qrels: Annotated[Path, typer.Option(help="Judgements: TREC, MS MARCO or BEIR.")],
     measures: Annotated[
         str, typer.Option(help="Measures, in the notation of ir_measures.")
-    ] = DEFAULT_MEASURES,
+    ] = " ".join(MEASURES),
     baseline: Annotated[
         Path | None, typer.Option(help="Take another of the runs as the baseline.")
     ] = None,

@@ -7,8 +7,7 @@ import typer
 
 from raypipe.cli.single import AsJson, Collection, OpenCluster, Out, run_stages
 from raypipe.errors import InputError
-
-DEFAULT_MEASURES = "nDCG@10 RR@10 AP R@1000"
+from raypipe.vocabulary import K0, K1, MEASURES, Aggregation, ScoreScale, listed
 
 
 def register(app: typer.Typer) -> None:
@@ -32,12 +31,10 @@ def score(
     depth: Annotated[
         int | None,
         typer.Option(
-            help="Candidates for each query; default 1000 (monoBERT) or 50 (duoBERT).", min=1
+            help=f"Candidates for each query; default {K0} (monoBERT) or {K1} (duoBERT).", min=1
         ),
     ] = None,
-    score: Annotated[
-        str | None, typer.Option(help="monoBERT only: log-probability, probability or raw.")
-    ] = None,
+    score: Annotated[str | None, typer.Option(help=f"monoBERT only: {listed(ScoreScale)}.")] = None,
     tail: Annotated[
         str | None, typer.Option(help="monoBERT only: keep or drop what is below --depth.")
     ] = None,
@@ -52,7 +49,7 @@ def score(
     qrels: Annotated[Path | None, typer.Option(help="Judgements, to measure the new run.")] = None,
     measures: Annotated[
         str, typer.Option(help="Measures, in the notation of ir_measures.")
-    ] = DEFAULT_MEASURES,
+    ] = " ".join(MEASURES),
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
@@ -91,7 +88,7 @@ def aggregate(
     ],
     method: Annotated[
         str,
-        typer.Option(help="sum, binary, min, max, sample, symmetric-sum or symmetric-log-sum."),
+        typer.Option(help=f"{listed(Aggregation)}."),
     ],
     out: Out,
     k1: Annotated[int | None, typer.Option(help="Candidates for each query; default all.")] = None,

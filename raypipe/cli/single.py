@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from raypipe.errors import InputError
+from raypipe.vocabulary import BM25_B, BM25_K1, DEPTH, Format, FusionMethod, listed
 
 if TYPE_CHECKING:
     from raypipe.config import Recipe
@@ -30,9 +31,7 @@ def register(app: typer.Typer) -> None:
 
 
 def prepare(
-    format: Annotated[
-        str, typer.Option(help="msmarco-v1, msmarco-v2, beir, pyserini or ir-datasets.")
-    ],
+    format: Annotated[str, typer.Option(help=f"{listed(Format, 'python-docs')}.")],
     input: Annotated[list[str], typer.Option(help="A file or folder; may be repeated.")],
     out: Out,
     allow_open_cluster: OpenCluster = False,
@@ -101,9 +100,9 @@ def search(
     model: Annotated[
         str | None, typer.Option(help="Which model or stage, if the workspace has several.")
     ] = None,
-    depth: Annotated[int, typer.Option(help="Passages for each query.", min=1)] = 1000,
-    k1: Annotated[float | None, typer.Option(help="BM25's k1; default 0.9.")] = None,
-    b: Annotated[float | None, typer.Option(help="BM25's b; default 0.4.")] = None,
+    depth: Annotated[int, typer.Option(help="Passages for each query.", min=1)] = DEPTH,
+    k1: Annotated[float | None, typer.Option(help=f"BM25's k1; default {BM25_K1}.")] = None,
+    b: Annotated[float | None, typer.Option(help=f"BM25's b; default {BM25_B}.")] = None,
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
@@ -118,9 +117,9 @@ def fuse(
     runs: Annotated[
         list[Path], typer.Option(help="A run file; give this option two times or more.")
     ],
-    method: Annotated[str, typer.Option(help="alternate, rrf, weighted or average.")],
+    method: Annotated[str, typer.Option(help=f"{listed(FusionMethod)}.")],
     out: Out,
-    depth: Annotated[int, typer.Option(help="Passages for each query.", min=1)] = 1000,
+    depth: Annotated[int, typer.Option(help="Passages for each query.", min=1)] = DEPTH,
     as_json: AsJson = False,
 ) -> None:
     """Combine run files into one: fused.trec and fused.tsv in the folder."""

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from raypipe.errors import CorruptError, InputError
+from raypipe.vocabulary import MEASURES
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A workspace.")]
-DEFAULT_MEASURES = "nDCG@10 RR@10 AP R@100"
 
 
 def register(app: typer.Typer) -> None:
@@ -80,7 +80,7 @@ def evaluate(
     qrels: Annotated[Path, typer.Option(help="Judgements: TREC, MS MARCO or BEIR.")],
     measures: Annotated[
         str, typer.Option(help="Measures, in the notation of ir_measures.")
-    ] = DEFAULT_MEASURES,
+    ] = " ".join(MEASURES),
     as_json: AsJson = False,
 ) -> None:
     """Measure run files against judgements."""

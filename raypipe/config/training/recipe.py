@@ -26,19 +26,12 @@ from raypipe.config.fields import (
     Unit,
 )
 from raypipe.config.pipeline.parts import Collection
+from raypipe.vocabulary import K0, LossName
 
 BERT = "BERT's own optimiser (Devlin et al. 2019), as Nogueira & Cho 2019"
 PAPERS = "Nogueira & Cho 2019, section 3.2; Zhan et al. 2020, section 4.3"
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-LossName = Literal[
-    "cross-entropy",
-    "multi-label-margin",
-    "info-nce",
-    "margin-mse",
-    "kl",
-    "pairwise-hinge",
-]
 
 
 class Adapter(Section):
@@ -76,7 +69,7 @@ class Negatives(Section):
     """Run files; a passage's run and rank are kept with it."""
     first: Annotated[Count, Source(OWN)] = 1
     """The ranks they are drawn from: from this one ..."""
-    last: Annotated[Count, Source("Nogueira & Cho 2019: the first 1,000 of BM25")] = 1000
+    last: Annotated[Count, Source("Nogueira & Cho 2019: the first 1,000 of BM25")] = K0
     """... to this one."""
     relevant_last: Count | None = None
     """Learn as relevant only what one of the runs has up to this rank, as a reranker meets it; all
@@ -121,7 +114,7 @@ class DevSet(Section):
     qrels: Location
     run: Location
     """Its candidates are scored and reordered, the rest stays below."""
-    k: Annotated[Count, Source("Nogueira et al. 2019: 1,000 candidates, 50 of a duo")] = 1000
+    k: Annotated[Count, Source("Nogueira et al. 2019: 1,000 candidates, 50 of a duo")] = K0
     """How many of each query: k0 of a mono and an encoder, k1 of a duo (by SUM)."""
     queries_at_most: Count | None = None
     """Measure on the first so many queries only."""
