@@ -47,6 +47,7 @@ TESTED_ELSEWHERE = {
     "search/exact/blocks.py": "search/exact/test_search.py",
     "search/exact/ties.py": "search/exact/test_search.py",
     "search/lucene/build.py": "search/lucene/test_index.py",
+    "stages/query_blocks.py": "stages/scoring/test_rerank.py",
     "stages/tune.py": "test_names.py",
     "storage/log.py": "training/test_progress.py",
     "storage/root.py": "driver/test_workspace.py",
