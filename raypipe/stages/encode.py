@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import torch
 
 from raypipe.errors import RowsFailed
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.loading import ModelFolder
+from raypipe.stages.opening import opened
 from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing, ranges
 from raypipe.storage.payloads.tokens import taken
 from raypipe.storage.payloads.vectors import write_vectors
@@ -53,14 +53,8 @@ class EncodeStage:
     def open(self, site: Site) -> Mapping[str, Json]:
         """See Stage."""
         self._scratch = site.scratch
-        self._encoder = load_encoder(
-            self.model,
-            device=site.device,
-            threads=site.threads,
-            budget_tokens=self.budget_tokens,
-        )
-        self._numerics = self._encoder.numerics
-        return {"torch": torch.__version__, "numerics": self._numerics, "device": site.device}
+        self._encoder, facts = opened(load_encoder, self.model, site, self.budget_tokens)
+        return facts
 
     def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         """Embeddings of the shard's rows in order; zeros in the place of those of `skip`.
@@ -91,4 +85,4 @@ class EncodeStage:
         halves[kept - shard.start] = narrow
         path = self._scratch / f"{shard.index}.npy"
         write_vectors(path, halves)
-        return Payload(path, {"rows": shard.num_rows, "numerics": self._numerics})
+        return Payload(path, {"rows": shard.num_rows, "numerics": self._encoder.numerics})

@@ -201,7 +201,9 @@ def test_what_is_measured_and_committed_beside_is_told_as_the_trainers_tell_it(j
     """The model is a number: the checkpoint's step."""
     checkpoint(job, 20)
     done = []
-    monkeypatch.setattr(beside_module, "settle", lambda *given: done.append(("settle", given)))
+    monkeypatch.setattr(
+        beside_module, "make_deterministic", lambda *given: done.append(("made", given))
+    )
     monkeypatch.setattr(beside_module, "trainee_of", lambda job, device: {"device": device})
     monkeypatch.setattr(beside_module.Checkpoints, "load", lambda self, found: found.step)
     monkeypatch.setattr(
@@ -212,7 +214,7 @@ def test_what_is_measured_and_committed_beside_is_told_as_the_trainers_tell_it(j
     monkeypatch.setattr(beside_module, "commit", lambda *given, **at: done.append((given, at)))
     job.recipe.dev = ["a", "b"]
     beside_module._measure(job, "cpu", 3, 20)
-    assert done == [("settle", ("cpu", 3))]
+    assert done == [("made", ("cpu", 3))]
     history = History(job.storage, job.folder, job.recipe.validate_, 40)
     assert history._read(20) == {"step": 20, "mean": 0.1, "values": [0.2, 0.0]}
     told = {"step": 20, "measure": "nDCG@10", "mean": 0.1, "of": {"a": 0.2, "b": 0.0}}

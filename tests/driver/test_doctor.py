@@ -6,7 +6,7 @@ import pytest
 
 from raypipe.driver.machine.devices import num_cores
 from raypipe.driver.upkeep.doctor import examine, neighbours_line
-from raypipe.models.bert.device import numerics_class
+from raypipe.models.device import numerics_class
 from raypipe.models.neighbours import Settled
 
 KEPT = "a row's bytes do not depend on its neighbours with "

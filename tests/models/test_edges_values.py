@@ -9,24 +9,17 @@ import torch
 import torch.nn.functional as F
 
 from raypipe.errors import InputError
-from raypipe.models.bert.config import config_problems
-from raypipe.models.bert.forward import (
-    attend_by_length,
-    attend_freely,
-    first_tokens,
-    linear,
-    pool,
-    read_bert,
-)
-from raypipe.models.bert.heads import read_head, with_third_segment
+from raypipe.models.bert.config import config_problems, converted_config
+from raypipe.models.bert.heads import read_head
 from raypipe.models.bert.tensor_names import (
     canonical_name,
     canonical_names,
     expected_shapes,
-    final_name,
     is_kernel,
+    saved_name,
 )
-from raypipe.models.convert.config import converted_config, read_config
+from raypipe.models.bert.weights import read_bert
+from raypipe.models.convert.config import read_config
 from raypipe.models.convert.tensor_checks import (
     limit_problems,
     segment_problems,
@@ -37,6 +30,8 @@ from raypipe.models.folder.conventions import Conventions, PairConventions
 from raypipe.models.folder.cross_encoder import is_cross_encoder, num_labels_of
 from raypipe.models.folder.evidence import Evidence, read_object, read_prompts, token_limit
 from raypipe.models.folder.presets import PRESETS, conventions_of, conventions_problems
+from raypipe.models.packed import attend_by_length, attend_freely, first_tokens, linear, pool
+from raypipe.models.segments import with_third_segment
 
 ENCODER = Conventions(
     pooling="mean", normalise=False, query_segment=0, passage_segment=1, query_limit=3,
@@ -218,9 +213,9 @@ def test_shapes_are_those_of_the_sizes():
     head = expected_shapes(CONFIG, num_labels=2)
     assert len(head) == len(shapes) + 4
     assert head["classifier.weight"] == (2, 4) and head["pooler.dense.weight"] == (4, 4)
-    assert final_name("pooler.dense.bias", None) == "pooler.dense.bias"
-    assert final_name("pooler.dense.bias", 1) == "bert.pooler.dense.bias"
-    assert final_name("classifier.bias", 1) == "classifier.bias"
+    assert saved_name("pooler.dense.bias", head=False) == "pooler.dense.bias"
+    assert saved_name("pooler.dense.bias", head=True) == "bert.pooler.dense.bias"
+    assert saved_name("classifier.bias", head=True) == "classifier.bias"
 
 
 def test_tensors_that_are_not_the_models_are_told():
@@ -240,7 +235,7 @@ def test_tensors_that_are_not_the_models_are_told():
     )
     more = {**shapes, "encoder.layer.2.output.dense.bias": (4,)}
     assert tensor_problems(more, CONFIG, 2) == [
-        "encoder.layer.2.output.dense.bias: no such tensor in a BERT of the sizes in config.json"
+        "encoder.layer.2.output.dense.bias: no such tensor in a model of the sizes in config.json"
     ]
     other = {**shapes, "embeddings.word_embeddings.weight": (8, 4)}
     assert (
@@ -304,7 +299,7 @@ def test_another_architecture_or_size_is_refused_by_name():
         == []
     )
     for changed in (
-        {"model_type": "roberta"}, {"hidden_size": 0}, {"vocab_size": None}, {"hidden_act": "relu"},
+        {"hidden_size": 0}, {"vocab_size": None}, {"hidden_act": "relu"},
         {"position_embedding_type": "relative_key"}, {"is_decoder": True},
         {"num_hidden_layers": "2"},
     ):  # fmt: skip

@@ -13,9 +13,9 @@ from raypipe.models import blas, neighbours, tokenizer
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.adapters import adapter_facts, is_adapter
 from raypipe.models.folder.loading import (
+    layouts_of,
     load_weights,
     resolve_model,
-    special_ids,
     starting_weights,
 )
 from raypipe.models.neighbours import COMPANY, settled
@@ -51,7 +51,7 @@ def test_a_tokenizer_without_one_of_the_specials_feeds_no_model(encoder, lost):
     body["post_processor"] = None
     write(encoder / "tokenizer.json", body)
     with pytest.raises(InputError, match=r"the tokenizer has no \[CLS\] or no \[SEP\]"):
-        special_ids(resolve_model(str(encoder)))
+        layouts_of(resolve_model(str(encoder)))
 
 
 def test_what_is_missing_of_a_folder_is_told_at_once(encoder):

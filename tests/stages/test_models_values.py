@@ -18,7 +18,7 @@ from raypipe.stages.search import MergeStage, PartsStage
 from raypipe.stages.stage import Site, Sizing
 from raypipe.stages.texts.tokenize import TokenizeStage
 from raypipe.storage.records import Shard
-from raypipe.text.pairs import Part as Texts
+from raypipe.text.pairs import TextSlice as Texts
 
 WORDS = ["the", "a", "of", "lease", "shard", "rank", "query", "passage", "zebra", "run"]
 

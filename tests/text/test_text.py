@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from raypipe.models.folder.loading import open_tokenizer, resolve_model
 from raypipe.text.batching import batches
-from raypipe.text.inputs import encoder_inputs, input_lengths
+from raypipe.text.inputs import Layout, make_inputs
+from raypipe.text.pairs import TextSlice, taken
 from raypipe.text.tokenize import tokenize_batch
 
 TOKENIZER = open_tokenizer(resolve_model("minilm"))
@@ -46,11 +47,13 @@ def test_any_text_gives_the_tokenizers_own_pieces(text, max_pieces):
 def test_inputs_are_cls_pieces_sep_with_positions_from_0():
     flat = np.array([10, 11, 12, 20], np.uint16)
     offsets = np.array([0, 3, 3, 4])
-    packed = encoder_inputs(flat, offsets, np.array([2, 1, 0]), limit=2, cls_id=1, sep_id=2)
+    layout = Layout(1, (2,), 2, (0,))
+    texts = TextSlice(flat, offsets[:-1], np.minimum(np.diff(offsets), 2))
+    packed = make_inputs([taken(texts, np.array([2, 1, 0]))], layout)
     assert packed.ids.tolist() == [1, 20, 2, 1, 2, 1, 10, 11, 2]
     assert packed.positions.tolist() == [0, 1, 2, 0, 1, 0, 1, 2, 3]
     assert packed.lengths.tolist() == [3, 2, 4]
-    assert input_lengths(offsets, limit=2).tolist() == [4, 2, 3]
+    assert layout.lengths([texts.counts]).tolist() == [4, 2, 3]
 
 
 @given(st.lists(st.integers(2, 40), max_size=60), st.integers(1, 100))

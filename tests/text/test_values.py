@@ -7,8 +7,9 @@ from tokenizers.models import WordLevel
 
 from raypipe.text import tokenize
 from raypipe.text.batching import batches
-from raypipe.text.pairs import Part, input_lengths, pair_inputs, piece_counts, taken
-from raypipe.text.slicing import first_difference
+from raypipe.text.inputs import Layout, make_inputs
+from raypipe.text.pairs import TextSlice, piece_counts, taken
+from raypipe.text.slicing import first_difference as compared
 from raypipe.text.tokenize import tokenize_batch
 
 
@@ -93,6 +94,11 @@ def bert(**templates):
     return tokenizer
 
 
+def first_difference(tokenizer, texts, pairs=False):
+    single, pair = Layout(0, (1,), 1, (0,)), Layout(0, (1,), 1, (0, 1))
+    return compared(tokenizer, texts, single, pair if pairs else None)
+
+
 def test_a_tokenizer_without_inputs_of_its_own_has_nothing_to_compare():
     assert first_difference(bert(), ["a", "b"], pairs=True) is None
     assert first_difference(bert(single="$A"), []) is None
@@ -110,6 +116,7 @@ def test_pairs_are_compared_with_the_next_text_and_the_last_with_the_first():
 
 
 def counts(query, *passages, **limits):
+    limits = {"num_specials": 2 + len(passages), **limits}
     kept, rest = piece_counts(np.array([query]), [np.array([n]) for n in passages], **limits)
     return [int(kept[0]), *(int(each[0]) for each in rest)]
 
@@ -134,11 +141,13 @@ def test_limits_of_a_passage_hold_beside_the_shares():
 
 def test_parts_taken_keep_their_order_and_lengths_count_specials():
     flat = np.arange(10, dtype=np.uint16)
-    part = Part(flat, np.array([0, 3, 5]), np.array([3, 2, 4]))
+    part = TextSlice(flat, np.array([0, 3, 5]), np.array([3, 2, 4]))
     some = taken(part, np.array([2, 0]))
     assert some.starts.tolist() == [5, 0] and some.counts.tolist() == [4, 3]
-    assert input_lengths([some]).tolist() == [6, 5]
-    assert input_lengths([some, taken(part, np.array([1, 1]))]).tolist() == [9, 8]
-    made = pair_inputs(some, [taken(part, np.array([1, 1]))], cls_id=90, sep_id=91)
+    other = taken(part, np.array([1, 1]))
+    single, pair = Layout(90, (91,), 91, (0,)), Layout(90, (91,), 91, (0, 1))
+    assert single.lengths([some.counts]).tolist() == [6, 5]
+    assert pair.lengths([some.counts, other.counts]).tolist() == [9, 8]
+    made = make_inputs([some, other], pair)
     assert made.ids.tolist() == [90, 5, 6, 7, 8, 91, 3, 4, 91, 90, 0, 1, 2, 91, 3, 4, 91]
     assert made.segments.tolist() == [0] * 6 + [1] * 3 + [0] * 5 + [1] * 3

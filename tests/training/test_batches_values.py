@@ -12,9 +12,9 @@ import torch
 
 from raypipe.config.training.recipe import TrainingSet
 from raypipe.errors import InputError
-from raypipe.models.folder.adapters import SEGMENTS
 from raypipe.models.folder.conventions import Conventions, PairConventions
-from raypipe.text.pairs import Part
+from raypipe.text.inputs import Layout
+from raypipe.text.pairs import TextSlice
 from raypipe.training.checkpoints import trained_on
 from raypipe.training.examples.draw import Short
 from raypipe.training.examples.empty import nothing_left
@@ -42,7 +42,7 @@ class Texts:
     def part(self, rows):
         counts = np.array([self.counts[row] for row in rows], np.int64)
         pieces = [self.base + 10 * row + n for row in rows for n in range(self.counts[row])]
-        return Part(np.array(pieces, np.uint16), np.cumsum(counts) - counts, counts)
+        return TextSlice(np.array(pieces, np.uint16), np.cumsum(counts) - counts, counts)
 
 
 def pieces(part):
@@ -105,7 +105,7 @@ WIDE = source([0, 2], [[0, 1, 3], [3, 2, 0]], 0)
 
 def test_a_mono_reads_each_passage_and_the_first_is_relevant():
     batch = read_batch([WIDE], np.array([0, 1]))
-    found = pair_inputs_of(batch, pair_conventions())
+    found = pair_inputs_of(batch, pair_conventions(), Layout(1, (2,), 2, (0, 1)))
     assert found.per_example == 3 and found.targets.tolist() == [1, 0, 0, 1, 0, 0]
     assert pieces(found.query) == [[0]] * 3 + [[20, 21]] * 3
     # Room for 8 - 3 pieces: 4 beside a query of one, 3 beside a query cut to two.
@@ -117,7 +117,8 @@ def test_a_mono_reads_each_passage_and_the_first_is_relevant():
 
 def test_a_duo_reads_the_relevant_one_against_each_other_in_both_orders():
     batch = read_batch([WIDE], np.array([0]))
-    found = pair_inputs_of(batch, pair_conventions("duo", total_limit=9))
+    layout = Layout(1, (2,), 2, (0, 1, 2))
+    found = pair_inputs_of(batch, pair_conventions("duo", total_limit=9), layout)
     assert found.per_example == 4 and found.targets.tolist() == [1, 0, 1, 0]
     first, second = (pieces(p) for p in found.passages)
     # 9 - 4 - 1 pieces of the query: 2 of each passage.
@@ -254,6 +255,8 @@ def test_the_losses_of_a_batch_by_name():
 
 # Start weights
 
+SEGMENTS = "bert.embeddings.token_type_embeddings.weight"
+
 
 def start(conventions, tensors, units=2, seed=3):
     config = {"hidden_size": 4, "initializer_range": 0.5}
@@ -347,7 +350,7 @@ def test_passages_trained_on_are_known_by_their_pieces(monkeypatch):
         content = np.array(numbers, "<u4").tobytes()
         return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
 
-    part = Part(np.array([7, 8, 9], np.uint16), np.array([1, 0, 3]), np.array([2, 1, 0]))
+    part = TextSlice(np.array([7, 8, 9], np.uint16), np.array([1, 0, 3]), np.array([2, 1, 0]))
     assert trained_on.passage_hashes(part).tolist() == [hashed(8, 9), hashed(7), hashed()]
     expected = sorted(
         [hashed(100, 101), hashed(110), hashed(), hashed(130, 131, 132, 133)]

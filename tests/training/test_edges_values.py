@@ -9,7 +9,8 @@ import torch
 from raypipe.config.training.recipe import Validate
 from raypipe.errors import InputError
 from raypipe.storage.posix import PosixStorage
-from raypipe.text.pairs import Part
+from raypipe.text.inputs import Layout, by_length, make_inputs
+from raypipe.text.pairs import TextSlice
 from raypipe.training.checkpoints.history import History, best_of
 from raypipe.training.checkpoints.store import Checkpoints
 from raypipe.training.examples import table as examples_module
@@ -22,7 +23,6 @@ from raypipe.training.examples.triples import triple_examples
 from raypipe.training.model.lowrank import LowRank
 from raypipe.training.steps import losses
 from raypipe.training.steps.optimiser import Adam, clip_, decays, learning_rate
-from raypipe.training.steps.singles import single_inputs
 
 
 def ranking(*lines):
@@ -289,13 +289,17 @@ def test_measurements_end_by_patience_exactly(tmp_path):
 
 
 def test_singles_stand_by_length_with_their_segments():
-    queries = Part(np.array([7, 8, 9], np.uint16), np.array([1, 0]), np.array([2, 1]))
-    passages = Part(np.array([4, 5, 6], np.uint16), np.array([0, 2]), np.array([3, 0]))
-    packed, segments, order = single_inputs([queries, passages], [0, 1], cls_id=1, sep_id=2)
+    queries = TextSlice(np.array([7, 8, 9], np.uint16), np.array([1, 0]), np.array([2, 1]))
+    passages = TextSlice(np.array([4, 5, 6], np.uint16), np.array([0, 2]), np.array([3, 0]))
+    layouts = [Layout(1, (2,), 2, (segment,)) for segment in (0, 1)]
+    made = [
+        make_inputs([text], own) for text, own in zip([queries, passages], layouts, strict=True)
+    ]
+    packed, order = by_length(made)
     assert order.tolist() == [3, 1, 0, 2] and packed.lengths.tolist() == [2, 3, 4, 5]
     assert packed.ids.tolist() == [1, 2, 1, 7, 2, 1, 8, 9, 2, 1, 4, 5, 6, 2]
     assert packed.positions.tolist() == [0, 1, 0, 1, 2, 0, 1, 2, 3, 0, 1, 2, 3, 4]
-    assert segments.tolist() == [1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1]
+    assert packed.segments.tolist() == [1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1]
 
 
 def test_an_update_of_low_rank_is_scaled_by_alpha_over_rank():

@@ -9,6 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from raypipe.config.training.recipe import Validate
 from raypipe.errors import InputError, RefusedError
+from raypipe.models.bert.tensor_names import linear_names
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
@@ -17,7 +18,7 @@ from raypipe.training.checkpoints import commit as finish
 from raypipe.training.checkpoints import export, measuring
 from raypipe.training.checkpoints.history import History
 from raypipe.training.checkpoints.store import Checkpoints
-from raypipe.training.model.lowrank import LowRank, drawn, linear_names
+from raypipe.training.model.lowrank import LowRank, drawn
 from raypipe.training.model.worker import start_from_
 from raypipe.training.steps.comm import Solo
 from raypipe.training.steps.update import load_weights_
@@ -38,7 +39,7 @@ class Course:
         self.opened = {"loops": 0, "dev": 0}
         monkeypatch.setattr(fit, "Loop", self._loop)
         monkeypatch.setattr(fit, "Measuring", self._measuring)
-        monkeypatch.setattr(fit, "settle", lambda *given: self.settled.append(given))
+        monkeypatch.setattr(fit, "make_deterministic", lambda *given: self.settled.append(given))
 
     def _loop(self, job, comm, device):
         weights = {"w": torch.zeros(1)}
@@ -301,8 +302,8 @@ def test_layers_that_get_an_update_and_how_it_is_drawn():
         "bert.encoder.one.weight": torch.zeros(2), "bert.pooler.dense.weight": torch.zeros(4, 4),
         "classifier.weight": torch.zeros(2, 4),
     }  # fmt: skip
-    assert linear_names(base, pooler=True) == ["bert.encoder.a", "bert.pooler.dense"]
-    assert linear_names(base, pooler=False) == ["bert.encoder.a"]
+    assert linear_names(base, head=True) == ["bert.encoder.a", "bert.pooler.dense"]
+    assert linear_names(base, head=False) == ["bert.encoder.a"]
     found = drawn(["bert.encoder.a"], base, 2, 7)
     uniform = torch.rand(2, 4, generator=torch.Generator().manual_seed(7))
     expected = (2 * uniform - 1) * 0.5  # sqrt(1 / 4)

@@ -7,12 +7,12 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 import tokenizers
-import torch
 
 from raypipe import schema
 from raypipe.errors import RowsFailed
 from raypipe.models.folder.loading import ModelFolder
 from raypipe.models.scorer import load_scorer
+from raypipe.stages.opening import opened
 from raypipe.stages.scoring.candidates import Part
 from raypipe.stages.scoring.token_rows import TokenRows, passages_of
 from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing, ranges
@@ -70,16 +70,10 @@ class ScoreStage:
     def open(self, site: Site) -> Mapping[str, Json]:
         """See Stage."""
         self._scratch = site.scratch
-        self._scorer = load_scorer(
-            self.model,
-            device=site.device,
-            threads=site.threads,
-            budget_tokens=self.budget_tokens,
-        )
-        self._numerics = self._scorer.numerics
+        self._scorer, facts = opened(load_scorer, self.model, site, self.budget_tokens)
         self._queries, self._passages = TokenRows(self.query_tokens), TokenRows(self.passage_tokens)
         self._rows = None if self.whole else passages_of(self.part)
-        return {"torch": torch.__version__, "numerics": self._numerics, "device": site.device}
+        return facts
 
     def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         """schema.SCORES of the shard's candidates in order, without those of `skip`.
@@ -108,7 +102,7 @@ class ScoreStage:
             "rows": write_table(path, schema.SCORES, [table]),
             "first_query": int(query_rows[0]) if len(query_rows) else -1,
             "last_query": int(query_rows[-1]) if len(query_rows) else -1,
-            "numerics": self._numerics,
+            "numerics": self._scorer.numerics,
         }
         return Payload(path, facts)
 
