@@ -8,6 +8,7 @@ from raypipe.errors import InputError
 from raypipe.stages.stage import Sizing
 from raypipe.stages.texts import tokenize
 from raypipe.stages.texts.tokenize import TokenizeStage
+from raypipe.text.inputs import Layout
 
 
 def stage(num_rows):
@@ -53,19 +54,25 @@ def test_at_most_a_thousand_texts_at_equal_distances_are_compared(
 
 @pytest.mark.parametrize(("kind", "pairs"), [("mono", True), ("duo", False), ("encoder", False)])
 def test_a_mono_is_compared_on_pairs_and_what_differs_is_named(monkeypatch, kind, pairs):
-    model = SimpleNamespace(conventions=SimpleNamespace(kind=kind), folder="folder")
+    family = SimpleNamespace(layout=lambda tokenizer, segments: Layout(0, (1,), 1, segments))
+    conventions = SimpleNamespace(kind=kind)
+    model = SimpleNamespace(conventions=conventions, folder="folder", family=family)
+    tokenizer = SimpleNamespace(id_to_token=["[CLS]", "[SEP]"].__getitem__)
     asked, answer = [], [None]
 
-    def first_difference(tokenizer, texts, *, pairs):
-        asked.append((texts, pairs))
+    def first_difference(tokenizer, texts, single, pair):
+        assert single.segments == (0,)
+        asked.append((texts, pair is not None and pair.segments == (0, 1)))
         return answer[0]
 
     monkeypatch.setattr(tokenize, "first_difference", first_difference)
-    tokenize.refuse_other_inputs("tokenizer", ["a"], model)
+    tokenize.refuse_other_inputs(tokenizer, ["a"], model)
     assert asked == [(["a"], pairs)]
     answer[0] = "x" * 70
-    with pytest.raises(InputError, match="folder: the tokenizer's own input for 'x{60}' is not"):
-        tokenize.refuse_other_inputs("tokenizer", ["a"], model)
+    with pytest.raises(
+        InputError, match=r"folder: the tokenizer's own input for 'x{60}' is not \[CLS\] p"
+    ):
+        tokenize.refuse_other_inputs(tokenizer, ["a"], model)
 
 
 @pytest.mark.parametrize(

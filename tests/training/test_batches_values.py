@@ -23,8 +23,7 @@ from raypipe.training.examples.sampler import permuted
 from raypipe.training.examples.stage import ExamplesStage, _first
 from raypipe.training.examples.table import Examples, pair_keys
 from raypipe.training.model.starting_tensors import starting_tensors
-from raypipe.training.steps import comm
-from raypipe.training.steps import determinism as settle
+from raypipe.training.steps import comm, determinism
 from raypipe.training.steps import update as loop
 from raypipe.training.steps.batch import Source, pair_inputs_of, read_batch, text_counts
 from raypipe.training.steps.comm import Solo
@@ -365,7 +364,7 @@ def test_a_process_computes_on_its_threads_and_a_cpu_needs_no_more(monkeypatch):
     before = torch.get_num_threads()
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     try:
-        settle.settle("cpu", 1)
+        determinism.make_deterministic("cpu", 1)
         assert torch.get_num_threads() == 1
         assert not torch.are_deterministic_algorithms_enabled()
         assert "CUBLAS_WORKSPACE_CONFIG" not in os.environ
@@ -379,7 +378,7 @@ def test_on_a_gpu_products_are_fp32_and_kernels_add_in_order(monkeypatch):
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     torch.set_float32_matmul_precision("high")
     try:
-        settle.settle("cuda", 1)
+        determinism.make_deterministic("cuda", 1)
         assert torch.get_float32_matmul_precision() == "highest"
         assert torch.are_deterministic_algorithms_enabled()
         assert not torch.is_deterministic_algorithms_warn_only_enabled()
