@@ -9,14 +9,14 @@ from safetensors import safe_open
 from raypipe.models.folder.adapters import SHIPPED, WEIGHTS, shipped_folder
 from raypipe.models.folder.loading import open_tokenizer, resolve_model
 from raypipe.models.scorer import load_scorer
-from raypipe.text.pairs import Part
+from raypipe.text.pairs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 from raypipe.training.checkpoints.trained_on import FILE, passage_hashes
 
 
 def part_of(model, texts):
     flat, offsets = tokenize_batch(open_tokenizer(model), texts, max_pieces=512)
-    return Part(flat, offsets[:-1], np.diff(offsets))
+    return TextSlice(flat, offsets[:-1], np.diff(offsets))
 
 
 @pytest.mark.parametrize("name", SHIPPED)

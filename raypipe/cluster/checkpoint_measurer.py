@@ -14,7 +14,7 @@ from raypipe.training.job import Job
 from raypipe.training.model.worker import trainee_of
 from raypipe.training.progress import write_progress
 from raypipe.training.steps.comm import Solo
-from raypipe.training.steps.determinism import settle
+from raypipe.training.steps.determinism import make_deterministic
 from raypipe.training.steps.update import load_weights_
 
 ROOM_SECONDS = 5.0
@@ -114,7 +114,7 @@ class Beside:
 def _measure(job: Job, device: str, threads: int, step: int) -> None:
     """Add a checkpoint's measurement to the history and to the progress."""
     note_worker(job)
-    settle(device, threads)
+    make_deterministic(device, threads)
     checkpoints, history = Checkpoints(job.storage, job.folder), history_of(job)
     trainee, measuring = trainee_of(job, device), Measuring(job)
     load_weights_(trainee, checkpoints.load(checkpoints.at(step)))

@@ -1,42 +1,33 @@
 """An encoder: word pieces in, one vector a row out, each as if it were alone."""
 
 from collections.abc import Callable, Sequence
-from itertools import groupby
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from raypipe.errors import InputError, RowsFailed
-from raypipe.models.bert.device import BUDGET_TOKENS, MOST_TOKENS, numerics_class, on_device
-from raypipe.models.bert.forward import (
-    Bert,
-    Groups,
-    attend_by_length,
-    hidden_states,
-    pool,
-    read_bert,
-)
-from raypipe.models.folder.loading import ModelFolder, load_weights, special_ids
-from raypipe.models.neighbours import settle, shapes_of
+from raypipe.models.family import Body
+from raypipe.models.folder.loading import ModelFolder, layouts_of, load_weights
+from raypipe.models.neighbours import shapes_of
+from raypipe.models.packed import attend_by_length, groups_of, pool
+from raypipe.models.placing import Place, settle_on
 from raypipe.text.batching import batches
-from raypipe.text.inputs import encoder_inputs, input_lengths
+from raypipe.text.inputs import Layout, Layouts, make_inputs
+from raypipe.text.pairs import TextSlice, taken
 
 
 class Encoder:
     """Weights on a device; see `load_encoder`."""
 
-    def __init__(
-        self, model: ModelFolder, bert: Bert, device: str, numerics: str, budget: int
-    ) -> None:
+    def __init__(self, model: ModelFolder, body: Body, layouts: Layouts, place: Place) -> None:
         """Use `load_encoder`."""
-        self._budget = budget
         self.conventions = model.encoder
-        self.dim = bert.words.shape[1]
-        self.numerics = numerics
+        self.dim = body.width
+        self.numerics = place.numerics
         """Within one such class a row has equal bytes, whatever the rows beside it."""
-        self._bert, self._device = bert, device
-        self._cls_id, self._sep_id = special_ids(model)
+        self._family, self._body = model.family, body
+        self._layouts, self._place = layouts, place
 
     def encode(
         self,
@@ -59,34 +50,28 @@ class Encoder:
         Raises:
             RowsFailed: vectors that are not finite.
         """
-        limit = self.conventions.limit(side)
-        lengths = input_lengths(offsets, limit=limit)
-        out = np.empty((len(lengths), self.dim), np.float32)
-        budget = min(budget_tokens or self._budget, MOST_TOKENS[self._device])
-        for rows in batches(lengths, budget_tokens=budget):
+        layout = self._layouts[side]
+        counts = np.minimum(np.diff(offsets), self.conventions.limit(side))
+        texts = TextSlice(flat, offsets[:-1], counts)
+        out = np.empty((len(counts), self.dim), np.float32)
+        budget = self._place.budget(budget_tokens)
+        for rows in batches(layout.lengths([counts]), budget_tokens=budget):
             beat(rows.tolist())
-            out[rows] = self._forward(flat, offsets, rows, limit, self.conventions.segment(side))
+            out[rows] = self._forward(taken(texts, rows), layout)
         bad = np.flatnonzero(~np.isfinite(out).all(axis=1))
         if len(bad):
             raise RowsFailed(bad.tolist(), "the vector is not finite")
         return out
 
     @torch.inference_mode()
-    def _forward(
-        self,
-        flat: NDArray[np.uint16 | np.uint32],
-        offsets: NDArray[np.int64],
-        rows: NDArray[np.int64],
-        limit: int,
-        segment: int,
-    ) -> NDArray[np.float32]:
-        packed = encoder_inputs(
-            flat, offsets, rows, limit=limit, cls_id=self._cls_id, sep_id=self._sep_id
-        )
-        groups: Groups = [(len(list(g)), int(n)) for n, g in groupby(packed.lengths.tolist())]
-        ids = torch.from_numpy(packed.ids).to(self._device)
-        positions = torch.from_numpy(packed.positions).to(self._device)
-        hidden = hidden_states(self._bert, ids, positions, segment, groups, attend_by_length)
+    def _forward(self, texts: TextSlice, layout: Layout) -> NDArray[np.float32]:
+        inputs = make_inputs([texts], layout)
+        groups = groups_of(inputs.lengths)
+        device = self._place.device
+        ids = torch.from_numpy(inputs.ids).to(device)
+        positions = torch.from_numpy(inputs.positions).to(device)
+        (segment,) = layout.segments
+        hidden = self._family.forward(self._body, ids, positions, segment, groups, attend_by_length)
         pooled = pool(
             hidden,
             groups,
@@ -113,31 +98,41 @@ def load_encoder(
         budget_tokens: tokens of one forward; up to so many rows are tried together.
 
     Raises:
-        InputError: no BERT, missing tensors, or limits beyond the model's positions or segments.
+        InputError: another architecture, missing tensors, a tokenizer without specials, or limits
+            beyond the model's positions or segments.
     """
-    bert = on_device(read_bert(load_weights(model), model.config()), device)
-    _check_fits(model, bert)
-    budget = min(budget_tokens or BUDGET_TOKENS[device], MOST_TOKENS[device])
-    rows = max(budget, model.encoder.query_limit + 2, model.encoder.passage_limit + 2)
-    settled = settle(shapes_of(bert), device=device, threads=threads, rows=rows)
-    numerics = numerics_class(device, proven=settled.proven)
-    return Encoder(model, bert, device, numerics, budget)
+    body: Body = model.family.read(load_weights(model), model.config()).to(device)
+    layouts = layouts_of(model)
+    longest = _longest(model, layouts)
+    _check_fits(model, body, layouts, longest)
+    place = settle_on(
+        device,
+        shapes_of(body),
+        threads=threads,
+        budget_tokens=budget_tokens,
+        longest=longest,
+    )
+    return Encoder(model, body, layouts, place)
 
 
-def _check_fits(model: ModelFolder, bert: Bert) -> None:
-    conventions = model.encoder
-    longest = max(conventions.query_limit, conventions.passage_limit) + 2
-    highest = max(conventions.query_segment, conventions.passage_segment)
+def _longest(model: ModelFolder, layouts: Layouts) -> int:
+    """Tokens of the longest input of either side."""
+    return max(model.encoder.limit(side) + layouts[side].num_specials for side in layouts)
+
+
+def _check_fits(model: ModelFolder, body: Body, layouts: Layouts, longest: int) -> None:
+    highest = max(max(layout.segments) for layout in layouts.values())
+    num_positions = body.num_positions - layouts["query"].first_position
     problems = []
-    if longest > len(bert.positions):
+    if longest > num_positions:
         problems.append(
             f"{model.folder}: conventions allow {longest} tokens, the model has "
-            f"{len(bert.positions)} positions"
+            f"{num_positions} positions"
         )
-    if highest >= len(bert.segments):
+    if highest >= body.num_segments:
         problems.append(
             f"{model.folder}: conventions use segment {highest}, the model has "
-            f"{len(bert.segments)} segment rows"
+            f"{body.num_segments} segment rows"
         )
     if problems:
         raise InputError(problems)

@@ -11,7 +11,8 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from raypipe.models.bert.forward import Bert, Linear, linear
+from raypipe.models.family import Body
+from raypipe.models.packed import Linear, linear
 
 Shape = tuple[int, int]
 """(inner, outer) of a matrix product."""
@@ -55,10 +56,10 @@ def _settled(shapes: frozenset[Shape], device: str, threads: int, rows: int) -> 
     return settled(shapes, device=device, threads=threads, rows=rows)
 
 
-def shapes_of(bert: Bert, *more: Linear) -> frozenset[Shape]:
+def shapes_of(body: Body, *more: Linear) -> frozenset[Shape]:
     """The shapes of the matrix products of every layer, and of those named beside them."""
-    parts = [p for layer in bert.layers for p in (layer.qkv, layer.out, layer.up, layer.down)]
-    return frozenset((weight.shape[1], weight.shape[0]) for weight, *_ in (*parts, *more))
+    parts = (*body.linears, *more)
+    return frozenset((weight.shape[1], weight.shape[0]) for weight, *_ in parts)
 
 
 def bert_shapes(hidden: int, intermediate: int) -> frozenset[Shape]:

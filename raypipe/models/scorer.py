@@ -2,28 +2,21 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import groupby
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from raypipe.errors import InputError
-from raypipe.models.bert.device import BUDGET_TOKENS, MOST_TOKENS, numerics_class, on_device
-from raypipe.models.bert.forward import (
-    Bert,
-    Groups,
-    attend_by_length,
-    first_tokens,
-    hidden_states,
-    read_bert,
-)
-from raypipe.models.bert.heads import Head, read_head, with_third_segment
+from raypipe.models.family import Body, Head
 from raypipe.models.folder.conventions import PairConventions
-from raypipe.models.folder.loading import ModelFolder, load_weights, special_ids
-from raypipe.models.neighbours import settle, shapes_of
+from raypipe.models.folder.loading import ModelFolder, layouts_of, load_weights
+from raypipe.models.neighbours import shapes_of
+from raypipe.models.packed import attend_by_length, first_tokens, groups_of
+from raypipe.models.placing import Place, settle_on
 from raypipe.text.batching import batches
-from raypipe.text.pairs import Part, input_lengths, pair_inputs, piece_counts, taken
+from raypipe.text.inputs import Layouts, make_inputs
+from raypipe.text.pairs import TextSlice, piece_counts, taken
 
 Float64 = NDArray[np.float64]
 
@@ -32,26 +25,19 @@ class Scorer:
     """Weights on a device; see `load_scorer`."""
 
     def __init__(
-        self,
-        model: ModelFolder,
-        bert: Bert,
-        head: Head,
-        device: str,
-        numerics: str,
-        budget: int | None = None,
+        self, model: ModelFolder, body: Body, head: Head, layouts: Layouts, place: Place
     ) -> None:
         """Use `load_scorer`."""
-        self._budget = budget or BUDGET_TOKENS[device]
         self.conventions = model.reranker
-        self.numerics = numerics
+        self.numerics = place.numerics
         """Within one such class an input has equal bytes, whatever the inputs beside it."""
-        self._bert, self._head, self._device = bert, head, device
-        self._cls_id, self._sep_id = special_ids(model)
+        self._family, self._body, self._head = model.family, body, head
+        self._layout, self._place = layouts["pair"], place
 
     def score(
         self,
-        query: Part,
-        passages: Sequence[Part],
+        query: TextSlice,
+        passages: Sequence[TextSlice],
         *,
         budget_tokens: int | None = None,
         beat: Callable[[Sequence[int]], None] = lambda rows: None,
@@ -64,17 +50,16 @@ class Scorer:
             budget_tokens: tokens of one forward, those of `load_scorer` or fewer; changes no byte.
             beat: told the inputs of each batch before it is computed.
         """
-        query, passages = self._cut(query, passages)
-        lengths = input_lengths([query, *passages])
+        texts = self._cut(query, passages)
+        lengths = self._layout.lengths([text.counts for text in texts])
         scores = np.empty(len(lengths), np.float32)
-        budget = min(budget_tokens or self._budget, MOST_TOKENS[self._device])
-        for rows in batches(lengths, budget_tokens=budget):
+        for rows in batches(lengths, budget_tokens=self._place.budget(budget_tokens)):
             beat(rows.tolist())
-            logits = self._forward(taken(query, rows), [taken(p, rows) for p in passages])
+            logits = self._forward([taken(text, rows) for text in texts])
             scores[rows] = scores_of(logits, self.conventions).astype(np.float32)
         return scores
 
-    def _cut(self, query: Part, passages: Sequence[Part]) -> tuple[Part, list[Part]]:
+    def _cut(self, query: TextSlice, passages: Sequence[TextSlice]) -> list[TextSlice]:
         assert len(passages) == self.conventions.num_passages
         kept, rest = piece_counts(
             query.counts,
@@ -82,23 +67,22 @@ class Scorer:
             query_limit=self.conventions.query_limit,
             passage_limit=self.conventions.passage_limit,
             total_limit=self.conventions.total_limit,
+            num_specials=self._layout.num_specials,
         )
-        cut = [
-            replace(passage, counts=counts) for passage, counts in zip(passages, rest, strict=True)
-        ]
-        return replace(query, counts=kept), cut
+        texts = zip([query, *passages], [kept, *rest], strict=True)
+        return [replace(text, counts=counts) for text, counts in texts]
 
     @torch.inference_mode()
-    def _forward(self, query: Part, passages: Sequence[Part]) -> Float64:
-        packed = pair_inputs(query, passages, cls_id=self._cls_id, sep_id=self._sep_id)
-        groups: Groups = [(len(list(g)), int(n)) for n, g in groupby(packed.lengths.tolist())]
+    def _forward(self, texts: Sequence[TextSlice]) -> Float64:
+        inputs = make_inputs(texts, self._layout)
+        groups = groups_of(inputs.lengths)
         ids, positions, segments = (
-            torch.from_numpy(part).to(self._device)
-            for part in (packed.ids, packed.positions, packed.segments)
+            torch.from_numpy(part).to(self._place.device)
+            for part in (inputs.ids, inputs.positions, inputs.segments)
         )
-        wanted = first_tokens(groups, self._device)
-        first = hidden_states(
-            self._bert, ids, positions, segments, groups, attend_by_length, wanted=wanted
+        wanted = first_tokens(groups, self._place.device)
+        first = self._family.forward(
+            self._body, ids, positions, segments, groups, attend_by_length, wanted=wanted
         )
         logits: Float64 = self._head.logits(first).double().cpu().numpy()
         return logits
@@ -136,35 +120,33 @@ def load_scorer(
         budget_tokens: tokens of one forward; up to so many rows are tried together.
 
     Raises:
-        InputError: no BERT, no head, missing tensors, limits beyond the model's positions, or a
-            third segment that nobody named.
+        InputError: another architecture, no head, missing tensors, a tokenizer without specials,
+            limits beyond the model's positions, or a third segment that nobody named.
     """
     weights = load_weights(model)
     conventions = model.reranker
     try:
-        bert = read_bert(weights, model.config())
-        head = read_head(weights, relevant_label=conventions.relevant_label)
+        body: Body = model.family.read(weights, model.config())
+        head = model.family.head(weights, relevant_label=conventions.relevant_label)
         if conventions.kind == "duo":
-            table = with_third_segment(bert.segments, conventions.segment_row)
-            bert = replace(bert, segments=table)
+            body = body.with_third_segment(conventions.segment_row)
     except InputError as error:
         raise InputError([f"{model.folder}: {problem}" for problem in error.problems]) from error
-    if conventions.total_limit > len(bert.positions):
+    layouts = layouts_of(model)
+    num_positions = body.num_positions - layouts["pair"].first_position
+    if conventions.total_limit > num_positions:
         raise InputError(
             f"{model.folder}: conventions allow {conventions.total_limit} tokens, the model has "
-            f"{len(bert.positions)} positions"
+            f"{num_positions} positions"
         )
-    if len(bert.segments) < 2:
-        raise InputError(f"{model.folder}: expected two segment rows, found {len(bert.segments)}")
-    moved = replace(
-        head,
-        pooler=tuple(tensor.to(device) for tensor in head.pooler),
-        classifier=tuple(tensor.to(device) for tensor in head.classifier),
+    if max(layouts["pair"].segments) >= body.num_segments:
+        raise InputError(f"{model.folder}: expected two segment rows, found {body.num_segments}")
+    body, head = body.to(device), head.to(device)
+    place = settle_on(
+        device,
+        shapes_of(body, *head.linears),
+        threads=threads,
+        budget_tokens=budget_tokens,
+        longest=conventions.total_limit,
     )
-    bert = on_device(bert, device)
-    shapes = shapes_of(bert, moved.pooler, moved.classifier)
-    budget = min(budget_tokens or BUDGET_TOKENS[device], MOST_TOKENS[device])
-    rows = max(budget, conventions.total_limit)
-    settled = settle(shapes, device=device, threads=threads, rows=rows)
-    numerics = numerics_class(device, proven=settled.proven)
-    return Scorer(model, bert, moved, device, numerics, budget)
+    return Scorer(model, body, head, layouts, place)

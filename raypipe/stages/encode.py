@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import torch
 
 from raypipe.errors import RowsFailed
 from raypipe.models.encoder import Encoder, load_encoder
 from raypipe.models.folder.loading import ModelFolder
+from raypipe.stages.opening import open_model
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.storage.payloads.tokens import taken
 from raypipe.storage.payloads.vectors import write_vectors
@@ -60,14 +60,7 @@ class EncodeStage:
 
         Its `run` raises RowsFailed for vectors that are not finite, in fp32 or as fp16.
         """
-        encoder = load_encoder(
-            self.model,
-            device=site.device,
-            threads=site.threads,
-            budget_tokens=self.budget_tokens,
-        )
-        numerics = encoder.numerics
-        facts = {"torch": torch.__version__, "numerics": numerics, "device": site.device}
+        encoder, facts = open_model(load_encoder, self.model, site, self.budget_tokens)
         return Opened(partial(self._run, encoder, site.scratch), facts)
 
     def _run(

@@ -1,65 +1,119 @@
-"""Model inputs sliced from word pieces: [CLS] pieces [SEP], flat, without padding."""
+"""A model's inputs made of word pieces: flat, without padding, by the layout of its family."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from raypipe.text.pairs import TextSlice
+
 Int64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Specials:
-    """Token ids of [CLS] and [SEP]."""
+class Layout:
+    """How texts become one input: `first` text `separators` text ... text `last`."""
 
-    cls_id: int
-    sep_id: int
+    first: int
+    """Token id before the first text."""
+    separators: tuple[int, ...]
+    """Token ids between two texts: one, or the two of RoBERTa."""
+    last: int
+    """Token id behind the last text."""
+    segments: tuple[int, ...]
+    """Segment of each text and of the tokens behind it; the first one's is that of `first` too.
+    Zeros where a family has one segment or none."""
+    first_position: int = 0
+    """Position of the first token: 0, or the 2 of RoBERTa."""
+
+    @property
+    def num_specials(self) -> int:
+        """Tokens of an input that are of no text."""
+        return 2 + len(self.separators) * (len(self.segments) - 1)
+
+    def lengths(self, counts: Sequence[Int64]) -> Int64:
+        """Tokens of inputs whose texts have so many pieces, int64 [B] each, specials counted."""
+        total: Int64 = np.sum(counts, axis=0) + self.num_specials
+        return total
+
+
+Layouts = Mapping[str, Layout]
+"""All that one model reads: an encoder's `query` and `passage`, or a reranker's `pair`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
-    """Sequences one after the other; `lengths` int64 [B] sums to T."""
+class Inputs:
+    """B sequences one after the other; `lengths`, int64 [B], sums to T."""
 
     ids: Int64
     """Token ids [T]."""
     positions: Int64
-    """Position within its sequence, from 0, [T]."""
+    """Position within its sequence, from the layout's first, [T]."""
+    segments: Int64
+    """Segment ids [T]."""
     lengths: Int64
 
 
-def input_lengths(offsets: Int64, *, limit: int) -> Int64:
-    """Tokens of each row as an input, int64 [rows]: at most `limit` pieces and two specials."""
-    return np.minimum(np.diff(offsets), limit) + 2
-
-
-def encoder_inputs(
-    flat: NDArray[np.uint16 | np.uint32],
-    offsets: Int64,
-    rows: Int64,
-    *,
-    limit: int,
-    cls_id: int,
-    sep_id: int,
-) -> Packed:
-    """`[CLS] pieces [SEP]` of the rows, in their order; empty text is [CLS][SEP].
+def make_inputs(texts: Sequence[TextSlice], layout: Layout) -> Inputs:
+    """Inputs of B rows in their order, the only maker; a text without pieces leaves its specials.
 
     Args:
-        flat: word pieces of all rows.
-        offsets: int64 [N + 1]; row i is `flat[offsets[i]:offsets[i + 1]]`.
-        rows: positions in `offsets`, int64 [B].
-        limit: word pieces kept of a row, specials not counted.
-        cls_id: token id of [CLS].
-        sep_id: token id of [SEP].
+        texts: of each input its first text, its second and so on, as many as the layout has
+            segments, with as many rows each.
+        layout: specials, segments and positions.
     """
-    num_pieces = np.minimum(offsets[rows + 1] - offsets[rows], limit)
-    lengths = num_pieces + 2
+    assert len(texts) == len(layout.segments)
+    behind = [layout.separators] * (len(texts) - 1) + [(layout.last,)]
+    lengths = layout.lengths([text.counts for text in texts])
     starts = np.cumsum(lengths) - lengths
-    positions = np.arange(lengths.sum()) - np.repeat(starts, lengths)
-    source = np.repeat(offsets[rows], lengths) + positions - 1
-    is_cls = positions == 0
-    is_sep = positions == np.repeat(lengths - 1, lengths)
-    ids = np.empty(len(positions), np.int64)
-    inner = ~(is_cls | is_sep)
-    ids[inner] = flat[source[inner]]
-    ids[is_cls], ids[is_sep] = cls_id, sep_id
-    return Packed(ids, positions, lengths)
+    total = int(lengths.sum())
+    ids = np.empty(total, np.int64)
+    ids[starts] = layout.first
+    at = starts + 1
+    for text, closing in zip(texts, behind, strict=True):
+        _copy(text, ids, at)
+        at = at + text.counts
+        for token in closing:
+            ids[at] = token
+            at = at + 1
+    positions = np.arange(layout.first_position, total + layout.first_position)
+    positions -= np.repeat(starts, lengths)
+    return Inputs(ids, positions, _segments(texts, behind, layout, total), lengths)
+
+
+def _copy(text: TextSlice, ids: Int64, at: Int64) -> None:
+    """Put each row's pieces into `ids` from `at`, int64 [B], on."""
+    before = np.cumsum(text.counts) - text.counts
+    steps = np.arange(int(text.counts.sum()))
+    source = steps + np.repeat(text.starts - before, text.counts)
+    ids[steps + np.repeat(at - before, text.counts)] = text.flat[source]
+
+
+def _segments(
+    texts: Sequence[TextSlice], behind: Sequence[tuple[int, ...]], layout: Layout, total: int
+) -> Int64:
+    if len(set(layout.segments)) == 1:
+        return np.full(total, layout.segments[0], np.int64)
+    widths = [text.counts + len(closing) for text, closing in zip(texts, behind, strict=True)]
+    widths[0] = widths[0] + 1
+    each = np.tile(np.array(layout.segments, np.int64), len(widths[0]))
+    return np.repeat(each, np.stack(widths, axis=1).reshape(-1))
+
+
+def by_length(parts: Sequence[Inputs]) -> tuple[Inputs, Int64]:
+    """Inputs of several layouts as one batch, the shortest first, and their order, int64 [B].
+
+    `order[i]` is the sequence, counted over all parts, that stands at place i; equal lengths keep
+    their order. A group of equal lengths needs no padding.
+    """
+    lengths = np.concatenate([part.lengths for part in parts])
+    order = np.argsort(lengths, kind="stable")
+    starts = (np.cumsum(lengths) - lengths)[order]
+    lengths = lengths[order]
+    before = np.cumsum(lengths) - lengths
+    source = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
+    ids = np.concatenate([part.ids for part in parts])[source]
+    positions = np.concatenate([part.positions for part in parts])[source]
+    segments = np.concatenate([part.segments for part in parts])[source]
+    return Inputs(ids, positions, segments, lengths), order

@@ -1,35 +1,55 @@
 """Whether inputs sliced from word pieces are those that the tokenizer itself would make."""
 
 from collections.abc import Sequence
+from itertools import chain
 
+import numpy as np
 from tokenizers import Tokenizer
+
+from raypipe.text.inputs import Inputs, Layout, make_inputs
+from raypipe.text.pairs import TextSlice
 
 
 def first_difference(
-    tokenizer: Tokenizer, texts: Sequence[str], *, pairs: bool = False
+    tokenizer: Tokenizer, texts: Sequence[str], single: Layout, pair: Layout | None = None
 ) -> str | None:
     """The first text (of pairs, the first two) whose sliced input differs; None where none does.
 
-    Compared are the ids of [CLS] text [SEP], and with `pairs` ids and segments 0 and 1 of
-    [CLS] text [SEP] next text [SEP]. A tokenizer without a post-processor makes no inputs of its
+    Compared are the ids of each text alone, and with `pair` ids and segments of each text with the
+    next one, the last with the first. A tokenizer without a post-processor makes no inputs of its
     own to compare with.
     """
     if tokenizer.post_processor is None or not texts:
         return None
-    cls_id, sep_id = (tokenizer.token_to_id(token) for token in ("[CLS]", "[SEP]"))
-    plain = [e.ids for e in tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
     whole = tokenizer.encode_batch_fast(texts, add_special_tokens=True)
-    for text, pieces, own in zip(texts, plain, whole, strict=True):
-        if [cls_id, *pieces, sep_id] != own.ids:
+    made = _rows(sliced(tokenizer, [texts], single))
+    for text, (ids, _), own in zip(texts, made, whole, strict=True):
+        if ids != own.ids:
             return text
-    if not pairs:
+    if pair is None:
         return None
     following = [*texts[1:], texts[0]]
-    after = [*plain[1:], plain[0]]
     both = tokenizer.encode_batch_fast(list(zip(texts, following, strict=True)))
-    for text, first, second, own in zip(texts, plain, after, both, strict=True):
-        ids = [cls_id, *first, sep_id, *second, sep_id]
-        segments = [0] * (len(first) + 2) + [1] * (len(second) + 1)
+    made = _rows(sliced(tokenizer, [texts, following], pair))
+    for text, (ids, segments), own in zip(texts, made, both, strict=True):
         if ids != own.ids or segments != own.type_ids:
             return text
     return None
+
+
+def sliced(tokenizer: Tokenizer, texts: Sequence[Sequence[str]], layout: Layout) -> Inputs:
+    """Inputs made of whole texts: those of each place, as many each; none is cut."""
+    parts = []
+    for column in texts:
+        found = tokenizer.encode_batch_fast(column, add_special_tokens=False)
+        counts = np.array([len(encoding.ids) for encoding in found], np.int64)
+        flat = np.fromiter(chain.from_iterable(encoding.ids for encoding in found), np.uint32)
+        parts.append(TextSlice(flat, np.cumsum(counts) - counts, counts))
+    return make_inputs(parts, layout)
+
+
+def _rows(inputs: Inputs) -> list[tuple[list[int], list[int]]]:
+    """(ids, segments) of each sequence."""
+    edges = np.cumsum(inputs.lengths)[:-1]
+    columns = (np.split(column, edges) for column in (inputs.ids, inputs.segments))
+    return [(ids.tolist(), segments.tolist()) for ids, segments in zip(*columns, strict=True)]

@@ -14,7 +14,7 @@ from raypipe.training.checkpoints.measuring import Measuring, told
 from raypipe.training.checkpoints.store import Checkpoints
 from raypipe.training.job import Job
 from raypipe.training.steps.comm import Comm
-from raypipe.training.steps.determinism import settle
+from raypipe.training.steps.determinism import make_deterministic
 from raypipe.training.steps.update import Updates, load_weights_
 
 Tell = Callable[[Mapping[str, Json]], None]
@@ -61,7 +61,7 @@ def fit(
         InputError: the loss or a gradient is not finite.
         RaypipeError: what `should_stop` gave, after a checkpoint.
     """
-    settle(device, threads)
+    make_deterministic(device, threads)
     updates, measuring = _opened(job, comm, device)
     checkpoints, history = Checkpoints(job.storage, job.folder), history_of(job)
 

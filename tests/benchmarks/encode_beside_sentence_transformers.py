@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 
-from raypipe.models.bert.device import numerics_class
+from raypipe.models.device import numerics_class
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.loading import open_tokenizer, resolve_model
 from raypipe.text.tokenize import tokenize_batch

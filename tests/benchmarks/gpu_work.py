@@ -10,7 +10,7 @@ from random_bert import Shape, make_random_bert, pieces_of, text_of
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.loading import open_tokenizer, resolve_model
 from raypipe.models.scorer import load_scorer
-from raypipe.text.pairs import Part
+from raypipe.text.pairs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 
 MINILM, BASE, LARGE = Shape(6, 384, 12), Shape(12, 768, 12), Shape(24, 1024, 16)
@@ -105,7 +105,7 @@ class Work:
     def _compute(self, parts):
         if self.case.kind == "encoder":
             return self._engine.encode(*parts[0], side="passage")
-        query, *rest = (Part(f, o[:-1], np.diff(o)) for f, o in parts)
+        query, *rest = (TextSlice(f, o[:-1], np.diff(o)) for f, o in parts)
         return self._engine.score(query, rest)
 
     def pieces(self):

@@ -21,10 +21,10 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import CrossEncoder
 from transformers import BertConfig
 
-from raypipe.models.bert.device import numerics_class
+from raypipe.models.device import numerics_class
 from raypipe.models.folder.loading import open_tokenizer, packaged_folder, resolve_model
 from raypipe.models.scorer import load_scorer
-from raypipe.text.pairs import Part
+from raypipe.text.pairs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 
 NUM_QUERIES, DEPTH, ROUNDS = 20, 10, 5
@@ -79,7 +79,7 @@ def main() -> None:
 
     def part(texts, rows):
         flat, offsets = tokenize_batch(tokenizer, texts, max_pieces=512)
-        return Part(flat, offsets[:-1][rows], np.diff(offsets)[rows])
+        return TextSlice(flat, offsets[:-1][rows], np.diff(offsets)[rows])
 
     def ours():
         return scorer.score(part(queries, of_query), [part(passages, of_passage)])

@@ -13,6 +13,7 @@ import json
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -30,17 +31,16 @@ from sentence_transformers.training_args import SentenceTransformerTrainingArgum
 from torch.utils.data import BatchSampler, SequentialSampler
 from transformers import BertConfig, TrainerCallback
 
-from raypipe.models.bert.device import numerics_class
+from raypipe.models.device import numerics_class
 from raypipe.models.folder.loading import (
+    layouts_of,
     load_weights,
     open_tokenizer,
     packaged_folder,
     resolve_model,
-    special_ids,
 )
 from raypipe.models.folder.presets import PRESETS
-from raypipe.text.inputs import Specials
-from raypipe.text.pairs import Part
+from raypipe.text.pairs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 from raypipe.training.model.starting_tensors import starting_tensors
 from raypipe.training.model.trainee import Trainee
@@ -197,11 +197,11 @@ class Own:
         self.optimiser = Adam(self.trainee.weights, **OPTIMISER)
         self.objective = Objective(loss)
         self.tokenizer = open_tokenizer(self.model)
-        self.specials = Specials(*special_ids(self.model))
+        self.layouts = layouts_of(replace(self.model, conventions=conventions))
 
     def part(self, texts):
         flat, offsets = tokenize_batch(self.tokenizer, list(texts), max_pieces=512)
-        return Part(flat, offsets[:-1], np.diff(offsets))
+        return TextSlice(flat, offsets[:-1], np.diff(offsets))
 
     def train(self, examples, steps):
         """(losses, seconds); tokenizing is inside, as it is in the trainers' collator."""
@@ -217,7 +217,7 @@ class Own:
                 batch,
                 self.objective,
                 Solo(),
-                self.specials,
+                self.layouts,
                 budget_tokens=2048,
                 weight=1.0,
                 draw=(0, step),

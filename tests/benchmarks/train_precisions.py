@@ -18,10 +18,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from raypipe.models.bert.device import numerics_class
-from raypipe.models.folder.loading import load_weights, open_tokenizer, resolve_model, special_ids
+from raypipe.models.device import numerics_class
+from raypipe.models.folder.loading import layouts_of, load_weights, open_tokenizer, resolve_model
 from raypipe.models.folder.presets import PRESETS
-from raypipe.text.pairs import Part, input_lengths, pair_inputs, taken
+from raypipe.text.inputs import make_inputs
+from raypipe.text.pairs import TextSlice, taken
 from raypipe.text.tokenize import tokenize_batch
 from raypipe.training.model.lowrank import LowRank
 from raypipe.training.model.starting_tensors import starting_tensors
@@ -38,7 +39,7 @@ def texts(folder, name, count, words):
 
 def part_of(tokenizer, found, limit):
     flat, offsets = tokenize_batch(tokenizer, found, max_pieces=512)
-    return Part(flat, offsets[:-1], np.minimum(np.diff(offsets), limit))
+    return TextSlice(flat, offsets[:-1], np.minimum(np.diff(offsets), limit))
 
 
 def main() -> None:
@@ -56,10 +57,9 @@ def main() -> None:
     passages = part_of(tokenizer, texts(folder, "corpus.jsonl.gz", 2 * INPUTS, 35), 64)
     parts = [part_of(tokenizer, texts(folder, "queries.jsonl.gz", INPUTS, 12), 32)]
     parts += [taken(passages, np.arange(INPUTS)), taken(passages, np.arange(INPUTS, 2 * INPUTS))]
-    order = np.argsort(input_lengths(parts), kind="stable")
-    cls_id, sep_id = special_ids(model)
-    query, *pair = (taken(part, order) for part in parts)
-    packed = pair_inputs(query, pair, cls_id=cls_id, sep_id=sep_id)
+    layout = layouts_of(replace(model, conventions=conventions))["pair"]
+    order = np.argsort(layout.lengths([part.counts for part in parts]), kind="stable")
+    packed = make_inputs([taken(part, order) for part in parts], layout)
     start = starting_tensors(load_weights(model), model.config(), conventions, num_units=2, seed=0)
     trainees = {
         name: Trainee(
@@ -77,7 +77,7 @@ def main() -> None:
     def seconds(trainee):
         began = time.perf_counter()
         for _ in range(FORWARDS):
-            units = trainee.units(packed, packed.segments)
+            units = trainee.units(packed)
             torch.nn.functional.cross_entropy(units, targets).backward()
         return time.perf_counter() - began
 

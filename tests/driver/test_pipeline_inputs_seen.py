@@ -19,7 +19,7 @@ from raypipe.models.scorer import load_scorer
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.store_records import read_manifest
 from raypipe.storage.stored import Stored
-from raypipe.text.pairs import Part
+from raypipe.text.pairs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 
 PASSAGES = ["a lease of the shard", "the zebra run", "rank of a query", "a passage", "the run"]
@@ -109,7 +109,7 @@ def test_a_rerankers_queries_get_the_querys_prefix_and_passages_the_passages(run
         [f"the lease {PASSAGES[p]}" for _, p in pairs],
     ):
         flat, offsets = tokenize_batch(open_tokenizer(model), texts, max_pieces=512)
-        parts.append(Part(flat, offsets[:-1], np.diff(offsets)))
+        parts.append(TextSlice(flat, offsets[:-1], np.diff(offsets)))
     scores = dict(zip(pairs, load_scorer(model).score(parts[0], parts[1:]), strict=True))
     for query in QUERIES:
         expected = sorted(range(5), key=lambda p, q=query: (-scores[q, p], p))

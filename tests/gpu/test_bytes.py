@@ -5,7 +5,7 @@ import pytest
 
 from raypipe.models.encoder import load_encoder
 from raypipe.models.scorer import load_scorer
-from raypipe.text.pairs import Part
+from raypipe.text.pairs import TextSlice
 
 UNPROVEN = "neighbours: unproven"
 ROWS = 48
@@ -26,7 +26,7 @@ def promises(engine):
 
 
 def shuffled(part, order):
-    return Part(part.flat, part.starts[order], part.counts[order])
+    return TextSlice(part.flat, part.starts[order], part.counts[order])
 
 
 def budgets(device):
@@ -47,7 +47,7 @@ def of_scores(model, random_bert, shape, device, counts):
     parts = []
     for seed in range(1 + scorer.conventions.num_passages):
         flat, offsets = random_bert.pieces_of(counts, shape, seed=seed)
-        parts.append(Part(flat, offsets[:-1], np.diff(offsets)))
+        parts.append(TextSlice(flat, offsets[:-1], np.diff(offsets)))
     alone = scorer.score(parts[0], parts[1:], budget_tokens=1)
     for budget in budgets(device):
         order = RNG.permutation(len(counts))
@@ -86,7 +86,7 @@ def test_the_same_call_twice_gives_the_same_bytes(device, shape, models, random_
     model = models(shape, kind)
     counts = RNG.integers(0, 200, ROWS)
     flat, offsets = random_bert.pieces_of(counts, shape, seed=4)
-    part = Part(flat, offsets[:-1], counts)
+    part = TextSlice(flat, offsets[:-1], counts)
     found = []
     for _ in range(2):
         if kind == "encoder":

@@ -5,15 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from raypipe.models.bert.device import on_device
-from raypipe.models.bert.forward import (
-    attend_by_length,
-    first_tokens,
-    hidden_states,
-    pool,
-    read_bert,
-)
+from raypipe.models.bert.forward import hidden_states
+from raypipe.models.bert.weights import read_bert
 from raypipe.models.folder.loading import load_weights
+from raypipe.models.packed import attend_by_length, first_tokens, pool
 
 GROUPS = [(2, 5), (1, 9)]
 
@@ -21,7 +16,7 @@ GROUPS = [(2, 5), (1, 9)]
 def test_a_forward_elsewhere_mixes_no_devices(models, random_bert):
     model = models(random_bert.Shape(layers=2, hidden=64, heads=4, words=1000), "duo")
     weights, config = dict(load_weights(model)), model.config()
-    bert = on_device(read_bert(weights, config), "meta")
+    bert = read_bert(weights, config).to("meta")
     ids, positions, segments = (torch.zeros(19, dtype=torch.long, device="meta") for _ in range(3))
     wanted = first_tokens(GROUPS, "meta")
     tokens = (bert, ids, positions)

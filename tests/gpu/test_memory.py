@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.loading import load_weights
 from raypipe.models.scorer import load_scorer
-from raypipe.text.pairs import Part
+from raypipe.text.pairs import TextSlice
 
 BUDGETS = {"cpu": 4096, "cuda": 32768}
 
@@ -87,7 +87,7 @@ def test_a_forward_takes_what_its_tokens_need(
             encoder.encode(flat, offsets, side="passage", budget_tokens=budget)
     else:
         flat, offsets = random_bert.pieces_of(np.full(rows, length), shape, seed=1)
-        part = Part(flat, offsets[:-1], np.diff(offsets))
+        part = TextSlice(flat, offsets[:-1], np.diff(offsets))
         scorer = load_scorer(model, device=device)
 
         def work():

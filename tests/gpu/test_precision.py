@@ -5,12 +5,12 @@ import os
 import pytest
 import torch
 
-from raypipe.models.bert.device import full_precision, on_device
-from raypipe.models.bert.forward import read_bert
+from raypipe.models.bert.weights import read_bert
+from raypipe.models.device import full_precision
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.loading import load_weights
 from raypipe.models.scorer import load_scorer
-from raypipe.training.steps.determinism import settle
+from raypipe.training.steps.determinism import make_deterministic
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def test_whatever_computes_on_cuda_switches_tf32_off(models, random_bert, load, 
     elif load == "scorer":
         load_scorer(models(tiny, "mono"), device="cuda")
     else:
-        settle("cuda", 1)
+        make_deterministic("cuda", 1)
     assert not torch.backends.cuda.matmul.allow_tf32
     exact = relative_error("cuda")
     tell(f"relative error of a product {exact:.1e}, with TF32 {with_tf32:.1e}")
@@ -60,7 +60,7 @@ def test_weights_that_move_all_move_and_set_the_precision(models, random_bert):
     """`meta` is a device that every machine has: nothing may stay behind."""
     model = models(random_bert.Shape(layers=2, hidden=64, heads=4, words=1000))
     torch.set_float32_matmul_precision("high")
-    bert = on_device(read_bert(load_weights(model), model.config()), "meta")
+    bert = read_bert(load_weights(model), model.config()).to("meta")
     every = [bert.words, bert.positions, bert.segments, *bert.norm]
     for layer in bert.layers:
         for part in (layer.qkv, layer.out, layer.norm_attention, layer.up, layer.down):
@@ -74,7 +74,7 @@ def test_weights_that_move_all_move_and_set_the_precision(models, random_bert):
 def test_training_on_cuda_refuses_what_adds_in_no_fixed_order(monkeypatch):
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     torch.set_float32_matmul_precision("high")
-    settle("cuda", 1)
+    make_deterministic("cuda", 1)
     assert torch.are_deterministic_algorithms_enabled()
     # With a warning alone torch leaves the backward of attention as it is.
     assert not torch.is_deterministic_algorithms_warn_only_enabled()

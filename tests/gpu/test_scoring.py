@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from raypipe.models.scorer import load_scorer
-from raypipe.text.pairs import Part
+from raypipe.text.pairs import TextSlice
 
 TOLERANCE = 1e-4
 
@@ -24,7 +24,7 @@ def inputs_of(total, num_passages, step, shape, random_bert):
     parts = []
     for seed, counts in enumerate(sizes):
         flat, offsets = random_bert.pieces_of(counts, shape, seed=seed)
-        parts.append(Part(flat, offsets[:-1], counts))
+        parts.append(TextSlice(flat, offsets[:-1], counts))
     return parts
 
 

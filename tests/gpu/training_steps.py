@@ -15,14 +15,13 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))  # the checkout, installed or not
 
-from raypipe.models.folder.loading import load_weights, resolve_model, special_ids
-from raypipe.text.inputs import Specials
-from raypipe.text.pairs import Part
+from raypipe.models.folder.loading import layouts_of, load_weights, resolve_model
+from raypipe.text.pairs import TextSlice
 from raypipe.training.model.starting_tensors import starting_tensors
 from raypipe.training.model.trainee import Trainee
 from raypipe.training.steps.batch import Batch
 from raypipe.training.steps.comm import Solo
-from raypipe.training.steps.determinism import settle
+from raypipe.training.steps.determinism import make_deterministic
 from raypipe.training.steps.gradient import backward
 from raypipe.training.steps.objective import Objective
 from raypipe.training.steps.optimiser import Adam, clip_
@@ -37,7 +36,7 @@ def make_batch(words, *, num_examples=9, num_passages=2, seed=0):
     def part(count, longest):
         counts = rng.integers(1, longest, count)
         flat = rng.integers(5, words, counts.sum()).astype(np.uint16)
-        return Part(flat, np.cumsum(counts) - counts, counts)
+        return TextSlice(flat, np.cumsum(counts) - counts, counts)
 
     positive = rng.random((num_examples, num_examples * num_passages)) < 0.05
     positive[np.arange(num_examples), np.arange(num_examples) * num_passages] = True
@@ -63,7 +62,7 @@ def gradients(model, trainee, batch, *, budget=2048, draw=(0, 0)):
         batch,
         Objective(LOSSES[trainee.conventions.kind]),
         Solo(),
-        Specials(*special_ids(model)),
+        layouts_of(model),
         budget_tokens=budget,
         weight=1.0,
         draw=draw,
@@ -95,7 +94,7 @@ def digest_of_updates(model, device, *, updates=3):
 
 if __name__ == "__main__":
     on, *folders = sys.argv[1:]
-    settle(on, 1)
+    make_deterministic(on, 1)
     for folder in folders:
         for _ in range(2):
             print(digest_of_updates(resolve_model(folder), on))

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.scorer import load_scorer
-from raypipe.text.pairs import Part
+from raypipe.text.pairs import TextSlice
 
 LENGTHS = [1, 2, 3, 5, 5, 8, 13, 21, 34, 55, 60, 61, 15, 40]
 BUDGETS = (17, 100, 4096)
@@ -74,15 +74,15 @@ def encoder_differs(model, threads, lengths=LENGTHS):
 def scorer_differs(model, threads, lengths=LENGTHS):
     """The same of a reranker, whose queries are the rows' own first word pieces."""
     flat, offsets = rows_of(60, [min(length, 20) for length in lengths])
-    part = Part(flat, offsets[:-1], np.diff(offsets))
-    query = Part(flat, offsets[:-1], np.minimum(np.diff(offsets), 4))
+    part = TextSlice(flat, offsets[:-1], np.diff(offsets))
+    query = TextSlice(flat, offsets[:-1], np.minimum(np.diff(offsets), 4))
     passages = [part] * model.reranker.num_passages
     alone = load_scorer(model, threads=1).score(query, passages, budget_tokens=1)
     scorer = load_scorer(model, threads=threads)
     differ = 0
     for seed, budget in enumerate(BUDGETS):
         order = mixed_order(seed, len(lengths), 2 if budget > 1000 else 1)
-        mixed = [Part(p.flat, p.starts[order], p.counts[order]) for p in (query, *passages)]
+        mixed = [TextSlice(p.flat, p.starts[order], p.counts[order]) for p in (query, *passages)]
         found = scorer.score(mixed[0], mixed[1:], budget_tokens=budget)
         differ += int((found.view(np.int32) != alone[order].view(np.int32)).sum())
     return differ, scorer.numerics

@@ -13,10 +13,9 @@ import torch
 import torch.distributed as dist
 from safetensors.torch import save_file
 
-from raypipe.models.folder.loading import load_weights, resolve_model, special_ids
+from raypipe.models.folder.loading import layouts_of, load_weights, resolve_model
 from raypipe.models.folder.presets import PRESETS
-from raypipe.text.inputs import Specials
-from raypipe.text.pairs import Part
+from raypipe.text.pairs import TextSlice
 from raypipe.training.model.lowrank import LowRank
 from raypipe.training.model.starting_tensors import starting_tensors
 from raypipe.training.model.trainee import Trainee
@@ -53,7 +52,7 @@ def make_batch(num_examples=13, num_passages=2, seed=0):
     def part(count, low, high):
         counts = rng.integers(low, high, count)
         flat = rng.integers(5, 60, counts.sum()).astype(np.uint16)
-        return Part(flat, np.cumsum(counts) - counts, counts)
+        return TextSlice(flat, np.cumsum(counts) - counts, counts)
 
     positive = rng.random((num_examples, num_examples * num_passages)) < 0.05
     positive[np.arange(num_examples), np.arange(num_examples) * num_passages] = True
@@ -81,10 +80,10 @@ def make_trainee(model_path, kind, **settings):
             for name, weight in trainee.weights.items():
                 if name.endswith("lora_B.weight"):
                     weight.copy_(torch.randn(weight.shape, generator=generator) * 0.1)
-    return trainee, Specials(*special_ids(model))
+    return trainee, layouts_of(replace(model, conventions=conventions))
 
 
-def gradients(trainee, specials, kind, comm, *, budget=2048, batch=None, draw=(0, 0)):
+def gradients(trainee, layouts, kind, comm, *, budget=2048, batch=None, draw=(0, 0)):
     """(loss, gradient by name) of the batch's mean loss, summed over the workers."""
     batch = make_batch() if batch is None else batch
     worked = backward(
@@ -92,7 +91,7 @@ def gradients(trainee, specials, kind, comm, *, budget=2048, batch=None, draw=(0
         batch,
         Objective(KINDS[kind][1]),
         comm,
-        specials,
+        layouts,
         budget_tokens=budget,
         weight=1.0,
         draw=draw,
@@ -121,8 +120,8 @@ def main():
     comm = Group() if world > 1 else Solo()
     out = {}
     for each in kind.split(","):
-        trainee, specials = make_trainee(model, each)
-        loss, found = gradients(trainee, specials, each, comm, budget=int(budget))
+        trainee, layouts = make_trainee(model, each)
+        loss, found = gradients(trainee, layouts, each, comm, budget=int(budget))
         out |= {f"{each} {name}": gradient for name, gradient in found.items()}
         out[f"{each} loss"] = loss
     if rank == 0:

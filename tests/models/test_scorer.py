@@ -12,7 +12,7 @@ from raypipe.errors import InputError
 from raypipe.models.folder.conventions import PairConventions
 from raypipe.models.folder.loading import open_tokenizer, resolve_model
 from raypipe.models.scorer import load_scorer, scores_of
-from raypipe.text.pairs import Part, piece_counts
+from raypipe.text.pairs import TextSlice, piece_counts
 from raypipe.text.tokenize import tokenize_batch
 
 RNG = np.random.default_rng(11)
@@ -29,7 +29,7 @@ def parts_of(model, *columns):
     parts = []
     for column in columns:
         flat, offsets = tokenize_batch(open_tokenizer(model), column, max_pieces=512)
-        parts.append(Part(flat, offsets[:-1], np.diff(offsets)))
+        parts.append(TextSlice(flat, offsets[:-1], np.diff(offsets)))
     return parts
 
 
@@ -51,6 +51,7 @@ def reference(model, parts, third_row=None):
         query_limit=conventions.query_limit,
         passage_limit=conventions.passage_limit,
         total_limit=conventions.total_limit,
+        num_specials=1 + len(parts),
     )
     logits = []
     for row in range(len(kept)):
@@ -112,7 +113,7 @@ def test_a_pairs_bytes_do_not_know_its_neighbours(tiny, tmp_path, kind):
         found = scorer.score(parts[0], parts[1:], budget_tokens=budget)
         assert found.tobytes() == whole.tobytes(), (threads, budget)
     order = RNG.permutation(200)
-    shuffled = [Part(p.flat, p.starts[order], p.counts[order]) for p in parts]
+    shuffled = [TextSlice(p.flat, p.starts[order], p.counts[order]) for p in parts]
     found = load_scorer(model).score(shuffled[0], shuffled[1:], budget_tokens=900)
     assert found.tobytes() == whole[order].tobytes()
 

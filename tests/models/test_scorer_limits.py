@@ -8,7 +8,7 @@ from raypipe.errors import InputError
 from raypipe.models.folder.conventions import PairConventions
 from raypipe.models.folder.loading import open_tokenizer, resolve_model
 from raypipe.models.scorer import load_scorer, scores_of
-from raypipe.text.pairs import Part
+from raypipe.text.pairs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 
 LONG = "zebra " * 100
@@ -19,7 +19,7 @@ def parts(model, *texts):
     found = []
     for text in texts:
         flat, offsets = tokenize_batch(open_tokenizer(model), [text], max_pieces=512)
-        found.append(Part(flat, offsets[:-1], np.diff(offsets)))
+        found.append(TextSlice(flat, offsets[:-1], np.diff(offsets)))
     return found
 
 

@@ -7,14 +7,15 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, pre_tokenizers, processors
 from tokenizers.models import WordLevel
 
-from raypipe.text.pairs import Part, pair_inputs, piece_counts
+from raypipe.text.inputs import Layout, make_inputs
+from raypipe.text.pairs import TextSlice, piece_counts
 
 CLS, SEP = 101, 102
 
 
 def counts(query, *passages, **limits):
     arrays = [np.array([n]) for n in passages]
-    kept, rest = piece_counts(np.array([query]), arrays, **limits)
+    kept, rest = piece_counts(np.array([query]), arrays, num_specials=2 + len(arrays), **limits)
     return (int(kept[0]), *[int(r[0]) for r in rest])
 
 
@@ -76,8 +77,8 @@ def test_inputs_are_those_of_a_plain_loop(num_passages):
     for flat in flats:
         sizes = rng.integers(0, 9, 30)
         sizes[:3] = 0
-        parts.append(Part(flat, rng.integers(0, 390, 30), sizes))
-    found = pair_inputs(parts[0], parts[1:], cls_id=CLS, sep_id=SEP)
+        parts.append(TextSlice(flat, rng.integers(0, 390, 30), sizes))
+    found = make_inputs(parts, Layout(CLS, (SEP,), SEP, tuple(range(len(parts)))))
     ids, positions, segments, lengths = [], [], [], []
     for row in range(30):
         one, segment_ids = [CLS], [0]
@@ -96,6 +97,6 @@ def test_inputs_are_those_of_a_plain_loop(num_passages):
 
 def test_no_inputs_are_an_empty_batch():
     none = np.empty(0, np.int64)
-    part = Part(np.empty(0, np.uint16), none, none)
-    found = pair_inputs(part, [part], cls_id=CLS, sep_id=SEP)
+    part = TextSlice(np.empty(0, np.uint16), none, none)
+    found = make_inputs([part, part], Layout(CLS, (SEP,), SEP, (0, 1)))
     assert len(found.ids) == len(found.lengths) == 0

@@ -4,9 +4,15 @@ import pytest
 from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
 from tokenizers.models import WordLevel
 
-from raypipe.text.slicing import first_difference
+from raypipe.text.inputs import Layout
+from raypipe.text.slicing import first_difference as compared
 
 TEXTS = ["a b", "", "c", "b a c"]
+SINGLE, PAIR = Layout(0, (1,), 1, (0,)), Layout(0, (1,), 1, (0, 1))
+
+
+def first_difference(tokenizer, texts, pairs=False):
+    return compared(tokenizer, texts, SINGLE, PAIR if pairs else None)
 
 
 def tokenizer(single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1"):

@@ -1,24 +1,38 @@
-"""What a reranker has on top of BERT: pooler and classifier, and a third segment row."""
+"""What a reranker has on top of BERT: pooler and classifier."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from raypipe.errors import InputError
-from raypipe.models.bert.forward import MIN_ROWS, Dropout, Linear, linear
+from raypipe.models.bert.tensor_names import prefix_of
+from raypipe.models.packed import MIN_ROWS, Dropout, Linear, Updates, linear
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Pooler and classifier of a BertForSequenceClassification."""
+    """Pooler and classifier of a BertForSequenceClassification, as `models.family.Head`."""
 
     pooler: Linear
     classifier: Linear
     """Filled up to 16 units with zeros: narrower products take other kernels (see MIN_ROWS)."""
     num_units: int
+
+    @property
+    def linears(self) -> list[Linear]:
+        """Both."""
+        return [self.pooler, self.classifier]
+
+    def to(self, device: str) -> "Head":
+        """The weights on `cpu` or `cuda`."""
+        return replace(
+            self,
+            pooler=tuple(tensor.to(device) for tensor in self.pooler),
+            classifier=tuple(tensor.to(device) for tensor in self.classifier),
+        )
 
     def logits(self, first_BH: Tensor, *, drop: Dropout = lambda x: x) -> Tensor:
         """Each sequence's units, fp32 [B, num_units], from the hidden state of its [CLS]."""
@@ -26,14 +40,16 @@ class Head:
         return linear(pooled, self.classifier)[:, : self.num_units]
 
 
-def read_head(weights: Mapping[str, Tensor], *, relevant_label: int | None) -> Head:
-    """The head in a checkpoint, fp32.
+def read_head(
+    weights: Mapping[str, Tensor], *, relevant_label: int | None, updates: Updates | None = None
+) -> Head:
+    """The head in a checkpoint, fp32, with a low-rank update beside its pooler if there is one.
 
     Raises:
         InputError: tensors are missing (all are named), or it has other units than the
             conventions say.
     """
-    prefix = "bert." if any(name.startswith("bert.") for name in weights) else ""
+    prefix = prefix_of(weights)
     wanted = {
         "pooler": f"{prefix}pooler.dense",
         "classifier": "classifier",
@@ -66,30 +82,5 @@ def read_head(weights: Mapping[str, Tensor], *, relevant_label: int | None) -> H
         )
     filled = MIN_ROWS - num_units
     classifier = (F.pad(weight, (0, 0, 0, filled)), F.pad(bias, (0, filled)))
-    return Head(pair(wanted["pooler"]), classifier, num_units)
-
-
-def with_third_segment(segments: Tensor, choice: str | None) -> Tensor:
-    """A duo's segment table, at least three rows.
-
-    Source: duobert's checkpoint has two rows for three segments; TensorFlow's one-hot product
-    makes id 2 a zero vector there, which is `zero`; `copy` is row 1.
-
-    Raises:
-        InputError: two rows and no choice, or three and a choice.
-    """
-    if len(segments) >= 3:
-        if choice is not None:
-            raise InputError(
-                f"segment_row: {choice} is for checkpoints with two segment rows; this one has "
-                f"{len(segments)}, remove it"
-            )
-        return segments
-    if choice is None:
-        raise InputError(
-            f"a duo model has three segments, the checkpoint has {len(segments)} segment rows; "
-            "name the third with segment_row: zero (what duobert's own code computes) or copy "
-            "(of row 1)"
-        )
-    third = torch.zeros_like(segments[:1]) if choice == "zero" else segments[1:2]
-    return torch.cat([segments, third])
+    pooler = (*pair(wanted["pooler"]), *(updates or {}).get(wanted["pooler"], ()))
+    return Head(pooler, classifier, num_units)

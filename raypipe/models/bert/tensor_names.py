@@ -6,40 +6,28 @@ or the head's: `classifier.weight`, `classifier.bias`.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-Shape = tuple[int, ...]
+from raypipe.models.tensors import Named, Shape, Source
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 SEGMENTS = "embeddings.token_type_embeddings.weight"
 HEAD = "classifier.weight"
 POOLER = ("pooler.dense.weight", "pooler.dense.bias")
 HEADS = (HEAD, "classifier.bias")
+CLASSIFIER = "classifier"
+BODY = ("bert.embeddings.", "bert.encoder.")
 
 TENSORFLOW_HEAD = {"output_weights": HEAD, "output_bias": "classifier.bias"}
 TENSORFLOW_LAST = {"kernel": "weight", "gamma": "weight", "beta": "bias", "bias": "bias"}
+PREFIX = "bert."
+"""Before the body's names in a model with a head."""
+ADAPTED: tuple[str, ...] = ("query", "key", "value", "dense")
+"""The last parts of the linear layers' names, as peft asks for them."""
 BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
 """Saved by some releases of transformers, recomputed by all."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where a canonical tensor comes from."""
-
-    name: str
-    transpose: bool
-    """TensorFlow keeps kernels as [in, out]."""
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """A checkpoint's tensors by canonical name."""
-
-    found: dict[str, Source]
-    unused: list[str]
-    """Names that are none of a BERT's: optimizer slots, other heads, buffers."""
-    twice: list[str]
-    """`NAME and NAME`: two tensors that claim one place."""
 
 
 def canonical_names(names: Iterable[str]) -> Named:
@@ -62,7 +50,7 @@ def canonical_name(name: str) -> str | None:
     plain = name.removesuffix(":0")
     if "/" in plain or plain in TENSORFLOW_HEAD:
         return _from_tensorflow(plain)
-    plain = plain.removeprefix("module.").removeprefix("bert.")
+    plain = plain.removeprefix("module.").removeprefix(PREFIX)
     plain = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", plain)
     plain = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", plain)
     return plain if _is_bert(plain) else None
@@ -96,9 +84,46 @@ def expected_shapes(config: Mapping[str, Any], *, num_labels: int | None) -> dic
     return shapes
 
 
-def final_name(place: str, num_labels: int | None) -> str:
-    """BertModel's name, or with a head BertForSequenceClassification's."""
-    return place if num_labels is None or place in HEADS else f"bert.{place}"
+def prefix_of(names: Iterable[str]) -> str:
+    """`bert.` where the body's names begin with it, else nothing."""
+    return PREFIX if any(name.startswith(PREFIX) for name in names) else ""
+
+
+def saved_name(name: str, *, head: bool) -> str:
+    """BertModel's name of a tensor, or with a head BertForSequenceClassification's."""
+    place = name.removeprefix(PREFIX)
+    return PREFIX + place if head and place not in HEADS else place
+
+
+def trained_names(names: Iterable[str], *, head: bool) -> dict[str, str]:
+    """`saved_name` with a head of each tensor that a training holds, in the order given.
+
+    Left out are buffers and other heads; without `head` pooler and classifier too.
+    """
+    names = list(names)
+    prefix = "" if prefix_of(names) else PREFIX
+    found = {}
+    for name in names:
+        full = name if name.startswith((PREFIX, CLASSIFIER)) else prefix + name
+        begins = (PREFIX, CLASSIFIER) if head else BODY
+        if full.startswith(begins) and "position_ids" not in full:
+            found[name] = full
+    return found
+
+
+def linear_names(tensors: Mapping[str, "Tensor"], *, head: bool) -> list[str]:
+    """The linear layers of a training's tensors, `.weight` left out: those of every layer, and
+    with `head` the pooler's; in the order given."""
+    return [
+        name.removesuffix(".weight")
+        for name, tensor in tensors.items()
+        if name.endswith(".weight")
+        and tensor.dim() == 2
+        and "embeddings" not in name
+        and "LayerNorm" not in name
+        and name.startswith(PREFIX)
+        and (head or "pooler" not in name)
+    ]
 
 
 def _dense(name: str, rows_in: int, rows_out: int) -> dict[str, Shape]:

@@ -12,11 +12,12 @@ from safetensors.torch import save_file
 
 from raypipe import __version__
 from raypipe.errors import InputError
-from raypipe.models.convert.config import converted_config, read_config
+from raypipe.models.convert.config import read_config
 from raypipe.models.convert.find import find_checkpoint
 from raypipe.models.convert.read import SavedTensors, read_checkpoint
 from raypipe.models.convert.tensors import Renamed, rename
 from raypipe.models.convert.tokenizer import FoundTokenizer, find_tokenizer, write_tokenizer
+from raypipe.models.family import family_of
 from raypipe.models.folder.conventions import AnyConventions, PairConventions
 from raypipe.models.folder.discover import RECORD, Discovered, discover
 from raypipe.models.folder.sentence_transformers import transformer_folder
@@ -120,7 +121,7 @@ def _planned(path: Path, out: Path, preset: str | None, tokenizer: Path | None) 
 def _write(
     folder: Path, plan: _Plan, preset: str | None, checkpoint: SavedTensors, renamed: Renamed
 ) -> Converted:
-    config = converted_config(
+    config = family_of(plan.config).files.converted_config(
         plan.config, segment_rows=renamed.segment_rows, num_labels=renamed.num_labels
     )
     _write_json(folder / "config.json", config)

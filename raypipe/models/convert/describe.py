@@ -9,24 +9,16 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from raypipe.errors import InputError
-from raypipe.models.bert.tensor_names import (
-    HEAD,
-    HEADS,
-    POOLER,
-    SEGMENTS,
-    Shape,
-    canonical_names,
-    expected_shapes,
-    final_name,
-)
 from raypipe.models.convert.find import PICKLES
 from raypipe.models.convert.tensor_checks import limit_problems, tensor_problems, units_of
+from raypipe.models.family import family_of
 from raypipe.models.folder.adapters import adapter_facts, adapter_folder, base_of, is_adapter
-from raypipe.models.folder.config_checks import own_problems
+from raypipe.models.folder.config_checks import config_problems
 from raypipe.models.folder.conventions import AnyConventions, Conventions
 from raypipe.models.folder.discover import RECORD, Discovered, discover
 from raypipe.models.folder.evidence import read_object
 from raypipe.models.folder.loading import PACKAGED, packaged_folder
+from raypipe.models.tensors import Named, Shape
 from raypipe.models.tokenizer import read_tokenizer
 from raypipe.storage.records import hash_file
 
@@ -53,7 +45,7 @@ class Description:
     """file, sha256, bytes, dtypes, tensors, parameters, segment_rows, head_units."""
     tokenizer: dict[str, Any] | None = None
     unused: list[str] | None = None
-    """Tensors that nothing here reads; None where it is no BERT."""
+    """Tensors that nothing here reads; None where its config.json is refused."""
     missing: list[str] | None = None
     made_by: dict[str, Any] | None = None
     """What convert did, where it made the folder."""
@@ -136,7 +128,7 @@ def _tell_tokenizer(found: Description, folder: Path, config: Mapping[str, Any])
 def _tell_weights(
     found: Description, folder: Path, config: Mapping[str, Any], conventions: AnyConventions | None
 ) -> None:
-    problems = [f"{folder / 'config.json'}: {problem}" for problem in own_problems(config)]
+    problems = [f"{folder / 'config.json'}: {problem}" for problem in config_problems(config)]
     if not (folder / "config.json").exists():
         problems = [f"{folder}: no config.json"]
     file = folder / "model.safetensors"
@@ -152,7 +144,9 @@ def _tell_weights(
     except SafetensorError as error:
         found.problems += [*problems, f"{file}: not a safetensors file: {error}"]
         return
-    named = canonical_names(shapes)
+    family = _tried(family_of, config, problems=[])  # an unknown one is among the problems
+    files = family and family.files
+    named = files.canonical_names(shapes) if files else Named({}, [], [])
     places = {place: shapes[source.name] for place, source in named.found.items()}
     found.weights = {
         "file": file.name,
@@ -161,8 +155,8 @@ def _tell_weights(
         "dtypes": dtypes,
         "tensors": len(shapes),
         "parameters": sum(prod(shape) for shape in places.values()),
-        "segment_rows": places[SEGMENTS][0] if SEGMENTS in places else None,
-        "head_units": places[HEAD][0] if HEAD in places else None,
+        "segment_rows": files and places.get(files.SEGMENTS, (None,))[0],
+        "head_units": files and places.get(files.HEADS[0], (None,))[0],
     }
     if not problems and conventions is not None:
         names = {place: source.name for place, source in named.found.items()}
@@ -182,11 +176,14 @@ def _tell_tensors(
     """Fill in unused and missing; what is wrong with the tensors for these conventions."""
     pair = None if isinstance(conventions, Conventions) else conventions
     units = units_of(conventions)
-    expected = expected_shapes(config, num_labels=units)
-    idle = (*POOLER, *HEADS) if pair is None else ()
+    files = family_of(config).files
+    expected = files.expected_shapes(config, num_labels=units)
+    idle = (*files.POOLER, *files.HEADS) if pair is None else ()
     found.unused = [names[place] for place in places if place not in expected or place in idle]
-    found.missing = [final_name(p, units) for p in sorted(set(expected) - set(places))]
-    rows = places.get(SEGMENTS, (0, 0))[0]
+    found.missing = [
+        files.saved_name(p, head=pair is not None) for p in sorted(set(expected) - set(places))
+    ]
+    rows = places.get(files.SEGMENTS, (0, 0))[0]
     if pair is not None and pair.kind == "duo" and rows:
         config = {**config, "type_vocab_size": rows}
     problems = [f"{file}: {p}" for p in tensor_problems(places, config, units)]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from raypipe.models.bert.tensor_names import HEAD, HEADS, POOLER, expected_shapes
+from raypipe.models.family import Files, family_of
 from raypipe.models.folder.conventions import (
     SEGMENT_ROWS,
     AnyConventions,
@@ -27,17 +27,19 @@ def tensor_problems(
     `units` is the head's that the conventions expect; None: an encoder, whose pooler and head
     may be there or not.
     """
-    expected = expected_shapes(config, num_labels=units)
+    files = family_of(config).files
+    expected = files.expected_shapes(config, num_labels=units)
+    of_head = (*files.POOLER, *files.HEADS)
     problems = []
     for name in sorted(set(expected) - set(shapes)):
-        head = name in (*POOLER, *HEADS)
+        head = name in of_head
         told = ": it has no head that scores pairs" if head else ""
         problems.append(f"the checkpoint lacks the tensor {name}{told}")
     for name, shape in sorted(shapes.items()):
         if name in expected and shape != expected[name]:
-            problems.append(_misshapen(name, shape, expected[name], units))
-        elif name not in expected and name not in (*POOLER, *HEADS):
-            problems.append(f"{name}: no such tensor in a BERT of the sizes in config.json")
+            problems.append(_misshapen(files, name, shape, expected[name], units))
+        elif name not in expected and name not in of_head:
+            problems.append(f"{name}: no such tensor in a model of the sizes in config.json")
     return problems
 
 
@@ -86,9 +88,9 @@ def _third_segment_problems(rows: int, choice: str | None) -> list[str]:
 
 
 def _misshapen(
-    name: str, shape: tuple[int, ...], expected: tuple[int, ...], units: int | None
+    files: Files, name: str, shape: tuple[int, ...], expected: tuple[int, ...], units: int | None
 ) -> str:
-    if name == HEAD and units is not None and shape[:1] != expected[:1]:
+    if name == files.HEADS[0] and units is not None and shape[:1] != expected[:1]:
         told = "two units (relevant_label 0 or 1)" if units == 2 else "one (relevant_label null)"
         return f"{name}: the head has {shape[0]} units, the conventions expect {told}"
     return f"{name}: expected shape {list(expected)} from config.json, found {list(shape)}"

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from raypipe.errors import InputError
-from raypipe.models.bert.tensor_names import HEADS, SEGMENTS, canonical_names, final_name
 from raypipe.models.convert.tensor_checks import segment_problems, tensor_problems, units_of
+from raypipe.models.family import family_of
 from raypipe.models.folder.conventions import AnyConventions, PairConventions
 
 
@@ -18,19 +18,16 @@ class Renamed:
     """Tensors of one model, and what it took."""
 
     tensors: dict[str, Tensor]
-    """By the names of BertModel, or of BertForSequenceClassification."""
+    """By the names that transformers saves them by, with a head or without."""
     num_labels: int | None
+    segment_rows: int
+    """Rows of the segment table."""
     renamed: dict[str, str]
     """Final name -> name in the checkpoint, where they differ."""
     transposed: list[str]
     left_out: list[str]
     segment_row: dict[str, Any] | None
     """What was put under the segment table; None where nothing was."""
-
-    @property
-    def segment_rows(self) -> int:
-        """Rows of the segment table."""
-        return len(self.tensors[final_name(SEGMENTS, self.num_labels)])
 
 
 def rename(
@@ -44,7 +41,7 @@ def rename(
 
     Args:
         tensors: by name as saved; TensorFlow's kernels are transposed.
-        config: BERT's sizes.
+        config: config.json, which names the family and its sizes.
         conventions: kind says whether a head is needed, and of how many units.
         segment_row: zero or copy, the third row where a duo's table has two.
 
@@ -52,7 +49,9 @@ def rename(
         InputError: tensors are missing, of another shape or named twice, or the third segment
             row is left open; all at once.
     """
-    named = canonical_names(tensors)
+    files = family_of(config).files
+    table = files.SEGMENTS
+    named = files.canonical_names(tensors)
     found = {
         place: tensors[source.name].T if source.transpose else tensors[source.name]
         for place, source in named.found.items()
@@ -60,26 +59,27 @@ def rename(
     pair = conventions if isinstance(conventions, PairConventions) else None
     problems = [f"two tensors claim one place: {both}" for both in named.twice]
     added = None
-    if pair is not None and pair.kind == "duo" and SEGMENTS in found:
+    if pair is not None and pair.kind == "duo" and table in found:
         choice = segment_row or pair.segment_row
-        problems += segment_problems(len(found[SEGMENTS]), choice)
-        if not problems and len(found[SEGMENTS]) == 2:
-            found[SEGMENTS] = _with_third(found[SEGMENTS], choice)
+        problems += segment_problems(len(found[table]), choice)
+        if not problems and len(found[table]) == 2:
+            found[table] = _with_third(found[table], choice)
             added = {"row": 2, "from": choice}
-        config = {**config, "type_vocab_size": len(found[SEGMENTS])}
+        config = {**config, "type_vocab_size": len(found[table])}
     elif segment_row is not None:
         problems.append(f"--segment-row: expected a duo model, found {conventions.kind}")
     units = units_of(conventions)
     problems += tensor_problems({n: tuple(t.shape) for n, t in found.items()}, config, units)
     if problems:
         raise InputError(problems)
-    extra = HEADS if pair is None else ()
+    extra = files.HEADS if pair is None else ()
     kept = sorted(place for place in found if place not in extra)
-    final = {place: final_name(place, units) for place in kept}
+    final = {place: files.saved_name(place, head=units is not None) for place in kept}
     names = {place: source.name for place, source in named.found.items()}
     return Renamed(
         tensors={final[place]: found[place].contiguous().clone() for place in kept},
         num_labels=units,
+        segment_rows=len(found[table]),
         renamed={final[p]: names[p] for p in kept if final[p] != names[p]},
         transposed=[final[place] for place in kept if named.found[place].transpose],
         left_out=sorted([*named.unused, *(names[place] for place in extra if place in found)]),

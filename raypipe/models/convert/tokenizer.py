@@ -10,6 +10,7 @@ from typing import Any
 from tokenizers import BertWordPieceTokenizer, Tokenizer
 
 from raypipe.errors import InputError
+from raypipe.models.family import family_of
 from raypipe.models.folder.evidence import read_object
 from raypipe.storage.records import hash_file
 
@@ -59,7 +60,7 @@ def write_tokenizer(
     """Put it into the folder; (what was done, notes).
 
     Raises:
-        InputError: it has no [CLS], [SEP] or [UNK], or ids beyond the model's vocabulary.
+        InputError: it lacks a special of the family, or has ids beyond the model's vocabulary.
     """
     copied = [name for name in FILES if (found.folder / name).exists()]
     for name in copied:
@@ -80,10 +81,9 @@ def write_tokenizer(
 
 def _checked(source: Path, out: Path, config: Mapping[str, Any]) -> list[str]:
     tokenizer = Tokenizer.from_file(str(out / "tokenizer.json"))
-    needed = ("[CLS]", "[SEP]", "[UNK]")
     problems = [
         f"{source}: the tokenizer has no {token}"
-        for token in needed
+        for token in family_of(config).files.SPECIAL_TOKENS
         if tokenizer.token_to_id(token) is None
     ]
     rows, pieces = config["vocab_size"], max(tokenizer.get_vocab().values(), default=-1) + 1

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.errors import InputError
+from raypipe.models.family import family_of
 from raypipe.models.folder.evidence import read_object
 from raypipe.storage.records import hash_file
 
 WEIGHTS = "adapter_model.safetensors"
 CONFIG = "adapter_config.json"
-SEGMENTS = "bert.embeddings.token_type_embeddings.weight"
 SHIPPED = ("minilm-mono", "minilm-duo")
 """Adapters over the packaged MiniLM that come with raypipe."""
 
@@ -69,10 +69,10 @@ def adapter_facts(folder: Path) -> dict[str, Any]:
 
 
 def merge(base: Mapping[str, Any], config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The tensors of a BertForSequenceClassification with the adapter's updates added, fp32.
+    """The tensors of a reranker with the adapter's updates added, fp32, as transformers names them.
 
     Args:
-        base: the base model's tensors, with or without `bert.` before their names.
+        base: the base model's tensors, with or without a head's names.
         config: its config.json.
         folder: the adapter's, which brings the segment rows that the base lacks.
 
@@ -80,25 +80,28 @@ def merge(base: Mapping[str, Any], config: Mapping[str, Any], folder: Path) -> d
         InputError: peft cannot apply the adapter to this model.
     """
     import torch
+    import transformers
     from peft import PeftModel
     from safetensors import safe_open
-    from transformers import BertConfig, BertForSequenceClassification
 
+    family = family_of(config).files
+    segments = family.saved_name(family.SEGMENTS, head=True)
+    bias_name = family.HEADS[1]
     with safe_open(folder / WEIGHTS, framework="pt") as file:
-        bias = [name for name in file.keys() if name.endswith("classifier.bias")]  # noqa: SIM118
+        bias = [name for name in file.keys() if name.endswith(bias_name)]  # noqa: SIM118
         if not bias:
             raise InputError(f"{folder / WEIGHTS}: expected a classifier, found none")
         num_units = file.get_slice(bias[0]).get_shape()[0]
-        rows = [name for name in file.keys() if name.endswith(SEGMENTS)]  # noqa: SIM118
+        rows = [name for name in file.keys() if name.endswith(segments)]  # noqa: SIM118
         own_segments = file.get_slice(rows[0]).get_shape()[0] if rows else 0
-    named = {
-        n if n.startswith(("bert.", "classifier")) else f"bert.{n}": t for n, t in base.items()
-    }
-    num_segments = max(own_segments, len(named[SEGMENTS]))
+    trained = family.trained_names(base, head=True)
+    named = {trained[name]: tensor for name, tensor in base.items() if name in trained}
+    num_segments = max(own_segments, len(named[segments]))
     kept = {**config, "num_labels": num_units, "type_vocab_size": num_segments}
-    model = BertForSequenceClassification(BertConfig(**kept))
-    table = named[SEGMENTS]
-    named[SEGMENTS] = torch.cat([table, torch.zeros(num_segments - len(table), table.shape[1])])
+    opened = getattr(transformers, family.architecture(head=True))
+    model = opened(opened.config_class(**kept))
+    table = named[segments]
+    named[segments] = torch.cat([table, torch.zeros(num_segments - len(table), table.shape[1])])
     model.load_state_dict(named, strict=False)
     try:
         adapted = PeftModel.from_pretrained(model, str(folder))

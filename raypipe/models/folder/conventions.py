@@ -80,6 +80,11 @@ class PairConventions:
         """Passages of one input."""
         return 2 if self.kind == "duo" else 1
 
+    @property
+    def segments(self) -> tuple[int, ...]:
+        """Segment of the query and of each passage."""
+        return tuple(range(1 + self.num_passages))
+
     def to_json(self) -> dict[str, Any]:
         """What a fingerprint holds."""
         return _without_words(asdict(self))

@@ -9,6 +9,8 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from raypipe.errors import InputError
+from raypipe.models.family import family_of
+from raypipe.text.slicing import sliced
 
 
 @dataclass(slots=True)
@@ -94,7 +96,7 @@ def read_prompts(folder: Path, found: Evidence) -> None:
 
 
 def check_tokenizer(folder: Path, found: Evidence, *, pair: bool) -> None:
-    """Refuse a tokenizer whose own inputs are not BERT's: [CLS] A [SEP], with B [SEP] in a pair."""
+    """Refuse a tokenizer whose own inputs, of one text or a pair, are not of the model's layout."""
     path = folder / "tokenizer.json"
     if not path.exists():
         return  # a vocab.txt is BERT's, and so are its inputs
@@ -102,12 +104,18 @@ def check_tokenizer(folder: Path, found: Evidence, *, pair: bool) -> None:
     tokenizer.no_truncation()
     tokenizer.no_padding()
     if tokenizer.post_processor is None:
-        return  # the class that opens it adds them; model_type bert is BertTokenizer's
+        return  # the class that opens it adds them
+    try:
+        family = family_of(read_object(folder / "config.json"))
+        layout = family.layout(tokenizer, (0, 1) if pair else (0,))
+    except InputError as error:
+        found.refusals += [f"{path}: {problem}" for problem in error.problems]
+        return
     own = tokenizer.encode("a", "b") if pair else tokenizer.encode("a")
-    a, b = (tokenizer.encode(text, add_special_tokens=False).tokens for text in "ab")
-    tokens = ["[CLS]", *a, "[SEP]", *([*b, "[SEP]"] if pair else [])]
-    segments = [0] * (len(a) + 2) + [1] * (len(tokens) - len(a) - 2)
-    if own.tokens != tokens or own.type_ids != segments:
+    expected = sliced(tokenizer, [["a"], ["b"]] if pair else [["a"]], layout)
+    ids, segments = expected.ids.tolist(), expected.segments.tolist()
+    if own.ids != ids or own.type_ids != segments:
+        tokens = [str(tokenizer.id_to_token(number)) for number in ids]
         found.refusals.append(
             f"{path}: expected inputs {' '.join(tokens)} in segments {segments}, found "
             f"{' '.join(own.tokens)} in {own.type_ids}"

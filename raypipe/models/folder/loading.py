@@ -1,7 +1,7 @@
 """Model folders: found, hashed, opened. Weights are safetensors; nothing is fetched."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from tokenizers import Tokenizer
 
 from raypipe.errors import InputError
+from raypipe.models.family import Family, family_of
 from raypipe.models.folder.adapters import (
     CONFIG,
     WEIGHTS,
@@ -19,12 +20,13 @@ from raypipe.models.folder.adapters import (
     is_adapter,
     merge,
 )
-from raypipe.models.folder.config_checks import contradictions, decisive, read_config, tensor_shapes
+from raypipe.models.folder.config_checks import read_config, tensor_shapes
 from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
 from raypipe.models.folder.discover import discover
 from raypipe.models.folder.presets import PRESETS
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_file, tokenizer_sha256
 from raypipe.storage.records import hash_file
+from raypipe.text.inputs import Layout, Layouts
 
 Found = TypeVar("Found")
 
@@ -52,9 +54,18 @@ class ModelFolder:
         """config.json."""
         return dict(self.config_read)
 
+    @property
+    def family(self) -> Family[Any]:
+        """The family that config.json names.
+
+        Raises:
+            InputError: it is unknown; `resolve_model` lets none through.
+        """
+        return family_of(self.config_read)
+
     def forward_config(self) -> dict[str, Any]:
         """The values of config.json that decide a row, by name; part of the fingerprint."""
-        return decisive(self.config_read)
+        return self.family.files.decisive(self.config_read)
 
     @property
     def encoder(self) -> Conventions:
@@ -119,7 +130,7 @@ def resolve_model(
     conventions = _tried(lambda: discover(folder, preset).conventions, problems)
     if config is not None and shapes is not None:
         duo = conventions is not None and conventions.kind == "duo"
-        found = contradictions(config, shapes, any_segments=duo)
+        found = family_of(config).files.contradictions(config, shapes, any_segments=duo)
         problems += [f"{folder}: {problem}" for problem in found]
     if config is None or shapes is None or tokenizer is None or conventions is None or problems:
         raise InputError(list(dict.fromkeys(problems)))
@@ -187,17 +198,29 @@ def open_tokenizer(model: ModelFolder) -> Tokenizer:
     return tokenizer
 
 
-def special_ids(model: ModelFolder) -> tuple[int, int]:
-    """Token ids of [CLS] and [SEP].
+def layouts_of(model: ModelFolder) -> Layouts:
+    """How the model's inputs are made: an encoder's `query` and `passage`, a reranker's `pair`.
 
     Raises:
-        InputError: the tokenizer has no such tokens.
+        InputError: the tokenizer is another one than the driver found, or lacks a special.
     """
-    tokenizer = open_tokenizer(model)
-    cls_id, sep_id = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
-    if cls_id is None or sep_id is None:
-        raise InputError(f"{model.folder}: the tokenizer has no [CLS] or no [SEP]")
-    return cls_id, sep_id
+    tokenizer, found = open_tokenizer(model), model.conventions
+    if isinstance(found, PairConventions):
+        return {"pair": layout_of(model, tokenizer, found.segments)}
+    sides = ("query", "passage")
+    return {side: layout_of(model, tokenizer, (found.segment(side),)) for side in sides}
+
+
+def layout_of(model: ModelFolder, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
+    """How inputs of as many texts as segments are made.
+
+    Raises:
+        InputError: the tokenizer, the model's own, lacks a special.
+    """
+    try:
+        return model.family.layout(tokenizer, segments)
+    except InputError as error:
+        raise InputError([f"{model.folder}: {problem}" for problem in error.problems]) from error
 
 
 def load_weights(model: ModelFolder) -> Mapping[str, Any]:

@@ -88,10 +88,11 @@ def conventions_of(folder: Path, preset: str | None) -> AnyConventions:
 
 def _from_file(path: Path) -> AnyConventions:
     body = read_object(path)
-    if body.get("kind") not in ("encoder", "mono", "duo"):
-        found = "nothing" if "kind" not in body else repr(body["kind"])
+    kind = body.get("kind")
+    if kind not in ("encoder", "mono", "duo"):
+        found = "nothing" if "kind" not in body else repr(kind)
         raise InputError(f"{path}: kind: expected encoder, mono or duo, found {found}")
-    kinds = PairConventions if body.get("kind") in ("mono", "duo") else Conventions
+    kinds = Conventions if kind == "encoder" else PairConventions
     # What made the weights, and the model that an adapter lies over: no conventions.
     record = {"made_by", "base"}
     try:

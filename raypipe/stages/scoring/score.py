@@ -7,13 +7,13 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 import tokenizers
-import torch
 from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.errors import RowsFailed
 from raypipe.models.folder.loading import ModelFolder
 from raypipe.models.scorer import Scorer, load_scorer
+from raypipe.stages.opening import open_model
 from raypipe.stages.scoring.candidates import SCORE_BYTES, Part
 from raypipe.stages.scoring.token_rows import TokenRows, passages_of
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
@@ -77,15 +77,8 @@ class ScoreStage:
 
         Its `run` raises RowsFailed for scores that are not finite.
         """
-        scorer = load_scorer(
-            self.model,
-            device=site.device,
-            threads=site.threads,
-            budget_tokens=self.budget_tokens,
-        )
-        opened = _OpenedScores(self, site.scratch, scorer)
-        facts = {"torch": torch.__version__, "numerics": scorer.numerics, "device": site.device}
-        return Opened(opened.run, facts)
+        scorer, facts = open_model(load_scorer, self.model, site, self.budget_tokens)
+        return Opened(_OpenedScores(self, site.scratch, scorer).run, facts)
 
 
 class _OpenedScores:

@@ -26,7 +26,7 @@ from raypipe.storage.payloads.tokens import (
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, spec_over
-from raypipe.text import pairs
+from raypipe.text.pairs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 
 Int64 = NDArray[np.int64]
@@ -40,7 +40,7 @@ class TokenRows:
         self._stored = stored
         self._mapped: dict[str, tuple[Flat, Offsets]] = {}
 
-    def part(self, rows: Int64) -> pairs.Part:
+    def part(self, rows: Int64) -> TextSlice:
         """The pieces of these rows, in their order, as one text of each input."""
         distinct, inverse = np.unique(rows, return_inverse=True)
         found: list[tuple[Flat, Offsets]] = []
@@ -56,7 +56,7 @@ class TokenRows:
             found = [(np.empty(0, np.uint16), np.zeros(1, np.int64))]
         flat, offsets = concatenate(found)
         assert len(offsets) == len(distinct) + 1
-        return pairs.Part(flat, offsets[:-1][inverse], np.diff(offsets)[inverse])
+        return TextSlice(flat, offsets[:-1][inverse], np.diff(offsets)[inverse])
 
 
 def passages_of(part: Part) -> Int64:

@@ -10,7 +10,7 @@ import tokenizers
 from tokenizers import Tokenizer
 
 from raypipe.errors import InputError
-from raypipe.models.folder.loading import ModelFolder, open_tokenizer
+from raypipe.models.folder.loading import ModelFolder, layout_of, open_tokenizer
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.storage.payloads.tokens import concatenate, write_tokens
 from raypipe.storage.records import Shard
@@ -65,7 +65,7 @@ class TokenizeStage:
         return Opened(run, {"tokenizers": tokenizers.__version__})
 
     def _check_slicing(self, tokenizer: Tokenizer) -> None:
-        """Compare [CLS] pieces [SEP] with the tokenizer's own inputs on 1,000 texts.
+        """Compare inputs made of pieces with the tokenizer's own on 1,000 texts.
 
         Raises:
             InputError: they differ: this tokenizer's inputs cannot be sliced from pieces.
@@ -100,9 +100,12 @@ def refuse_other_inputs(tokenizer: Tokenizer, texts: list[str], model: ModelFold
     Raises:
         InputError: they are not; the text is named.
     """
-    found = first_difference(tokenizer, texts, pairs=model.conventions.kind == "mono")
+    single = layout_of(model, tokenizer, (0,))
+    pair = layout_of(model, tokenizer, (0, 1)) if model.conventions.kind == "mono" else None
+    found = first_difference(tokenizer, texts, single, pair)
     if found is not None:
+        first, last = (tokenizer.id_to_token(token) for token in (single.first, single.last))
         raise InputError(
-            f"{model.folder}: the tokenizer's own input for {found[:60]!r} is not [CLS] pieces "
-            "[SEP] (of a pair, with segments 0 and 1), which is what this model would be given"
+            f"{model.folder}: the tokenizer's own input for {found[:60]!r} is not {first} pieces "
+            f"{last} (of a pair, with segments 0 and 1), which is what this model would be given"
         )

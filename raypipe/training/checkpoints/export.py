@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from raypipe.config.training.recipe import Adapter
 from raypipe.errors import InputError
-from raypipe.models.folder.adapters import SEGMENTS, adapter_folder
+from raypipe.models.folder.adapters import adapter_folder
 from raypipe.models.folder.conventions import Conventions, PairConventions
 from raypipe.models.folder.loading import ModelFolder, load_weights
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_sha256
@@ -73,13 +73,15 @@ def write_model(job: Job, payload: Path, folder: Path, *, step: int, saw: str) -
     else:
         tensors = merged(base, trained, LowRank(adapter.rank, adapter.alpha))
     if adapter is not None and isinstance(conventions, PairConventions):
-        _write_adapter(beside / "adapter", trained, LowRank(adapter.rank, adapter.alpha))
+        low_rank = LowRank(adapter.rank, adapter.alpha)
+        _write_adapter(beside / "adapter", trained, low_rank, job.start.family.files.ADAPTED)
         shown = {**asdict(conventions), "start_weights_saw": saw, "base": recipe.model.start}
         _write_json(beside / "adapter" / "raypipe.json", {**shown, "made_by": made_by(job, step)})
         hashes = np.union1d(trained_on(sources_of(job)), _seen_before(recipe.model.adapter))
         np.save(beside / "adapter" / FILE, hashes)
     if isinstance(conventions, Conventions):
-        tensors = {name.removeprefix("bert."): tensor for name, tensor in tensors.items()}
+        saved = job.start.family.files.saved_name
+        tensors = {saved(name, head=False): tensor for name, tensor in tensors.items()}
     save_file(
         {name: tensor.contiguous() for name, tensor in tensors.items()},
         beside / "model.safetensors",
@@ -127,7 +129,9 @@ def made_by(job: Job, step: int) -> dict[str, Any]:
     }
 
 
-def _write_adapter(folder: Path, trained: Mapping[str, Tensor], low_rank: LowRank) -> None:
+def _write_adapter(
+    folder: Path, trained: Mapping[str, Tensor], low_rank: LowRank, adapted: Sequence[str]
+) -> None:
     """In peft's layout; half precision, since an update is small beside its weight."""
     folder.mkdir()
     whole = sorted({n.rpartition(".")[0] for n in trained if "lora_" not in n})
@@ -141,7 +145,7 @@ def _write_adapter(folder: Path, trained: Mapping[str, Tensor], low_rank: LowRan
         "lora_alpha": low_rank.alpha,
         "lora_dropout": 0.0,
         "bias": "none",
-        "target_modules": ["query", "key", "value", "dense"],
+        "target_modules": list(adapted),
         "modules_to_save": [name.rpartition(".")[2] for name in whole] or None,
         "inference_mode": True,
     }
@@ -152,11 +156,11 @@ def _config(job: Job, base: Mapping[str, Tensor]) -> dict[str, Any]:
     config = dict(job.start.config())
     config["dtype"] = "float32"
     config.pop("torch_dtype", None)
-    config["type_vocab_size"] = len(base[SEGMENTS])
-    if isinstance(job.conventions, Conventions):
-        config["architectures"] = ["BertModel"]
+    files, head = job.start.family.files, isinstance(job.conventions, PairConventions)
+    config["type_vocab_size"] = len(base[files.saved_name(files.SEGMENTS, head=True)])
+    config["architectures"] = [files.architecture(head=head)]
+    if not head:
         return config
-    config["architectures"] = ["BertForSequenceClassification"]
     units = job.recipe.model.head
     config["id2label"] = {str(unit): f"LABEL_{unit}" for unit in range(units)}
     config["label2id"] = {f"LABEL_{unit}": unit for unit in range(units)}

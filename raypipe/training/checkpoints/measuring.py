@@ -6,7 +6,7 @@ from raypipe.training.checkpoints.history import Measurement
 from raypipe.training.checkpoints.validate import measured
 from raypipe.training.job import Job
 from raypipe.training.model.trainee import Trainee
-from raypipe.training.model.worker import specials_of
+from raypipe.training.model.worker import layouts_for
 from raypipe.training.steps.comm import Comm
 
 
@@ -15,7 +15,7 @@ class Measuring:
 
     def __init__(self, job: Job) -> None:
         """Raises InputError where a dev set cannot be measured on."""
-        self._job, self._dev, self._specials = job, dev_of(job), specials_of(job)
+        self._job, self._dev, self._layouts = job, dev_of(job), layouts_for(job)
         self._warn = True  # of queries without candidates, once
 
     def values(self, trainee: Trainee, comm: Comm) -> list[float]:
@@ -28,7 +28,7 @@ class Measuring:
             self._dev,
             validate.measure,
             comm,
-            self._specials,
+            self._layouts,
             warn=self._warn and comm.rank == 0,
         )
         self._warn = False

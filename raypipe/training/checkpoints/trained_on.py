@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.text.pairs import Part
+from raypipe.text.pairs import TextSlice
 from raypipe.training.examples.table import distinct
 from raypipe.training.steps.batch import ExampleSource
 
@@ -25,7 +25,7 @@ def trained_on(sources: Sequence[ExampleSource]) -> UInt64:
     return np.unique(np.concatenate(found))
 
 
-def passage_hashes(part: Part) -> UInt64:
+def passage_hashes(part: TextSlice) -> UInt64:
     """The first 8 bytes of each text's BLAKE2b over its word pieces as uint32, little-endian.
 
     Word pieces, so that case and spacing make no difference where the tokenizer sees none.

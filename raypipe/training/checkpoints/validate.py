@@ -10,20 +10,20 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.evaluation.measures import evaluate
-from raypipe.models.bert.device import BUDGET_TOKENS, numerics_class
+from raypipe.models.device import BUDGET_TOKENS
 from raypipe.models.folder.conventions import Conventions
 from raypipe.models.folder.loading import ModelFolder
+from raypipe.models.placing import unproven
 from raypipe.models.scorer import Scorer
 from raypipe.ranking.aggregate import aggregate
 from raypipe.ranking.candidates import Keys, pairs, positions, singles
 from raypipe.ranking.rerank import rerank
 from raypipe.text.batching import batches
-from raypipe.text.inputs import Specials
-from raypipe.text.pairs import Part, taken
+from raypipe.text.inputs import Layouts, by_length, make_inputs
+from raypipe.text.pairs import TextSlice, taken
 from raypipe.training.checkpoints.dev_sets import DevData
 from raypipe.training.model.trainee import Trainee
 from raypipe.training.steps.comm import Comm
-from raypipe.training.steps.singles import single_inputs
 
 NAME = "checkpoint"
 
@@ -34,7 +34,7 @@ def measured(
     dev: Sequence[DevData],
     measure: str,
     comm: Comm,
-    specials: Specials,
+    layouts: Layouts,
     *,
     warn: bool = False,
 ) -> list[float]:
@@ -44,7 +44,7 @@ def measured(
     `warn`: say what is in the run and not judged, or the other way round.
     """
     with trainee.measuring():
-        return [_one(trainee, model, data, measure, comm, specials, warn) for data in dev]
+        return [_one(trainee, model, data, measure, comm, layouts, warn) for data in dev]
 
 
 def _one(
@@ -53,7 +53,7 @@ def _one(
     data: DevData,
     measure: str,
     comm: Comm,
-    specials: Specials,
+    layouts: Layouts,
     warn: bool,
 ) -> float:
     columns = ("query_row", "passage_row", "rank")
@@ -64,7 +64,7 @@ def _one(
     own = np.arange(comm.rank, len(keys[0]), comm.world)
     found = torch.zeros(len(keys[0]), device=trainee.device)
     mine = (keys[0][own], keys[1][own], keys[2][own])
-    own_scores = torch.from_numpy(_scores(trainee, model, data, mine, specials))
+    own_scores = torch.from_numpy(_scores(trainee, model, data, mine, layouts))
     found[torch.from_numpy(own)] = own_scores.to(trainee.device)
     comm.sum_([found])  # each place has one owner, so the sum is the score itself
     scores = found.cpu().numpy()
@@ -88,13 +88,13 @@ def _one(
 
 
 def _scores(
-    trainee: Trainee, model: ModelFolder, data: DevData, keys: Keys, specials: Specials
+    trainee: Trainee, model: ModelFolder, data: DevData, keys: Keys, layouts: Layouts
 ) -> NDArray[np.float32]:
     """One score a key, float32."""
     queries, first, second = keys
     query, passage = data.queries.part(queries), data.passages.part(first)
     if isinstance(trainee.conventions, Conventions):
-        return _products(trainee, query, passage, trainee.conventions, specials)
+        return _products(trainee, query, passage, trainee.conventions, layouts)
     passages = (
         [passage]
         if trainee.conventions.kind == "mono"
@@ -104,28 +104,28 @@ def _scores(
         ]
     )
     as_trained = replace(model, conventions=trainee.conventions)
-    numerics = numerics_class(trainee.device, proven=False)  # nobody tried, and nobody asks
-    scorer = Scorer(as_trained, trainee.bert(), trainee.head(), trainee.device, numerics)
+    place = unproven(trainee.device)
+    scorer = Scorer(as_trained, trainee.body(), trainee.head(), layouts, place)
     return scorer.score(query, passages)
 
 
 def _products(
-    trainee: Trainee, query: Part, passage: Part, conventions: Conventions, specials: Specials
+    trainee: Trainee,
+    query: TextSlice,
+    passage: TextSlice,
+    conventions: Conventions,
+    layouts: Layouts,
 ) -> NDArray[np.float32]:
     """Inner products of queries and passages, each pair's own, as RepBERT's training measures."""
     scores = np.empty(len(query.counts), np.float32)
-    lengths = np.minimum(passage.counts, conventions.passage_limit)
-    lengths = lengths + np.minimum(query.counts, conventions.query_limit) + 4
-    for rows in batches(lengths, budget_tokens=BUDGET_TOKENS[trainee.device]):
-        left, right = taken(query, rows), taken(passage, rows)
-        left = replace(left, counts=np.minimum(left.counts, conventions.query_limit))
-        right = replace(right, counts=np.minimum(right.counts, conventions.passage_limit))
-        packed, segments, order = single_inputs(
-            [left, right],
-            [conventions.query_segment, conventions.passage_segment],
-            cls_id=specials.cls_id,
-            sep_id=specials.sep_id,
-        )
-        vectors = trainee.vectors(packed, segments).cpu().numpy()[np.argsort(order)]
+    texts = {
+        "query": replace(query, counts=np.minimum(query.counts, conventions.query_limit)),
+        "passage": replace(passage, counts=np.minimum(passage.counts, conventions.passage_limit)),
+    }
+    of_query, of_passage = (layouts[side].lengths([texts[side].counts]) for side in texts)
+    for rows in batches(of_query + of_passage, budget_tokens=BUDGET_TOKENS[trainee.device]):
+        made = [make_inputs([taken(texts[side], rows)], layouts[side]) for side in texts]
+        inputs, order = by_length(made)
+        vectors = trainee.vectors(inputs).cpu().numpy()[np.argsort(order)]
         scores[rows] = (vectors[: len(rows)] * vectors[len(rows) :]).sum(axis=1)
     return scores

@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from raypipe.models.bert.forward import Bert, Linear
+from raypipe.models.packed import Updates
 
 PEFT = "base_model.model."
 """What peft puts before a tensor's name."""
@@ -15,7 +15,7 @@ PEFT = "base_model.model."
 
 @dataclass(frozen=True, slots=True)
 class LowRank:
-    """W + alpha / rank * up down for every linear layer of BERT.
+    """W + alpha / rank * up down for every linear layer.
 
     Source: Hu et al. 2022, section 4.1: down is drawn, up begins with zeros.
     """
@@ -42,43 +42,8 @@ def drawn(names: list[str], base: Mapping[str, Tensor], rank: int, seed: int) ->
     return found
 
 
-def linear_names(base: Mapping[str, Tensor], *, pooler: bool) -> list[str]:
-    """The layers that get an update: all of the encoder's, and the pooler's."""
-    return [
-        name.removesuffix(".weight")
-        for name, tensor in base.items()
-        if name.endswith(".weight")
-        and tensor.dim() == 2
-        and "embeddings" not in name
-        and "LayerNorm" not in name
-        and name.startswith("bert.")
-        and (pooler or "pooler" not in name)
-    ]
-
-
-def updated(bert: Bert, weights: Mapping[str, Tensor], scale: float) -> Bert:
-    """The model with its updates beside its weights."""
-
-    def update(name: str) -> tuple[Tensor, Tensor]:
-        return weights[f"{name}.lora_A.weight"], weights[f"{name}.lora_B.weight"] * scale
-
-    def joined(linear: Linear, *names: str) -> Linear:
-        parts = [update(name) for name in names]
-        down = torch.cat([down for down, _ in parts])
-        up = torch.block_diag(*[up for _, up in parts])  # type: ignore[no-untyped-call]
-        return (*linear[:2], down, up)
-
-    layers = []
-    for number, layer in enumerate(bert.layers):
-        at = f"bert.encoder.layer.{number}"
-        own = [f"{at}.attention.self.{part}" for part in ("query", "key", "value")]
-        layers.append(
-            replace(
-                layer,
-                qkv=joined(layer.qkv, *own),
-                out=joined(layer.out, f"{at}.attention.output.dense"),
-                up=joined(layer.up, f"{at}.intermediate.dense"),
-                down=joined(layer.down, f"{at}.output.dense"),
-            )
-        )
-    return replace(bert, layers=tuple(layers))
+def updates_of(weights: Mapping[str, Tensor], scale: float) -> Updates:
+    """(down, up times scale) of each layer that has an update among a training's weights."""
+    ends = ".lora_A.weight"
+    names = [name.removesuffix(ends) for name in weights if name.endswith(ends)]
+    return {n: (weights[n + ends], weights[f"{n}.lora_B.weight"] * scale) for n in names}

@@ -6,13 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from raypipe.models.bert.heads import with_third_segment
-from raypipe.models.folder.adapters import SEGMENTS
+from raypipe.models.family import family_of
 from raypipe.models.folder.config_checks import initializer_range
 from raypipe.models.folder.conventions import AnyConventions, Conventions
-
-POOLER = "bert.pooler.dense"
-CLASSIFIER = "classifier"
+from raypipe.models.segments import with_third_segment
 
 
 def starting_tensors(
@@ -23,31 +20,30 @@ def starting_tensors(
     num_units: int,
     seed: int,
 ) -> dict[str, Tensor]:
-    """The tensors of a BertForSequenceClassification, or of a BertModel for an encoder, fp32.
+    """The tensors of a reranker, or of an encoder without pooler and head, fp32.
 
-    Names begin with `bert.`; an encoder's too, until they are exported. A missing pooler or
-    classifier is drawn from N(0, initializer_range) by the seed, as BERT's own code does; a duo's
-    third segment row is what `segment_row` of its conventions says.
+    Names are those that transformers saves a reranker by; an encoder's too, until they are
+    exported. A missing pooler or classifier is drawn from N(0, initializer_range) by the seed, as
+    BERT's own code does; a duo's third segment row is what `segment_row` of its conventions says.
     """
-    prefix = "" if any(name.startswith("bert.") for name in checkpoint) else "bert."
-    kept = {}
-    for name, tensor in checkpoint.items():
-        full = name if name.startswith(("bert.", CLASSIFIER)) else prefix + name
-        wanted = full.startswith("bert.") and "position_ids" not in full
-        if wanted or full.startswith(CLASSIFIER):
-            kept[full] = tensor.float().clone()
+    files = family_of(config).files
+    is_encoder = isinstance(conventions, Conventions)
+    names = files.trained_names(checkpoint, head=not is_encoder)
+    kept = {full: checkpoint[name].float().clone() for name, full in names.items()}
     if isinstance(conventions, Conventions):
-        inside = ("bert.embeddings.", "bert.encoder.")
-        return {name: tensor for name, tensor in kept.items() if name.startswith(inside)}
+        return kept
     generator = torch.Generator().manual_seed(seed)
     std, hidden = initializer_range(config), config["hidden_size"]
-    if f"{POOLER}.weight" not in kept:
-        kept[f"{POOLER}.weight"] = torch.randn(hidden, hidden, generator=generator) * std
-        kept[f"{POOLER}.bias"] = torch.zeros(hidden)
-    if len(kept.get(f"{CLASSIFIER}.bias", ())) != num_units:
-        kept[f"{CLASSIFIER}.weight"] = torch.randn(num_units, hidden, generator=generator) * std
-        kept[f"{CLASSIFIER}.bias"] = torch.zeros(num_units)
+    pooler, pooler_bias = (files.saved_name(name, head=True) for name in files.POOLER)
+    if pooler not in kept:
+        kept[pooler] = torch.randn(hidden, hidden, generator=generator) * std
+        kept[pooler_bias] = torch.zeros(hidden)
+    classifier, bias = files.HEADS
+    if len(kept.get(bias, ())) != num_units:
+        kept[classifier] = torch.randn(num_units, hidden, generator=generator) * std
+        kept[bias] = torch.zeros(num_units)
     if conventions.kind == "duo":
-        choice = conventions.segment_row if len(kept[SEGMENTS]) < 3 else None
-        kept[SEGMENTS] = with_third_segment(kept[SEGMENTS], choice).clone()
+        segments = files.saved_name(files.SEGMENTS, head=True)
+        choice = conventions.segment_row if len(kept[segments]) < 3 else None
+        kept[segments] = with_third_segment(kept[segments], choice).clone()
     return kept

@@ -3,34 +3,18 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from itertools import groupby
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from raypipe.models.bert.forward import (
-    Bert,
-    Groups,
-    attend_freely,
-    first_tokens,
-    hidden_states,
-    pool,
-    read_bert,
-)
-from raypipe.models.bert.heads import Head, read_head
-from raypipe.models.folder.adapters import SEGMENTS
+from raypipe.models.family import Body, Head, family_of
 from raypipe.models.folder.conventions import AnyConventions, Conventions
-from raypipe.text.inputs import Packed
-from raypipe.text.pairs import PackedPairs
-from raypipe.training.model.lowrank import LowRank, drawn, linear_names, updated
-from raypipe.training.model.starting_tensors import CLASSIFIER, POOLER
-
-Int64 = NDArray[np.int64]
+from raypipe.models.packed import Groups, Updates, attend_freely, first_tokens, groups_of, pool
+from raypipe.text.inputs import Inputs
+from raypipe.training.model.lowrank import LowRank, drawn, updates_of
 
 
 class Trainee:
@@ -53,13 +37,15 @@ class Trainee:
         self.conventions, self.config, self.low_rank = conventions, dict(config), low_rank
         self.device, self._dropout = device, dropout
         self._recompute, self._bf16 = recompute, bf16
+        self._family = family_of(config)
+        files = self._family.files
         if low_rank is None:
             trained = dict(tensors)
         else:
-            names = linear_names(tensors, pooler=conventions.kind != "encoder")
+            names = files.linear_names(tensors, head=conventions.kind != "encoder")
             trained = drawn(names, tensors, low_rank.rank, seed)
-            whole = [n for n in tensors if n.startswith(CLASSIFIER)]
-            whole += [SEGMENTS] if conventions.kind == "duo" else []
+            whole = [name for name in tensors if name in files.HEADS]
+            whole += [files.saved_name(files.SEGMENTS, head=True)] * (conventions.kind == "duo")
             trained |= {name: tensors[name].clone() for name in whole}
         self.weights = {
             name: tensor.to(device).detach().clone().requires_grad_(True)
@@ -78,50 +64,47 @@ class Trainee:
             finally:
                 self._training = True
 
-    def bert(self) -> Bert:
+    def body(self) -> Body:
         """The encoder of now; its tensors lead back to `weights`."""
         every = {**self._frozen, **self.weights}
-        bert = read_bert(every, self.config)
-        return bert if self.low_rank is None else updated(bert, every, self.low_rank.scale)
+        body: Body = self._family.read(every, self.config, updates=self._updates())
+        return body
 
     def head(self) -> Head:
         """A reranker's head of now."""
         assert not isinstance(self.conventions, Conventions)
         every = {**self._frozen, **self.weights}
-        head = read_head(every, relevant_label=self.conventions.relevant_label)
-        if self.low_rank is None:
-            return head
-        down, up = every[f"{POOLER}.lora_A.weight"], every[f"{POOLER}.lora_B.weight"]
-        pooler = (*head.pooler, down, up * self.low_rank.scale)
-        return Head(pooler, head.classifier, head.num_units)
+        label = self.conventions.relevant_label
+        return self._family.head(every, relevant_label=label, updates=self._updates())
 
-    def units(self, packed: Packed | PackedPairs, segments: Int64) -> Tensor:
+    def _updates(self) -> Updates | None:
+        return None if self.low_rank is None else updates_of(self.weights, self.low_rank.scale)
+
+    def units(self, inputs: Inputs) -> Tensor:
         """A reranker's units, fp32 [B, U]."""
-        first, _ = self._hidden(packed, segments, first=True)
+        first, _ = self._hidden(inputs, first=True)
         return self.head().logits(first, drop=self._drop).float()
 
-    def vectors(self, packed: Packed | PackedPairs, segments: Int64) -> Tensor:
+    def vectors(self, inputs: Inputs) -> Tensor:
         """An encoder's vectors, fp32 [B, H]."""
         assert isinstance(self.conventions, Conventions)
-        hidden, groups = self._hidden(packed, segments, first=False)
+        hidden, groups = self._hidden(inputs, first=False)
         pooling, normalise = self.conventions.pooling, self.conventions.normalise
         return pool(hidden.float(), groups, pooling=pooling, normalise=normalise)
 
-    def _hidden(
-        self, packed: Packed | PackedPairs, segments: Int64, *, first: bool
-    ) -> tuple[Tensor, Groups]:
-        groups: Groups = [(len(list(g)), int(n)) for n, g in groupby(packed.lengths.tolist())]
-        ids, positions, of_segment = (
+    def _hidden(self, inputs: Inputs, *, first: bool) -> tuple[Tensor, Groups]:
+        groups = groups_of(inputs.lengths)
+        ids, positions, segments = (
             torch.from_numpy(part).to(self.device)
-            for part in (packed.ids, packed.positions, segments)
+            for part in (inputs.ids, inputs.positions, inputs.segments)
         )
         rate = self._dropout if self._training else 0.0
         with torch.autocast(self.device, torch.bfloat16, enabled=self._bf16):
-            hidden = hidden_states(
-                self.bert(),
+            hidden = self._family.forward(
+                self.body(),
                 ids,
                 positions,
-                of_segment,
+                segments,
                 groups,
                 partial(attend_freely, dropout=rate),
                 wanted=first_tokens(groups, self.device) if first else None,

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -9,17 +10,17 @@ from safetensors.torch import load
 
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import CONFIG, WEIGHTS, adapter_folder
-from raypipe.models.folder.loading import load_weights, special_ids
-from raypipe.text.inputs import Specials
+from raypipe.models.folder.loading import layouts_of, load_weights
+from raypipe.text.inputs import Layouts
 from raypipe.training.job import Job
 from raypipe.training.model.lowrank import PEFT, LowRank
 from raypipe.training.model.starting_tensors import starting_tensors
 from raypipe.training.model.trainee import Trainee
 
 
-def specials_of(job: Job) -> Specials:
-    """[CLS] and [SEP] of the tokenizer."""
-    return Specials(*special_ids(job.start))
+def layouts_for(job: Job) -> Layouts:
+    """How the inputs of the model in training are made, whatever kind it starts from."""
+    return layouts_of(replace(job.start, conventions=job.conventions))
 
 
 def trainee_of(job: Job, device: str) -> Trainee:

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.models.folder.conventions import Conventions, PairConventions
-from raypipe.text.pairs import Part, input_lengths, piece_counts, taken
+from raypipe.text.inputs import Layout
+from raypipe.text.pairs import TextSlice, piece_counts, taken
 from raypipe.training.examples.table import Examples
 from raypipe.training.steps.texts import Rows, gathered
 
@@ -28,9 +29,9 @@ class ExampleSource:
 class Batch:
     """E examples of L passages; a passage's place among the texts is e * L + l."""
 
-    query: Part
+    query: TextSlice
     """[E]"""
-    passage: Part
+    passage: TextSlice
     """[E * L]"""
     num_passages: int
     positive: NDArray[np.bool_]
@@ -99,8 +100,8 @@ def _positive(
 class PairInputs:
     """A reranker's inputs of a batch: the same number of each example, together, in its order."""
 
-    query: Part
-    passages: tuple[Part, ...]
+    query: TextSlice
+    passages: tuple[TextSlice, ...]
     """One (mono) or two (duo)."""
     targets: Float32
     """1 where the first passage is the relevant one, else 0, [I]."""
@@ -109,7 +110,7 @@ class PairInputs:
     per_example: int
 
 
-def pair_inputs_of(batch: Batch, conventions: PairConventions) -> PairInputs:
+def pair_inputs_of(batch: Batch, conventions: PairConventions, layout: Layout) -> PairInputs:
     """Mono: each passage. Duo: the relevant one against each other, in both orders.
 
     Source: Nogueira & Cho 2019, 2.2; Nogueira et al. 2019, 3.3 and the code of duobert.
@@ -134,10 +135,11 @@ def pair_inputs_of(batch: Batch, conventions: PairConventions) -> PairInputs:
         query_limit=conventions.query_limit,
         passage_limit=conventions.passage_limit,
         total_limit=conventions.total_limit,
+        num_specials=layout.num_specials,
     )
     query = replace(query, counts=kept)
     cut = tuple(replace(p, counts=c) for p, c in zip(passages, rest, strict=True))
-    lengths = input_lengths([query, *cut])
+    lengths = layout.lengths([kept, *rest])
     return PairInputs(query, cut, np.tile(pattern, num), lengths, per_example)
 
 

@@ -4,10 +4,10 @@ import os
 
 import torch
 
-from raypipe.models.bert.device import full_precision
+from raypipe.models.device import full_precision
 
 
-def settle(device: str, threads: int) -> None:
+def make_deterministic(device: str, threads: int) -> None:
     """Let this process compute as every other of its training does.
 
     On CUDA an operation without a deterministic kernel raises. With a warning alone the backward

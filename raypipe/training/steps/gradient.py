@@ -10,13 +10,12 @@ from torch import Tensor
 
 from raypipe.models.folder.conventions import Conventions, PairConventions
 from raypipe.text.batching import batches
-from raypipe.text.inputs import Specials
-from raypipe.text.pairs import Part, pair_inputs, taken
+from raypipe.text.inputs import Layouts, by_length, make_inputs
+from raypipe.text.pairs import TextSlice, taken
 from raypipe.training.model.trainee import Trainee
 from raypipe.training.steps.batch import Batch, PairInputs, pair_inputs_of, text_counts
 from raypipe.training.steps.comm import Comm
 from raypipe.training.steps.objective import BATCH_LOSSES, Objective
-from raypipe.training.steps.singles import single_inputs
 
 Int64 = NDArray[np.int64]
 
@@ -36,7 +35,7 @@ def backward(
     batch: Batch,
     objective: Objective,
     comm: Comm,
-    specials: Specials,
+    layouts: Layouts,
     *,
     budget_tokens: int,
     weight: float,
@@ -52,26 +51,26 @@ def backward(
         batch: the same on every worker.
         objective: the loss.
         comm: which worker this is.
-        specials: [CLS] and [SEP].
+        layouts: how inputs are made.
         budget_tokens: tokens of one forward of a reranker; an encoder's batch is never divided,
             since its documents are each other's negatives.
         weight: 1 over the number of batches of a step.
         draw: what seeds dropout, with the worker and the forward.
     """
     if isinstance(trainee.conventions, PairConventions):
-        inputs = pair_inputs_of(batch, trainee.conventions)
+        inputs = pair_inputs_of(batch, trainee.conventions, layouts["pair"])
         tokens = inputs.lengths.reshape(-1, inputs.per_example).sum(axis=1)
         share = _share(tokens, comm)
         loss = torch.zeros((), device=trainee.device)
         for number, places in enumerate(batches(tokens[share], budget_tokens=budget_tokens)):
             _seed(*draw, comm.rank, number)
-            each = _pair_losses(trainee, batch, inputs, share[places], objective, specials)
+            each = _pair_losses(trainee, batch, inputs, share[places], objective, layouts)
             part = each.sum() * (weight / batch.num_examples)
             part.backward()  # type: ignore[no-untyped-call]
             loss += part.detach()
         return Worked(loss, int(tokens[share].sum()))
     _seed(*draw, comm.rank)
-    return _encoder(trainee, batch, objective, comm, specials, weight)
+    return _encoder(trainee, batch, objective, comm, layouts, weight)
 
 
 def _pair_losses(
@@ -80,7 +79,7 @@ def _pair_losses(
     inputs: PairInputs,
     examples: Int64,
     objective: Objective,
-    specials: Specials,
+    layouts: Layouts,
 ) -> Tensor:
     """The losses of some examples, [E]."""
     conventions = trainee.conventions
@@ -89,13 +88,8 @@ def _pair_losses(
     places = (examples[:, None] * width + np.arange(width)[None, :]).reshape(-1)
     order = np.argsort(inputs.lengths[places], kind="stable")
     sorted_places = places[order]
-    packed = pair_inputs(
-        taken(inputs.query, sorted_places),
-        [taken(passage, sorted_places) for passage in inputs.passages],
-        cls_id=specials.cls_id,
-        sep_id=specials.sep_id,
-    )
-    units = trainee.units(packed, packed.segments)
+    texts = [taken(text, sorted_places) for text in (inputs.query, *inputs.passages)]
+    units = trainee.units(make_inputs(texts, layouts["pair"]))
     units = units[torch.from_numpy(np.argsort(order)).to(units.device)]
     teacher = None if batch.teacher is None else batch.teacher[examples]
     relevant = conventions.relevant_label
@@ -108,20 +102,21 @@ def _encoder(
     batch: Batch,
     objective: Objective,
     comm: Comm,
-    specials: Specials,
+    layouts: Layouts,
     weight: float,
 ) -> Worked:
     conventions = trainee.conventions
     assert isinstance(conventions, Conventions)
     width = batch.num_passages
     of_query, of_passage = text_counts(batch, conventions)
-    tokens = of_query + 2 + (of_passage + 2).reshape(-1, width).sum(axis=1)
+    lengths = layouts["passage"].lengths([of_passage]).reshape(-1, width)
+    tokens = layouts["query"].lengths([of_query]) + lengths.sum(axis=1)
     shares = [_share(tokens, comm, rank) for rank in range(comm.world)]
     share = shares[comm.rank]
     own = (share[:, None] * width + np.arange(width)[None, :]).reshape(-1)
     query = replace(taken(batch.query, share), counts=of_query[share])
     passage = replace(taken(batch.passage, own), counts=of_passage[own])
-    queries, passages = _vectors(trainee, query, passage, specials)
+    queries, passages = _vectors(trainee, query, passage, layouts)
     every = torch.cat(comm.gathered(passages))
     scores = queries @ every.T
     # Columns stand by worker; the batch's own order is that of the shares, one after the other.
@@ -141,18 +136,12 @@ def _encoder(
 
 
 def _vectors(
-    trainee: Trainee, query: Part, passage: Part, specials: Specials
+    trainee: Trainee, query: TextSlice, passage: TextSlice, layouts: Layouts
 ) -> tuple[Tensor, Tensor]:
     """Vectors of queries and passages from one forward."""
-    conventions = trainee.conventions
-    assert isinstance(conventions, Conventions)
-    packed, segments, order = single_inputs(
-        [query, passage],
-        [conventions.query_segment, conventions.passage_segment],
-        cls_id=specials.cls_id,
-        sep_id=specials.sep_id,
-    )
-    vectors = trainee.vectors(packed, segments)
+    texts = {"query": query, "passage": passage}
+    inputs, order = by_length([make_inputs([texts[side]], layouts[side]) for side in texts])
+    vectors = trainee.vectors(inputs)
     vectors = vectors[torch.from_numpy(np.argsort(order)).to(vectors.device)]
     return vectors[: len(query.counts)], vectors[len(query.counts) :]
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.storage.payloads.tokens import concatenate
-from raypipe.text.pairs import Part
+from raypipe.text.pairs import TextSlice
 
 Int64 = NDArray[np.int64]
 
@@ -15,11 +15,11 @@ Int64 = NDArray[np.int64]
 class Rows(Protocol):
     """Word pieces by row; stages.token_rows.TokenRows reads them from a store."""
 
-    def part(self, rows: Int64) -> Part:
+    def part(self, rows: Int64) -> TextSlice:
         """The pieces of these rows, in their order."""
 
 
-def gathered(sources: Sequence[Rows], of_source: Int64, rows: Int64) -> Part:
+def gathered(sources: Sequence[Rows], of_source: Int64, rows: Int64) -> TextSlice:
     """The pieces of rows [B], each of its own source, int64 [B], in their order."""
     starts, counts = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     flats = []
@@ -31,4 +31,4 @@ def gathered(sources: Sequence[Rows], of_source: Int64, rows: Int64) -> Part:
         flats.append(part.flat)
         before += len(part.flat)
     flat, _ = concatenate([(flat, np.array([0, len(flat)])) for flat in flats])
-    return Part(flat, starts, counts)
+    return TextSlice(flat, starts, counts)

@@ -7,14 +7,14 @@ import torch
 from torch import Tensor
 
 from raypipe.errors import InputError
-from raypipe.models.bert.device import BUDGET_TOKENS
+from raypipe.models.device import BUDGET_TOKENS
 from raypipe.stages.scoring.token_rows import TokenRows
 from raypipe.storage.records import Json
 from raypipe.training.examples.sampler import Sampler
 from raypipe.training.examples.table import map_examples
 from raypipe.training.job import Job
 from raypipe.training.model.trainee import Trainee
-from raypipe.training.model.worker import specials_of, trainee_of
+from raypipe.training.model.worker import layouts_for, trainee_of
 from raypipe.training.steps.batch import ExampleSource, read_batch
 from raypipe.training.steps.comm import Comm
 from raypipe.training.steps.gradient import Worked, backward
@@ -35,7 +35,7 @@ class Updates:
         self._sampler = Sampler(num_examples, recipe.batch, recipe.seed)
         loss = recipe.loss
         self._objective = Objective(loss.name, loss.margin, loss.temperature, loss.judgements)
-        self.specials = specials_of(job)
+        self.layouts = layouts_for(job)
         budget = recipe.resources.budget_tokens
         self.budget = budget if isinstance(budget, int) else BUDGET_TOKENS[device]
 
@@ -54,7 +54,7 @@ class Updates:
                 batch,
                 self._objective,
                 self._comm,
-                self.specials,
+                self.layouts,
                 budget_tokens=self.budget,
                 weight=1 / recipe.accumulation,
                 draw=(recipe.seed, number, part),

@@ -3,14 +3,10 @@
 import pytest
 
 from raypipe.errors import InputError
+from raypipe.models.bert.config import decisive, own_problems
+from raypipe.models.bert.contradictions import contradictions
 from raypipe.models.bert.tensor_names import expected_shapes
-from raypipe.models.folder.config_checks import (
-    contradictions,
-    decisive,
-    initializer_range,
-    own_problems,
-    tensor_shapes,
-)
+from raypipe.models.folder.config_checks import initializer_range, tensor_shapes
 
 CONFIG = {
     "model_type": "bert", "hidden_act": "gelu", "hidden_size": 4, "intermediate_size": 6,

@@ -67,20 +67,21 @@ def test_the_gradient_is_that_of_transformers_padded_batch(own, tiny_model):
     from raypipe.training.steps.batch import pair_inputs_of
     from raypipe.training.steps.comm import Solo
 
-    trainee, specials = own.make_trainee(tiny_model, "mono")
+    trainee, layouts = own.make_trainee(tiny_model, "mono")
     batch = own.make_batch()
-    loss, found = own.gradients(trainee, specials, "mono", Solo(), batch=batch)
+    loss, found = own.gradients(trainee, layouts, "mono", Solo(), batch=batch)
     model = BertForSequenceClassification(BertConfig.from_pretrained(tiny_model)).eval()
     state = {name: weight.detach() for name, weight in trainee.weights.items()}
     model.load_state_dict(state, strict=False)
-    inputs = pair_inputs_of(batch, trainee.conventions)
+    inputs = pair_inputs_of(batch, trainee.conventions, layouts["pair"])
     longest = int(inputs.lengths.max())
     ids = torch.zeros(len(inputs.lengths), longest, dtype=torch.long)
     mask, segments = torch.zeros_like(ids), torch.zeros_like(ids)
     for row in range(len(ids)):
         parts = [inputs.query, *inputs.passages]
         texts = [p.flat[p.starts[row] : p.starts[row] + p.counts[row]].tolist() for p in parts]
-        tokens = [specials.cls_id, *texts[0], specials.sep_id, *texts[1], specials.sep_id]
+        cls_id, sep_id = layouts["pair"].first, layouts["pair"].last
+        tokens = [cls_id, *texts[0], sep_id, *texts[1], sep_id]
         ids[row, : len(tokens)] = torch.tensor(tokens)
         mask[row, : len(tokens)] = 1
         segments[row, len(texts[0]) + 2 : len(tokens)] = 1
@@ -97,9 +98,9 @@ def test_low_rank_weights_give_the_gradients_that_peft_gives(own, tiny_model):
 
     from raypipe.training.steps.comm import Solo
 
-    trainee, specials = own.make_trainee(tiny_model, "low-rank")
+    trainee, layouts = own.make_trainee(tiny_model, "low-rank")
     batch = own.make_batch(num_examples=3)
-    _, found = own.gradients(trainee, specials, "low-rank", Solo(), batch=batch)
+    _, found = own.gradients(trainee, layouts, "low-rank", Solo(), batch=batch)
     base = own.make_trainee(tiny_model, "mono")[0]
     model = BertForSequenceClassification(BertConfig.from_pretrained(tiny_model)).eval()
     model.load_state_dict({n: w.detach() for n, w in base.weights.items()}, strict=False)
@@ -120,13 +121,11 @@ def test_low_rank_weights_give_the_gradients_that_peft_gives(own, tiny_model):
             key = names[name].removeprefix("base_model.model.")
             if parameter.requires_grad:
                 parameter.copy_(trainee.weights[key])
-    from raypipe.text.pairs import pair_inputs
+    from raypipe.text.inputs import make_inputs
     from raypipe.training.steps.batch import pair_inputs_of
 
-    inputs = pair_inputs_of(batch, trainee.conventions)
-    packed = pair_inputs(
-        inputs.query, inputs.passages, cls_id=specials.cls_id, sep_id=specials.sep_id
-    )
+    inputs = pair_inputs_of(batch, trainee.conventions, layouts["pair"])
+    packed = make_inputs([inputs.query, *inputs.passages], layouts["pair"])
     total = torch.zeros(())
     start = 0
     for row, length in enumerate(packed.lengths.tolist()):
@@ -151,8 +150,8 @@ def test_recomputing_layers_changes_no_gradient_and_dropout_is_drawn_by_step(own
     from raypipe.training.steps.comm import Solo
 
     def run(draw=(0, 0), **settings):
-        trainee, specials = own.make_trainee(tiny_model, "mono", **settings)
-        return own.gradients(trainee, specials, "mono", Solo(), draw=draw)
+        trainee, layouts = own.make_trainee(tiny_model, "mono", **settings)
+        return own.gradients(trainee, layouts, "mono", Solo(), draw=draw)
 
     dropped = run(dropout=0.3)
     again = run(dropout=0.3)
@@ -177,9 +176,9 @@ def test_an_encoders_gradient_is_that_of_transformers_vectors(own, tiny_model, k
 
     from raypipe.training.steps.comm import Solo
 
-    trainee, specials = own.make_trainee(tiny_model, kind)
+    trainee, layouts = own.make_trainee(tiny_model, kind)
     batch = own.make_batch()
-    loss, found = own.gradients(trainee, specials, kind, Solo(), batch=batch)
+    loss, found = own.gradients(trainee, layouts, kind, Solo(), batch=batch)
     model = BertModel(BertConfig.from_pretrained(tiny_model), add_pooling_layer=False).eval()
     names = {name: name.removeprefix("bert.") for name in trainee.weights}
     model.load_state_dict({names[n]: w.detach() for n, w in trainee.weights.items()}, strict=False)
@@ -188,7 +187,7 @@ def test_an_encoders_gradient_is_that_of_transformers_vectors(own, tiny_model, k
         out = []
         for start, count in zip(part.starts, part.counts, strict=True):
             pieces = part.flat[start : start + min(count, limit)].tolist()
-            ids = torch.tensor([[specials.cls_id, *pieces, specials.sep_id]])
+            ids = torch.tensor([[layouts["query"].first, *pieces, layouts["query"].last]])
             hidden = model(input_ids=ids, token_type_ids=torch.full_like(ids, segment))
             out.append(hidden.last_hidden_state[0].mean(dim=0))  # [CLS] and [SEP] too, no norm
         return torch.stack(out)

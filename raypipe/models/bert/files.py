@@ -1,0 +1,43 @@
+"""What `raypipe.models.family.Files` asks, of BERT."""
+
+from raypipe.models.bert.config import (
+    architecture,
+    config_problems,
+    converted_config,
+    decisive,
+    own_problems,
+)
+from raypipe.models.bert.contradictions import contradictions
+from raypipe.models.bert.tensor_names import (
+    ADAPTED,
+    HEADS,
+    POOLER,
+    SEGMENTS,
+    canonical_names,
+    expected_shapes,
+    linear_names,
+    saved_name,
+    trained_names,
+)
+
+CLS, SEP = "[CLS]", "[SEP]"
+SPECIAL_TOKENS: tuple[str, ...] = (CLS, SEP, "[UNK]")
+
+__all__ = [
+    "ADAPTED",
+    "HEADS",
+    "POOLER",
+    "SEGMENTS",
+    "SPECIAL_TOKENS",
+    "architecture",
+    "canonical_names",
+    "config_problems",
+    "contradictions",
+    "converted_config",
+    "decisive",
+    "expected_shapes",
+    "linear_names",
+    "own_problems",
+    "saved_name",
+    "trained_names",
+]

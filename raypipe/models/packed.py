@@ -1,0 +1,121 @@
+"""What every family's forward is made of: products, attention and pooling of packed sequences.
+
+No padding, so no row's bytes know its neighbours. Training goes through the same functions, with
+dropout and low-rank updates put in from outside.
+
+Shapes: T tokens of a batch, H hidden, B sequences, L length of a group, N heads, D head size.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import groupby
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+MIN_ROWS = 16
+"""Fewer rows take other matrix kernels, whose sums differ in the last bit."""
+
+Groups = list[tuple[int, int]]
+"""(sequences, length) of each stretch of equal lengths, in order."""
+Attention = Callable[[Tensor, int, Groups], Tensor]
+Linear = tuple[Tensor, ...]
+"""Weight [out, in] and bias [out]; a low-rank update adds down [r, in] and up [out, r]."""
+Updates = Mapping[str, tuple[Tensor, Tensor]]
+"""(down [r, in], up [out, r]) of a linear layer by its name, `.weight` and `.bias` left out."""
+Dropout = Callable[[Tensor], Tensor]
+RunLayer = Callable[[Callable[[Tensor], Tensor], Tensor], Tensor]
+"""Calls a layer with its input: at once, or so that the backward computes it again."""
+
+
+def groups_of(lengths: NDArray[np.int64]) -> Groups:
+    """The stretches of equal lengths in int64 [B], in order."""
+    return [(len(list(group)), int(length)) for length, group in groupby(lengths.tolist())]
+
+
+def linear(x: Tensor, weights: Linear) -> Tensor:
+    """x W^T + b (+ x down^T up^T with an update), [rows, out], of at least MIN_ROWS rows."""
+    rows = x.shape[0]
+    if rows < MIN_ROWS:
+        x = F.pad(x, (0, 0, 0, MIN_ROWS - rows))
+    weight, bias, *update = weights
+    y = F.linear(x, weight, bias)
+    if update:
+        down, up = update
+        y = y + F.linear(F.linear(x, down), up)
+    return y[:rows]
+
+
+def normed(x: Tensor, weights: Linear, eps: float) -> Tensor:
+    """Layer normalisation, [T, H]."""
+    weight, bias = weights
+    return F.layer_norm(x, (x.shape[1],), weight, bias, eps)
+
+
+def attend_by_length(qkv: Tensor, num_heads: int, groups: Groups) -> Tensor:
+    """Attention within each sequence, [T, 3H] -> [T, H]; one call without mask a length.
+
+    On one CPU thread: with two, each has a buffer of its own, and where sizes leave one of them
+    unaligned (seen at length 17, head size 8) the last bit depends on who computed the row.
+    """
+    with _one_thread():
+        return attend_freely(qkv, num_heads, groups)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def attend_freely(qkv: Tensor, num_heads: int, groups: Groups, *, dropout: float = 0.0) -> Tensor:
+    """As `attend_by_length`, on all threads; the last bits may depend on them.
+
+    With gradients in bf16 on a CPU it is two products and a softmax: the backward of torch's own
+    kernel takes four times as long there.
+    """
+    slow = qkv.requires_grad and qkv.dtype == torch.bfloat16 and qkv.device.type == "cpu"
+    mix = _products if slow else F.scaled_dot_product_attention
+    # split and unbind, not slices: the gradient of each slice would be a zero tensor of all tokens.
+    parts = []
+    width = qkv.shape[1] // 3
+    of_groups = torch.split(qkv, [count * length for count, length in groups])
+    for (count, length), own in zip(groups, of_groups, strict=True):
+        heads = own.view(count, length, 3, num_heads, width // num_heads)
+        q, k, v = (part.transpose(1, 2) for part in heads.unbind(2))
+        mixed = mix(q, k, v, dropout_p=dropout)
+        parts.append(mixed.transpose(1, 2).reshape(count * length, width))
+    return torch.cat(parts)
+
+
+def _products(q: Tensor, k: Tensor, v: Tensor, *, dropout_p: float) -> Tensor:
+    """Attention by plain products, [B, heads, L, head size] each: on CPUs torch's own bf16
+    backward takes four times as long (tests/benchmarks/train_precisions.py)."""
+    weights = torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, dim=-1)
+    return F.dropout(weights, dropout_p) @ v
+
+
+def first_tokens(groups: Groups, device: str | torch.device) -> Tensor:
+    """Where each sequence begins, int64 [B]."""
+    lengths = torch.tensor([length for count, length in groups for _ in range(count)])
+    return (torch.cumsum(lengths, 0) - lengths).to(device)
+
+
+def pool(hidden_TH: Tensor, groups: Groups, *, pooling: str, normalise: bool) -> Tensor:
+    """One vector a sequence, fp32 [B, H]: the mean over all its tokens, or its first."""
+    parts = []
+    start = 0
+    for count, length in groups:
+        stop = start + count * length
+        states = hidden_TH[start:stop].view(count, length, -1)
+        parts.append(states.mean(dim=1) if pooling == "mean" else states[:, 0])
+        start = stop
+    pooled = torch.cat(parts)
+    return F.normalize(pooled, dim=1) if normalise else pooled

@@ -1,0 +1,32 @@
+"""A model opened where a worker of a stage computes."""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar
+
+import torch
+
+from raypipe.models.folder.loading import ModelFolder
+from raypipe.stages.stage import Site
+from raypipe.storage.records import Json
+
+
+class OpenModel(Protocol):
+    """An encoder or a scorer."""
+
+    numerics: str
+
+
+Model = TypeVar("Model", bound=OpenModel)
+
+
+def open_model(
+    load: Callable[..., Model], model: ModelFolder, site: Site, budget_tokens: int | None
+) -> tuple[Model, Mapping[str, Json]]:
+    """What `load` makes of the model at a worker's place, and what the worker reports of it.
+
+    Raises:
+        InputError: what `load` raises.
+    """
+    found = load(model, device=site.device, threads=site.threads, budget_tokens=budget_tokens)
+    facts = {"torch": torch.__version__, "numerics": found.numerics, "device": site.device}
+    return found, facts
