@@ -61,7 +61,7 @@ def _leave(code: int) -> None:
 
 
 def run(arguments: list[str]) -> tuple[int, str]:
-    """(exit code, reason) of one invocation; problems are told on stderr."""
+    """(exit code, reason) of one invocation; problems go to stderr."""
     try:
         command = typer.main.get_command(app)
         result = command.main(args=arguments, prog_name="raypipe", standalone_mode=False)

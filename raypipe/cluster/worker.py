@@ -15,7 +15,7 @@ from raypipe.storage.records import Json, Record, Shard
 
 
 def introduce(task: Task, site: Site) -> dict[str, Json]:
-    """Open the stage and tell who this worker is: versions, package hash, numerics class.
+    """Open the stage and say what this worker is: versions, package hash, numerics class.
 
     Raises:
         InputError: the stores of the driver are not the folder that this worker sees, or what it

@@ -10,7 +10,7 @@ from raypipe.driver.machine import devices
 from raypipe.driver.machine.devices import Devices, choose, nvidia_devices, of_cluster
 from raypipe.driver.report.summary import summary_of
 from raypipe.driver.report.table import Row, render
-from raypipe.driver.training.curves import Curves, ordered, told
+from raypipe.driver.training.curves import Curves, ordered, values_of
 from raypipe.driver.training.table import training_table
 from raypipe.errors import InputError
 from raypipe.evaluation.difference import Difference
@@ -182,8 +182,8 @@ def test_of_a_step_told_twice_the_last_line_stands_and_notes_are_no_point():
     note = {"step": 2, "note": "resumed"}
     newer = {**STEP, "loss": 0.25}
     assert ordered([TWO, STEP, note, ONE, newer]) == [newer, ONE, TWO]
-    assert told(STEP) == STEP and told(ONE) == {"dev": 0.25}
-    assert told(TWO) == {"a": 0.25, "b": 0.75, "mean": 0.5}
+    assert values_of(STEP) == STEP and values_of(ONE) == {"dev": 0.25}
+    assert values_of(TWO) == {"a": 0.25, "b": 0.75, "mean": 0.5}
 
 
 def test_curves_hold_every_number_of_a_step_but_the_step(tmp_path, monkeypatch):

@@ -307,7 +307,7 @@ def test_short_and_missing_queries_are_filled_and_counted(tmp_path, sides):
     found = packed(tmp_path, {**sides, "dev": dev})
     written = bz2.decompress((found.folder / "dev.txt.bz2").read_bytes()).decode()
     assert written == "9\t5\t1\n9\t6\t2\n9\t99\t3\n7\t10\t1\n7\t11\t2\n7\t12\t3\n"
-    (told,) = [f.told for f in found.findings["dev"] if f.rule == "filled"]
+    (told,) = [f.detail for f in found.findings["dev"] if f.rule == "filled"]
     assert told == "5 rows of 2 queries from bm25.tsv"
 
 
@@ -353,8 +353,8 @@ def test_a_packed_trec_run_keeps_its_scores_and_ranks(tmp_path):
     assert scores_of(found.folder / "eval.trec") == scores_of(run)
     told = {f.rule: f for f in found.findings["eval"]}
     assert told["file format"].applies and told["file format"].ok
-    assert told["scores"].applies and told["tag"].told == "mine"
-    assert not [f for f in found.findings["eval"] if "is no trec file" in f.told]
+    assert told["scores"].applies and told["tag"].detail == "mine"
+    assert not [f for f in found.findings["eval"] if "is no trec file" in f.detail]
 
 
 def test_a_packed_tie_is_lowered_by_one_float32_and_no_other_score_changes(tmp_path):
@@ -393,7 +393,7 @@ def test_a_run_of_ranks_packed_for_a_trec_task_scores_one_by_rank(tmp_path):
     written = scores_of(found.folder / "eval.trec")
     assert written == {("1", "7"): (1, np.float32(1)), ("1", "6"): (2, np.float32(0.5))}
     (told,) = [f for f in found.findings["eval"] if f.rule == "run.tsv: file format"]
-    assert told.told == "run.tsv is no trec file; pack writes one from it"
+    assert told.detail == "run.tsv is no trec file; pack writes one from it"
 
 
 def test_check_loads_neither_torch_nor_ray_nor_java_nor_transformers(tmp_path):

@@ -80,7 +80,7 @@ class ExamplesStage:
         return {}
 
     def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        """The examples; facts tell their number and what the guard dropped.
+        """The examples; facts give their number and what the guard dropped.
 
         Raises:
             InputError: ids that are not in the collection or query set; nothing is left.
