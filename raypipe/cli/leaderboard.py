@@ -1,6 +1,5 @@
 """Commands for submissions: leaderboard check and pack. They load no torch, Ray or Java."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -64,7 +63,7 @@ def check(
     elif all(finding.ok for finding in findings):
         value, num = reciprocal_rank(lines.rankings(), read_qrels(qrels), cutoff=board.cutoff)
         findings.append(holds("measure", f"MRR @{board.cutoff}: {value!r} over {num:,} queries"))
-    print_result({"rules": [asdict(f) for f in findings]}, _text(findings), as_json=as_json)
+    print_result({"rules": [f.to_json() for f in findings]}, _text(findings), as_json=as_json)
     refuse_broken(findings)
 
 
@@ -128,7 +127,7 @@ def pack(
     body = {
         "folder": str(found.folder),
         "measure": found.measure,
-        "rules": {name: [asdict(f) for f in of] for name, of in found.findings.items()},
+        "rules": {name: [f.to_json() for f in of] for name, of in found.findings.items()},
     }
     print_result(body, "\n".join([*blocks, f"written: {found.folder}"]), as_json=as_json)
 
@@ -153,4 +152,4 @@ def _text(findings: "list[Finding]") -> str:
             return "-"
         return "ok" if finding.ok else "BROKEN"
 
-    return "\n".join(f"  {mark(f):6} {f.rule}: {f.told}" for f in findings)
+    return "\n".join(f"  {mark(f):6} {f.rule}: {f.detail}" for f in findings)

@@ -76,27 +76,27 @@ def convert(
     if record["segment_row"]:
         rows.append(("segment row 2", record["segment_row"]["from"]))
     rows += [("note", note) for note in made.notes]
-    print("\n".join(f"{name:14} {told}" for name, told in rows))
+    print("\n".join(f"{name:14} {value}" for name, value in rows))
 
 
 def _lines(found: "Description") -> list[str]:
     rows: list[tuple[str, str]] = [("folder", found.folder), ("kind", found.kind or "not known")]
     conventions, sources = found.conventions or {}, found.sources or {}
     rows += [
-        (name, f"{_told(value)}  ({sources[name]})")
+        (name, f"{_shown(value)}  ({sources[name]})")
         for name, value in conventions.items()
         if name != "kind"
     ]
-    rows += [(name, _told(value)) for name, value in found.architecture.items()]
+    rows += [(name, _shown(value)) for name, value in found.architecture.items()]
     for part in (found.tokenizer, found.weights):
         facts = part or {}
-        rows += [(_label(name, facts), _told(value)) for name, value in facts.items()]
+        rows += [(_label(name, facts), _shown(value)) for name, value in facts.items()]
     for name, names in (("unused", found.unused), ("missing", found.missing)):
         rows.append((name, "not known" if names is None else _names(names)))
     if found.made_by:
         rows.append(("made by", str(found.made_by.get("command"))))
     rows += [("note", note) for note in found.notes]
-    return [f"{name:18} {told}" for name, told in rows]
+    return [f"{name:18} {value}" for name, value in rows]
 
 
 def _label(name: str, part: dict[str, Any]) -> str:
@@ -105,7 +105,7 @@ def _label(name: str, part: dict[str, Any]) -> str:
     return {"file": kind, "sha256": f"{kind} sha256"}.get(name, name.replace("_", " "))
 
 
-def _told(value: Any) -> str:
+def _shown(value: Any) -> str:
     if value is None:
         return "none"
     if isinstance(value, list):

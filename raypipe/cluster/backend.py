@@ -1,4 +1,4 @@
-"""What a backend is to the loop: it starts workers and tells what becomes of them."""
+"""What a backend is to the loop: it starts workers and reports what becomes of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -89,7 +89,7 @@ Event = Ready | Beating | Done | Failed | Lost | Preempted
 
 
 class Backend(Protocol):
-    """Starts workers and tells what becomes of them. Worker numbers are never used twice."""
+    """Starts workers and reports what becomes of them. Worker numbers are never used twice."""
 
     def start(self, task: Task) -> int:
         """A new worker's number; Ready, Failed or Lost follows."""

@@ -44,10 +44,10 @@ class Case:
 
     def died(self, batch: tuple[int, ...], reason: str) -> int | None:
         """A worker died over this batch; the row that is bad, once there is only one to suspect."""
-        told = tuple(row for row in batch if row in self.probed) if self.probed else batch
+        suspects = tuple(row for row in batch if row in self.probed) if self.probed else batch
         if not self.probed:
             self.width, self.alone = len(batch), 0
-        self.suspects = told or self.probed
+        self.suspects = suspects or self.probed
         if not self.careful:
             self.careful, self.suspects = True, ()
             return None

@@ -8,7 +8,7 @@ from raypipe.cluster.worker_events import note_worker
 from raypipe.errors import IncompleteError, RaypipeError, first_line
 from raypipe.training.checkpoints.commit import commit
 from raypipe.training.checkpoints.history import history_of
-from raypipe.training.checkpoints.measuring import Measuring, told
+from raypipe.training.checkpoints.measuring import Measuring, progress_of
 from raypipe.training.checkpoints.store import Checkpoints
 from raypipe.training.job import Job
 from raypipe.training.model.worker import trainee_of
@@ -118,7 +118,7 @@ def _measure(job: Job, device: str, threads: int, step: int) -> None:
     checkpoints, history = Checkpoints(job.storage, job.folder), history_of(job)
     trainee, measuring = trainee_of(job, device), Measuring(job)
     load_weights_(trainee, checkpoints.load(checkpoints.at(step)))
-    write_progress(job, told(job, history.add(step, measuring.values(trainee, Solo()))))
+    write_progress(job, progress_of(job, history.add(step, measuring.values(trainee, Solo()))))
 
 
 def _commit(job: Job, device: str, threads: int) -> None:

@@ -189,7 +189,7 @@ class RayBackend:
         try:
             count, rows = ray.get(ref)
         except RayActorError:
-            return None  # its work ends with the same error, which is told once
+            return None  # its work ends with the same error, which is reported once
         if count == self._beats[worker]:
             return None
         self._beats[worker] = count

@@ -39,7 +39,7 @@ def train_on_ray(
 
     A worker's death restarts the group from the newest checkpoint, up to `max_failures` times.
     Where the cluster has room for one more worker, that one measures the checkpoints meanwhile.
-    `on_workers` is told each worker's process; `check` raises if Ray itself is gone.
+    `on_workers` gets each worker's process; `check` raises if Ray itself is gone.
 
     Raises:
         InputError: the training itself cannot go on (a loss that is not finite).
@@ -80,7 +80,7 @@ def train_on_ray(
     def run() -> None:
         try:
             outcome["result"] = trainer.fit()
-        except BaseException as error:  # told by the thread that waits
+        except BaseException as error:  # raised by the thread that waits
             outcome["error"] = error
 
     thread = threading.Thread(target=run, name="ray train", daemon=True)
@@ -90,11 +90,11 @@ def train_on_ray(
         thread.join(POLL_SECONDS)
         check()
         alive = thread.is_alive()
-        told = events(job)
-        workers = [e["process"] for e in told[known:] if e.get("event") == "worker"]
+        logged = events(job)
+        workers = [e["process"] for e in logged[known:] if e.get("event") == "worker"]
         if workers:
             on_workers([Process.from_json(worker) for worker in workers])
-        known = len(told)
+        known = len(logged)
         stop = should_stop()
         if stop is not None:
             raise stop  # the group ends with this process's Ray; the newest checkpoint stays
@@ -149,8 +149,8 @@ def _problem(job: Job, before: int) -> str | None:
     """Why the training itself ended, None where it did not."""
     if _committed(job):
         return None
-    told = events(job)[before:]
-    reasons = [event["reason"] for event in told if event.get("event") == "problem"]
+    logged = events(job)[before:]
+    reasons = [event["reason"] for event in logged if event.get("event") == "problem"]
     return next((r for r in reasons if r != ELSEWHERE), reasons[0] if reasons else None)
 
 

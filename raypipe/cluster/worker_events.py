@@ -1,4 +1,4 @@
-"""What the workers of a training on Ray tell the driver: lines in the training's store."""
+"""What the workers of a training on Ray report to the driver: lines in the training's store."""
 
 import json
 from typing import Any

@@ -13,7 +13,7 @@ from raypipe.storage.lease import acquire
 
 @contextmanager
 def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
-    """The summary to fill; it says `running` until the work ends and then tells the ending.
+    """The summary to fill; it says `running` until the work ends and then how it ended.
 
     Raises:
         RefusedError: another invocation works in the workspace.

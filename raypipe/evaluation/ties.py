@@ -206,7 +206,7 @@ def _precision(scores: NDArray[np.float32]) -> str:
     wide = scores.astype(np.float64)
     for decimals in range(7):
         if np.spacing(np.float32(largest)) * 10 > 10.0**-decimals:
-            break  # float32 itself holds no more decimals: nothing can be told
+            break  # float32 itself holds no more decimals
         if (np.round(wide, decimals).astype(np.float32) == scores).all():
             return f"scores have at most {decimals} decimals: printing may have made these ties"
     return ""

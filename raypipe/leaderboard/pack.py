@@ -5,7 +5,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -83,18 +83,14 @@ def pack(
             *_measured(board, side, filled, measure),
         ]
     refuse_broken(
-        [
-            Finding(f"{name}: {f.rule}", f.applies, f.ok, f.told)
-            for name, found in findings.items()
-            for f in found
-        ]
+        [replace(f, rule=f"{name}: {f.rule}") for name, found in findings.items() for f in found]
     )
     _write(board, folder, submission, tables, body if board.metadata else None)
     check = {
         "task": board.task,
         "id": submission,
         "measure": measure,
-        "rules": {name: [asdict(f) for f in found] for name, found in findings.items()},
+        "rules": {name: [f.to_json() for f in found] for name, found in findings.items()},
     }
     replace_file(out / "leaderboard" / "check.json", json.dumps(check, indent=1).encode() + b"\n")
     return Submission(folder / submission, findings, measure)
@@ -115,7 +111,7 @@ def _filled(board: Board, side: RunSide) -> tuple[Filled, Scores | None, list[Fi
     if lines.form == "trec":  # the scores decide, as trec_eval has it; pack writes new ranks
         lines = _ranking_of(side.run)
         kept = [f for f in kept if f.rule != "ranks"]
-    told = [f for f in kept if not f.ok or (f.rule == "file format" and not f.applies)]
+    noted = [f for f in kept if not f.ok or (f.rule == "file format" and not f.applies)]
     rankings = lines.rankings()
     before = None if side.fill is None else _ranking_of(side.fill)
     earlier = before.rankings() if before is not None else {}
@@ -124,7 +120,7 @@ def _filled(board: Board, side: RunSide) -> tuple[Filled, Scores | None, list[Fi
     depth = _depth(board, rankings)
     filled = fill(rankings, earlier, queries=queries, depth=depth)
     scores = _scores(filled, lines, before) if board.form == "trec" else None
-    notes = [Finding(f"{side.run.name}: {f.rule}", f.applies, f.ok, f.told) for f in told]
+    notes = [replace(f, rule=f"{side.run.name}: {f.rule}") for f in noted]
     if side.fill is None:
         notes.append(does_not_apply("filled", "no earlier run was named"))
     else:
@@ -205,18 +201,22 @@ def _write(
                 write_trec(table, beside / f"{name}.trec", tag=submission)
             else:
                 write_msmarco(table, beside / f"{name}.txt.bz2")
-        target, told = folder / submission, folder / f"{submission}-metadata.json"
+        target, metadata_file = folder / submission, folder / f"{submission}-metadata.json"
         text = json.dumps(dict(metadata or {}), indent=2, ensure_ascii=False) + "\n"
-        if told.exists() and metadata is not None and told.read_bytes() != text.encode():
+        if (
+            metadata_file.exists()
+            and metadata is not None
+            and metadata_file.read_bytes() != text.encode()
+        ):
             raise InputError(
-                f"{told}: stands there with other metadata; give a new id, or remove it"
+                f"{metadata_file}: stands there with other metadata; give a new id, or remove it"
             )
         if target.exists():
             _refuse_other_bytes(target, beside)
         else:
             os.rename(beside, target)
         if metadata is not None:
-            replace_file(told, text.encode())
+            replace_file(metadata_file, text.encode())
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 

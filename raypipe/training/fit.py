@@ -10,7 +10,7 @@ import torch
 from raypipe.errors import InputError, RaypipeError
 from raypipe.storage.records import Json
 from raypipe.training.checkpoints.history import History, history_of, unmeasured
-from raypipe.training.checkpoints.measuring import Measuring, told
+from raypipe.training.checkpoints.measuring import Measuring, progress_of
 from raypipe.training.checkpoints.store import Checkpoints
 from raypipe.training.job import Job
 from raypipe.training.steps.comm import Comm
@@ -68,7 +68,7 @@ def fit(
     def measure(step: int) -> None:
         values = measuring.values(updates.trainee, comm)
         if comm.rank == 0:
-            tell(told(job, history.add(step, values)))
+            tell(progress_of(job, history.add(step, values)))
 
     state = _resume(checkpoints, updates, comm)
     if not beside:
@@ -125,9 +125,9 @@ def _opened(job: Job, comm: Comm, device: str) -> tuple[Updates, Measuring]:
     return opened
 
 
-def _agreed(comm: Comm, updates: Updates, told: bool) -> bool:
+def _agreed(comm: Comm, updates: Updates, ended: bool) -> bool:
     """What the first worker says, in every worker."""
-    flag = torch.tensor([float(told)], device=updates.trainee.device)
+    flag = torch.tensor([float(ended)], device=updates.trainee.device)
     comm.sum_([flag])
     return bool(flag)
 

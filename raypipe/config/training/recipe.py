@@ -175,7 +175,7 @@ class Validate(Section):
 
 class TrainResources(Section):
     """Where and how. Without dropout the weights depend on it in the last bits alone; with it
-    another number of workers or budget draws other masks, and resuming so is told."""
+    another number of workers or budget draws other masks, and resuming so is noted."""
 
     workers: Annotated[Count, Source(OWN)] = 1
     device: Annotated[Literal["auto", "cpu", "cuda"], Source(OWN)] = "auto"

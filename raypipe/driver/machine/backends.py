@@ -53,7 +53,7 @@ class LazyBackends:
     def _run(self) -> None:
         try:
             self._backend = self._start()
-        except BaseException as error:  # told to whoever asks for the backend
+        except BaseException as error:  # raised where the backend is asked for
             self._error = error
         self._started.set()
         # Linux ends Ray's processes with the thread that started them (PR_SET_PDEATHSIG), which

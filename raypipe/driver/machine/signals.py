@@ -10,7 +10,7 @@ from raypipe.errors import Interrupted, RaypipeError
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], RaypipeError | None]]:
-    """Within it SIGINT and SIGTERM end nothing at once; the function tells of one that came."""
+    """Within it SIGINT and SIGTERM end nothing at once; the function returns one that came."""
     came: list[int] = []
 
     def handle(number: int, frame: FrameType | None) -> None:

@@ -10,12 +10,12 @@ from raypipe.storage.records import Json
 
 
 def ordered(events: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Each step's last line, by step: a resumed training tells some of them twice."""
+    """Each step's last line, by step: a resumed training has some of them twice."""
     steps = {(event["step"], "mean" in event): event for event in events if "note" not in event}
     return [steps[key] for key in sorted(steps)]
 
 
-def told(event: Mapping[str, Any]) -> Mapping[str, Any]:
+def values_of(event: Mapping[str, Any]) -> Mapping[str, Any]:
     """The numbers of a step; of a measurement by dev set, and their mean where it is another."""
     if "mean" not in event:
         return event
@@ -42,7 +42,7 @@ class Curves:
         if "note" in event:
             return
         self._lines.write(json.dumps(event) + "\n")
-        for name, value in told(event).items():
+        for name, value in values_of(event).items():
             if isinstance(value, int | float) and name != "step":
                 shown = f"{event['measure']}/{name}" if "mean" in event else f"train/{name}"
                 self._writer.add_scalar(shown, value, event["step"])

@@ -21,7 +21,7 @@ from raypipe.names import Role, of_training
 from raypipe.stages.stage import Sizing
 from raypipe.storage.records import hash_file
 from raypipe.storage.stored import Stored
-from raypipe.training.examples.guards import guards_of, told_of
+from raypipe.training.examples.guards import guards_of, lines_about
 from raypipe.training.examples.stage import ExamplesStage
 from raypipe.training.job import DevStores, TrainStores, conventions_of_training
 from raypipe.training.steps.objective import BATCH_LOSSES
@@ -29,11 +29,11 @@ from raypipe.training.steps.objective import BATCH_LOSSES
 
 @dataclass
 class Sets:
-    """Every training and dev set's stores, and what is told of them."""
+    """Every training and dev set's stores, and what a log and a table say of them."""
 
     train: tuple[TrainStores, ...] = ()
     dev: tuple[DevStores, ...] = ()
-    told: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -102,9 +102,9 @@ def training_sets(
         sets.train = (*sets.train, TrainStores(examples, *tokens))
         facts = examples.manifest.records[0].facts
         sets.facts[name] = {**facts, "negatives_from": list(runs)}
-        told = told_of(name, facts)
-        sets.told += told
-        for line in told:
+        lines = lines_about(name, facts)
+        sets.lines += lines
+        for line in lines:
             say(line)
     for name, dev in recipe.dev.items():
         sets.dev = (*sets.dev, _dev(graphs[dev.collection], recipe, name, dev))

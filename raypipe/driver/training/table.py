@@ -7,7 +7,7 @@ from raypipe.training.job import Job
 
 
 def training_table(
-    job: Job, history: Sequence[Mapping[str, Json]], told: Sequence[str], saw: str
+    job: Job, history: Sequence[Mapping[str, Json]], notes: Sequence[str], saw: str
 ) -> str:
     """The measurements as Markdown, and what was trained on."""
     recipe = job.recipe
@@ -25,6 +25,6 @@ def training_table(
         chosen = "the model is the checkpoint that is best here: these are no test figures"
         once = "measured once: nothing was chosen on these queries"
         lines += ["", f"- {chosen if len(history) > 1 else once}"]
-    lines += [f"- {line}" for line in told]
+    lines += [f"- {line}" for line in notes]
     lines.append(f"- its weights have seen: {saw}")
     return "\n".join(lines) + "\n"

@@ -24,9 +24,9 @@ def teacher_of(path: str) -> tuple[str, int | None]:
     monos = {name: s.k0 for name, s in stages.items() if isinstance(s, MonoScore)}
     found = sorted(file for name in monos for file in folder.glob(f"runs/*/{name}.trec"))
     if len(found) != 1:
-        told = ", ".join(str(file.relative_to(folder)) for file in found) or "none"
+        names = ", ".join(str(file.relative_to(folder)) for file in found) or "none"
         raise InputError(
             f"{path}: expected a workspace of `raypipe score` with the run of one mono model over "
-            f"one query set, found {told}; name the run file itself, made with --tail drop"
+            f"one query set, found {names}; name the run file itself, made with --tail drop"
         )
     return str(found[0]), monos[found[0].stem]

@@ -72,7 +72,7 @@ def run_training(
     problems = missing_training_inputs(recipe)
     if problems:
         raise InputError(problems)
-    conventions_of_training(recipe.model)  # a contradiction is told before any work
+    conventions_of_training(recipe.model)  # a contradiction is refused before any work
     if recipe.validate_ is not None:
         parse_measures([recipe.validate_.measure])
     workspace = Workspace(out, recipe.stores)
@@ -173,7 +173,7 @@ def _finish(job: Job, manifest: Manifest, sets: Sets, workspace: Workspace) -> T
     payload = workspace.stores.local(record.sha256)
     write_model(job, payload, folder, step=record.facts["step"], saw=saw)
     history = record.facts["history"]
-    table = training_table(job, history, sets.told, saw)
+    table = training_table(job, history, sets.lines, saw)
     replace_file(workspace.folder / "table.md", table.encode())
     summary = {
         "model": f"models/{recipe.name}",
@@ -192,5 +192,5 @@ def _seen_at_start(job: Job) -> str:
     if adapter is None or adapter.start is None:
         return base
     path = adapter_folder(adapter.start) / "raypipe.json"
-    told = json.loads(path.read_bytes()) if path.exists() else {}
-    return str(told.get("start_weights_saw", f"{base}; then what {adapter.start} does not tell"))
+    body = json.loads(path.read_bytes()) if path.exists() else {}
+    return str(body.get("start_weights_saw", f"{base}; then what {adapter.start} does not tell"))

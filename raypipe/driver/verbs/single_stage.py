@@ -19,7 +19,7 @@ def collection_of(path: Path) -> dict[str, Any]:
     """The recipe's keys for a collection: a workspace's, a file or a BEIR folder.
 
     Raises:
-        InputError: nothing is there, or nothing tells its format.
+        InputError: nothing is there, or its format is not known.
     """
     recipe = path / "recipe.yaml"
     if recipe.is_file():
@@ -57,8 +57,8 @@ def search_recipe(
     found = {n: s for n, s in held.get("stages", {}).items() if s["do"] in ("index", "encode")}
     fitting = [n for n, s in found.items() if model in (None, n, s.get("model"))]
     if len(fitting) != 1:
-        told = "name one with --model" if model is None else f"{model!r} fits {len(fitting)}"
-        raise InputError(f"{index}: it has {', '.join(found) or 'none'}; {told}")
+        remedy = "name one with --model" if model is None else f"{model!r} fits {len(fitting)}"
+        raise InputError(f"{index}: it has {', '.join(found) or 'none'}; {remedy}")
     (stage,) = fitting
     search: dict[str, Any] = {"do": "search", "index": stage, "depth": depth}
     if k1 is not None or b is not None:
@@ -120,9 +120,9 @@ def aggregate_recipe(
     held = yaml.safe_load(recipe.read_bytes())
     found = [n for n, s in held.get("stages", {}).items() if s["do"] == "score" and s.get("k1")]
     if len(found) != 1:
-        told = ", ".join(found) or "none"
+        names = ", ".join(found) or "none"
         raise InputError(
-            f"{pairs}: expected one score stage with k1, found {told}; name one in a recipe's "
+            f"{pairs}: expected one score stage with k1, found {names}; name one in a recipe's "
             "aggregate stage and run `raypipe pipeline`"
         )
     stage = {"do": "aggregate", "pairs": found[0], "method": method, "seed": seed, "tail": tail}

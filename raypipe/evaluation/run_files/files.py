@@ -19,7 +19,8 @@ _GZIP, _BZIP2, _ZSTD = b"\x1f\x8b", b"BZh", b"\x28\xb5\x2f\xfd"
 def line_blocks(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
     """The file's content in blocks of whole lines, decompressed, without a byte order mark.
 
-    Compression is told by the first bytes, not by the name. The last block may lack its newline.
+    The first bytes decide how the file is compressed, not its name. The last block may lack its
+    newline.
 
     Raises:
         InputError: the file is missing, truncated or not what its first bytes promise.

@@ -79,7 +79,7 @@ def read_lines(path: Path, form: str) -> Lines:
 
 
 def sniff(path: Path) -> str:
-    """The text format of the file, told by its first line that is not blank.
+    """The text format of the file, known by its first line that is not blank.
 
     Raises:
         InputError: none of `TEXT_FORMATS`; qrels are named as such.

@@ -26,7 +26,7 @@ def read_run(path: str | Path) -> pa.Table:
     - parquet (query_id, passage_id, score[, rank]): the rank if there is one, else as trec.
 
     Args:
-        path: plain, .gz, .bz2 or .zst, told by its content.
+        path: plain, .gz, .bz2 or .zst, known by its content.
 
     Raises:
         InputError: a file that is no such run; scores that are not finite in float32; a passage

@@ -46,7 +46,7 @@ def read_checkpoint(files: list[Path]) -> SavedTensors:
     """
     tensors: dict[str, torch.Tensor] = {}
     others: list[str] = []
-    told = []
+    records = []
     for file in files:
         sha256 = hash_file(file)
         found, beside, form = _read(file)
@@ -55,8 +55,8 @@ def read_checkpoint(files: list[Path]) -> SavedTensors:
             raise InputError(f"{file}: {again[0]} and {len(again) - 1} more are in another file")
         tensors |= found
         others += beside
-        told.append({"file": file.name, "sha256": sha256, "format": form})
-    return SavedTensors(tensors, others, told)
+        records.append({"file": file.name, "sha256": sha256, "format": form})
+    return SavedTensors(tensors, others, records)
 
 
 def _read(file: Path) -> tuple[dict[str, torch.Tensor], list[str], str]:

@@ -49,7 +49,7 @@ def base_of(folder: Path) -> str:
 
 
 def adapter_facts(folder: Path) -> dict[str, Any]:
-    """What `model show` tells of its file."""
+    """What `model show` prints of its file."""
     from safetensors import safe_open
 
     file = folder / WEIGHTS

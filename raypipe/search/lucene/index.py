@@ -54,7 +54,7 @@ def build_index(
         buffer_megabytes: what Lucene holds before it writes a segment; in no byte of the index.
 
     Raises:
-        IncompleteError: Lucene failed, its last words are told; or a document is not the passage
+        IncompleteError: Lucene failed, with its last words; or a document is not the passage
             of its row. `folder` is then not to be used.
     """
     texts, flushed = (folder.with_name(f"{folder.name}-{part}") for part in ("input", "flushed"))
@@ -91,7 +91,7 @@ _JAVA_BLANKS = "".join(map(chr, range(0x21)))
 
 
 def _run_lucene(arguments: Sequence[object], log: Path, beat: Callable[[], None]) -> None:
-    find_java()  # a missing Java is told by this process
+    find_java()  # this process refuses a missing Java
     command = [sys.executable, "-m", "raypipe.search.lucene.build", *map(str, arguments)]
     here = str(Path(raypipe.__file__).parent.parent)  # this package, wherever it is installed
     path = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))

@@ -86,7 +86,7 @@ def start_jvm(*, heap: str = "1g") -> Lucene:
         jnius_config.add_options(f"-Xmx{heap}", "-Xrs", *QUIET)
         from jnius import autoclass
 
-        # Lucene tells through java.util.logging which file access it chose; nobody asked.
+        # Lucene logs through java.util.logging which file access it chose, on stderr.
         autoclass("java.util.logging.LogManager").getLogManager().reset()
     from jnius import autoclass, cast
 

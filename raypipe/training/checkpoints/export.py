@@ -89,8 +89,8 @@ def write_model(job: Job, payload: Path, folder: Path, *, step: int, saw: str) -
     )
     config = _config(job, base)
     _write_json(beside / "config.json", config)
-    told = {**asdict(conventions), "start_weights_saw": saw, "made_by": made_by(job, step)}
-    _write_json(beside / "raypipe.json", told)
+    body = {**asdict(conventions), "start_weights_saw": saw, "made_by": made_by(job, step)}
+    _write_json(beside / "raypipe.json", body)
     _copy_tokenizer(job.start, beside)
     for file in beside.rglob("*.safetensors"):
         file.chmod(0o644)  # safetensors makes files that only their owner reads

@@ -32,7 +32,7 @@ def passage_hashes(part: TextSlice) -> UInt64:
     """
     flat = part.flat.astype("<u4")
     spans = zip(part.starts.tolist(), (part.starts + part.counts).tolist(), strict=True)
-    told = b"".join(
+    digests = b"".join(
         hashlib.blake2b(flat[start:stop].tobytes(), digest_size=8).digest() for start, stop in spans
     )
-    return np.frombuffer(told, "<u8").astype(np.uint64)
+    return np.frombuffer(digests, "<u8").astype(np.uint64)
