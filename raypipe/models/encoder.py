@@ -45,7 +45,7 @@ class Encoder:
             offsets: int64 [N + 1].
             side: query or passage; decides limit and segment.
             budget_tokens: tokens of one forward, those of `load_encoder` or fewer; changes no byte.
-            beat: told the rows of each batch before it is computed.
+            beat: called with the rows of each batch before it is computed.
 
         Raises:
             RowsFailed: vectors that are not finite.

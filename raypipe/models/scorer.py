@@ -48,7 +48,7 @@ class Scorer:
             query: whole pieces of each input's query; the conventions cut them here.
             passages: those of its passage, or of the two of a duo.
             budget_tokens: tokens of one forward, those of `load_scorer` or fewer; changes no byte.
-            beat: told the inputs of each batch before it is computed.
+            beat: called with the inputs of each batch before it is computed.
         """
         texts = self._cut(query, passages)
         lengths = self._layout.lengths([text.counts for text in texts])

@@ -95,7 +95,7 @@ def _checked(document: Document, overrides: Sequence[str], env: Mapping[str, str
 
 
 def _places(data: Any) -> dict[Key, int]:
-    """The order of the recipe's parts, so that problems are told from top to bottom."""
+    """The order of the recipe's parts, so that problems come from top to bottom."""
     keys: list[Key] = [()]
     for name, part in data.items() if isinstance(data, dict) else ():
         keys.append((name,))

@@ -40,7 +40,7 @@ class Backends(Protocol):
 
 
 class Watcher(Protocol):
-    """What is told about each stage while it runs."""
+    """Hears of each stage while it runs."""
 
     def began(self, store: str, report: Report) -> None:
         """Shards of a stage are being computed."""
@@ -143,7 +143,7 @@ class Execution:
             check_space(stores, stage, ledger)
             report = self._map(store, stage, ledger, lease, nonce)
             manifest = ledger.publish(self.max_failed_rows, one_numerics=self.numerics_one)
-            # Time is told of a store that one invocation computed whole, of no other.
+            # Only a store that one invocation computed whole has a time.
             seconds = None if report.num_reused else report.working_seconds
             ledger.note({"event": "published", "working_seconds": seconds})
             ledger.storage.sweep()
@@ -238,8 +238,8 @@ def _working_seconds(workspace: Workspace, manifest: Manifest) -> float | None:
     """Of the invocation that published the store, from its log of attempts."""
     name = f"{manifest.store}/{manifest.fingerprint}/attempts.jsonl"
     try:
-        told = events(workspace.stores.read(name))
+        attempts = events(workspace.stores.read(name))
     except FileNotFoundError:
         return None
-    published = [event for event in told if event.get("event") == "published"]
+    published = [event for event in attempts if event.get("event") == "published"]
     return published[-1].get("working_seconds") if published else None
