@@ -2,6 +2,7 @@
 
 from raypipe.config.load import load_recipe
 from raypipe.config.load_training import load_training, missing_training_inputs
+from raypipe.config.named import named_recipe
 from raypipe.config.packaged import recipe_names, recipe_text, verb_of
 from raypipe.config.paths import missing_inputs
 from raypipe.config.recipe import Collection, Evaluate, Model, QuerySet, Recipe, Resources
@@ -45,6 +46,7 @@ __all__ = [
     "load_training",
     "missing_inputs",
     "missing_training_inputs",
+    "named_recipe",
     "recipe_names",
     "recipe_text",
     "resolved_yaml",
