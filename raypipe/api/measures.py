@@ -1,6 +1,8 @@
 """Runs measured, and compared with each other."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from raypipe.api.judgements import Qrels, qrels_of
@@ -62,7 +64,8 @@ def compare(
 
     A row has the mean and n, the difference with its 95% interval, wins, ties and losses, p of the
     paired t test and of the randomisation test, that corrected by Holm, and the share of unjudged
-    passages. `per_query` has the values that they were made of.
+    passages. `per_query` has the values that they were made of, `ties` each run's score ties and
+    its measures under every order of them.
 
     Args:
         runs: name -> run, two or more.
@@ -81,9 +84,17 @@ def compare(
         named = ", ".join(map(str, runs))
         raise InputError(f"baseline: expected one of the runs, {named}; found {base!r}")
     from raypipe.evaluation.compare import compare as compared
+    from raypipe.evaluation.ties import tie_report
 
-    tables = named_runs(runs)
-    return compared(tables, qrels_of(qrels), _names(measures), baseline=base, seed=seed)
+    tables, judged, names = named_runs(runs), qrels_of(qrels), _names(measures)
+    found = compared(tables, judged, names, baseline=base, seed=seed)
+    # A TREC file's own lines say which ties were lowered; its table no longer does.
+    sources = {
+        name: Path(run) if isinstance(run, str | Path) else tables[str(name)]
+        for name, run in runs.items()
+    }
+    ties = {str(name): tie_report(each, judged, names) for name, each in sources.items()}
+    return replace(found, ties=ties)
 
 
 def _names(measures: Measures) -> list[str]:
