@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from raypipe.api.models import count_of
 from raypipe.api.runs import Run, run_of
@@ -69,7 +70,7 @@ def rerank(
         found = score(table, queries, passages, model=model, k=k, preset=preset, device=device)
         k = k or (K1 if "other_id" in found.column_names else K0)
         scores = found
-    k = k or max(table["rank"].to_pylist(), default=1)
+    k = k or pc.max(table["rank"]).as_py() or 1
     query_ids = first_seen([table]) if queries is None else texts_of(queries, "query").ids
     ids = ascending([table]) if passages is None else texts_of(passages, "passage").ids
     rows = with_rows(table, query_ids, ids, name="run")

@@ -1,6 +1,7 @@
 """Candidates scored by a mono or duo model."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from raypipe.api.models import count_of, device_of, model_of
 from raypipe.api.runs import Run, run_of
+from raypipe.api.tables import is_table
 from raypipe.api.texts import Given, texts_of
 from raypipe.errors import InputError
 from raypipe.ranking.by_id import with_rows
@@ -18,7 +20,7 @@ from raypipe.ranking.candidates import pairs, singles
 if TYPE_CHECKING:
     from raypipe.models.loading import ModelFolder
 
-Tuples = Sequence[tuple[str, ...]]
+Tuples = Iterable[Sequence[str]]
 K0, K1 = 1000, 50
 """Candidates of a query that a mono and a duo score where nobody says how many."""
 
@@ -100,25 +102,30 @@ def score(
 def _tuples(given: Any, model: "ModelFolder", device: str) -> NDArray[np.float32]:
     wanted = "(query, passage i, passage j)" if model.reranker.kind == "duo" else "(query, passage)"
     width = 1 + model.reranker.num_passages
-    if not isinstance(given, Sequence) or isinstance(given, str):
+    if not isinstance(given, Iterable) or isinstance(given, str | Mapping) or is_table(given):
         raise InputError(
             f"score: found {type(given).__name__}; expected tuples of texts, {wanted}, or a run "
             "with its queries and passages"
         )
-    for place, each in enumerate(given):
+    tuples = list(given)
+    for place, each in enumerate(tuples):
         if not isinstance(each, Sequence) or isinstance(each, str) or len(each) != width:
             raise InputError(
                 f"score: candidate {place}: expected {wanted} for the {model.reranker.kind} model "
                 f"{model.path}; found {each!r:.80}"
             )
-    sides = list(zip(*given, strict=True)) or [()] * width
-    asked = texts_of(sides[0], "query").texts
-    distinct = {
-        text: row for row, text in enumerate(dict.fromkeys(t for s in sides[1:] for t in s))
-    }
-    answers = texts_of(list(distinct), "passage").texts
-    rows = [np.array([distinct[text] for text in side], np.int64) for side in sides[1:]]
-    places = np.arange(len(asked), dtype=np.int64)
+    columns = list(zip(*tuples, strict=True)) or [()] * width
+    asked, query_rows = _distinct(columns[:1], "query")
+    answers, rows = _distinct(columns[1:], "passage")
     from raypipe.stages.in_memory import score_texts
 
-    return score_texts(model, asked, answers, (places, rows[0], rows[-1]), device=device)
+    return score_texts(model, asked, answers, (query_rows[0], rows[0], rows[-1]), device=device)
+
+
+def _distinct(
+    columns: Sequence[Iterable[str]], kind: str
+) -> tuple[list[str], list[NDArray[np.int64]]]:
+    """The texts of the columns, each once, and for each column where its texts stand among them."""
+    checked = [texts_of(column, kind).texts for column in columns]
+    places = {text: place for place, text in enumerate(dict.fromkeys(chain(*checked)))}
+    return list(places), [np.array([places[t] for t in texts], np.int64) for texts in checked]

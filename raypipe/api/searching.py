@@ -1,5 +1,6 @@
 """Exact dense search and BM25 of what is in memory."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -57,7 +58,8 @@ def search(
     count_of("depth", depth)
     if model == "bm25":
         asked, answers = _texts_alone(queries, "query"), _texts_alone(passages, "passage")
-        return _bm25(asked, answers, depth=depth, k1=k1, b=b)
+        _refuse_parameters(k1, b)
+        return _bm25(asked, answers, depth=min(depth, max(1, len(answers.ids))), k1=k1, b=b)
     options = {"model": model, "preset": preset, "device": device}
     query_names, query_vectors = _side(queries, "query", query_ids, options)
     passage_names, passage_vectors = _side(passages, "passage", passage_ids, options)
@@ -125,3 +127,8 @@ def _texts_alone(given: Any, kind: str) -> Texts:
     if _is_vectors(given):
         raise InputError(f"{kind} embeddings: bm25 searches texts; name an encoder instead")
     return texts_of(given, kind)
+
+
+def _refuse_parameters(k1: float, b: float) -> None:
+    if not (math.isfinite(k1) and k1 >= 0 and 0 <= b <= 1):
+        raise InputError(f"bm25: expected k1 from 0 and b from 0 to 1; found k1={k1}, b={b}")

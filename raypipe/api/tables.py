@@ -10,10 +10,9 @@ from raypipe.errors import InputError
 
 
 def is_table(given: Any) -> bool:
-    """Whether it hands out an Arrow stream of columns: a pyarrow table, a pandas DataFrame."""
-    return hasattr(given, "column_names") or (
-        hasattr(given, "__arrow_c_stream__") and not isinstance(given, pa.ChunkedArray)
-    )
+    """Whether it hands out an Arrow stream of columns: a pyarrow table, a DataFrame; no Series."""
+    has_columns = any(hasattr(given, name) for name in ("column_names", "columns", "schema"))
+    return has_columns and hasattr(given, "__arrow_c_stream__")
 
 
 def table_of(given: Any, name: str) -> pa.Table:

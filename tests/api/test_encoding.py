@@ -52,12 +52,15 @@ def test_texts_come_as_lists_dictionaries_arrays_and_tables(tiny_model):
         pa.chunked_array([texts[:1], texts[1:]]),
         table,
         Streamed(table),
+        table.to_pandas()["text"],
     ):
         assert raypipe.encode(given, tiny_model).tobytes() == wanted
 
 
 class Streamed:
     """What a DataFrame of another library hands out."""
+
+    columns = ("text", "passage_id")
 
     def __init__(self, table):
         self._table = table

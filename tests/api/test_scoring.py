@@ -56,6 +56,8 @@ def test_a_tuple_has_the_score_of_its_texts_in_a_run(passages, queries, tiny_mon
     found = raypipe.score(tuples, model=tiny_mono)
     assert found.dtype == np.float32
     assert found.tolist() == [r["score"] for r in table]
+    zipped = zip(*zip(*tuples, strict=True), strict=True)
+    assert raypipe.score(zipped, model=tiny_mono).tolist() == found.tolist()
     table = raypipe.score(run, queries, passages, tiny_duo, k=3).to_pylist()
     names = ("passage_id", "other_id")
     tuples = [(queries[r["query_id"]], *(passages[r[n]] for n in names)) for r in table]
@@ -95,6 +97,7 @@ def test_tuples_that_do_not_fit_the_model_are_refused(tiny_mono, tiny_duo, tiny_
         ("q", tiny_mono, "found str; expected tuples of texts"),
         ({"q": {"a": 1.0}}, tiny_mono, "or a run with its queries and passages"),
         ([("q", None)], tiny_mono, "expected a text, found NoneType"),
+        ([("q", "a"), ("q", ["a"])], tiny_mono, "passage 1 .*: expected a text, found list"),
         ([("q", "a")], tiny_model, "expected a mono or duo model, found an encoder"),
     ]
     for tuples, model, told in cases:
