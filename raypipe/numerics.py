@@ -16,7 +16,8 @@ STRICT = "AUTO,STRICT"
 def set_strict(environment: MutableMapping[str, str] | None = None) -> None:
     """Ask for strict mode in this process and its children, unless the user has set a mode.
 
-    Importing raypipe does not call this: a program that uses it as a library keeps its own mode.
+    Importing raypipe does not call this: a program that uses it as a library keeps its own mode
+    until it opens a model through `raypipe.api`.
     """
     (os.environ if environment is None else environment).setdefault(VARIABLE, STRICT)
 

@@ -192,6 +192,15 @@ def test_a_run_is_reranked_and_checked_as_shown(small_files, tiny_mono, tiny_duo
     assert duo["stages"]["scores@model.queries.1"]["rows"] == 5 * 10 * 9
 
 
+def test_the_lines_of_python_print_what_they_show(tmp_path):
+    (code,) = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    printed = re.findall(r"^print\(.*\)  # (.*)$", code, re.MULTILINE)
+    assert printed and len([line for line in code.splitlines() if line]) <= 8
+    done = run_in(tmp_path, [sys.executable, "-c", code])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == printed
+
+
 def test_the_wheel_lands_where_the_nodes_take_it_from():
     import yaml
 

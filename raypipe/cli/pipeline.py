@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raypipe.config import Recipe, load_recipe, recipe_names, recipe_text, verb_of
-from raypipe.errors import InputError
+from raypipe.config import Recipe, named_recipe, recipe_names, recipe_text
 
 if TYPE_CHECKING:
     from raypipe.driver.pipeline import Options, Outcome
@@ -57,7 +56,8 @@ def pipeline(
         ray_address=os.environ.get("RAY_ADDRESS"),
         allow_open_cluster=allow_open_cluster,
     )
-    execute(named_recipe(recipe, overrides or []), out, options, as_json=as_json)
+    named = named_recipe(recipe, overrides=overrides or [], env=os.environ)
+    execute(named, out, options, as_json=as_json)
 
 
 def recipes(
@@ -71,28 +71,6 @@ def recipes(
     for verb in ("pipeline", "train"):
         for each in recipe_names(verb):
             print(f"{each:{width}}  raypipe {verb}")
-
-
-def named_recipe(recipe: str, overrides: list[str]) -> Recipe:
-    """The recipe in a file, or the packaged one of that name."""
-    path = Path(recipe)
-    if path.suffix in (".yaml", ".yml") or path.exists():
-        if not path.is_file():
-            raise InputError(f"{path}: no such recipe file; `raypipe recipes` lists packaged ones")
-        _refuse_training(path.read_text(encoding="utf-8-sig", errors="replace"), recipe)
-        return load_recipe(path, overrides=overrides, env=os.environ)
-    text = recipe_text(recipe)
-    _refuse_training(text, recipe)
-    return load_recipe(
-        text, overrides=overrides, env=os.environ, base=Path.cwd(), source=f"recipe {recipe}"
-    )
-
-
-def _refuse_training(text: str, name: str) -> None:
-    if verb_of(text) == "train":
-        raise InputError(
-            f"{name}: this is a training recipe (it has a loss); use `raypipe train {name}`"
-        )
 
 
 def execute(recipe: Recipe, out: Path, options: "Options", *, as_json: bool | None) -> "Outcome":

@@ -2,6 +2,7 @@
 
 from raypipe.config.packaged import recipe_names, recipe_text, verb_of
 from raypipe.config.pipeline.load import load_recipe
+from raypipe.config.pipeline.named import named_recipe
 from raypipe.config.pipeline.parts import Collection, Evaluate, Model, QuerySet, Resources
 from raypipe.config.pipeline.paths import missing_inputs
 from raypipe.config.pipeline.recipe import Recipe
@@ -22,6 +23,7 @@ __all__ = [
     "load_training",
     "missing_inputs",
     "missing_training_inputs",
+    "named_recipe",
     "recipe_names",
     "recipe_text",
     "resolved_yaml",

@@ -1,7 +1,7 @@
 """Several runs against one, measure by measure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ from raypipe.evaluation.difference import Difference, difference
 from raypipe.evaluation.measures import Measured, evaluate
 from raypipe.evaluation.names import parse_measures
 from raypipe.evaluation.paired import SEED, holm, randomisation_tests, t_test
+from raypipe.evaluation.ties import Ties
 
 DEFAULT_CUTOFF = 10
 
@@ -46,9 +47,11 @@ class Compared:
 
     rows: list[Comparison]
     """By measure, then in the order of the runs."""
-    per_query: dict[str, Measured]
+    per_query: dict[str, Measured] = field(repr=False)
     family: int
     """How many comparisons Holm's correction is over."""
+    ties: dict[str, Ties] = field(default_factory=dict, repr=False)
+    """What each run's score ties leave open, where that was asked for."""
 
 
 def compare(

@@ -3,7 +3,7 @@
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import ir_measures
 import numpy as np
@@ -24,15 +24,15 @@ QUERIES_AT_ONCE = 256
 class Measured:
     """What one run scores against one set of qrels."""
 
-    per_query: dict[str, dict[str, float]]
+    per_query: dict[str, dict[str, float]] = field(repr=False)
     """Measure -> query id -> value, for every query of the qrels in their order."""
     mean: dict[str, float]
     """Measure -> mean over the queries of the qrels; the sum for counts such as NumRel."""
     num_topics: dict[str, int]
     """Measure -> the number of queries that the mean is over."""
-    missing_queries: tuple[str, ...]
+    missing_queries: tuple[str, ...] = field(repr=False)
     """Queries of the qrels without a line in the run; each counts 0."""
-    unjudged_queries: tuple[str, ...]
+    unjudged_queries: tuple[str, ...] = field(repr=False)
     """Queries of the run that the qrels do not have; they count nowhere."""
     num_retrieved: int
     """Lines of the run for the queries of the qrels."""

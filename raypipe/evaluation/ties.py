@@ -54,8 +54,8 @@ class _Scored:
     rank: NDArray[np.float64]
 
 
-def tie_report(path: Path, qrels: pa.Table, measures: Sequence[str]) -> Ties:
-    """The run's ties, and each measure under five orders of them.
+def tie_report(source: Path | pa.Table, qrels: pa.Table, measures: Sequence[str]) -> Ties:
+    """The ties of a run file or of a run (schema.RUN_FILE), and each measure under five orders.
 
     written: by the file's rank, else its lines; trec_eval: the greater passage id first, as
     strings; msmarco: the smaller one first (ir_measures' provider of the MS MARCO script); best
@@ -66,11 +66,11 @@ def tie_report(path: Path, qrels: pa.Table, measures: Sequence[str]) -> Ties:
     Raises:
         InputError: a file that is no run.
     """
-    run = _read(path)
+    run = _read(source)
     if run is None:
         return Ties(False, 0, 0, 0, {}, "")
     lowered = Raised(run.scores, 0, None)
-    if not is_parquet(path):  # a Parquet file has the true scores
+    if isinstance(source, Path) and not is_parquet(source):  # the others have the true scores
         lowered = raised(run.queries.codes, run.scores)
         run = replace(run, scores=lowered.scores)
     grades = _grades(run, qrels)
@@ -96,9 +96,9 @@ def tie_report(path: Path, qrels: pa.Table, measures: Sequence[str]) -> Ties:
     )
 
 
-def _read(path: Path) -> _Scored | None:
-    if is_parquet(path):
-        table = read_run(path)
+def _read(path: Path | pa.Table) -> _Scored | None:
+    if not isinstance(path, Path) or is_parquet(path):
+        table = read_run(path) if isinstance(path, Path) else path
         queries, passages = encode(table["query_id"]), encode(table["passage_id"])
         rank = table["rank"].to_numpy().astype(np.float64)
         return _Scored(queries, passages, table["score"].to_numpy(), rank)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from raypipe.errors import RowsFailed
 from raypipe.models.encoder import Encoder, load_encoder
@@ -78,15 +79,25 @@ class EncodeStage:
                 budget_tokens=self.budget_tokens,
                 beat=lambda rows: beat(kept[list(rows)].tolist()),
             )
+            narrow = as_stored(vectors)
         except RowsFailed as failed:
             raise RowsFailed(kept[list(failed.rows)].tolist(), failed.reason) from None
-        with np.errstate(over="ignore"):
-            narrow = vectors.astype(np.float16)
-        beyond = np.flatnonzero(~np.isfinite(narrow).all(axis=1))
-        if len(beyond):
-            raise RowsFailed(kept[beyond].tolist(), "the vector is beyond the range of fp16")
         halves = np.zeros((shard.num_rows, vectors.shape[1]), np.float16)
         halves[kept - shard.start] = narrow
         path = scratch / f"{shard.index}.npy"
         write_vectors(path, halves)
         return Payload(path, {"rows": shard.num_rows, "numerics": encoder.numerics})
+
+
+def as_stored(vectors: NDArray[np.float32]) -> NDArray[np.float16]:
+    """Embeddings as stores hold them: the nearest fp16 of each value.
+
+    Raises:
+        RowsFailed: a vector is beyond the range of fp16; rows are positions in `vectors`.
+    """
+    with np.errstate(over="ignore"):
+        narrow = vectors.astype(np.float16)
+    beyond = np.flatnonzero(~np.isfinite(narrow).all(axis=1))
+    if len(beyond):
+        raise RowsFailed(beyond.tolist(), "the vector is beyond the range of fp16")
+    return narrow

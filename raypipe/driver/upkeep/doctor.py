@@ -60,7 +60,7 @@ def _torch() -> str:
 
 def _numerics() -> str:
     from raypipe.driver.machine.devices import choose, num_cores
-    from raypipe.models.bert.device import BUDGET_TOKENS, numerics_class
+    from raypipe.models.device import BUDGET_TOKENS, numerics_class
     from raypipe.models.neighbours import bert_shapes, settle
 
     chosen = choose()

@@ -34,7 +34,17 @@ def read_run(path: str | Path) -> pa.Table:
     """
     path = Path(path)
     form = "parquet" if is_parquet(path) else sniff(path)
-    lines = read_parquet(path) if form == "parquet" else read_lines(path, form)
+    return ranked(path, read_parquet(path) if form == "parquet" else read_lines(path, form), form)
+
+
+def ranked(path: Path, lines: Lines, form: str) -> pa.Table:
+    """The run of these lines, `schema.RUN_FILE`; orders and errors are those of `read_run`.
+
+    Args:
+        path: what messages call them.
+        lines: of a file, or of a table in memory (`parquet.table_lines`).
+        form: one of `FORMATS`.
+    """
     refuse(path, lines, form)
     best = _best_first(form, lines)
     warn(path, form, lines, best)

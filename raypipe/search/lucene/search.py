@@ -47,6 +47,10 @@ class LuceneSearcher:
         scores = np.fromiter((hit.score for hit in hits), np.float32, count=len(hits))
         return self.rows[documents], scores
 
+    def close(self) -> None:
+        """Let go of the index's files; nothing can be searched after."""
+        self._reader.close()
+
     def stored_ids(self, documents: Iterable[int]) -> list[str]:
         """Ids of documents as the index itself holds them, in the order given."""
         return stored_ids(self._lucene, self._reader, documents)

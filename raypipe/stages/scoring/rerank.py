@@ -8,10 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.errors import InputError
-from raypipe.ranking.aggregate import aggregate
-from raypipe.ranking.candidates import positions
-from raypipe.ranking.rerank import rerank
+from raypipe.ranking.by_key import aggregate_by_key, rerank_by_key
 from raypipe.stages.query_blocks import (
     RUN_ROW_BYTES,
     Sides,
@@ -66,14 +63,14 @@ class RerankStage:
         scores, failed = find_scores(
             self.parts, wanted, (shard.start, shard.stop), what=f"{self.name}, {shard}"
         )
-        places = positions(_lines(run), wanted)
-        return rerank(
+        return rerank_by_key(
             run,
-            np.where(places >= 0, _at(scores, places), np.nan).astype(np.float32),
+            wanted,
+            scores,
             k=self.request.k,
             tail=self.tail,
             scored_by=self.name,
-            failed=(places >= 0) & (_at(failed, places) > 0),
+            failed=failed,
         )
 
 
@@ -162,37 +159,14 @@ class AggregateStage:
     def _block(self, any_failed: bool, shard: Shard) -> pa.Table:
         run = read_queries_of_run(self.run_store, shard.start, shard.stop)
         held = read_queries_of_run(self.pairs, shard.start, shard.stop, schema.SCORES)
-        wanted = self.request.keys(run)
-        places = positions(wanted, keys_of(held))
-        lacking = int((places < 0).sum())
-        if lacking and not any_failed:
-            raise InputError(
-                f"{self.name}: {lacking} of {len(places)} pairs that {self.method} needs were "
-                "not scored; score them first, or aggregate what was (k1, sample and seed as "
-                "the pairs were made with): a missing pair is never made up"
-            )
-        found = places >= 0
-        first, second, third = (column[found] for column in wanted)
-        probabilities = held["score"].to_numpy()[places[found]]
-        queries, rows, sums = aggregate((first, second, third), probabilities, method=self.method)
-        lone = np.full(len(rows), -1, np.int64)
-        at = positions(_lines(run), (queries, rows, lone))
-        return rerank(
+        return aggregate_by_key(
             run,
-            np.where(at >= 0, _at(sums, at), 0).astype(np.float32),  # a lone candidate has no pair
+            self.request.keys(run),
+            keys_of(held),
+            held["score"].to_numpy(),
+            method=self.method,
             k=self.request.k,
             tail=self.tail,
             scored_by=self.name,
-            failed=(at < 0) & np.isin(run["query_row"].to_numpy(), wanted[0]),
+            some_failed=any_failed,
         )
-
-
-def _lines(run: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A run's lines as keys of a mono."""
-    queries = run["query_row"].to_numpy().astype(np.int64)
-    return queries, run["passage_row"].to_numpy(), np.full(len(queries), -1, np.int64)
-
-
-def _at(values: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """values[places], anything where a place is -1."""
-    return values[places] if len(values) else np.zeros(len(places), values.dtype)

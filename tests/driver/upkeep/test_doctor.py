@@ -8,7 +8,7 @@ from raypipe.driver.machine.devices import num_cores
 from raypipe.driver.upkeep import doctor
 from raypipe.driver.upkeep.doctor import examine, neighbours_line
 from raypipe.errors import InputError
-from raypipe.models.bert.device import numerics_class
+from raypipe.models.device import numerics_class
 from raypipe.models.neighbours import Settled
 
 

@@ -1,7 +1,7 @@
 import numpy as np
+from raypipe.training.steps.singles import single_inputs
 
 from raypipe.text.pairs import Part
-from raypipe.training.steps.singles import single_inputs
 
 
 def test_singles_stand_by_length_with_their_segments():

@@ -1,7 +1,7 @@
 import torch
 
 from raypipe.models import blas
-from raypipe.models.bert.device import numerics_class
+from raypipe.models.device import numerics_class
 
 
 def test_the_class_says_what_is_not_proven_and_names_library_and_mode():
