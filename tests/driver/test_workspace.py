@@ -3,8 +3,9 @@ import os
 import pytest
 
 from raypipe.driver.invocation import invocation
-from raypipe.driver.workspace import Workspace, replace_file
+from raypipe.driver.workspace import Workspace
 from raypipe.errors import CorruptError, LimitError, RefusedError
+from raypipe.storage.files import replace_file
 from raypipe.storage.root import ROOT_FORMAT
 
 
@@ -74,4 +75,4 @@ def test_a_replaced_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkeyp
     path, synced = tmp_path / "x.json", []
     monkeypatch.setattr("os.fsync", lambda fd: synced.append((os.fstat(fd).st_size, path.exists())))
     replace_file(path, b"12345")
-    assert synced == [(5, False)]
+    assert synced[0] == (5, False) and len(synced) == 2, "the file, then the folder"

@@ -25,7 +25,7 @@ class Course:
         )  # fmt: skip
         self.told, self.steps, self.measured, self.settled = [], [], [], []
         self.opened = {"loops": 0, "dev": 0}
-        monkeypatch.setattr(fit, "Loop", self._loop)
+        monkeypatch.setattr(fit, "Updates", self._loop)
         monkeypatch.setattr(fit, "Measuring", self._measuring)
         monkeypatch.setattr(fit, "settle", lambda *given: self.settled.append(given))
 

@@ -7,7 +7,7 @@ from raypipe.models.folder.conventions import PairConventions
 from raypipe.text.pairs import Part
 from raypipe.training.examples.table import Examples, pair_keys
 from raypipe.training.model.starting_tensors import starting_tensors
-from raypipe.training.steps.batch import Source
+from raypipe.training.steps.batch import ExampleSource
 
 
 class Texts:
@@ -34,7 +34,7 @@ def source(queries, passages, base, *, teacher=None, relevant=None):
         teacher=None if teacher is None else np.array(teacher, np.float32),
         relevant=relevant,
     )
-    return Source(table, Texts(base, [1, 2, 3]), Texts(base + 100, [2, 1, 0, 4]))
+    return ExampleSource(table, Texts(base, [1, 2, 3]), Texts(base + 100, [2, 1, 0, 4]))
 
 
 def keys(*pairs):
