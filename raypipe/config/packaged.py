@@ -1,5 +1,7 @@
 """The recipes that come with raypipe."""
 
+from pathlib import Path
+
 import yaml
 
 from raypipe.config.yaml.words import did_you_mean, listed
