@@ -105,7 +105,8 @@ def refuse_other_inputs(tokenizer: Tokenizer, texts: list[str], model: ModelFold
     found = first_difference(tokenizer, texts, single, pair)
     if found is not None:
         first, last = (tokenizer.id_to_token(token) for token in (single.first, single.last))
+        of_pair = "" if pair is None else f" (of a pair, with segments {pair.segments})"
         raise InputError(
             f"{model.folder}: the tokenizer's own input for {found[:60]!r} is not {first} pieces "
-            f"{last} (of a pair, with segments 0 and 1), which is what this model would be given"
+            f"{last}{of_pair}, which is what this model would be given"
         )
