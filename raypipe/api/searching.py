@@ -86,7 +86,7 @@ def _side(
 
 def _exact(queries: Vectors, passages: Vectors, *, depth: int) -> pa.Table:
     """schema.RUN of two sides of embeddings."""
-    from raypipe.search.exact.search import topk_block_stream
+    from raypipe.engines.exact.search import topk_block_stream
     from raypipe.stages.run_tables import dense_table
 
     if passages.shape[1] != queries.shape[1]:
@@ -102,8 +102,8 @@ def _exact(queries: Vectors, passages: Vectors, *, depth: int) -> pa.Table:
 def _bm25(queries: Texts, passages: Texts, *, depth: int, k1: float, b: float) -> pa.Table:
     if not len(passages.ids) or not len(queries.ids):
         return schema.RUN_FILE.empty_table()
-    from raypipe.search.lucene.index import build_index
-    from raypipe.search.lucene.search import LuceneSearcher, search_all
+    from raypipe.engines.lucene.index import build_index
+    from raypipe.engines.lucene.search import LuceneSearcher, search_all
     from raypipe.stages.run_tables import run_table
 
     table = pa.table([passages.ids, passages.texts], schema=schema.PASSAGES)
