@@ -9,7 +9,7 @@ from numbers_stage import SHARDS
 
 import raypipe
 from raypipe.cluster.backend import Mode, Task
-from raypipe.cluster.worker import introduce, own_facts, package_sha256, perform
+from raypipe.cluster.worker import introduce, package_sha256, perform, worker_facts
 from raypipe.errors import InputError
 from raypipe.stages.stage import Site
 from raypipe.storage.ledger import Ledger
@@ -60,9 +60,9 @@ def test_a_careful_worker_writes_its_rows_before_it_computes_them(work, mode):
 
 def test_a_worker_speaks_of_itself_and_the_stage_has_the_last_word(work, tmp_path):
     facts = introduce(work, Site(tmp_path / "scratch", "cuda", 3))
-    assert facts == {**own_facts(), "numerics": "toy", "python": "told by the stage"}
+    assert facts == {**worker_facts(), "numerics": "toy", "python": "told by the stage"}
     assert work.stage.site == Site(tmp_path / "scratch", "cuda", 3)
-    assert own_facts() == {
+    assert worker_facts() == {
         "python": platform.python_version(),
         "raypipe": raypipe.__version__,
         "package_sha256": package_sha256(),

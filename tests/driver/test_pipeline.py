@@ -167,7 +167,7 @@ def test_only_needs_its_inputs_stored_and_until_computes_them(small_files, tmp_p
         pipeline(small_files, tmp_path / "w", options=Options(only="fused"))
     summary, _ = pipeline(small_files, tmp_path / "w", options=Options(until="dense"))
     assert "dense.test" in summary["stages"] and "again.test" not in summary["stages"]
-    assert list(summary["systems"]) == ["dense"]
+    assert list(summary["systems"]["test"]) == ["dense"]
 
 
 def test_a_workspace_in_use_is_refused(work, small_files):

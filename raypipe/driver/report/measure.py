@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 class Measurement:
     """What summary.json and table.md say of the runs."""
 
-    systems: dict[str, dict[str, Any]] = field(default_factory=dict)
+    systems: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     means: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
     table: str = ""
 
@@ -59,14 +59,12 @@ def measure(
         times = {s.name: _ms(s.chain, results, num_queries) for s in ranked}
         counts = {s.name: _inferences(s.chain, results) for s in ranked}
         inferences = {name: count for name, count in counts.items() if count is not None}
-        for system in ranked:
-            found.systems[system.name] = {
-                "reranks": system.reranks,
-                "model": system.model,
-                "ms_per_query": times[system.name],
-            }
-            if system.name in inferences:
-                found.systems[system.name]["inferences"] = inferences[system.name]
+        found.systems[query_set] = {
+            s.name: {"reranks": s.reranks, "model": s.model, "ms_per_query": times[s.name]}
+            for s in ranked
+        }
+        for name, count in inferences.items():
+            found.systems[query_set][name]["inferences"] = count
         qrels = recipe.queries[query_set].qrels
         if recipe.evaluate is None or qrels is None:
             continue

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-import raypipe
 from raypipe.errors import IncompleteError
+from raypipe.package import FOLDER
 from raypipe.search.lucene.check import compare_ids
 from raypipe.search.lucene.java import anserini_jar, find_java
 from raypipe.search.lucene.segment import make_timeless
@@ -93,7 +93,7 @@ _JAVA_BLANKS = "".join(map(chr, range(0x21)))
 def _run_lucene(arguments: Sequence[object], log: Path, beat: Callable[[], None]) -> None:
     find_java()  # this process refuses a missing Java
     command = [sys.executable, "-m", "raypipe.search.lucene.build", *map(str, arguments)]
-    here = str(Path(raypipe.__file__).parent.parent)  # this package, wherever it is installed
+    here = str(FOLDER.parent)  # this package, wherever it is installed
     path = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
     with log.open("wb") as out:
         child = subprocess.Popen(

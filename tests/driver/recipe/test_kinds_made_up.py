@@ -176,7 +176,7 @@ def test_it_is_run_fused_measured_and_described(finished):
     assert [line.split()[2] for line in run] == ["p0", "p1", "p2"] * 2
     summary = json.loads((finished / "summary.json").read_text())
     assert summary["measures"]["test"]["start"]["RR@10"] == pytest.approx((1 / 2 + 1) / 2)
-    system = summary["systems"]["start"]
+    system = summary["systems"]["test"]["start"]
     assert (system["reranks"], system["model"]) == ("collection", "none")
     assert system["ms_per_query"] is not None
     row = next(line for line in (finished / "table.md").read_text().splitlines() if "start" in line)

@@ -21,7 +21,7 @@ def test_other_runs_and_depths_score_only_what_nobody_scored(finished, run, tmp_
     assert more["stages"]["scores@mono.test.2"]["rows"] == num_queries * 3
     less = run(tmp_path / "less", stores, "stages.mono.k0=5", until="mono")
     assert less["stages"]["scores@mono.test.3"]["rows"] == 0
-    assert less["systems"]["mono"]["ms_per_query"] is None
+    assert less["systems"]["test"]["mono"]["ms_per_query"] is None
     # A grid over k0: candidates that the largest k0 never sent to the duo are scored.
     grid = run(tmp_path / "grid", stores, "stages.mono.k0=15")
     fresh = run(tmp_path / "fresh", tmp_path / "fresh-stores", "stages.mono.k0=15")

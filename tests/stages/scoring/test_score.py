@@ -90,7 +90,7 @@ def test_a_model_is_opened_on_the_threads_and_device_of_its_place(
         EncodeStage(tokens, model, "passage", 77),
         ScoreStage(base, pairs, mono, tokens, tokens, True, 77),
     ):
-        assert stage.open(site)["numerics"] == "class"
+        assert stage.open(site).facts["numerics"] == "class"
         assert stage.skips_rows
     assert asked == [{"device": "cuda", "threads": threads, "budget_tokens": 77}] * 2
 

@@ -72,9 +72,9 @@ def collection(tmp_path, *shards):
 
 def run(stored, *, dense):
     stage = IdsStage(stored, dense)
-    stage.open(Site(stored.storage.scratch()))
+    opened = stage.open(Site(stored.storage.scratch()))
     (shard,) = stage.shards(None)
-    return stage.run(shard, (), lambda rows: None)
+    return opened.run(shard, (), lambda rows: None)
 
 
 def test_ids_0_and_2_are_refused_where_dense_ones_are_declared(tmp_path):

@@ -69,8 +69,7 @@ def test_a_tokenizer_that_builds_other_inputs_is_refused(tmp_path, passages, tem
     stage = TokenizeStage(passages, schema.PASSAGES, resolve_model(str(folder)))
     site = Site(passages.storage.scratch())
     if fits:
-        stage.open(site)
-        assert stage.run(Shard(0, 0, 3), (), lambda rows: None).facts["rows"] == 3
+        assert stage.open(site).run(Shard(0, 0, 3), (), lambda rows: None).facts["rows"] == 3
     else:
         with pytest.raises(InputError, match="zebra run"):
             stage.open(site)
@@ -86,7 +85,6 @@ def stage(num_rows):
         return {"text": texts}
 
     found = TokenizeStage(SimpleNamespace(num_rows=num_rows, table=table), "schema", "model")
-    found._tokenizer = "tokenizer"
     return found, read
 
 
@@ -112,7 +110,7 @@ def test_at_most_a_thousand_texts_at_equal_distances_are_compared(
 
     monkeypatch.setattr(tokenize, "refuse_other_inputs", refuse)
     found, read = stage(num_rows)
-    found._check_slicing()
+    found._check_slicing("tokenizer")
     assert compared == expected and read == reads
     assert len(compared) <= 1000 == tokenize.SAMPLED_TEXTS
 

@@ -92,7 +92,7 @@ def test_every_probability_is_kept_and_inferences_are_those_evaluated(finished):
 def test_inferences_are_told_of_each_system(finished):
     root, summary = finished
     num_queries = len(lines(root / "work", "first"))
-    told = {name: system.get("inferences") for name, system in summary["systems"].items()}
+    told = {name: system.get("inferences") for name, system in summary["systems"]["test"].items()}
     both = num_queries * (12 + 12)
     expected = {"first": None, "mono": num_queries * 12, "duo-sum": both, "duo-min": both}
     assert told == {**expected, "duo-sample": both}
