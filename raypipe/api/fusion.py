@@ -8,15 +8,16 @@ from raypipe.api.models import count_of
 from raypipe.api.runs import Run, listed_runs
 from raypipe.api.texts import Given, texts_of
 from raypipe.ranking.by_id import fuse_by_id
+from raypipe.vocabulary import DEPTH, RRF_K, FusionMethod
 
 
 def fuse(
     runs: Sequence[Run] | Mapping[str, Run],
-    method: str = "rrf",
+    method: FusionMethod = "rrf",
     *,
     weights: Sequence[float] | None = None,
-    k: float = 60,
-    depth: int = 1000,
+    k: float = RRF_K,
+    depth: int = DEPTH,
     passages: Given | None = None,
 ) -> pa.Table:
     """One run of the union of the runs' queries: query_id, passage_id, rank from 1, score float32.

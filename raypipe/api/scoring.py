@@ -16,13 +16,12 @@ from raypipe.api.texts import Given, texts_of
 from raypipe.errors import InputError
 from raypipe.ranking.by_id import with_rows
 from raypipe.ranking.candidates import pairs, singles
+from raypipe.vocabulary import K0, K1
 
 if TYPE_CHECKING:
     from raypipe.models.folder.loading import ModelFolder
 
 Tuples = Iterable[Sequence[str]]
-K0, K1 = 1000, 50
-"""Candidates of a query that a mono and a duo score where nobody says how many."""
 
 
 @overload

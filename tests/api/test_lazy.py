@@ -86,6 +86,6 @@ def test_type_checkers_see_every_name():
 
 
 def test_no_module_takes_the_place_of_a_name():
-    """Importing raypipe.search, were there such a folder, would hide the function for good."""
+    """Were there a folder raypipe/search, importing it would hide the function."""
     here = {path.stem for path in ROOT.iterdir() if path.is_dir() or path.suffix == ".py"}
     assert not here & set(raypipe.__all__)

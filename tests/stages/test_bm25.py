@@ -7,8 +7,8 @@ from long_collection import (
 )
 
 from raypipe import schema
+from raypipe.engines.lucene.pack import pack_folder
 from raypipe.errors import CorruptError
-from raypipe.search.lucene.pack import pack_folder
 from raypipe.stages.bm25 import Bm25Stage, IndexStage, open_index
 from raypipe.stages.query_blocks import Sides
 from raypipe.stages.stage import Site, Sizing

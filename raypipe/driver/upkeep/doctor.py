@@ -107,7 +107,7 @@ def _model() -> str:
 
 
 def _java() -> str:
-    from raypipe.search.lucene.java import find_java
+    from raypipe.engines.lucene.java import find_java
 
     java = find_java()
     return f"{java.version} from {java.source}"
@@ -117,8 +117,8 @@ def _lucene() -> str:
     import pyarrow as pa
 
     from raypipe import schema
-    from raypipe.search.lucene.index import build_index
-    from raypipe.search.lucene.search import LuceneSearcher
+    from raypipe.engines.lucene.index import build_index
+    from raypipe.engines.lucene.search import LuceneSearcher
 
     passages = pa.table([["a", "b"], ["zebra crossing", "horses"]], schema=schema.PASSAGES)
     with tempfile.TemporaryDirectory() as folder:

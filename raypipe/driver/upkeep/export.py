@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from raypipe import schema
+from raypipe.engines.lucene.index import ROWS_FILE
+from raypipe.engines.lucene.pack import unpack_folder
 from raypipe.errors import IncompleteError, InputError
-from raypipe.search.lucene.index import ROWS_FILE
-from raypipe.search.lucene.pack import unpack_folder
 from raypipe.stages.run_tables import with_ids
 from raypipe.stages.texts.ids import ids_of_rows
 from raypipe.storage.opening import open_storage

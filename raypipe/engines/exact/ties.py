@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.search.exact.blocks import Block
-from raypipe.search.exact.score import exact_scores
-from raypipe.search.exact.spans import Rows, Scores, ordered
+from raypipe.engines.exact.blocks import Block
+from raypipe.engines.exact.score import exact_scores
+from raypipe.engines.exact.spans import Rows, Scores, ordered
 
 TILE_QUERIES = 256
 TILE_ROWS = 8192

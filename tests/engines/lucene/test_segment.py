@@ -1,7 +1,7 @@
 import pytest
 
+from raypipe.engines.lucene.segment import make_timeless
 from raypipe.errors import CorruptError
-from raypipe.search.lucene.segment import make_timeless
 
 pytestmark = pytest.mark.jvm
 

@@ -1,6 +1,6 @@
 """Lucene's part of an index, as a program of its own, so that its JVM ends with it.
 
-`python -m raypipe.search.lucene.build TEXTS FLUSHED FOLDER IDS MEGABYTES`: the passages of the
+`python -m raypipe.engines.lucene.build TEXTS FLUSHED FOLDER IDS MEGABYTES`: the passages of the
 folder TEXTS, JSON lines in row order, become an index of one segment in FOLDER. FLUSHED is for
 unfinished segments; IDS gets what the index says its documents are called.
 """
@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from raypipe.search.lucene.java import Lucene, open_reader, ordered_writer, start_jvm, stored_ids
+from raypipe.engines.lucene.java import Lucene, open_reader, ordered_writer, start_jvm, stored_ids
 
 HEAP = "2g"
 IDS_AT_ONCE = 10_000

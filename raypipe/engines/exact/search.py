@@ -14,8 +14,7 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.errors import InputError
-from raypipe.search.exact.blocks import (
+from raypipe.engines.exact.blocks import (
     ShardVectors,
     checked_shards,
     float32_blocks,
@@ -23,9 +22,10 @@ from raypipe.search.exact.blocks import (
     refuse_nonfinite,
     upper_norms,
 )
-from raypipe.search.exact.score import exact_scores, widen
-from raypipe.search.exact.spans import Rows, Scores, ordered
-from raypipe.search.exact.ties import search_above
+from raypipe.engines.exact.score import exact_scores, widen
+from raypipe.engines.exact.spans import Rows, Scores, ordered
+from raypipe.engines.exact.ties import search_above
+from raypipe.errors import InputError
 
 logger = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from long_collection import (
 )
 
 from raypipe import schema
+from raypipe.engines.lucene.index import ROWS_FILE, build_index
+from raypipe.engines.lucene.search import LuceneSearcher
 from raypipe.errors import IncompleteError
-from raypipe.search.lucene.index import ROWS_FILE, build_index
-from raypipe.search.lucene.search import LuceneSearcher
 
 pytestmark = pytest.mark.jvm
 

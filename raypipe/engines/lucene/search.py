@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.search.lucene.index import ROWS_FILE
-from raypipe.search.lucene.java import open_reader, start_jvm, stored_ids
+from raypipe.engines.lucene.index import ROWS_FILE
+from raypipe.engines.lucene.java import open_reader, start_jvm, stored_ids
 
 MAX_CLAUSES = 1 << 20
 """Words of one query; Lucene's own limit of 1,024 is for hostile queries, not for long ones."""

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from raypipe.engines.exact.spans import ordered, plan_spans
 from raypipe.errors import InputError
-from raypipe.search.exact.spans import ordered, plan_spans
 
 
 def lists(*pairs: tuple[int, float]) -> tuple[np.ndarray, np.ndarray]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from raypipe.engines.exact.score import widen
 from raypipe.errors import InputError
-from raypipe.search.exact.score import widen
 
 NAMED_ROWS = 10
 FP16_BEYOND = 65536.0

@@ -1,6 +1,6 @@
 import pytest
 
-from raypipe.search.lucene.java import find_java
+from raypipe.engines.lucene.java import find_java
 
 pytestmark = pytest.mark.jvm
 

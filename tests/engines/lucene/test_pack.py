@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from zebra_texts import TEXTS, table
 
-from raypipe.search.lucene.index import build_index
-from raypipe.search.lucene.pack import pack_folder, unpack_folder
-from raypipe.search.lucene.search import LuceneSearcher
+from raypipe.engines.lucene.index import build_index
+from raypipe.engines.lucene.pack import pack_folder, unpack_folder
+from raypipe.engines.lucene.search import LuceneSearcher
 
 pytestmark = pytest.mark.jvm
 

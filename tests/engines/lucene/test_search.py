@@ -5,8 +5,8 @@ import math
 import pytest
 from zebra_texts import TEXTS, table
 
-from raypipe.search.lucene.index import build_index
-from raypipe.search.lucene.search import LuceneSearcher, search_all
+from raypipe.engines.lucene.index import build_index
+from raypipe.engines.lucene.search import LuceneSearcher, search_all
 
 pytestmark = pytest.mark.jvm
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from raypipe.engines.exact import search as exact_search
+from raypipe.engines.exact.search import plan_memory, topk_block_stream
+from raypipe.engines.exact.spans import plan_spans
 from raypipe.errors import InputError
-from raypipe.search.exact import search as exact_search
-from raypipe.search.exact.search import plan_memory, topk_block_stream
-from raypipe.search.exact.spans import plan_spans
 from raypipe.stages.run_tables import best, dense_table
 
 

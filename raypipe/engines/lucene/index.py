@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from raypipe.engines.lucene.check import compare_ids
+from raypipe.engines.lucene.java import anserini_jar, find_java
+from raypipe.engines.lucene.segment import make_timeless
 from raypipe.errors import IncompleteError
 from raypipe.package import FOLDER
-from raypipe.search.lucene.check import compare_ids
-from raypipe.search.lucene.java import anserini_jar, find_java
-from raypipe.search.lucene.segment import make_timeless
 
 ROWS_FILE = "raypipe-rows.npy"
 """Lucene document number -> passage row; kept beside the index, which has no such field."""
@@ -92,7 +92,7 @@ _JAVA_BLANKS = "".join(map(chr, range(0x21)))
 
 def _run_lucene(arguments: Sequence[object], log: Path, beat: Callable[[], None]) -> None:
     find_java()  # this process refuses a missing Java
-    command = [sys.executable, "-m", "raypipe.search.lucene.build", *map(str, arguments)]
+    command = [sys.executable, "-m", "raypipe.engines.lucene.build", *map(str, arguments)]
     here = str(FOLDER.parent)  # this package, wherever it is installed
     path = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
     with log.open("wb") as out:

@@ -8,9 +8,9 @@ from long_collection import (
 )
 
 from raypipe import schema
+from raypipe.engines.lucene.check import check_index, compare_ids
+from raypipe.engines.lucene.search import LuceneSearcher
 from raypipe.errors import CorruptError, IncompleteError
-from raypipe.search.lucene.check import check_index, compare_ids
-from raypipe.search.lucene.search import LuceneSearcher
 
 pytestmark = pytest.mark.jvm
 

@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from raypipe.search.exact import search as exact_search
-from raypipe.search.exact.search import product_error, topk_block_stream
+from raypipe.engines.exact import search as exact_search
+from raypipe.engines.exact.search import product_error, topk_block_stream
 
 
 def near_ties(num_queries, unit, zeros_every=None):
