@@ -27,7 +27,7 @@ class Course:
         self.opened = {"loops": 0, "dev": 0}
         monkeypatch.setattr(fit, "Updates", self._loop)
         monkeypatch.setattr(fit, "Measuring", self._measuring)
-        monkeypatch.setattr(fit, "settle", lambda *given: self.settled.append(given))
+        monkeypatch.setattr(fit, "make_deterministic", lambda *given: self.settled.append(given))
 
     def _loop(self, job, comm, device):
         weights = {"w": torch.zeros(1)}

@@ -18,7 +18,7 @@ def test_a_measurement_is_told_by_dev_set():
 def test_queries_without_candidates_are_told_once_by_the_first_worker(monkeypatch):
     warned = []
     monkeypatch.setattr(measuring, "dev_of", lambda job: [])
-    monkeypatch.setattr(measuring, "specials_of", lambda job: None)
+    monkeypatch.setattr(measuring, "layouts_for", lambda job: None)
     monkeypatch.setattr(measuring, "measured", lambda *given, warn: warned.append(warn) or [0.5])
     job = SimpleNamespace(recipe=SimpleNamespace(validate_=Validate(every=3)), start=None)
     own = measuring.Measuring(job)

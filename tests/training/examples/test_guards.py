@@ -41,7 +41,7 @@ def test_guards_hold_judged_queries_of_all_sets_and_passages_of_their_own_collec
         guards_of(recipe)
 
 
-def test_what_is_told_of_a_training_set_names_only_what_was_left_out():
+def test_what_is_lines_about_a_training_set_names_only_what_was_left_out():
     dropped = dict.fromkeys(
         ("same_query", "near_query", "triples", "left_out_negative", "left_out_positive",
          "shared_passages"), 0,
