@@ -4,7 +4,9 @@ import pytest
 from small_invocation import Watching
 
 from raypipe.driver import pipeline
+from raypipe.driver.machine import devices
 from raypipe.driver.machine.devices import Devices
+from raypipe.driver.machine.place import Place, devices_at, started
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.graph import Graph
@@ -43,7 +45,7 @@ def test_a_gpu_is_needed_by_each_actor_where_there_is_one(invocable, monkeypatch
 
     monkeypatch.setattr(pipeline, "Graph", graph)
     for device in (CUDA, Devices("cpu", 0, "", 0, 1, 2, "2")):
-        monkeypatch.setattr(pipeline.devices, "choose", lambda *_, d=device, **__: d)
+        monkeypatch.setattr(devices, "choose", lambda *_, d=device, **__: d)
         with pytest.raises(Built):
             run_pipeline(recipe, folder / "w", Options(), watcher=Watching())
     assert seen == [(1.0, 3, None), (0.0, 2, None)]
@@ -67,7 +69,7 @@ def ray(monkeypatch):
     monkeypatch.setattr(ray_start, "connect", connect)
     monkeypatch.setattr(ray_start, "start_local", local)
     monkeypatch.setattr(ray_pool, "RayBackend", lambda **given: asked.append(("backend", given)))
-    monkeypatch.setattr(pipeline.devices, "num_cores", lambda: 5)
+    monkeypatch.setattr(devices, "num_cores", lambda: 5)
     return asked
 
 
@@ -80,11 +82,12 @@ def test_a_cluster_is_joined_and_one_of_our_own_is_begun(ray):
             )
         )  # fmt: skip
 
-    joined = Options(ray_address="x:1", allow_open_cluster=True)
-    assert pipeline._devices(recipe(), joined).num_actors == 2  # 4 cores, 2 threads each
-    pipeline._devices(recipe(), Options(ray_address="x:1"))
-    pipeline._start(recipe(), CUDA, joined)
-    pipeline._start(recipe(), CUDA, Options())
+    joined = Place("ray", "x:1", allow_open_cluster=True)
+    asked = {"gpus": "all", "actors": "auto", "threads": 2}
+    assert devices_at(joined, "auto", **asked).num_actors == 2  # 4 cores, 2 threads each
+    devices_at(Place("ray", "x:1"), "auto", **asked)
+    started(joined, CUDA, num_cpus=6)
+    started(Place("ray"), CUDA, num_cpus=6)
     assert ray == [
         ("connect", "x:1", True), ("connect", "x:1", False), ("backend", {"threads": 3}),
         ("local", {"num_cpus": 6, "num_gpus": 2, "threads": 3}),
@@ -93,9 +96,9 @@ def test_a_cluster_is_joined_and_one_of_our_own_is_begun(ray):
     ray.clear()
     options = place.TrainOptions(ray_address="x:1", allow_open_cluster=True)
     assert place.devices_of(recipe(), options).num_actors == 2
-    place.started(recipe(), CUDA, options)
-    place.started(recipe(), CUDA, place.TrainOptions())
-    place.started(recipe(workers=1), CUDA, place.TrainOptions())
+    place.backend_of(recipe(), CUDA, options)
+    place.backend_of(recipe(), CUDA, place.TrainOptions())
+    place.backend_of(recipe(workers=1), CUDA, place.TrainOptions())
     assert ray == [
         ("connect", "x:1", True), ("backend", {"threads": 3}),
         ("local", {"num_cpus": 8, "num_gpus": 2, "threads": 3}),

@@ -70,16 +70,6 @@ def test_resources_become_shards_and_actors():
     assert (sizing.shard_tokens, sizing.shard_rows, sizing.shard_queries) == (7, 8, 9)
 
 
-def test_inline_work_has_the_recipes_device_and_threads():
-    given = ["resources.backend=inline", "resources.device=cpu", "resources.actors=3"]
-    recipe = load_recipe(RECIPE, overrides=[*given, "resources.threads=2"], source="x")
-    chosen = pipeline._devices(recipe, pipeline.Options(ray_address="elsewhere:1"))
-    assert (chosen.device, chosen.num_actors, chosen.threads) == ("cpu", 3, 2)
-    backend = pipeline._start(recipe, chosen, pipeline.Options())
-    assert type(backend).__name__ == "InlineBackend"
-    assert (backend._device, backend._threads) == ("cpu", 2)
-
-
 def test_lines_go_to_stderr(capsys):
     pipeline.to_stderr("x")
     assert capsys.readouterr() == ("", "x\n")
