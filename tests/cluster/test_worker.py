@@ -9,7 +9,7 @@ from numbers_stage import SHARDS
 
 import raypipe
 from raypipe.cluster.backend import Mode, Task
-from raypipe.cluster.worker import introduce, worker_facts, package_sha256, perform
+from raypipe.cluster.worker import introduce, package_sha256, perform, worker_facts
 from raypipe.errors import InputError
 from raypipe.stages.stage import Opened, Site
 from raypipe.storage.ledger import Ledger

@@ -22,7 +22,9 @@ def test_spans_and_query_blocks_do_not_show_in_the_run(stores, actors, block):
     queries = stores.vectors(*asked, skipped=[1])
     sizing = Sizing(num_actors=actors, shard_queries=block)
     parts = stores.finished(PartsStage("dense", embeddings, queries, 3), sizing)
-    run = stores.finished(MergeStage("dense", parts, stores.sides(5), 3), sizing).whole_table(schema.RUN)
+    run = stores.finished(MergeStage("dense", parts, stores.sides(5), 3), sizing).whole_table(
+        schema.RUN
+    )
     products = dot(np.concatenate(asked), np.concatenate(arrays))
     expected = []
     for query in (0, 2, 3, 4):
