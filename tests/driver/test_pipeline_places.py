@@ -9,41 +9,39 @@ from raypipe.driver.machine.devices import Devices
 from raypipe.driver.machine.place import Place, devices_at, started
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.recipe.execute import Execution
-from raypipe.driver.recipe.graph import Graph
+from raypipe.driver.recipe.sources import Sources
 from raypipe.driver.training import place
 from raypipe.driver.workspace import Workspace
 from raypipe.names import of_queries
+from raypipe.stages.stage import Needs
 
 
 def test_nothing_may_fail_or_is_forbidden_unless_asked(tmp_path):
     execution = Execution(Workspace(tmp_path), None, None, None)
     assert (execution.max_failed_rows, execution.numerics_one) == (0, False)
     assert execution.may_run(of_queries("dev")) and execution.should_stop() is None
-    assert (Options().frozen, Options().allow_open_cluster, Options().stages) == (
-        False,
-        False,
-        None,
-    )
+    assert Options() == Options(None, None, False, None, False, None)
     assert place.TrainOptions() == place.TrainOptions(None, False)
-    assert Graph(None, None).compares_only is False and Graph(None, None).budget_tokens is None
+    sources = Sources(None, None)
+    assert (sources.needs, sources.budget_tokens, sources.models) == (Needs(), None, {})
 
 
 CUDA = Devices("cuda", 2, "H", 4, 6, 3, "2")
 
 
 class Built(Exception):
-    """Raised where a graph is built, to look at what it is built of."""
+    """Raised where sources are built, to look at what they are built of."""
 
 
 def test_a_gpu_is_needed_by_each_actor_where_there_is_one(invocable, monkeypatch):
     folder, recipe = invocable
     seen = []
 
-    def graph(recipe, ensure, **given):
+    def sources(recipe, stores, **given):
         seen.append((given["needs"].num_gpus, given["needs"].threads, given["budget_tokens"]))
         raise Built
 
-    monkeypatch.setattr(pipeline, "Graph", graph)
+    monkeypatch.setattr(pipeline, "Sources", sources)
     for device in (CUDA, Devices("cpu", 0, "", 0, 1, 2, "2")):
         monkeypatch.setattr(devices, "choose", lambda *_, d=device, **__: d)
         with pytest.raises(Built):
