@@ -54,6 +54,7 @@ class EncodeStage:
         """See Stage."""
         self._scratch = site.scratch
         self._encoder, facts = opened(load_encoder, self.model, site, self.budget_tokens)
+        self._numerics = self._encoder.numerics
         return facts
 
     def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
@@ -85,4 +86,4 @@ class EncodeStage:
         halves[kept - shard.start] = narrow
         path = self._scratch / f"{shard.index}.npy"
         write_vectors(path, halves)
-        return Payload(path, {"rows": shard.num_rows, "numerics": self._encoder.numerics})
+        return Payload(path, {"rows": shard.num_rows, "numerics": self._numerics})

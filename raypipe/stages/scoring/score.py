@@ -71,6 +71,7 @@ class ScoreStage:
         """See Stage."""
         self._scratch = site.scratch
         self._scorer, facts = opened(load_scorer, self.model, site, self.budget_tokens)
+        self._numerics = self._scorer.numerics
         self._queries, self._passages = TokenRows(self.query_tokens), TokenRows(self.passage_tokens)
         self._rows = None if self.whole else passages_of(self.part)
         return facts
@@ -102,7 +103,7 @@ class ScoreStage:
             "rows": write_table(path, schema.SCORES, [table]),
             "first_query": int(query_rows[0]) if len(query_rows) else -1,
             "last_query": int(query_rows[-1]) if len(query_rows) else -1,
-            "numerics": self._scorer.numerics,
+            "numerics": self._numerics,
         }
         return Payload(path, facts)
 
