@@ -173,7 +173,7 @@ def test_a_task_may_fail_as_often_as_workers_may_and_what_it_says_of_the_input_c
     ray.outcomes[1] = Failure("killed")
     assert not beside.look() and len(ray.started) == 2, "it is started again"
     ray.outcomes[2] = TaskFailure(ValueError("x"))
-    with pytest.raises(IncompleteError, match="train-x: what measures and .* ended 2 times"):
+    with pytest.raises(IncompleteError, match="train-x: the task that measures .* ended 2 times"):
         beside.look()
     again = Beside(job, {"CPU": 1.0}, "cpu", 1)
     again.look()

@@ -1,6 +1,6 @@
-"""A recipe as the stores it stands for, one after the other; implied stages included.
+"""A recipe as its stores, one after the other, including implied stages.
 
-`sources` has what is no stage, `kinds` how each kind of stage becomes stores.
+`sources` makes the stores that are not stages; `kinds` makes those of each kind of stage.
 """
 
 from dataclasses import dataclass, field
@@ -12,13 +12,13 @@ from raypipe.driver.recipe.system import System
 
 @dataclass
 class Graph:
-    """The systems of a recipe, each brought to completion when it is first asked for."""
+    """The systems of a recipe, each completed when it is first requested."""
 
     sources: Sources
     _known: dict[tuple[str, str | None], System] = field(default_factory=dict)
 
     def system(self, name: str, query_set: str | None) -> System:
-        """A stage of the recipe and, before it, what it reads; an index has no query set.
+        """The system of a stage, after completing what it reads; an index has no query set.
 
         Raises:
             InputError: a model or file does not fit the stage.

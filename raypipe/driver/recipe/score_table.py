@@ -1,7 +1,7 @@
-"""The growing table of one model's scores of one query set, as the stores it stands for.
+"""The growing table of one model's scores for one query set, as stores.
 
-tokens@MODEL.SET; of part N: candidates@MODEL.SET.N -> pieces@MODEL.SET.N (unless the word
-pieces of the whole collection stand) -> scores@MODEL.SET.N
+tokens@MODEL.SET; for part N: candidates@MODEL.SET.N -> pieces@MODEL.SET.N (unless the word pieces
+of the whole collection exist) -> scores@MODEL.SET.N
 """
 
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ from raypipe.storage.stored import Stored, committed
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """The growing table of one model's scores of one query set."""
+    """The growing table of one model's scores for one query set."""
 
     sources: Sources
     model_name: str
@@ -33,9 +33,10 @@ class ScoreTable:
     def parts(
         self, request: Request, run: Stored, *, stands: bool
     ) -> tuple[tuple[Part, ...], Chain]:
-        """Every part once the request's own is complete, and the stores that it took.
+        """Every part, after completing the request's own, and the stores that this took.
 
-        With `stands` nothing is computed: the selection is stored, only the stores are named.
+        With `stands` the selection is already stored: nothing is computed, the stores are only
+        named.
         """
         asked = request.digest(run)
         before: list[Part] = []
@@ -98,7 +99,7 @@ class ScoreTable:
         return committed(part.candidates.storage, str(store), spec)
 
     def _whole_tokens(self) -> Stored | None:
-        """Word pieces of the whole collection, where they stand for a model with this tokenizer."""
+        """Word pieces of the whole collection, if they exist for a model with this tokenizer."""
         prefix = self.model.conventions.prefix("passage")
         stage = TokenizeStage(self.sources.collection(), schema.PASSAGES, self.model, prefix)
         storage = self.sources.collection().storage

@@ -1,4 +1,4 @@
-"""Runs as files, measures as a table: what an invocation is for."""
+"""Writes the runs and their measures."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Measurement:
-    """What summary.json and table.md say of the runs."""
+    """What summary.json and table.md say about the runs."""
 
     systems: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     means: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
@@ -42,10 +42,10 @@ def measure(
     systems: Mapping[str, Sequence[System]],
     results: Mapping[StoreName, StageResult],
 ) -> Measurement:
-    """Writes runs/SET/SYSTEM.trec and .tsv, measures/SET.tsv and table.md; returns their summary.
+    """The summary of the runs; writes runs/SET/SYSTEM.trec and .tsv, measures/SET.tsv, table.md.
 
-    `systems` are those of each query set; pairs among them are no run and stand in no file. A
-    query set without judgements is ranked and not measured.
+    `systems` are given by query set; those with pairs are not runs and are in no file. A query set
+    without judgements is ranked but not measured.
     """
     found = Measurement()
     blocks = []
@@ -167,14 +167,13 @@ def _notes(
 
 
 def _inferences(chain: Chain, results: Mapping[StoreName, StageResult]) -> int | None:
-    """Candidates that rerankers evaluated for a system; None where there is none, or where
-    another request's scores were used."""
+    """Number of candidates that rerankers scored for a system; None if that is unknown."""
     scores = [results[store].num_rows for store in chain.stores if store.role is Role.SCORES]
     return sum(scores) if scores and not chain.held else None
 
 
 def _ms(chain: Chain, results: Mapping[StoreName, StageResult], num_queries: int) -> float | None:
-    """Milliseconds a query over the stores of a chain; None where a time is not known."""
+    """Milliseconds per query over the stores of a chain; None if a time is unknown."""
     if chain.held:
         return None
     seconds = [results[s].working_seconds if s in results else None for s in chain.stores]

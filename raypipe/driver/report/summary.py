@@ -14,7 +14,7 @@ from raypipe.package import VERSION
 def summary_of(
     measurement: Measurement, results: Mapping[StoreName, StageResult], chosen: devices.Devices
 ) -> dict[str, Any]:
-    """Systems, measures, stages, device and versions."""
+    """The entries for systems, measures, stages, device and versions."""
     return {
         "systems": measurement.systems,
         "measures": measurement.means,

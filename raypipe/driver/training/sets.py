@@ -1,4 +1,4 @@
-"""The stores that a training reads, each brought to completion."""
+"""The stores that a training reads, each computed to completion."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -29,7 +29,7 @@ from raypipe.training.steps.objective import BATCH_LOSSES
 
 @dataclass
 class Sets:
-    """Every training and dev set's stores, and what a log and a table say of them."""
+    """The stores of every training and dev set, and what the log and the table say about them."""
 
     train: tuple[TrainStores, ...] = ()
     dev: tuple[DevStores, ...] = ()
@@ -47,9 +47,9 @@ def training_sets(
     say: Callable[[str], None],
     should_stop: Callable[[], RaypipeError | None],
 ) -> Sets:
-    """Collections, queries, word pieces, runs and guarded examples.
+    """The completed collections, queries, word pieces, runs and guarded examples.
 
-    Each collection has a workspace of its own in OUT/collections, its stores among the others.
+    Each collection has its own workspace in OUT/collections; its stores are with the others.
     """
     model = replace(start, conventions=conventions_of_training(recipe.model))
     graphs, executions = {}, {}

@@ -1,4 +1,4 @@
-"""How each kind of stage becomes stores, one file each, named as in `config.pipeline.kinds`."""
+"""How each kind of stage becomes stores: one file per kind, named as in `config.pipeline.kinds`."""
 
 from collections.abc import Mapping
 from typing import assert_never
@@ -27,7 +27,7 @@ def system_of(
     query_set: str | None,
     inputs: Mapping[str, System],
 ) -> System:
-    """A stage brought to completion; `inputs` are the systems that it reads, by name."""
+    """The completed system of a stage; `inputs` are the systems that it reads, by name."""
     if isinstance(stage, Index):
         return index.system(sources, name)
     if isinstance(stage, Encode):

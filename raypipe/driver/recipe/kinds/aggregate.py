@@ -14,7 +14,7 @@ from raypipe.stages.scoring.rerank import AggregateStage
 def system(
     sources: Sources, name: str, stage: Aggregate, query_set: str, inputs: Mapping[str, System]
 ) -> System:
-    """A run whose first candidates stand in the order of their aggregated probabilities."""
+    """A run whose first candidates are ordered by their aggregated probabilities."""
     pairs = inputs[stage.pairs]
     assert pairs.ranked is not None  # as all pairs have
     aggregate = AggregateStage(

@@ -13,7 +13,7 @@ from raypipe.stages.fuse import FuseStage
 def system(
     sources: Sources, name: str, stage: Fuse, query_set: str, inputs: Mapping[str, System]
 ) -> System:
-    """The runs of a query set made into one."""
+    """The runs of a query set, fused into one."""
     fuse = FuseStage(
         name,
         {run: inputs[run].stored for run in stage.runs},

@@ -11,10 +11,10 @@ from raypipe.stages.read_run import ReadRunStage
 
 
 def system(sources: Sources, name: str, stage: Read, query_set: str) -> System:
-    """The run of a file.
+    """The run in a file.
 
     Raises:
-        InputError: there is no file for the query set.
+        InputError: the stage has no file for the query set.
     """
     if query_set not in stage.runs:
         raise InputError(f"stages.{name}.runs: no file for the query set {query_set}")

@@ -1,4 +1,4 @@
-"""A run -> RUN.SET of a monoBERT model, pairs of a duoBERT model; see `score_table` for between."""
+"""A run -> RUN.SET (monoBERT) or pairs (duoBERT); `score_table` has the stores in between."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,10 +24,10 @@ def system(
     query_set: str,
     inputs: Mapping[str, System],
 ) -> System:
-    """The first candidates of a run scored: a run (k0) or pairs (k1).
+    """A run (k0) or pairs (k1), from the scores of a run's first candidates.
 
     Raises:
-        InputError: the model is of the other kind.
+        InputError: the stage is for the other kind of reranker.
     """
     before, model = inputs[stage.run], _model(sources, name, stage)
     run, sides = before.stored, sources.sides(query_set)
@@ -66,8 +66,8 @@ def _model(sources: Sources, name: str, stage: MonoScore | DuoScore) -> ModelFol
     if conventions.kind != wanted:
         remedy = "give k1 (and no k0)" if conventions.kind == "duo" else "give k0 (and no k1)"
         raise InputError(
-            f"stages.{name}: {stage.model} is a {conventions.kind} model, and the stage is that of "
-            f"a {wanted} model; {remedy}"
+            f"stages.{name}: {stage.model} is of kind {conventions.kind}, and the stage needs a "
+            f"model of kind {wanted}; {remedy}"
         )
     if isinstance(stage, DuoScore) or stage.score is None:
         return model

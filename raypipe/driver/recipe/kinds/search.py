@@ -1,4 +1,4 @@
-"""RUN.SET over a Lucene index, tune@RUN before it; parts@RUN.SET -> RUN.SET over embeddings."""
+"""BM25: RUN.SET, after tune@RUN if it is tuned. Embeddings: parts@RUN.SET -> RUN.SET."""
 
 import logging
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 def bm25_system(
     sources: Sources, name: str, stage: Bm25Search, query_set: str, inputs: Mapping[str, System]
 ) -> System:
-    """A search by BM25, its parameters tuned first where the recipe says so."""
+    """A search by BM25; tunes its parameters first if the recipe says so."""
     index, sides = inputs[stage.index].stored, sources.sides(query_set)
     match stage.bm25:
         case Fixed(k1=k1, b=b):
@@ -65,7 +65,7 @@ def _tuned(
 def dense_system(
     sources: Sources, name: str, stage: DenseSearch, query_set: str, inputs: Mapping[str, System]
 ) -> System:
-    """An exact search of embeddings, its spans merged."""
+    """An exact search of embeddings: the results of its spans, merged."""
     encoded = inputs[stage.index]
     of_queries = vectors(sources, stage.index, encoded.model, query_set)
     parts, store = of_stage(name, query_set, Role.PARTS), of_stage(name, query_set)
