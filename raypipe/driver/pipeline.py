@@ -12,12 +12,13 @@ from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.devices import Devices
 from raypipe.driver.machine.place import Place, devices_at, started
 from raypipe.driver.machine.signals import interruptible
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.builtin import with_files
-from raypipe.driver.recipe.execute import Execution, Watcher
+from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.frozen import refuse_changes
 from raypipe.driver.recipe.graph import Graph
-from raypipe.driver.recipe.sources import Sources
 from raypipe.driver.recipe.system import System
+from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.report.measure import measure
 from raypipe.driver.report.summary import summary_of
 from raypipe.driver.workspace import Workspace
@@ -117,7 +118,7 @@ def _run(
         on_change=say,
     )
     budget = wanted.budget_tokens
-    sources = Sources(
+    basis = Basis(
         named,
         execution,
         needs=Needs(num_gpus=1.0 if chosen.device == "cuda" else 0.0, threads=chosen.threads),
@@ -125,21 +126,21 @@ def _run(
     )
     try:
         if options.tokens_of is not None:
-            sources.tokens(options.tokens_of)
-        systems = _systems(sources, selected)
-        measurement = measure(sources, workspace, systems, execution.results)
+            basis.tokens(options.tokens_of)
+        systems = _systems(basis, selected)
+        measurement = measure(basis, workspace, systems, execution.results)
     finally:
         backends.close()
     return Outcome(summary_of(measurement, execution.results, chosen), measurement.table)
 
 
-def _systems(sources: Sources, selected: list[str]) -> dict[str, list[System]]:
+def _systems(basis: Basis, selected: list[str]) -> dict[str, list[System]]:
     """The selected stages, run to completion in recipe order, by query set."""
-    graph, recipe = Graph(sources), sources.recipe
+    graph, recipe = Graph(basis), basis.recipe
     systems: dict[str, list[System]] = {
         name: [] for name, queries in recipe.queries.items() if queries.report
     }
-    sources.collection()
+    basis.collection()
     for name in selected:
         if recipe.stages[name].produces == "index":
             graph.system(name, None)

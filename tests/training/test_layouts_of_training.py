@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
-from raypipe.models.folder.loading import layouts_of, resolve_model
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.opening import layouts_of
 from raypipe.models.folder.presets import PRESETS
 from raypipe.text.inputs import Layout
 from raypipe.text.pairs import TextSlice

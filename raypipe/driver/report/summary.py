@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from raypipe.driver.machine import devices
-from raypipe.driver.recipe.execute import StageResult
+from raypipe.driver.recipe.watching import StageResult
 from raypipe.driver.report.measure import Measurement
 from raypipe.names import StoreName
 from raypipe.package import VERSION

@@ -9,7 +9,8 @@ from raypipe.driver.machine.place import Place, devices_at, started
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import adapter_folder, is_adapter
 from raypipe.models.folder.conventions import Conventions
-from raypipe.models.folder.loading import PACKAGED, ModelFolder, resolve_model
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import PACKAGED, ModelFolder
 from raypipe.training.job import conventions_of_training
 
 

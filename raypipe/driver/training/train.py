@@ -11,7 +11,7 @@ from raypipe.driver.invocation import invocation
 from raypipe.driver.machine import devices
 from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.signals import interruptible
-from raypipe.driver.recipe.execute import Watcher
+from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.training.log import Follower
 from raypipe.driver.training.place import (
     TrainOptions,
@@ -28,7 +28,7 @@ from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError
 from raypipe.evaluation.names import parse_measures
 from raypipe.models.folder.adapters import adapter_folder
-from raypipe.models.folder.loading import starting_weights
+from raypipe.models.folder.model_folder import starting_weights
 from raypipe.stages.stage import Sizing
 from raypipe.storage.files import replace_file
 from raypipe.storage.lease import acquire

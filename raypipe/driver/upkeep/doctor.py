@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from raypipe.errors import RaypipeError
 from raypipe.numerics import STRICT, VARIABLE
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 
 if TYPE_CHECKING:
     from raypipe.models.neighbours import Settled
@@ -96,7 +96,8 @@ def _ray() -> str:
 
 def _model() -> str:
     from raypipe.models.encoder import load_encoder
-    from raypipe.models.folder.loading import open_tokenizer, resolve_model
+    from raypipe.models.folder.loading import resolve_model
+    from raypipe.models.folder.opening import open_tokenizer
     from raypipe.text.tokenize import tokenize_batch
 
     model = resolve_model("minilm")

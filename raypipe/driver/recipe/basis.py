@@ -17,7 +17,8 @@ from raypipe.data.known import check_known_collection, has_dense_ids
 from raypipe.data.qrels import read_qrels
 from raypipe.driver.recipe.stores import Stores
 from raypipe.errors import InputError
-from raypipe.models.folder.loading import ModelFolder, resolve_model
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, StoreName, of_collection, of_queries, tokens_of
 from raypipe.stages.query_blocks import Sides
 from raypipe.stages.stage import Needs, Stage
@@ -31,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass
-class Sources:
+class Basis:
     """A recipe's stores, each completed when it is first requested."""
 
     recipe: Recipe
