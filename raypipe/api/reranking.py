@@ -5,11 +5,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from raypipe.api.given.runs import Run, run_of
+from raypipe.api.given.scores import Scores, held_scores, refuse_missing
+from raypipe.api.given.texts import Given, texts_of
 from raypipe.api.models import count_of
-from raypipe.api.runs import Run, run_of
-from raypipe.api.scores import Scores, held_scores, refuse_missing
 from raypipe.api.scoring import score
-from raypipe.api.texts import Given, texts_of
 from raypipe.errors import InputError
 from raypipe.ranking.by_id import ascending, first_seen, with_ids, with_rows
 from raypipe.ranking.by_key import aggregate_by_key, rerank_by_key

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from raypipe.api.given.runs import Run, run_of
+from raypipe.api.given.tables import is_table
+from raypipe.api.given.texts import Given, texts_of
 from raypipe.api.models import count_of, device_of, model_of
-from raypipe.api.runs import Run, run_of
-from raypipe.api.tables import is_table
-from raypipe.api.texts import Given, texts_of
 from raypipe.errors import InputError
 from raypipe.ranking.by_id import with_rows
 from raypipe.ranking.candidates import pairs, singles

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from raypipe.errors import InputError
-from raypipe.storage.files import replacing
+from raypipe.files import replacing
 
 BLOCK_BYTES = 4 << 20
 
@@ -42,7 +42,7 @@ def line_blocks(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes
 
 @contextmanager
 def replacing_run(path: Path) -> Iterator[IO[bytes]]:
-    """A run to write that takes the place of `path` whole: see `raypipe.storage.files.replacing`.
+    """A run to write that takes the place of `path` whole: see `raypipe.files.replacing`.
 
     A name that ends in .gz, .bz2 or .zst is compressed, without a time stamp.
     """

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.api.tables import column_of, id_of, is_table, table_of
+from raypipe.api.given.tables import column_of, id_of, is_table, table_of
 from raypipe.data.files.problems import Problems
 from raypipe.data.qrels import read_qrels
 from raypipe.errors import InputError

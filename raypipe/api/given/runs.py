@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.api.tables import id_of, is_table, table_of
+from raypipe.api.given.tables import id_of, is_table, table_of
 from raypipe.data.files.problems import Problems
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.parquet import table_lines

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from raypipe.api.tables import column_of, id_of, is_table, table_of
+from raypipe.api.given.tables import column_of, id_of, is_table, table_of
 from raypipe.data.files.problems import Problems
 from raypipe.errors import InputError
 

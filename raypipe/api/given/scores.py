@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from raypipe.api.runs import table_of_scores
-from raypipe.api.tables import column_of, is_table, table_of
+from raypipe.api.given.runs import table_of_scores
+from raypipe.api.given.tables import column_of, is_table, table_of
 from raypipe.errors import InputError
 from raypipe.ranking.by_id import SHOWN
 from raypipe.ranking.candidates import Keys, missing
