@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from raypipe.cluster.backend import Backend
-from raypipe.cluster.inline import InlineBackend
 from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
 from raypipe.driver.invocation import invocation
-from raypipe.driver.machine import devices
 from raypipe.driver.machine.backends import LazyBackends
+from raypipe.driver.machine.devices import Devices
+from raypipe.driver.machine.place import Place, devices_at, started
 from raypipe.driver.machine.signals import interruptible
 from raypipe.driver.recipe.builtin import with_files
 from raypipe.driver.recipe.execute import Execution, Watcher
@@ -94,12 +93,17 @@ def _run(
 ) -> Outcome:
     replace_file(workspace.folder / "recipe.yaml", resolved_yaml(recipe).encode())
     wanted = recipe.resources
-    chosen = _devices(recipe, options)
+    place = Place(wanted.backend, options.ray_address, options.allow_open_cluster)
+    chosen = devices_at(
+        place, wanted.device, gpus=wanted.gpus, actors=wanted.actors, threads=wanted.threads
+    )
     say(chosen.line())
     named = with_files(recipe, workspace.folder / "python-docs")
     if options.frozen:
         refuse_changes(named, workspace)
-    backends = LazyBackends(lambda: _start(recipe, chosen, options), lambda: chosen)
+    backends = LazyBackends(
+        lambda: started(place, chosen, num_cpus=chosen.num_actors), lambda: chosen
+    )
     allowed = _allowed(named, selected) if options.only else None
     execution = Execution(
         workspace=workspace,
@@ -157,34 +161,7 @@ def _allowed(recipe: Recipe, selected: list[str]) -> Callable[[StoreName], bool]
     return allowed
 
 
-def _devices(recipe: Recipe, options: Options) -> devices.Devices:
-    """Of this machine, or of the cluster to join, which is joined here: its head may have none."""
-    wanted = recipe.resources
-    asked = {"gpus": wanted.gpus, "actors": wanted.actors, "threads": wanted.threads}
-    if options.ray_address is None or wanted.backend == "inline":
-        return devices.choose(wanted.device, **asked)
-    from raypipe.cluster import ray_start
-
-    resources = ray_start.connect(options.ray_address, allow_open=options.allow_open_cluster)
-    return devices.of_cluster(resources, wanted.device, **asked)
-
-
-def _start(recipe: Recipe, chosen: devices.Devices, options: Options) -> Backend:
-    if recipe.resources.backend == "inline":
-        return InlineBackend(device=chosen.device, threads=chosen.threads)
-    from raypipe.cluster import ray_start
-    from raypipe.cluster.ray_pool import RayBackend
-
-    if options.ray_address is None:
-        num_cpus = max(devices.num_cores(), chosen.num_actors)
-        local = ray_start.start_local(
-            num_cpus=num_cpus, num_gpus=chosen.num_gpus, threads=chosen.threads
-        )
-        return RayBackend(threads=chosen.threads, local=local)
-    return RayBackend(threads=chosen.threads)
-
-
-def _sizing(recipe: Recipe, chosen: devices.Devices) -> Sizing:
+def _sizing(recipe: Recipe, chosen: Devices) -> Sizing:
     wanted = recipe.resources
     tokens = wanted.shard_tokens
     return Sizing(

@@ -71,9 +71,9 @@ def test_an_interrupted_invocation_keeps_its_shards(invocable):
     assert began[3] == ended[2] >= 1 and ended[3] is False
 
 
-def test_exactly_the_stages_asked_for_and_the_collections_word_pieces(invocable):
+def test_a_recipe_without_stages_makes_the_collection_and_word_pieces_asked_for(invocable):
     folder, recipe = invocable
-    options = Options(stages=(), tokens_of="tiny")
+    recipe, options = recipe.model_copy(update={"stages": {}}), Options(tokens_of="tiny")
     outcome = run_pipeline(recipe, folder / "w", options, watcher=Watching())
     assert set(outcome.summary["stages"]) == {
         "count@collection", "passages@collection", "ids@collection", "tokens@tiny",

@@ -15,10 +15,10 @@ from raypipe.driver.recipe.execute import Watcher
 from raypipe.driver.training.log import Follower
 from raypipe.driver.training.place import (
     TrainOptions,
+    backend_of,
     check_fits,
     devices_of,
     start_model,
-    started,
     threads_of,
 )
 from raypipe.driver.training.sets import Sets, training_sets
@@ -80,7 +80,7 @@ def run_training(
         replace_file(workspace.folder / "recipe.yaml", resolved_yaml(recipe).encode())
         chosen = devices_of(recipe, options)
         say(chosen.line())
-        backends = LazyBackends(lambda: started(recipe, chosen, options), lambda: chosen)
+        backends = LazyBackends(lambda: backend_of(recipe, chosen, options), lambda: chosen)
         try:
             start = start_model(recipe)
             check_fits(recipe, start, chosen, options)

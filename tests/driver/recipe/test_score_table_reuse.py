@@ -91,7 +91,7 @@ def test_whole_tokens_are_used_where_they_stand(finished, run, tmp_path):
         tmp_path / "stores",
         "models.duo.path=" + "minilm",
         tokens_of="mono",
-        stages=("first", "mono"),
+        until="mono",
     )
     names = {p.name for p in (tmp_path / "stores").iterdir()}
     assert "tokens@mono" in names and "pieces@mono.test.1" not in names
