@@ -1,30 +1,17 @@
 """What `import raypipe` and each call load, each in a process of its own; the names it gives."""
 
 import ast
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from loaded_packages import HEAVY, loaded_after
 
 import raypipe
 
 ROOT = Path(raypipe.__file__).parent
-HEAVY = ["torch", "ray", "faiss", "transformers", "tokenizers", "jnius", "peft", "typer"]
+
+
 NAMES = "Recipe run encode score search fuse rerank evaluate compare read_run write_run"
-
-
-def loaded_after(code, *packages):
-    told = f"{code}\nimport sys\nprint([p for p in {list(packages)} if p in sys.modules])"
-    done = subprocess.run(
-        [sys.executable, "-c", told],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT.parent)},
-    )
-    assert done.returncode == 0, done.stderr
-    return ast.literal_eval(done.stdout.splitlines()[-1])
 
 
 def test_importing_it_loads_nothing():
@@ -56,14 +43,6 @@ dense = raypipe.search(["a zebra"], ["the lease", "a rank"], {str(tiny_model)!r}
 raypipe.rerank(dense, ["a zebra"], ["the lease", "a rank"], {str(tiny_mono)!r})
 """
     assert loaded_after(code, "ray", "jnius", "torch") == ["torch"]
-
-
-def test_a_recipe_is_loaded_without_torch_and_run_without_ray(recipe, tmp_path):
-    code = f"import raypipe\nrecipe = raypipe.Recipe.load({recipe!r})"
-    assert loaded_after(code, *HEAVY) == []
-    out = str(tmp_path / "work")
-    code += f"\nraypipe.run(recipe, {out!r}, until='dense').runs['test']['dense']"
-    assert loaded_after(code, "ray", "jnius") == []
 
 
 def test_the_names_of_the_api_are_given_and_no_other():
