@@ -17,7 +17,6 @@ def test_the_model_scores_and_opens_in_transformers_with_equal_numbers(
 
     from raypipe.models.folder.loading import resolve_model, special_ids
     from raypipe.models.scorer import load_scorer
-    from raypipe.text.pairs import Part
 
     said = []
     trained = train(small_recipe(), tmp_path / "out", said=said)
@@ -26,7 +25,8 @@ def test_the_model_scores_and_opens_in_transformers_with_equal_numbers(
     cls_id, sep_id = special_ids(model)
     query, passage = [10, 11], [20, 21, 22]
     parts = [
-        Part(np.array(p, np.uint16), np.array([0]), np.array([len(p)])) for p in (query, passage)
+        TextSlice(np.array(p, np.uint16), np.array([0]), np.array([len(p)]))
+        for p in (query, passage)
     ]
     score = load_scorer(model).score(parts[0], [parts[1]])[0]
     theirs = AutoModelForSequenceClassification.from_pretrained(trained.model).eval()
