@@ -52,17 +52,17 @@ def test_every_gpu_of_the_machine_gets_an_actor_unless_told_otherwise(machine):
     assert (found.num_gpus, found.num_actors, found.threads, found.gpus_visible) == (2, 2, 3, 4)
     assert choose(gpus=4, actors=6).num_actors == 6
     assert choose("cpu").device == "cpu"
-    with pytest.raises(InputError, match="5 asked for, 4 can be used"):
+    with pytest.raises(InputError, match="5 requested, 4 can be used"):
         choose(gpus=5)
 
 
 def test_a_gpu_that_torch_cannot_use_is_no_cpu(machine):
     machine(4, visible=["NVIDIA X"])
-    with pytest.raises(InputError, match=r"auto: 1 NVIDIA device\(s\) are here \(NVIDIA X\)"):
+    with pytest.raises(InputError, match=r"auto: 1 NVIDIA device\(s\) found \(NVIDIA X\)"):
         choose()
     assert choose("cpu").device == "cpu"
     machine(4)
-    with pytest.raises(InputError, match=r"cuda: 0 NVIDIA device\(s\) are here \(none\)"):
+    with pytest.raises(InputError, match=r"cuda: 0 NVIDIA device\(s\) found \(none\)"):
         choose("cuda")
 
 

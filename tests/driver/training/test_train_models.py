@@ -16,14 +16,15 @@ def test_the_model_scores_and_opens_in_transformers_with_equal_numbers(
 ):
     from transformers import AutoModelForSequenceClassification
 
-    from raypipe.models.folder.loading import resolve_model, special_ids
+    from raypipe.models.folder.loading import layouts_of, resolve_model
     from raypipe.models.scorer import load_scorer
 
     said = []
     trained = train(small_recipe(), tmp_path / "out", said=said)
     model = resolve_model(str(trained.model))
     assert model.reranker.kind == "mono"
-    cls_id, sep_id = special_ids(model)
+    layout = layouts_of(model)["pair"]
+    cls_id, sep_id = layout.first, layout.last
     query, passage = [10, 11], [20, 21, 22]
     parts = [
         TextSlice(np.array(p, np.uint16), np.array([0]), np.array([len(p)]))
