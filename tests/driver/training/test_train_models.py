@@ -23,6 +23,8 @@ def test_the_model_scores_and_opens_in_transformers_with_equal_numbers(
     model = resolve_model(str(trained.model))
     assert model.reranker.kind == "mono"
     cls_id, sep_id = special_ids(model)
+    from raypipe.text.pairs import TextSlice
+
     query, passage = [10, 11], [20, 21, 22]
     parts = [
         TextSlice(np.array(p, np.uint16), np.array([0]), np.array([len(p)]))
