@@ -12,6 +12,7 @@ from raypipe.driver.upkeep.export import export
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import load_scorer
+from raypipe.text.pairs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 
 
