@@ -60,5 +60,5 @@ else:
         return found
 
     def __dir__():
-        """What is here already, and the names above."""
+        """The names already loaded, and the names above."""
         return sorted({*globals(), *__all__})

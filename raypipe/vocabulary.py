@@ -1,4 +1,4 @@
-"""The words and numbers that recipes, help texts and code share: each stands here, once."""
+"""The words and numbers that recipes, help texts and code share, each defined once."""
 
 from typing import Literal, get_args
 
@@ -7,7 +7,7 @@ Format = Literal["msmarco-v1", "msmarco-v2", "beir", "pyserini", "ir-datasets", 
 FusionMethod = Literal["alternate", "rrf", "weighted", "average"]
 Aggregation = Literal["sum", "binary", "min", "max", "sample", "symmetric-sum", "symmetric-log-sum"]
 ScoreScale = Literal["log-probability", "probability", "raw"]
-"""Of a monoBERT model's scores; a duoBERT model's are probabilities."""
+"""What a monoBERT model's scores are; a duoBERT model's are always probabilities."""
 LossName = Literal[
     "cross-entropy",
     "multi-label-margin",
@@ -17,22 +17,22 @@ LossName = Literal[
     "pairwise-hinge",
 ]
 Tail = Literal["keep", "drop"]
-"""Of the candidates below the first k that a reranker scores."""
+"""What happens to the candidates below the first k, which the reranker does not score."""
 
 K0 = 1000
-"""Candidates a query for a monoBERT model (Nogueira et al. 2019)."""
+"""Candidates per query for a monoBERT model (Nogueira et al. 2019)."""
 K1 = 50
-"""Candidates a query for a duoBERT model (Nogueira et al. 2019)."""
+"""Candidates per query for a duoBERT model (Nogueira et al. 2019)."""
 DEPTH = 1000
-"""Passages a query in a run."""
+"""Passages per query in a run."""
 BM25_K1 = 0.9
 BM25_B = 0.4
-"""Anserini's and Pyserini's, for any collection."""
+"""The defaults of Anserini and Pyserini, for any collection."""
 RRF_K = 60.0
-"""Cormack et al. 2009, section 2."""
+"""The constant of reciprocal rank fusion (Cormack et al. 2009, section 2)."""
 
 MEASURES = ("nDCG@10", "RR@10", "AP", "R@1000")
-"""What commands measure unless asked for others."""
+"""What commands measure by default."""
 
 
 def words(of: object) -> tuple[str, ...]:
@@ -41,6 +41,6 @@ def words(of: object) -> tuple[str, ...]:
 
 
 def listed(of: object, *without: str) -> str:
-    """The same for a help text: `a, b or c`."""
+    """The same words, except `without`, for a help text: `a, b or c`."""
     *most, last = [word for word in words(of) if word not in without]
     return f"{', '.join(most)} or {last}"

@@ -20,7 +20,7 @@ import pytest
 
 from raypipe.storage.holder import wait_until_dead
 from raypipe.storage.lease import lease_state
-from raypipe.storage.opening import open_storage
+from raypipe.storage.places.opening import open_storage
 
 pytestmark = pytest.mark.ray
 
@@ -227,7 +227,7 @@ def test_a_folder_that_is_not_shared_is_found_before_work_starts(head, files, tm
     submitted = head.submit("bash", "-c", script, tmp_path, files / "recipe.yaml", out)
     log, _ = submitted.communicate()
     assert submitted.returncode == 1
-    assert "expected the word the driver left there" in log
+    assert "expected the driver's nonce" in log
     assert "one folder that every node mounts" in log
     assert summary(out)["exit"] == 2
     assert not list((tmp_path / "apart").glob("*/*/shards/*")), "no shard was computed"

@@ -13,10 +13,10 @@ MOST_MODULES = 13
 """Of a folder, beside its `__init__`."""
 NOT_MIRRORED = {"benchmarks", "gpu", "helpers", "mutation"}
 TESTED_ELSEWHERE = {
+    "api/given/models.py": "api/test_encoding.py",
     "api/given/scores.py": "api/test_reranking.py",
     "api/given/tables.py": "api/given/test_runs.py",
     "api/given/texts.py": "api/test_encoding.py",
-    "api/models.py": "api/test_encoding.py",
     "cli/output.py": "cli/test_compare.py",
     "cli/pipeline.py": "driver/test_pipeline_model_identity.py",
     "cli/quickstart.py": "test_quickstart.py",
@@ -43,7 +43,8 @@ TESTED_ELSEWHERE = {
     "driver/recipe/kinds/index.py": "driver/upkeep/test_export_opened_by_others.py",
     "driver/recipe/kinds/read.py": "driver/recipe/kinds/test_score.py",
     "driver/recipe/kinds/search.py": "driver/test_pipeline.py",
-    "driver/recipe/stores.py": "driver/recipe/test_sources.py",
+    "driver/recipe/stores.py": "driver/recipe/test_basis.py",
+    "driver/recipe/watching.py": "driver/recipe/test_execute.py",
     "driver/training/sets.py": "driver/training/test_train.py",
     "engines/exact/blocks.py": "engines/exact/test_search.py",
     "engines/exact/ties.py": "engines/exact/test_search.py",
@@ -52,6 +53,7 @@ TESTED_ELSEWHERE = {
     "evaluation/run_files/fields.py": "evaluation/run_files/test_runs.py",
     "evaluation/run_files/refusals.py": "evaluation/run_files/test_lines_problems.py",
     "models/bert/family.py": "models/test_family.py",
+    "models/folder/model_folder.py": "models/folder/test_loading.py",
     "ranking/by_id.py": "api/test_fusion.py",
     "ranking/by_key.py": "api/test_reranking.py",
     "stages/in_memory.py": "api/test_encoding.py",
@@ -60,7 +62,7 @@ TESTED_ELSEWHERE = {
     "stages/tune.py": "test_names.py",
     "storage/log.py": "training/test_progress.py",
     "storage/root.py": "driver/test_workspace.py",
-    "storage/storage.py": "storage/test_posix.py",
+    "storage/storage.py": "storage/places/test_posix.py",
     "training/model/trainee.py": "training/model/test_worker.py",
     "vocabulary.py": "config/pipeline/test_load.py",
 }

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from raypipe.api.given.models import count_of
 from raypipe.api.given.runs import Run, listed_runs
 from raypipe.api.given.texts import Given, texts_of
-from raypipe.api.models import count_of
 from raypipe.ranking.by_id import fuse_by_id
 from raypipe.vocabulary import DEPTH, RRF_K, FusionMethod
 

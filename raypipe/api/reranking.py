@@ -5,10 +5,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from raypipe.api.given.models import count_of
 from raypipe.api.given.runs import Run, run_of
 from raypipe.api.given.scores import Scores, held_scores, refuse_missing
 from raypipe.api.given.texts import Given, texts_of
-from raypipe.api.models import count_of
 from raypipe.api.scoring import score
 from raypipe.errors import InputError
 from raypipe.ranking.by_id import ascending, first_seen, with_ids, with_rows

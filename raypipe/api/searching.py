@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.api.encoding import encode
+from raypipe.api.given.models import count_of
 from raypipe.api.given.texts import Given, Texts, ids_of, texts_of
-from raypipe.api.models import count_of
 from raypipe.errors import InputError
 from raypipe.ranking.by_id import with_ids
 from raypipe.vocabulary import BM25_B, BM25_K1, DEPTH

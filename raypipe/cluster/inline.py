@@ -1,4 +1,4 @@
-"""The plain loop as a backend: one worker in this process, for laptops and crash tests."""
+"""A backend with one worker in this process, for laptops and crash tests."""
 
 import shutil
 import time
@@ -21,7 +21,7 @@ from raypipe.storage.records import Shard
 
 
 class InlineBackend:
-    """Computes each shard inside `wait`; what the stage raises becomes Failed."""
+    """Computes each shard inside `wait`; an error of the stage becomes Failed."""
 
     def __init__(self, *, device: str = "cpu", threads: int = 1) -> None:
         """One worker on `device`."""
@@ -45,11 +45,11 @@ class InlineBackend:
         self._queue.append(lambda: self._compute(worker, shard, skip, mode))
 
     def wait(self, seconds: float) -> list[Event]:
-        """See Backend; computes one thing."""
+        """See Backend; computes at most one shard."""
         return [self._queue.pop(0)()] if self._queue else []
 
     def kill(self, worker: int) -> None:
-        """See Backend; between shards there is nothing to stop."""
+        """See Backend; between shards nothing is running."""
         if self._site is not None:
             shutil.rmtree(self._site.scratch, ignore_errors=True)
 

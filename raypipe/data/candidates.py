@@ -1,6 +1,6 @@
 """MS MARCO's `top1000` files: query id, passage id, query text, passage text, tab-separated.
 
-The official files are not ordered, and some queries have fewer than 1000 passages.
+The official files are unordered, and some queries have fewer than 1000 passages.
 """
 
 from raypipe.data.formats.fields import checked_id, shown

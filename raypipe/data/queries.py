@@ -15,9 +15,10 @@ from raypipe.errors import InputError
 
 
 def read_queries(path: Path) -> list[tuple[str, str]]:
-    """(query_id, text) in file order; ids are strings, texts as they are in the file.
+    """(query_id, text) in file order; ids are strings, texts are unchanged.
 
-    Two ids may share a text. A `top1000` file gives its distinct queries in first-seen order.
+    Two ids may share a text. A `top1000` file gives its distinct queries in order of first
+    appearance.
 
     Args:
         path: the file, or a BEIR folder with queries.jsonl. A file whose first byte is `{` is
@@ -25,7 +26,7 @@ def read_queries(path: Path) -> list[tuple[str, str]]:
             id TAB text (MS MARCO's and Pyserini's topics).
 
     Raises:
-        InputError: lines that do not parse, repeated ids, or no query.
+        InputError: invalid lines, repeated ids, or no queries.
     """
     if path.is_dir():
         (path,) = find_files([path], patterns=[r"queries\.jsonl"], expected="queries.jsonl")
@@ -68,7 +69,7 @@ _PARSERS: dict[str, Callable[[bytes], tuple[str, str]]] = {
 def _distinct(
     path: Path, rows: Iterator[tuple[int, tuple[str, str]]], problems: Problems, *, repeats: bool
 ) -> list[tuple[str, str]]:
-    """Queries in first-seen order; a repeated id is a problem unless `repeats` and equal text."""
+    """Queries in order of first appearance; a repeated id needs `repeats` and an equal text."""
     seen: dict[str, tuple[int, str]] = {}
     for number, (query_id, text) in rows:
         first, known = seen.setdefault(query_id, (number, text))

@@ -1,4 +1,4 @@
-"""A recipe brought to completion in a workspace: the main job."""
+"""The main job: runs a recipe to completion in a workspace."""
 
 import sys
 from collections.abc import Callable
@@ -12,41 +12,42 @@ from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.devices import Devices
 from raypipe.driver.machine.place import Place, devices_at, started
 from raypipe.driver.machine.signals import interruptible
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.builtin import with_files
-from raypipe.driver.recipe.execute import Execution, Watcher
+from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.frozen import refuse_changes
 from raypipe.driver.recipe.graph import Graph
-from raypipe.driver.recipe.sources import Sources
 from raypipe.driver.recipe.system import System
+from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.report.measure import measure
 from raypipe.driver.report.summary import summary_of
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError
-from raypipe.files import replace_file
 from raypipe.names import StoreName, Thing
 from raypipe.stages.stage import Needs, Sizing
+from raypipe.storage.files import replace_file
 
 SHARD_TOKENS = {"cpu": 60_000, "cuda": 4_000_000}
-"""About 10 s of MiniLM on one core, for progress that moves; about 4M tokens on a GPU."""
+"""About 10 s of MiniLM on one core, so that progress is visible; about 4M tokens on a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line adds to a recipe."""
+    """The options of the command line that are not part of the recipe."""
 
     only: str | None = None
     until: str | None = None
     frozen: bool = False
     ray_address: str | None = None
-    """A cluster to join; None starts one of this process alone."""
+    """Address of a cluster to join; None starts one for this process alone."""
     allow_open_cluster: bool = False
     tokens_of: str | None = None
-    """A model whose word pieces of the collection are made too."""
+    """A model for which the collection is also split into word pieces."""
 
 
 @dataclass
 class Outcome:
-    """What an invocation leaves to print."""
+    """What is printed after an invocation."""
 
     summary: dict[str, Any]
     table: str = ""
@@ -61,18 +62,18 @@ def run_pipeline(
     watcher: Watcher,
     say: Callable[[str], None] = lambda line: None,
 ) -> Outcome:
-    """Every selected stage complete, measured and summarised.
+    """Runs every selected stage to completion; measures and summarises the results.
 
-    summary.json says `running` from the first act on and tells the ending, whatever it is.
+    summary.json says `running` from the start, and at the end how the invocation ended.
 
     Raises:
-        RaypipeError: whatever ended the invocation; its exit code stands in summary.json.
+        RaypipeError: whatever ended the invocation; summary.json has its exit code.
     """
     selected = select(recipe, only=options.only, until=options.until)
     problems = missing_inputs(recipe)
     if problems:
         raise InputError(problems)
-    if recipe.stores == str((out / "stores").absolute()):  # its own, wherever it is moved
+    if recipe.stores == str((out / "stores").absolute()):  # even if the workspace is moved
         recipe = recipe.model_copy(update={"stores": None})
     workspace = Workspace(out, recipe.stores)
     with invocation(workspace, recipe.name) as summary, interruptible() as should_stop:
@@ -117,7 +118,7 @@ def _run(
         on_change=say,
     )
     budget = wanted.budget_tokens
-    sources = Sources(
+    basis = Basis(
         named,
         execution,
         needs=Needs(num_gpus=1.0 if chosen.device == "cuda" else 0.0, threads=chosen.threads),
@@ -125,21 +126,21 @@ def _run(
     )
     try:
         if options.tokens_of is not None:
-            sources.tokens(options.tokens_of)
-        systems = _systems(sources, selected)
-        measurement = measure(sources, workspace, systems, execution.results)
+            basis.tokens(options.tokens_of)
+        systems = _systems(basis, selected)
+        measurement = measure(basis, workspace, systems, execution.results)
     finally:
         backends.close()
     return Outcome(summary_of(measurement, execution.results, chosen), measurement.table)
 
 
-def _systems(sources: Sources, selected: list[str]) -> dict[str, list[System]]:
-    """Every selected stage brought to completion, in recipe order; those of each query set."""
-    graph, recipe = Graph(sources), sources.recipe
+def _systems(basis: Basis, selected: list[str]) -> dict[str, list[System]]:
+    """The selected stages, run to completion in recipe order, by query set."""
+    graph, recipe = Graph(basis), basis.recipe
     systems: dict[str, list[System]] = {
         name: [] for name, queries in recipe.queries.items() if queries.report
     }
-    sources.collection()
+    basis.collection()
     for name in selected:
         if recipe.stages[name].produces == "index":
             graph.system(name, None)
@@ -150,7 +151,7 @@ def _systems(sources: Sources, selected: list[str]) -> dict[str, list[System]]:
 
 
 def _allowed(recipe: Recipe, selected: list[str]) -> Callable[[StoreName], bool]:
-    """Whether --only lets a store be computed: a selected stage's own, its model's scores too."""
+    """Whether --only allows computing a store: a selected stage's own, or its model's scores."""
     scoring = {recipe.stages[name].scores_with for name in selected}
 
     def allowed(store: StoreName) -> bool:
@@ -173,5 +174,5 @@ def _sizing(recipe: Recipe, chosen: Devices) -> Sizing:
 
 
 def to_stderr(line: str) -> None:
-    """Progress and messages never stand on stdout."""
+    """Send log messages to stderr; stdout is for results only."""
     print(line, file=sys.stderr, flush=True)

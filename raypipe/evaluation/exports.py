@@ -1,4 +1,4 @@
-"""Runs written for other tools: TREC and MS MARCO files, the same bytes every time."""
+"""Writes runs for other tools: TREC and MS MARCO files, with the same bytes every time."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,14 +13,14 @@ from raypipe.evaluation.run_files.columns import SHOWN, check_run, encode, unpri
 from raypipe.evaluation.run_files.files import replacing_run
 
 MSMARCO_DEPTH = 1000
-"""The official script keeps 1000 places a query and fails on a rank beyond."""
+"""The official script keeps 1000 places per query and fails on a higher rank."""
 
 
 def write_trec(table: pa.Table, path: str | Path, *, tag: str) -> None:
-    """Write `query Q0 passage rank score tag` lines, replacing the file whole.
+    """Write `query Q0 passage rank score tag` lines; the file is replaced as a whole.
 
-    Scores are lowered until they fall strictly in float32 within each query and printed with
-    nine digits, so that trec_eval, which sorts by float32, sees exactly this ranking.
+    Scores are lowered until they strictly decrease in float32 within each query, and printed with
+    nine digits. So trec_eval, which sorts by float32, sees exactly this ranking.
 
     Args:
         table: `schema.RUN_FILE`, each query's lines together in rank order.
@@ -43,7 +43,7 @@ def write_trec(table: pa.Table, path: str | Path, *, tag: str) -> None:
 
 
 def write_msmarco(table: pa.Table, path: str | Path) -> None:
-    """Write `query TAB passage TAB rank` lines down to rank 1000, replacing the file whole.
+    """Write `query TAB passage TAB rank` lines down to rank 1000; the file is replaced as a whole.
 
     Args:
         table: `schema.RUN_FILE`, each query's lines together in rank order.
@@ -70,7 +70,7 @@ def _check(table: pa.Table, tag: str = "tag") -> None:
             shown = ", ".join(map(repr, bad[:SHOWN]))
             problems.append(
                 f"run: {len(bad)} {name}s are empty or hold white space or control characters "
-                f"and cannot stand in a run file: {shown}"
+                f"and cannot be in a run file: {shown}"
             )
     if unprintable(pa.array([tag])):
         problems.append(f"run: tag: expected one word; found {tag!r}")

@@ -9,7 +9,7 @@ from numbers_stage import SHARDS
 from raypipe.cluster.backend import Task
 from raypipe.stages.stage import Needs, Opened, Payload, Site
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
 
 

@@ -14,7 +14,7 @@ from raypipe.cluster.checkpoint_measurer import Beside, has_room
 from raypipe.cluster.worker_events import events, note_problem, note_worker
 from raypipe.config.training.recipe import Validate
 from raypipe.errors import IncompleteError, InputError
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.training.checkpoints.history import History
 from raypipe.training.fit import ELSEWHERE
 from raypipe.training.progress import Reader
@@ -173,7 +173,7 @@ def test_a_task_may_fail_as_often_as_workers_may_and_what_it_says_of_the_input_c
     ray.outcomes[1] = Failure("killed")
     assert not beside.look() and len(ray.started) == 2, "it is started again"
     ray.outcomes[2] = TaskFailure(ValueError("x"))
-    with pytest.raises(IncompleteError, match="train-x: what measures and .* ended 2 times"):
+    with pytest.raises(IncompleteError, match="train-x: the task that measures .* ended 2 times"):
         beside.look()
     again = Beside(job, {"CPU": 1.0}, "cpu", 1)
     again.look()

@@ -19,7 +19,7 @@ from raypipe.cluster.loop import Limits, run
 from raypipe.stages.stage import Needs, Opened, Payload
 from raypipe.storage.lease import acquire
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store_records import read_manifest

@@ -19,7 +19,7 @@ from raypipe.cluster.ray_start import start_local
 from raypipe.errors import IncompleteError, InputError
 from raypipe.stages.stage import Needs, Opened, Payload, ranges
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
 
 pytestmark = pytest.mark.ray

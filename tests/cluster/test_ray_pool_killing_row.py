@@ -13,7 +13,7 @@ from raypipe.cluster.loop import Limits, run
 from raypipe.errors import LimitError
 from raypipe.stages.stage import Needs, Opened, Payload
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 

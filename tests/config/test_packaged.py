@@ -104,7 +104,7 @@ def test_the_kinds_of_presets_are_those_of_the_presets_themselves():
 def test_the_models_that_need_no_path_are_those_that_come_with_raypipe():
     from raypipe.config.pipeline.parts import PACKAGED_MODELS
     from raypipe.models.folder.adapters import SHIPPED
-    from raypipe.models.folder.loading import PACKAGED
+    from raypipe.models.folder.model_folder import PACKAGED
 
     assert PACKAGED_MODELS == (PACKAGED, *SHIPPED)
 

@@ -92,5 +92,5 @@ def test_a_deleted_store_is_computed_again_even_with_another_setting(invoke, tmp
 def test_frozen_refuses_where_a_store_it_must_compare_with_is_gone(invoke, tmp_path):
     invoke()
     shutil.rmtree(tmp_path / "work" / "stores" / "fused.test")
-    with pytest.raises(RefusedError, match=r"fused\.test: its store is gone"):
+    with pytest.raises(RefusedError, match=r"fused\.test: its store was deleted"):
         invoke(options=Options(frozen=True))

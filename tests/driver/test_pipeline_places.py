@@ -8,8 +8,8 @@ from raypipe.driver.machine import devices
 from raypipe.driver.machine.devices import Devices
 from raypipe.driver.machine.place import Place, devices_at, started
 from raypipe.driver.pipeline import Options, run_pipeline
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.execute import Execution
-from raypipe.driver.recipe.sources import Sources
 from raypipe.driver.training import place
 from raypipe.driver.workspace import Workspace
 from raypipe.names import of_queries
@@ -22,26 +22,26 @@ def test_nothing_may_fail_or_is_forbidden_unless_asked(tmp_path):
     assert execution.may_run(of_queries("dev")) and execution.should_stop() is None
     assert Options() == Options(None, None, False, None, False, None)
     assert place.TrainOptions() == place.TrainOptions(None, False)
-    sources = Sources(None, None)
-    assert (sources.needs, sources.budget_tokens, sources.models) == (Needs(), None, {})
+    basis = Basis(None, None)
+    assert (basis.needs, basis.budget_tokens, basis.models) == (Needs(), None, {})
 
 
 CUDA = Devices("cuda", 2, "H", 4, 6, 3, "2")
 
 
 class Built(Exception):
-    """Raised where sources are built, to look at what they are built of."""
+    """Raised where basis are built, to look at what they are built of."""
 
 
 def test_a_gpu_is_needed_by_each_actor_where_there_is_one(invocable, monkeypatch):
     folder, recipe = invocable
     seen = []
 
-    def sources(recipe, stores, **given):
+    def basis(recipe, stores, **given):
         seen.append((given["needs"].num_gpus, given["needs"].threads, given["budget_tokens"]))
         raise Built
 
-    monkeypatch.setattr(pipeline, "Sources", sources)
+    monkeypatch.setattr(pipeline, "Basis", basis)
     for device in (CUDA, Devices("cpu", 0, "", 0, 1, 2, "2")):
         monkeypatch.setattr(devices, "choose", lambda *_, d=device, **__: d)
         with pytest.raises(Built):

@@ -41,11 +41,11 @@ def test_selected_stages_are_asked_in_order_for_each_reported_set(monkeypatch):
         asked.append((name, query_set))
         return name
 
-    monkeypatch.setattr(pipeline, "Graph", lambda sources: SimpleNamespace(system=system))
-    sources = SimpleNamespace(
+    monkeypatch.setattr(pipeline, "Graph", lambda basis: SimpleNamespace(system=system))
+    basis = SimpleNamespace(
         recipe=load_recipe(RECIPE, source="x"), collection=lambda: asked.append("collection")
     )
-    systems = pipeline._systems(sources, ["vectors", "mono"])
+    systems = pipeline._systems(basis, ["vectors", "mono"])
     assert asked == ["collection", ("vectors", None), ("mono", "dev")]
     assert systems == {"dev": ["mono"]}
 

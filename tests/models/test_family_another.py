@@ -17,7 +17,8 @@ from raypipe.errors import InputError
 from raypipe.models import family
 from raypipe.models.bert.family import BertFamily
 from raypipe.models.encoder import load_encoder
-from raypipe.models.folder.loading import layouts_of, load_weights, open_tokenizer, resolve_model
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.opening import layouts_of, load_weights, open_tokenizer
 from raypipe.models.scorer import load_scorer
 from raypipe.stages.texts.tokenize import refuse_other_inputs
 from raypipe.text.inputs import Layout, by_length, make_inputs

@@ -13,7 +13,7 @@ from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.payloads.tokens import write_tokens
 from raypipe.storage.payloads.vectors import write_vectors
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored

@@ -13,7 +13,7 @@ from raypipe.stages.bm25 import Bm25Stage, IndexStage, open_index
 from raypipe.stages.query_blocks import Sides
 from raypipe.stages.stage import Site, Sizing
 from raypipe.storage.payloads.tables import read_table, write_table
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 
 pytestmark = pytest.mark.jvm
 

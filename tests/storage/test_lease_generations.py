@@ -7,7 +7,7 @@ import pytest
 from raypipe.errors import CorruptError, RefusedError
 from raypipe.storage.holder import Life, Process, this_process
 from raypipe.storage.lease import acquire, lease_state
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import seal, unseal
 
 NAME = "toy/f/lease.json"
@@ -20,7 +20,8 @@ def storage(tmp_path):
 
 def test_a_process_is_not_kept_alive_by_its_lease(tmp_path):
     code = (
-        "from raypipe.storage.lease import acquire; from raypipe.storage.posix import PosixStorage;"
+        "from raypipe.storage.lease import acquire; "
+        "from raypipe.storage.places.posix import PosixStorage; "
         f"from pathlib import Path; held = acquire(PosixStorage(Path({str(tmp_path)!r})), {NAME!r})"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -8,7 +8,7 @@ import pytest
 from raypipe.storage import lease as lease_module
 from raypipe.storage.holder import this_process
 from raypipe.storage.lease import acquire, lease_state
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import seal
 
 NAME = "toy/f/lease.json"

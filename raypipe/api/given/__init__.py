@@ -1,1 +1,1 @@
-"""What a caller hands in, in any of its forms, checked and made one table."""
+"""What a notebook gives: texts, runs, judgements, scores and models, checked."""

@@ -1,6 +1,6 @@
-"""A recipe of which some parts may be wrong: the sound ones as objects, the others as names.
+"""A recipe with possibly invalid parts: the valid ones as objects, the others as names only.
 
-The rules that tie parts together run on it, so that one bad value hides no other problem.
+The rules between parts run on it, so that one bad value does not hide other problems.
 """
 
 from collections.abc import Mapping
@@ -18,28 +18,28 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The parts in the order of the recipe; None stands for one that is missing or wrong."""
+    """The parts in the order of the recipe; None marks a part that is missing or invalid."""
 
     collection: Collection | None
     queries: Mapping[str, QuerySet | None]
     models: Mapping[str, Model | None]
     stages: Mapping[str, Kind | None]
     labels: Mapping[str, str]
-    """What messages call the kind of each stage as written, "" where it has none."""
+    """The name of each stage's kind in messages, "" for a stage without a kind."""
     data: Any
-    """What the recipe's text says."""
+    """The data of the recipe as written."""
 
     def kind(self, name: str) -> type[Kind] | None:
-        """The kind of a stage as written, sound or not; None where it has none."""
+        """The kind of a stage as written, valid or not; None if it has none."""
         return KINDS.get(self.word("stages", name, "do") or "")
 
     def produces(self, name: str) -> Produces | None:
-        """What a stage makes, sound or not; None where that is not known."""
+        """What a stage makes, whether the stage is valid or not; None if unknown."""
         kind = self.kind(name)
         return kind.labels[self.labels[name]] if kind else None
 
     def word(self, *key: str | int) -> str | None:
-        """The text at a key, in sound and unsound parts alike; None if there is none."""
+        """The text at a key, in valid and invalid parts; None if there is none."""
         value = _at(self.data, key)
         return value if isinstance(value, str) else None
 
@@ -55,7 +55,7 @@ class Draft:
 
 
 def draft(data: Any) -> Draft:
-    """What can be made of a recipe's data."""
+    """The draft of a recipe's data."""
     if not isinstance(data, dict):
         data = {}
     stages = _mapping(data.get("stages"))

@@ -28,16 +28,16 @@ def load_recipe(
     base: Path | None = None,
     source: str = "recipe",
 ) -> Recipe:
-    """The checked recipe, defaults filled in and paths absolute; nothing is opened but its file.
+    """The checked recipe, with defaults and absolute paths; opens no file but the recipe's own.
 
     Args:
-        recipe: a Path names a YAML file, a str is YAML text, a mapping is the data itself, in
-            which `${` means nothing.
-        overrides: KEY=VALUE each, with dotted keys, applied in order before anything is checked
+        recipe: a Path names a YAML file; a str is YAML text; a mapping is the data itself, in which
+        `${` has no special meaning. overrides: KEY=VALUE each, with dotted keys, applied in order
+        before anything is checked
             and recorded in `Recipe.overrides`.
         env: the values of `${VAR}`, also in overrides; None means that none is set.
-        base: the folder of relative paths; that of the file, or the current one, if None.
-        source: what problems call a recipe that is no file.
+        base: the folder of relative paths; None means the file's folder, or the current one.
+        source: the name, in messages, of a recipe that does not come from a file.
 
     Raises:
         InputError: every problem found, each with file, line, dotted key and remedy.
@@ -60,7 +60,7 @@ def read_recipe(path: Path) -> str:
     """The text of a recipe file, UTF-8.
 
     Raises:
-        InputError: no such file, too large, or no UTF-8.
+        InputError: the file is missing, too large or not UTF-8.
     """
     try:
         if path.stat().st_size > MAX_BYTES:
@@ -73,7 +73,7 @@ def read_recipe(path: Path) -> str:
 
 
 def _checked(document: Document, overrides: Sequence[str], env: Mapping[str, str]) -> WrittenRecipe:
-    """The data as a recipe that breaks no rule.
+    """The recipe in the data, if it breaks no rule.
 
     Raises:
         InputError: every problem of overrides, variables, types and rules.
@@ -95,7 +95,7 @@ def _checked(document: Document, overrides: Sequence[str], env: Mapping[str, str
 
 
 def _places(data: Any) -> dict[Key, int]:
-    """The order of the recipe's parts, so that problems come from top to bottom."""
+    """The position of each part in the recipe, so that problems are listed from top to bottom."""
     keys: list[Key] = [()]
     for name, part in data.items() if isinstance(data, dict) else ():
         keys.append((name,))

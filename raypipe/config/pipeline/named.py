@@ -1,4 +1,4 @@
-"""A recipe by what a user calls it: a file, or the name of a packaged one."""
+"""A recipe named by the user: a file, or the name of a packaged recipe."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,10 +12,10 @@ from raypipe.errors import InputError
 def named_recipe(
     recipe: str, *, overrides: Sequence[str] = (), env: Mapping[str, str] | None = None
 ) -> Recipe:
-    """The checked recipe of a file, or the packaged one of that name; see `load_recipe`.
+    """The checked recipe in a file, or the packaged recipe of that name; see `load_recipe`.
 
     Raises:
-        InputError: no such file or name, a training's recipe, or every problem found in it.
+        InputError: no such file or name, a training recipe, or every problem found in it.
     """
     path = Path(recipe)
     if path.suffix in (".yaml", ".yml") or path.exists():

@@ -1,4 +1,4 @@
-"""The paths in a recipe: made absolute, and which of them are missing."""
+"""The paths in a recipe: made absolute, and checked for missing files."""
 
 import os
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from raypipe.config.pipeline.recipe import Recipe
 
 
 def absolute(recipe: Recipe, base: Path) -> Recipe:
-    """The recipe with every relative path resolved against the folder; URIs and ids stay."""
+    """The recipe with relative paths resolved against the folder; URIs and ids are unchanged."""
 
     def locate(path: str) -> str:
         return path if "://" in path else os.path.abspath(base / path)
@@ -42,9 +42,9 @@ def absolute(recipe: Recipe, base: Path) -> Recipe:
 
 
 def missing_inputs(recipe: Recipe) -> list[str]:
-    """A problem for every local input that is not there, in the order of the recipe.
+    """One problem for every missing local input, in the order of the recipe.
 
-    Buckets, ir_datasets ids and what is packaged are not looked for.
+    Buckets, ir_datasets ids and packaged models are not checked.
     """
     problems = []
     for key, name, wanted in _inputs(recipe):
@@ -61,7 +61,7 @@ def missing_inputs(recipe: Recipe) -> list[str]:
 
 
 def _inputs(recipe: Recipe) -> Iterator[tuple[str, str, str]]:
-    """(dotted key, path or URI, what is expected there)."""
+    """For each input: (dotted key, path or URI, what is expected there)."""
     if recipe.collection.format != "ir-datasets":
         for i, path in enumerate(recipe.collection.input):
             yield f"collection.input.{i}", path, f"passages in format {recipe.collection.format}"
@@ -73,7 +73,7 @@ def _inputs(recipe: Recipe) -> Iterator[tuple[str, str, str]]:
     for name, model in recipe.models.items():
         if _is_folder(model):
             named = ", ".join(PACKAGED_MODELS)
-            hint = f"{named}, or a folder with weights; of a hub model, where it was downloaded"
+            hint = f"{named}, or a folder with weights; for a hub model, where it was downloaded"
             yield f"models.{name}.path", model.path, hint
     for name, stage in recipe.stages.items():
         for key, path, expected in stage.files():

@@ -1,7 +1,7 @@
-"""The recipe: as it is written, and as it is once loaded.
+"""The recipe, as written and as loaded.
 
-`load_recipe` is the way to make one: types are checked here and in `parts.py`, what ties the parts
-together in `rules.py`.
+Make one with `load_recipe`. Types are checked here and in `parts.py`, the rules between parts in
+`rules.py`.
 """
 
 from typing import Annotated, Literal
@@ -12,7 +12,7 @@ from raypipe.config.pipeline.parts import Collection, Evaluate, Model, QuerySet,
 
 
 class WrittenRecipe(Section):
-    """One YAML recipe. Queries, models and stages keep the order of the file."""
+    """One YAML recipe as written. Queries, models and stages keep the order of the file."""
 
     format: Literal[1]
     name: Name
@@ -25,11 +25,11 @@ class WrittenRecipe(Section):
     stores: Location | None = None
     """Folder or URI of the stores; None means the workspace's own."""
     overrides: Annotated[tuple[str, ...], Listed] = ()
-    """A record of the overrides that made this recipe: applied already, never again."""
+    """The overrides that this recipe was made with; they are already applied."""
 
 
 class Recipe(Section):
-    """A loaded recipe: every stage is of its own kind, with every default filled in."""
+    """A loaded recipe: every stage is resolved to its own class, with every default filled in."""
 
     format: Literal[1]
     name: Name

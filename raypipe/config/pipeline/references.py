@@ -10,7 +10,7 @@ from raypipe.config.yaml.words import did_you_mean, listed
 
 
 def reference_problems(name: str, draft: Draft) -> Iterator[Problem]:
-    """Every name of a stage, sound or not, that does not stand for what it should."""
+    """A problem for every name in a stage, valid or not, that does not refer to what it should."""
     kind = draft.kind(name)
     for reference in kind.references if kind else ():
         for key, found in _found(("stages", name, *reference.key), reference, draft):
@@ -23,7 +23,7 @@ def reference_problems(name: str, draft: Draft) -> Iterator[Problem]:
 
 
 def _found(key: Key, reference: Reference, draft: Draft) -> list[tuple[Key, str]]:
-    """The names at a key, each with its own key."""
+    """The names at a key of a stage, each with its own key."""
     if reference.where == "list":
         return draft.words(*key)
     if reference.where == "keys":
@@ -42,7 +42,7 @@ def _known(key: Key, found: str, what: str, known: Iterable[str]) -> Iterator[Pr
 def _earlier(
     key: Key, wanted: str, name: str, draft: Draft, produces: Produces
 ) -> Iterator[Problem]:
-    """The wanted stage stands above the one of that name and makes what is asked for."""
+    """Checks that the wanted stage is above the stage `name` and makes what is expected."""
     names = list(draft.labels)
     above = [other for other in names[: names.index(name)] if draft.produces(other) == produces]
     expected = f"expected an earlier stage of kind {' or '.join(labels_of(produces))}"

@@ -1,4 +1,4 @@
-"""What ties the parts of a recipe together, beyond the type of each value."""
+"""The rules between the parts of a recipe; the type of each value is checked elsewhere."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +11,7 @@ from raypipe.names import ROOT_FOLDERS
 
 
 def rule_problems(draft: Draft) -> list[Problem]:
-    """Every broken rule among the sound parts, in the order of the recipe."""
+    """Every broken rule among the valid parts, in the order of the recipe."""
     problems = list(collection_problems(draft.collection)) if draft.collection else []
     for name, query_set in draft.queries.items():
         problems += _query_set(name, query_set, draft.collection) if query_set else []
@@ -27,7 +27,7 @@ def rule_problems(draft: Draft) -> list[Problem]:
 
 
 def collection_problems(collection: Collection) -> Iterator[Problem]:
-    """What is wrong with a collection, its key `collection`."""
+    """The broken rules of a collection, under the key `collection`."""
     python_docs = collection.format == "python-docs"
     if not collection.input and not python_docs:
         yield Problem(("collection", "input"), "missing; expected files or folders with passages")
@@ -51,7 +51,7 @@ def _query_set(name: str, queries: QuerySet, collection: Collection | None) -> I
 
 
 def _reported(draft: Draft) -> Iterator[Problem]:
-    """Runs are of reported query sets: without one there is nothing to search for."""
+    """Checks that stages with runs have a reported query set to search for."""
     if not any(draft.produces(name) in ("run", "pairs") for name in draft.stages):
         return
     if all(queries is not None and not queries.report for queries in draft.queries.values()):

@@ -1,4 +1,4 @@
-"""Types and keys of a recipe: what pydantic finds, in the words of a recipe's writer."""
+"""Wrong types and keys in a recipe: pydantic's findings as messages for the recipe's author."""
 
 import types
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -62,14 +62,14 @@ def _problem(details: ErrorDetails, data: Any, root: type[Section]) -> Problem:
 
 
 def _key(loc: tuple[str | int, ...]) -> Key:
-    """Where the value stands: without pydantic's marks for a key and for the kind of a stage."""
+    """The key of the value, without pydantic's marks for keys and for the kind of a stage."""
     if loc[-1:] == ("[key]",):
         loc = loc[:-1]
     return (*loc[:2], *loc[3:]) if loc[:1] == ("stages",) else loc
 
 
 def section_at(root: type[Section], key: Key, data: Any) -> type[Section]:
-    """The model of the mapping at a key of the data, into which pydantic looked."""
+    """The pydantic model of the mapping at a key of the data."""
     here: Any = root
     for name in key:
         data = data[name] if isinstance(data, dict) else None
@@ -82,7 +82,7 @@ def section_at(root: type[Section], key: Key, data: Any) -> type[Section]:
 
 
 def _inside(annotation: Any, data: Any) -> Any:
-    """The type itself: without `| None`, and of the kinds of stages the one that `do` names."""
+    """The type itself, without `| None`; for a stage, the kind that `do` names."""
     if get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     if get_origin(annotation) not in (types.UnionType, Union):
@@ -92,7 +92,7 @@ def _inside(annotation: Any, data: Any) -> Any:
 
 
 def _remedy(kind: str, found: object) -> str:
-    """What to do where YAML itself sets the trap."""
+    """The remedy where YAML reads a value as another type than its author meant."""
     if kind == "float_type" and isinstance(found, str):
         try:
             return f"; YAML reads {found} as text: write {float(found)!r}" if found else ""

@@ -29,7 +29,7 @@ def load_training(
     base: Path | None = None,
     source: str = "recipe",
 ) -> Training:
-    """The checked recipe with absolute paths; nothing is opened but its file.
+    """The checked recipe with absolute paths; opens no file but the recipe's own.
 
     Args are those of `load_recipe`.
 
@@ -60,7 +60,7 @@ def load_training(
 
 
 def missing_training_inputs(recipe: Training) -> list[str]:
-    """A problem for every local input that is not there."""
+    """One problem for every missing local input."""
     problems = []
     for key, path in _located(recipe, ()):
         if "://" not in path and not Path(path).exists():

@@ -13,11 +13,11 @@ _HEADER = "# Resolved: overrides applied, variables expanded, defaults filled in
 
 
 def resolved_yaml(recipe: Section) -> str:
-    """The recipe as text: the same for the same recipe, and loading it gives that recipe again.
+    """The recipe as text: equal recipes give equal text, and loading the text gives the recipe.
 
-    Keys stand in the models' order, stages in the recipe's. A value that is the default says so
-    and where it comes from, whether it was written or filled in; settings that are None are left
-    out.
+    Keys are in the order of the models, stages in that of the recipe. A comment marks each value
+    that equals the default, written or filled in, and gives its source. Settings that are None are
+    left out.
     """
     return "\n".join([_HEADER, *_lines(recipe, indent="")]) + "\n"
 
@@ -45,7 +45,7 @@ def _entry(name: str, value: Any, *, indent: str, comment: str = "") -> Iterator
 
 
 def _inline(value: Any) -> str:
-    """The value in flow style, on one line; as a list of one it gets no end-of-document mark."""
+    """The value in flow style, on one line; dumped in a list, to avoid an end-of-document mark."""
     text = _dump(value)
     return text if len(text.splitlines()) == 1 else _dump(value, style='"')
 

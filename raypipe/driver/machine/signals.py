@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM as a question that the loop asks between shards."""
+"""SIGINT and SIGTERM, noted so that the loop can check for them between shards."""
 
 import signal
 import threading
@@ -11,9 +11,9 @@ from raypipe.errors import Interrupted, RaypipeError
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], RaypipeError | None]]:
-    """Within it SIGINT and SIGTERM end nothing at once; the function returns one that came.
+    """Delays SIGINT and SIGTERM inside; the function it gives returns one that was received.
 
-    Python hands signals to the main thread: in another one nothing changes.
+    Python delivers signals to the main thread; in any other thread nothing changes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None

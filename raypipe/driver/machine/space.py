@@ -1,4 +1,4 @@
-"""Free space against the plan, before work starts."""
+"""A check before work starts that the planned shards fit the free space."""
 
 from collections.abc import Sequence
 
@@ -10,10 +10,10 @@ from raypipe.storage.storage import Storage
 
 
 def check_space(storage: Storage, stage: Stage, ledger: Ledger) -> None:
-    """Nothing, where the pending shards fit the free space of the stores.
+    """Returns nothing if the pending shards fit the free space of the stores.
 
     Raises:
-        InputError: they do not; needed and free bytes are named.
+        InputError: they do not fit; the message gives the needed and the free bytes.
     """
     free = storage.free_bytes()
     if free is None:
@@ -21,14 +21,14 @@ def check_space(storage: Storage, stage: Stage, ledger: Ledger) -> None:
     needed = estimated_bytes(stage, ledger.shards, ledger.pending())
     if needed > free:
         raise InputError(
-            f"{ledger.store}: {storage.uri}: expected {_size(needed)} free for the shards that "
-            f"are missing, found {_size(free)}; free space there, or name another place with "
-            "the recipe key `stores`. What is committed stays"
+            f"{ledger.store}: {storage.uri}: expected {_size(needed)} free for the "
+            f"missing shards, found {_size(free)}; free space there, or name another place with "
+            "the recipe key `stores`. Committed work is kept"
         )
 
 
 def estimated_bytes(stage: Stage, planned: Sequence[Shard], pending: Sequence[Shard]) -> int:
-    """About how many bytes the pending shards of a stage take; 0 where they are small."""
+    """The estimated size in bytes of a stage's pending shards; 0 if they are small."""
     num_rows, num_planned = (sum(shard.num_rows for shard in s) for s in (pending, planned))
     return stage.estimated_bytes(num_rows, num_planned) if pending else 0
 

@@ -1,19 +1,19 @@
-"""One stage brought to completion: reuse what stands, compute what is missing, publish."""
+"""Completes one stage: reuses what exists, computes what is missing, publishes."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from raypipe.cluster.backend import Backend, Task
-from raypipe.cluster.loop import Limits, Report, run
+from raypipe.cluster.backend import Task
+from raypipe.cluster.loop import Report, run
 from raypipe.cluster.worker import worker_facts
 from raypipe.driver.machine.space import check_space
 from raypipe.driver.recipe.chain import Chain
+from raypipe.driver.recipe.watching import Backends, StageResult, Watcher
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import LEAVE_INPUTS, IncompleteError, InputError, RaypipeError, RefusedError
 from raypipe.names import StoreName
-from raypipe.stages.stage import Needs, Sizing, Stage
+from raypipe.stages.stage import Sizing, Stage
 from raypipe.storage.holder import Process
 from raypipe.storage.lease import Lease, LeaseState, acquire
 from raypipe.storage.ledger import Ledger
@@ -26,52 +26,9 @@ from raypipe.storage.stored import Stored
 log = logging.getLogger(__name__)
 
 
-class Backends(Protocol):
-    """Where backends come from; started when the first shard needs one."""
-
-    def warm(self) -> None:
-        """Begin to start in the background."""
-
-    def get(self) -> Backend:
-        """The backend, started."""
-
-    def limits(self, needs: Needs, shards: int) -> Limits:
-        """How many actors such a stage gets."""
-
-
-class Watcher(Protocol):
-    """Hears of each stage while it runs."""
-
-    def began(self, store: str, report: Report) -> None:
-        """Shards of a stage are being computed."""
-
-    def advanced(self, store: str, report: Report) -> None:
-        """A shard was committed."""
-
-    def ended(self, store: str, result: "StageResult") -> None:
-        """A stage is complete."""
-
-
-@dataclass(frozen=True, slots=True)
-class StageResult:
-    """What a stage contributed to this invocation."""
-
-    store: str
-    fingerprint: str
-    reused: bool
-    num_rows: int
-    num_shards: int
-    num_shards_reused: int
-    num_quarantined: int
-    coverage: float
-    seconds: float
-    working_seconds: float | None
-    """Of the invocation that computed it, loading excluded; None if it took several."""
-
-
 @dataclass
 class Execution:
-    """Brings stages to completion, one after the other, for one invocation."""
+    """Completes stages one after the other, for one invocation."""
 
     workspace: Workspace
     backends: Backends
@@ -85,14 +42,14 @@ class Execution:
     results: dict[StoreName, StageResult] = field(default_factory=dict)
 
     def ensure(self, name: StoreName, stage: Stage) -> Stored:
-        """The finished store of a stage: the one that stands, or computed now.
+        """The finished store of a stage: the existing one, or one computed now.
 
         Raises:
-            IncompleteError: it does not stand and this invocation may not compute it.
-            RaypipeError: whatever ended the computation; where the input is bad, before anything
-                of this store was written.
+            IncompleteError: it does not exist, and this invocation may not compute it.
+            RaypipeError: whatever ended the computation. Bad input is reported before anything of
+            this store is written.
         """
-        store, spec = str(name), stage.spec  # asked once: it reads whole input files
+        store, spec = str(name), stage.spec  # computed once: it reads whole input files
         fingerprint = spec.fingerprint()
         self._tell_change(store, spec)
         manifest = read_manifest(self.workspace.stores, store, fingerprint)
@@ -126,7 +83,7 @@ class Execution:
             return
         old = find_spec(self.workspace.stores, store, before)
         if old is None:
-            self.on_change(f"{store}: the store of the last invocation is gone")
+            self.on_change(f"{store}: the store of the last invocation was deleted")
             return
         self.on_change(f"{store}: {'; '.join(map(str, old.diff(spec)))}")
 
@@ -143,7 +100,7 @@ class Execution:
             check_space(stores, stage, ledger)
             report = self._map(store, stage, ledger, lease, nonce)
             manifest = ledger.publish(self.max_failed_rows, one_numerics=self.numerics_one)
-            # Only a store that one invocation computed whole has a time.
+            # Only a store that a single invocation computed has a time.
             seconds = None if report.num_reused else report.working_seconds
             ledger.note({"event": "published", "working_seconds": seconds})
             ledger.storage.sweep()
@@ -153,11 +110,11 @@ class Execution:
             lease.release()
 
     def _planned(self, store: str, stage: Stage, spec: StageSpec) -> Sequence[Shard]:
-        """The plan that stands, else this invocation's, still unwritten.
+        """The existing plan, or else a new one, not yet written.
 
         Raises:
-            InputError: an input changed between its spec and the plan, which would name rows
-                that the store of that spec does not have.
+            InputError: an input changed between spec and plan, so that the plan would name rows
+            that the spec's store does not have.
         """
         try:
             return Ledger(self.workspace.stores, store, spec).shards
@@ -224,18 +181,18 @@ _EQUAL_FACTS = ("python", "raypipe", "package_sha256", "torch", "transformers", 
 
 
 def _compare_workers(store: str, seen: dict[str, Json], facts: Mapping[str, Json]) -> None:
-    """Refuse a worker that differs from the first one in what could change bytes."""
+    """Refuse a worker that differs from the first one in anything that could change bytes."""
     for key in _EQUAL_FACTS:
         if key in facts and seen.setdefault(key, facts[key]) != facts[key]:
             raise InputError(
                 f"{store}: a worker has {key} {facts[key]}, expected {seen[key]} as here "
                 "and on the workers before it; install one version on every node (a pinned image), "
-                "and leave it while a command runs"
+                "and do not change it while a command runs"
             )
 
 
 def _working_seconds(workspace: Workspace, manifest: Manifest) -> float | None:
-    """Of the invocation that published the store, from its log of attempts."""
+    """Computing time of the invocation that published the store, from its log of attempts."""
     name = f"{manifest.store}/{manifest.fingerprint}/attempts.jsonl"
     try:
         attempts = events(workspace.stores.read(name))

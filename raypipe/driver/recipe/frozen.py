@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from raypipe.config import Recipe
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.graph import Graph
-from raypipe.driver.recipe.sources import Sources
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import RefusedError
 from raypipe.names import StoreName
@@ -16,17 +16,17 @@ from raypipe.storage.stored import Stored
 
 
 class _Unknown(Exception):
-    """The last invocation did not get that far: there is nothing to compare with."""
+    """The last invocation did not get this far, so there is nothing to compare with."""
 
 
 def refuse_changes(recipe: Recipe, workspace: Workspace) -> None:
-    """Walk the recipe over the stores of the last invocation, comparing settings, not content.
+    """Compare the recipe's settings with those of the last invocation's stores; reads no content.
 
     Raises:
-        RefusedError: a stage's settings changed, or it is new; each on a line of its own.
+        RefusedError: a stage's settings changed, or the stage is new; one line for each.
     """
     compared = _Compared(workspace)
-    graph = Graph(Sources(recipe, compared))
+    graph = Graph(Basis(recipe, compared))
     reported: list[str | None] = [name for name, q in recipe.queries.items() if q.report]
     for name, stage in recipe.stages.items():
         for query_set in [None] if stage.produces == "index" else reported:
@@ -40,16 +40,16 @@ def refuse_changes(recipe: Recipe, workspace: Workspace) -> None:
 
 @dataclass
 class _Compared:
-    """The stores of the last invocation; what differs is noted and nothing is computed."""
+    """The stores of the last invocation: differences are noted, nothing is computed."""
 
     workspace: Workspace
     lines: list[str] = field(default_factory=list)
 
     def ensure(self, name: StoreName, stage: Stage) -> Stored:
-        """The store of that name in the last invocation, its settings compared.
+        """The last invocation's store of that name; compares its settings.
 
         Raises:
-            _Unknown: there is none, or it is not complete.
+            _Unknown: it does not exist or is not complete.
         """
         store, stores = str(name), self.workspace.stores
         before = self.workspace.refs().get(store)
@@ -58,7 +58,7 @@ class _Compared:
             raise _Unknown
         spec = find_spec(stores, store, before)
         if spec is None:
-            self.lines.append(f"{store}: its store is gone, so its settings cannot be compared")
+            self.lines.append(f"{store}: its store was deleted, so its settings cannot be compared")
             raise _Unknown
         changes = spec.settings_diff(stage.spec)
         if changes:
@@ -71,5 +71,5 @@ class _Compared:
     def select(
         self, name: StoreName, stage: Stage, complete: Callable[[bool], tuple[Stage, Chain]]
     ) -> tuple[Stored, Chain]:
-        """See Stores; the table behind the selection is left as it is."""
+        """See Stores; does not complete the table that is selected from."""
         return self.ensure(name, stage), Chain()

@@ -1,15 +1,15 @@
-"""The growing table of one model's scores of one query set, as the stores it stands for.
+"""The growing table of one model's scores for one query set, as stores.
 
-tokens@MODEL.SET; of part N: candidates@MODEL.SET.N -> pieces@MODEL.SET.N (unless the word
-pieces of the whole collection stand) -> scores@MODEL.SET.N
+tokens@MODEL.SET; for part N: candidates@MODEL.SET.N -> pieces@MODEL.SET.N (unless the word pieces
+of the whole collection exist) -> scores@MODEL.SET.N
 """
 
 from dataclasses import dataclass, replace
 
 from raypipe import schema
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
-from raypipe.driver.recipe.sources import Sources
-from raypipe.models.folder.loading import ModelFolder
+from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, StoreName, scoring_of, tokens_of
 from raypipe.stages.scoring.candidates import CandidatesStage, Part, Request, candidates_spec
 from raypipe.stages.scoring.score import ScoreStage
@@ -22,9 +22,9 @@ from raypipe.storage.stored import Stored, committed
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """The growing table of one model's scores of one query set."""
+    """The growing table of one model's scores for one query set."""
 
-    sources: Sources
+    basis: Basis
     model_name: str
     query_set: str
     model: ModelFolder
@@ -33,9 +33,10 @@ class ScoreTable:
     def parts(
         self, request: Request, run: Stored, *, stands: bool
     ) -> tuple[tuple[Part, ...], Chain]:
-        """Every part once the request's own is complete, and the stores that it took.
+        """Every part, after completing the request's own, and the stores that this took.
 
-        With `stands` nothing is computed: the selection is stored, only the stores are named.
+        With `stands` the selection is already stored: nothing is computed, the stores are only
+        named.
         """
         asked = request.digest(run)
         before: list[Part] = []
@@ -48,7 +49,7 @@ class ScoreTable:
                 return tuple(before), Chain(held=True)
             if manifest is None or manifest.records[0].facts["request"] == asked:
                 planned = CandidatesStage(self.base, number, run, request, tuple(before))
-                part = Part(self.sources.stores.ensure(store, planned), None)
+                part = Part(self.basis.stores.ensure(store, planned), None)
                 if part.candidates.manifest.records[0].facts["request"] == asked:
                     return self._complete(number, part, before)
             else:
@@ -61,17 +62,17 @@ class ScoreTable:
     def _complete(
         self, number: int, part: Part, before: list[Part]
     ) -> tuple[tuple[Part, ...], Chain]:
-        query_tokens = self.sources.tokens(self.model_name, self.query_set)
+        query_tokens = self.basis.tokens(self.model_name, self.query_set)
         whole = self._whole_tokens()
         store = self._store(Role.PIECES, number)
         if whole is None:
-            stage = PassageTokensStage(self.sources.collection(), part, self.model)
-            tokens = self.sources.stores.ensure(store, stage)
+            stage = PassageTokensStage(self.basis.collection(), part, self.model)
+            tokens = self.basis.stores.ensure(store, stage)
         else:
             tokens = whole
         scoring = self._stage(part, query_tokens, tokens, whole is not None)
         scores = self._store(Role.SCORES, number)
-        done = replace(part, scores=self.sources.stores.ensure(scores, scoring))
+        done = replace(part, scores=self.basis.stores.ensure(scores, scoring))
         paid = part.num_rows == part.candidates.manifest.records[0].facts["wanted"]
         stores = [tokens_of(self.model_name, self.query_set)]
         stores += [self._store(Role.CANDIDATES, number)]
@@ -88,8 +89,8 @@ class ScoreTable:
             query_tokens,
             passage_tokens,
             whole,
-            self.sources.budget_tokens,
-            self.sources.needs,
+            self.basis.budget_tokens,
+            self.basis.needs,
         )
 
     def _committed(self, number: int, part: Part) -> Stored | None:
@@ -98,11 +99,11 @@ class ScoreTable:
         return committed(part.candidates.storage, str(store), spec)
 
     def _whole_tokens(self) -> Stored | None:
-        """Word pieces of the whole collection, where they stand for a model with this tokenizer."""
+        """Word pieces of the whole collection, if they exist for a model with this tokenizer."""
         prefix = self.model.conventions.prefix("passage")
-        stage = TokenizeStage(self.sources.collection(), schema.PASSAGES, self.model, prefix)
-        storage = self.sources.collection().storage
-        for name in self.sources.recipe.models:
+        stage = TokenizeStage(self.basis.collection(), schema.PASSAGES, self.model, prefix)
+        storage = self.basis.collection().storage
+        for name in self.basis.recipe.models:
             store = str(tokens_of(name))
             manifest = read_manifest(storage, store, stage.spec.fingerprint())
             if manifest is not None:

@@ -1,4 +1,4 @@
-"""What a recipe's graph asks of whoever holds the stores."""
+"""The interface through which a recipe's graph gets its stores."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -10,7 +10,7 @@ from raypipe.storage.stored import Stored
 
 
 class Stores(Protocol):
-    """Finished stores by name: an invocation computes what is missing, `--frozen` compares."""
+    """Finished stores by name. An invocation computes missing ones; `--frozen` only compares."""
 
     def ensure(self, name: StoreName, stage: Stage) -> Stored:
         """The finished store of a stage."""
@@ -18,8 +18,8 @@ class Stores(Protocol):
     def select(
         self, name: StoreName, stage: Stage, complete: Callable[[bool], tuple[Stage, Chain]]
     ) -> tuple[Stored, Chain]:
-        """The finished store of a selection from a table that grows, and what it took.
+        """The finished store of a selection from a growing table, and the stores that it took.
 
-        `stage` gives the spec; `complete(stands)` completes the table first and gives the stage
-        that selects from it. With `stands` the selection is stored already.
+        `stage` gives the spec; `complete(stands)` first completes the table and returns the stage
+        that selects from it. With `stands` the selection is already stored.
         """

@@ -1,4 +1,4 @@
-"""What a stage of a recipe has become, for one query set: all that tables and files say of it."""
+"""A completed stage for one query set, with everything that tables and files say of it."""
 
 from dataclasses import dataclass
 
@@ -15,11 +15,11 @@ class System:
     produces: Produces
     stored: Stored
     chain: Chain = Chain()
-    """Stores that depend on the queries, whose time is the system's time."""
+    """The stores that depend on the queries; their times add up to the system's time."""
     reranks: str = ""
-    """What it searched or reordered, in words."""
+    """What the system searched or reordered, in words."""
     model: str = ""
     start_weights: str = ""
-    """What the model's weights had seen before; see `starting_weights`."""
+    """What the model's weights were trained on; see `starting_weights`."""
     ranked: Stored | None = None
-    """The run whose candidates these are scores of."""
+    """The run whose candidates were scored."""

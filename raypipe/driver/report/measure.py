@@ -1,4 +1,4 @@
-"""Runs as files, measures as a table: what an invocation is for."""
+"""Writes the runs and their measures."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -11,25 +11,25 @@ import pyarrow as pa
 from raypipe import schema
 from raypipe.config import Evaluate
 from raypipe.data.qrels import read_qrels
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
-from raypipe.driver.recipe.execute import StageResult
-from raypipe.driver.recipe.sources import Sources
 from raypipe.driver.recipe.system import System
+from raypipe.driver.recipe.watching import StageResult
 from raypipe.driver.report.table import Row, render
 from raypipe.driver.workspace import Workspace
 from raypipe.evaluation.difference import difference
 from raypipe.evaluation.exports import write_msmarco, write_trec
 from raypipe.evaluation.measures import Measured, evaluate
-from raypipe.files import replace_file
 from raypipe.names import Role, StoreName
 from raypipe.stages.run_tables import with_ids
+from raypipe.storage.files import replace_file
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class Measurement:
-    """What summary.json and table.md say of the runs."""
+    """What summary.json and table.md say about the runs."""
 
     systems: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     means: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
@@ -37,25 +37,25 @@ class Measurement:
 
 
 def measure(
-    sources: Sources,
+    basis: Basis,
     workspace: Workspace,
     systems: Mapping[str, Sequence[System]],
     results: Mapping[StoreName, StageResult],
 ) -> Measurement:
-    """Writes runs/SET/SYSTEM.trec and .tsv, measures/SET.tsv and table.md; returns their summary.
+    """The summary of the runs; writes runs/SET/SYSTEM.trec and .tsv, measures/SET.tsv, table.md.
 
-    `systems` are those of each query set; pairs among them are no run and stand in no file. A
-    query set without judgements is ranked and not measured.
+    `systems` are given by query set; those with pairs are not runs and are in no file. A query set
+    without judgements is ranked but not measured.
     """
     found = Measurement()
     blocks = []
-    recipe = sources.recipe
+    recipe = basis.recipe
     for query_set, of_set in systems.items():
         ranked = [system for system in of_set if system.produces == "run"]
         if not ranked:
             continue
-        tables = _write_runs(workspace, sources, query_set, ranked)
-        num_queries = sources.queries(query_set).num_rows
+        tables = _write_runs(workspace, basis, query_set, ranked)
+        num_queries = basis.queries(query_set).num_rows
         times = {s.name: _ms(s.chain, results, num_queries) for s in ranked}
         counts = {s.name: _inferences(s.chain, results) for s in ranked}
         inferences = {name: count for name, count in counts.items() if count is not None}
@@ -75,7 +75,7 @@ def measure(
         }
         _write_measures(workspace.folder / "measures" / f"{query_set}.tsv", measured)
         found.means[query_set] = {name: dict(m.mean) for name, m in measured.items()}
-        notes = _notes(sources, recipe.evaluate, query_set, measured, inferences)
+        notes = _notes(basis, recipe.evaluate, query_set, measured, inferences)
         blocks.append(_block(recipe.evaluate, query_set, ranked, measured, times, notes))
     if blocks:
         found.table = "\n".join(blocks)
@@ -84,15 +84,15 @@ def measure(
 
 
 def _write_runs(
-    workspace: Workspace, sources: Sources, query_set: str, systems: Sequence[System]
+    workspace: Workspace, basis: Basis, query_set: str, systems: Sequence[System]
 ) -> dict[str, pa.Table]:
-    queries = sources.queries(query_set).table(schema.QUERIES)
+    queries = basis.queries(query_set).table(schema.QUERIES)
     folder = workspace.folder / "runs" / query_set
     folder.mkdir(parents=True, exist_ok=True)
     tables = {}
     for system in systems:
         run = system.stored.whole_table(schema.RUN)
-        table = tables[system.name] = with_ids(run, queries, sources.collection())
+        table = tables[system.name] = with_ids(run, queries, basis.collection())
         write_trec(table, folder / f"{system.name}.trec", tag=system.name)
         write_msmarco(table, folder / f"{system.name}.tsv")
     return tables
@@ -143,7 +143,7 @@ def _block(
 
 
 def _notes(
-    sources: Sources,
+    basis: Basis,
     wanted: Evaluate,
     query_set: str,
     measured: Mapping[str, Measured],
@@ -154,8 +154,8 @@ def _notes(
         notes.append(f"topics: {wanted.topics}")
     if wanted.relevance:
         notes.append(f"relevant: {wanted.relevance}")
-    num_passages = sources.collection().num_rows
-    notes.append(f"{num_passages:,} passages, {sources.queries(query_set).num_rows:,} queries")
+    num_passages = basis.collection().num_rows
+    notes.append(f"{num_passages:,} passages, {basis.queries(query_set).num_rows:,} queries")
     counted = [(system, inferences[system]) for system in measured if system in inferences]
     notes += [f"{system}: {count:,} inferences" for system, count in counted]
     notes.append("ms/query: wall time of the whole chain over all queries, loading excluded")
@@ -167,14 +167,13 @@ def _notes(
 
 
 def _inferences(chain: Chain, results: Mapping[StoreName, StageResult]) -> int | None:
-    """Candidates that rerankers evaluated for a system; None where there is none, or where
-    another request's scores were used."""
+    """Number of candidates that rerankers scored for a system; None if that is unknown."""
     scores = [results[store].num_rows for store in chain.stores if store.role is Role.SCORES]
     return sum(scores) if scores and not chain.held else None
 
 
 def _ms(chain: Chain, results: Mapping[StoreName, StageResult], num_queries: int) -> float | None:
-    """Milliseconds a query over the stores of a chain; None where a time is not known."""
+    """Milliseconds per query over the stores of a chain; None if a time is unknown."""
     if chain.held:
         return None
     seconds = [results[s].working_seconds if s in results else None for s in chain.stores]

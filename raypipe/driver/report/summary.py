@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from raypipe.driver.machine import devices
-from raypipe.driver.recipe.execute import StageResult
+from raypipe.driver.recipe.watching import StageResult
 from raypipe.driver.report.measure import Measurement
 from raypipe.names import StoreName
 from raypipe.package import VERSION
@@ -14,7 +14,7 @@ from raypipe.package import VERSION
 def summary_of(
     measurement: Measurement, results: Mapping[StoreName, StageResult], chosen: devices.Devices
 ) -> dict[str, Any]:
-    """Systems, measures, stages, device and versions."""
+    """The entries for systems, measures, stages, device and versions."""
     return {
         "systems": measurement.systems,
         "measures": measurement.means,

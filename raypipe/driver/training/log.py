@@ -1,4 +1,4 @@
-"""A training's progress while it runs: lines on the terminal, curves for TensorBoard."""
+"""A running training's progress: lines on the terminal and curves for TensorBoard."""
 
 import threading
 import time
@@ -18,10 +18,10 @@ TELL_SECONDS = 10.0
 
 
 class Follower:
-    """Reads what the first worker writes, wherever it runs; a context, while it trains."""
+    """A context manager that reads what the first worker writes, wherever that runs."""
 
     def __init__(self, job: Job, folder: Path, say: Callable[[str], None]) -> None:
-        """Nothing is read yet."""
+        """Reads nothing yet."""
         self._job, self._folder, self._say = job, folder, say
         self._reader = Reader(job)
         self._spoken = float("-inf")
@@ -34,7 +34,7 @@ class Follower:
         write_progress(self._job, event)
 
     def __enter__(self) -> "Follower":
-        self._curves = Curves(self._folder, ordered(self._reader.new()))  # of earlier invocations
+        self._curves = Curves(self._folder, ordered(self._reader.new()))  # earlier lines
         self._thread.start()
         return self
 
@@ -48,7 +48,7 @@ class Follower:
         self._thread.join()
         self._look()
         self._curves.close()
-        # Measurements are records; a process that died after one may not have written its line.
+        # A process killed after recording a measurement may not have written its line.
         measured = history_of(self._job).counted(self._job.recipe.steps)
         events = [*(progress_of(self._job, each) for each in measured), *Reader(self._job).new()]
         Curves(self._folder, ordered(events)).close()

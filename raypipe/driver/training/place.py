@@ -1,4 +1,4 @@
-"""Where a training runs: devices, threads, Ray; and whether its inputs fit the model and them."""
+"""Where a training runs (devices, threads, Ray), and whether its inputs fit."""
 
 from dataclasses import dataclass, replace
 
@@ -9,20 +9,21 @@ from raypipe.driver.machine.place import Place, devices_at, started
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import adapter_folder, is_adapter
 from raypipe.models.folder.conventions import Conventions
-from raypipe.models.folder.loading import PACKAGED, ModelFolder, resolve_model
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import PACKAGED, ModelFolder
 from raypipe.training.job import conventions_of_training
 
 
 @dataclass(frozen=True, slots=True)
 class TrainOptions:
-    """What the command line adds to a recipe."""
+    """The options of the command line that are not part of the recipe."""
 
     ray_address: str | None = None
     allow_open_cluster: bool = False
 
 
 def start_model(recipe: Training) -> ModelFolder:
-    """The start weights; any BERT will do, whatever its own conventions are."""
+    """The starting weights: any BERT model, whatever its own settings."""
     path = recipe.model.start
     own = path == PACKAGED or is_adapter(adapter_folder(path))
     return resolve_model(path, None if own else recipe.model.preset)
@@ -31,10 +32,10 @@ def start_model(recipe: Training) -> ModelFolder:
 def check_fits(
     recipe: Training, start: ModelFolder, chosen: devices.Devices, options: TrainOptions
 ) -> None:
-    """Nothing, where the inputs fit the model and the workers the machine.
+    """Returns nothing if the inputs fit the model and the workers fit the machine.
 
     Raises:
-        InputError: they do not.
+        InputError: they do not fit.
     """
     problems = []
     conventions = conventions_of_training(recipe.model)
@@ -46,24 +47,24 @@ def check_fits(
     if longest > positions:
         problems.append(
             f"model: its limits allow {longest} tokens, {recipe.model.start} has {positions} "
-            "positions; lower total_limit, or passage_limit of an encoder"
+            "positions; lower total_limit or, for an encoder, passage_limit"
         )
     if recipe.model.adapter is not None and start.adapter is not None:
         problems.append(
-            f"model.start: {recipe.model.start} is an adapter itself; start from what it lies "
-            "over and name it in model.adapter.start"
+            f"model.start: {recipe.model.start} is an adapter itself; start from its base "
+            "model and name the adapter in model.adapter.start"
         )
     workers = recipe.resources.workers
     if chosen.device == "cuda" and options.ray_address is None and workers > chosen.num_gpus:
-        problems.append(f"resources.workers: {workers} asked for, {chosen.num_gpus} GPUs are here")
+        problems.append(f"resources.workers: {workers} requested, {chosen.num_gpus} GPUs found")
     if problems:
         raise InputError(problems)
 
 
 def threads_of(recipe: Training, chosen: devices.Devices, options: TrainOptions) -> int:
-    """Of each worker: what the recipe says, or the cores shared out, a GPU's share where one is.
+    """Threads of each worker: the recipe's number, or an equal share of the cores.
 
-    On a cluster one, unless the recipe says more: its nodes are not this machine.
+    On a cluster it is 1 unless the recipe says otherwise: its nodes may differ from this machine.
     """
     wanted = recipe.resources.threads
     if isinstance(wanted, int):

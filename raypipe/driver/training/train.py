@@ -1,4 +1,4 @@
-"""A training recipe brought to completion: stores, examples, the training, the model folder."""
+"""Runs a training recipe to completion: stores, examples, the training, the model folder."""
 
 import json
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from raypipe.driver.invocation import invocation
 from raypipe.driver.machine import devices
 from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.signals import interruptible
-from raypipe.driver.recipe.execute import Watcher
+from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.training.log import Follower
 from raypipe.driver.training.place import (
     TrainOptions,
@@ -27,10 +27,10 @@ from raypipe.driver.training.triple_sets import with_ids
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError
 from raypipe.evaluation.names import parse_measures
-from raypipe.files import replace_file
 from raypipe.models.folder.adapters import adapter_folder
-from raypipe.models.folder.loading import starting_weights
+from raypipe.models.folder.model_folder import starting_weights
 from raypipe.stages.stage import Sizing
+from raypipe.storage.files import replace_file
 from raypipe.storage.lease import acquire
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Manifest, Shard
@@ -47,7 +47,7 @@ SHARD = Shard(0, 0, 1)
 
 @dataclass
 class Trained:
-    """What an invocation leaves to print."""
+    """What is printed after a training."""
 
     summary: dict[str, Any]
     table: str
@@ -62,11 +62,11 @@ def run_training(
     watcher: Watcher,
     say: Callable[[str], None],
 ) -> Trained:
-    """The model in OUT/models/NAME; a training that stands finished does not run again.
+    """The trained model in OUT/models/NAME; a finished training is not repeated.
 
     Raises:
-        RaypipeError: whatever ended the invocation; its exit code stands in summary.json, and
-            the same command goes on from the last checkpoint.
+        RaypipeError: whatever ended the invocation; summary.json has its exit code, and the same
+        command resumes from the last checkpoint.
     """
     options = options or TrainOptions()
     problems = missing_training_inputs(recipe)
@@ -161,7 +161,7 @@ def _train(
         Checkpoints(workspace.stores, job.folder).clear()
         return manifest
     finally:
-        backends.close()  # before the lease: nothing of this training may write after it
+        backends.close()  # before the lease: afterwards, nothing of this training may write
         lease.release()
 
 
@@ -187,10 +187,10 @@ def _finish(job: Job, manifest: Manifest, sets: Sets, workspace: Workspace) -> T
 
 
 def _seen_at_start(job: Job) -> str:
-    """What the start weights had seen, those of an adapter that the training begins from too."""
+    """What the starting weights were trained on, including those of a starting adapter."""
     base, adapter = starting_weights(job.start), job.recipe.model.adapter
     if adapter is None or adapter.start is None:
         return base
     path = adapter_folder(adapter.start) / "raypipe.json"
     body = json.loads(path.read_bytes()) if path.exists() else {}
-    return str(body.get("start_weights_saw", f"{base}; then what {adapter.start} does not tell"))
+    return str(body.get("start_weights_saw", f"{base}; then what {adapter.start} does not name"))

@@ -1,4 +1,4 @@
-"""Does this machine have what raypipe needs: each thing tried, not only looked for."""
+"""Checks that this machine has what raypipe needs, by trying each thing."""
 
 import platform
 import tempfile
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from raypipe.errors import RaypipeError
 from raypipe.numerics import STRICT, VARIABLE
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 
 if TYPE_CHECKING:
     from raypipe.models.neighbours import Settled
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One thing that was tried."""
+    """The result of one check."""
 
     name: str
     ok: bool
     result: str
-    """What came out, or why it failed; for people."""
+    """The result, or why the check failed; for the user."""
 
 
 def examine(folder: Path) -> list[Trial]:
-    """Every check, in order; `folder` is where a workspace would lie."""
+    """The result of every check, in order; `folder` is where a workspace would be."""
     checks: list[tuple[str, Callable[[], str]]] = [
         ("python", lambda: f"{platform.python_implementation()} {platform.python_version()}"),
         ("disk", lambda: _disk(folder)),
@@ -72,7 +72,7 @@ def _numerics() -> str:
 
 
 def neighbours_line(found: "Mapping[int, Settled]") -> str:
-    """What was found with each number of threads, in words."""
+    """The result for each number of threads, in words."""
     if not all(settled.proven for settled in found.values()):
         return (
             "a row's last bits depend on its neighbours, even with 1 thread: scores are promised "
@@ -96,7 +96,8 @@ def _ray() -> str:
 
 def _model() -> str:
     from raypipe.models.encoder import load_encoder
-    from raypipe.models.folder.loading import open_tokenizer, resolve_model
+    from raypipe.models.folder.loading import resolve_model
+    from raypipe.models.folder.opening import open_tokenizer
     from raypipe.text.tokenize import tokenize_batch
 
     model = resolve_model("minilm")

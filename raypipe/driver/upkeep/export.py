@@ -1,4 +1,4 @@
-"""A finished store as files that other tools read."""
+"""Writes a finished store as files that other tools read."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from raypipe.engines.lucene.pack import unpack_folder
 from raypipe.errors import IncompleteError, InputError
 from raypipe.stages.run_tables import with_ids
 from raypipe.stages.texts.ids import ids_of_rows
-from raypipe.storage.opening import open_storage
+from raypipe.storage.places.opening import open_storage
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
 from raypipe.storage.store_records import find_spec, read_manifest
@@ -27,25 +27,25 @@ FORMS = ("numpy", "faiss", "pyserini", "parquet")
 
 
 def export(store: Path, to: str, out: Path) -> int:
-    """The number of rows exported into the folder `out`, which appears whole or not at all.
+    """The number of rows exported into the folder `out`, which appears complete or not at all.
 
     numpy: embeddings.npy (fp16 [rows, dim]) and ids.txt. faiss: `index` (flat, inner product) and
     `docid`, pyserini's folder of a dense index. pyserini: a Lucene folder, or a collection as
-    JSON lines. parquet: a collection, a run or a duo's pairs with original ids.
+    JSON lines. parquet: a collection, a run or a duoBERT model's pairs, with original ids.
 
     Raises:
-        InputError: no such store, a form it cannot take, or a target that is not empty.
+        InputError: no such store, a form that does not suit it, or a target that is not empty.
         IncompleteError: the store is not complete.
     """
     if to not in FORMS:
         raise InputError(f"--to {to}: expected one of {', '.join(FORMS)}")
     if out.exists() and any(out.iterdir()):
-        raise InputError(f"{out}: not empty; name a folder that is new")
+        raise InputError(f"{out}: not empty; name a new folder")
     stores, name, fingerprint = _find(store)
     stored, spec = _stored(stores, name, fingerprint), find_spec(stores, name, fingerprint)
     if spec is None:
         raise IncompleteError(
-            f"{name}/{fingerprint}: its spec.json is gone; run its pipeline again"
+            f"{name}/{fingerprint}: its spec.json is missing; run its pipeline again"
         )
     if (spec.produces, to) not in _WRITERS:
         forms = sorted(form for produces, form in _WRITERS if produces == spec.produces)
@@ -66,7 +66,7 @@ def export(store: Path, to: str, out: Path) -> int:
 
 
 def _find(path: Path) -> tuple[Storage, str, str]:
-    """(stores, name, fingerprint) of STORES/NAME or STORES/NAME/FINGERPRINT."""
+    """The parts (stores, name, fingerprint) of STORES/NAME or STORES/NAME/FINGERPRINT."""
     if (path / "plan.json").exists():
         return open_storage(str(path.parent.parent)), path.parent.name, path.name
     complete = sorted(path.glob("*/manifest.json"), key=lambda p: p.stat().st_mtime)
@@ -85,22 +85,22 @@ def _stored(stores: Storage, name: str, fingerprint: str) -> Stored:
 
 
 def _upstream(stores: Storage, spec: StageSpec, name: str) -> tuple[StageSpec, Stored]:
-    """The spec and the store of an input.
+    """The spec and the store of an input of the exported store.
 
     Raises:
-        IncompleteError: it is gone, or it was made again and is another one now.
+        IncompleteError: it was deleted, or remade with another content.
     """
     store, fingerprint = spec.origins[name].split("/")
     found, upstream = _stored(stores, store, fingerprint), find_spec(stores, store, fingerprint)
     if upstream is None or found.digest != spec.inputs[name]:
         raise IncompleteError(
-            f"{store}/{fingerprint}: not the store any more that was read; run its pipeline again"
+            f"{store}/{fingerprint}: the store was remade since it was read; run its pipeline again"
         )
     return upstream, found
 
 
 def _texts(stores: Storage, spec: StageSpec) -> Stored:
-    """The collection or query set that a store of embeddings was made from."""
+    """The collection or query set whose texts a store of embeddings encodes."""
     tokens, _ = _upstream(stores, spec, "tokens")
     return _upstream(stores, tokens, "texts")[1]
 
@@ -166,8 +166,7 @@ def _run(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
 
 
 def _pairs(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
-    """query_id, passage_id, other_id, probability: that the passage is more relevant than the
-    other."""
+    """Columns query_id, passage_id, other_id, probability (that the passage is more relevant)."""
     queries, collection = _sides(stores, spec)
     pairs: pa.Table = stored.whole_table(schema.SCORES)
     sides = [
@@ -183,7 +182,7 @@ def _pairs(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
 
 
 def _sides(stores: Storage, spec: StageSpec) -> tuple[Stored, Stored]:
-    """(query set, collection) of a run, which its spec names."""
+    """The (query set, collection) of a run, as named in its spec."""
     return _upstream(stores, spec, "queries")[1], _upstream(stores, spec, "collection")[1]
 
 
@@ -200,4 +199,4 @@ _WRITERS: dict[tuple[str, str], Callable[[Storage, StageSpec, Stored, Path], int
     ("pairs", "parquet"): _pairs,
     ("run", "parquet"): _run,
 }
-"""By what a store holds and the form asked for."""
+"""The exporting functions, by what a store holds and the requested form."""

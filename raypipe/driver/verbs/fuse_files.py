@@ -1,4 +1,4 @@
-"""Fusion of run files without a collection: ids stand for rows, in sorted order."""
+"""Fusion of run files without a collection: sorted ids take the place of rows."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,9 +11,9 @@ from raypipe.ranking.by_id import fuse_by_id
 
 
 def fuse_files(runs: Sequence[Path], *, method: str, depth: int, out: Path) -> dict[str, int]:
-    """Counts of queries and lines; writes fused.trec and fused.tsv into the folder.
+    """The numbers of queries and lines; writes fused.trec and fused.tsv into the folder.
 
-    Ties go by passage id ascending, as a string, since no collection gives rows.
+    Ties are ordered by ascending passage id, as strings, since there is no collection with rows.
     """
     fused = fuse_by_id([read_run(path) for path in runs], method=method, depth=depth)
     out.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Recipes of a single stage, for the verbs that are one."""
+"""Recipes of a single stage, for the commands that run one."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,14 +12,14 @@ from raypipe.errors import InputError
 from raypipe.vocabulary import BM25_B, BM25_K1, K0, K1
 
 MODEL = "model"
-"""What the model of a single-stage recipe is called."""
+"""The name of the model in a single-stage recipe."""
 
 
 def collection_of(path: Path) -> dict[str, Any]:
-    """The recipe's keys for a collection: a workspace's, a file or a BEIR folder.
+    """The recipe's entry for a collection: a workspace's, a file or a BEIR folder.
 
     Raises:
-        InputError: nothing is there, or its format is not known.
+        InputError: it does not exist, or its format is unknown.
     """
     recipe = path / "recipe.yaml"
     if recipe.is_file():
@@ -30,14 +30,14 @@ def collection_of(path: Path) -> dict[str, Any]:
 
 
 def recipe_of(keys: Mapping[str, Any], stages: Mapping[str, Any], **more: Any) -> Recipe:
-    """A checked recipe of these stages."""
+    """A checked recipe with these stages."""
     body = {"format": 1, "name": "single", **keys, "stages": dict(stages)}
     body |= {key: value for key, value in more.items() if value}
     return load_recipe(body, source="the command line")
 
 
 def model_of(path: str, preset: str | None) -> dict[str, Any]:
-    """The recipe's key for one model."""
+    """The recipe's entry for one model."""
     named = path if path in PACKAGED_MODELS else str(Path(path).absolute())
     return {MODEL: {"path": named, **({"preset": preset} if preset else {})}}
 
@@ -48,7 +48,7 @@ def search_recipe(
     """A search of one `index` or `encode` stage of a workspace.
 
     Raises:
-        InputError: no workspace, no such stage, or several and none is named.
+        InputError: no workspace, no such stage, or several stages and no name.
     """
     recipe = index / "recipe.yaml"
     if not recipe.is_file():
@@ -83,7 +83,7 @@ def score_recipe(
     qrels: Path | None,
     measures: str,
 ) -> Recipe:
-    """A run file's first candidates scored: stage `score` over stage `run`.
+    """A recipe that scores a run file's first candidates: stage `score` over stage `run`.
 
     Raises:
         InputError: a file is missing or a setting does not fit the model's kind.
@@ -109,14 +109,14 @@ def score_recipe(
 def aggregate_recipe(
     pairs: Path, *, method: str, k1: int | None, m: int | None, seed: int, tail: str
 ) -> Recipe:
-    """The pairs of a workspace made into a run: stage METHOD.
+    """A recipe that turns the pairs of a workspace into a run: stage METHOD.
 
     Raises:
-        InputError: no workspace, or not exactly one score stage with k1 in it.
+        InputError: no workspace, or the workspace does not have exactly one score stage with k1.
     """
     recipe = pairs / "recipe.yaml"
     if not recipe.is_file():
-        raise InputError(f"{pairs}: expected a workspace in which a duo model scored pairs")
+        raise InputError(f"{pairs}: expected a workspace in which a duoBERT model scored pairs")
     held = yaml.safe_load(recipe.read_bytes())
     found = [n for n, s in held.get("stages", {}).items() if s["do"] == "score" and s.get("k1")]
     if len(found) != 1:
@@ -145,4 +145,4 @@ def _format(path: Path) -> str:
         return "msmarco-v1"
     if any(".json" in name for name in names):
         return "pyserini"
-    raise InputError(f"{path}: nothing tells its format; use `raypipe prepare --format`")
+    raise InputError(f"{path}: its format is unknown; use `raypipe prepare --format`")

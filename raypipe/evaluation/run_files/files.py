@@ -1,4 +1,4 @@
-"""Bytes of run files: compressed or not on the way in, whole or absent on the way out."""
+"""Bytes of run files: read compressed or not, written completely or not at all."""
 
 import bz2
 import gzip
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from raypipe.errors import InputError
-from raypipe.files import replacing
+from raypipe.storage.files import replacing
 
 BLOCK_BYTES = 4 << 20
 
@@ -17,13 +17,13 @@ _GZIP, _BZIP2, _ZSTD = b"\x1f\x8b", b"BZh", b"\x28\xb5\x2f\xfd"
 
 
 def line_blocks(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
-    """The file's content in blocks of whole lines, decompressed, without a byte order mark.
+    """The file's decompressed content in blocks of whole lines, without a byte order mark.
 
-    The first bytes decide how the file is compressed, not its name. The last block may lack its
-    newline.
+    The first bytes, not the name, decide how the file is compressed. The last block may lack its
+    final newline.
 
     Raises:
-        InputError: the file is missing, truncated or not what its first bytes promise.
+        InputError: the file is missing, truncated, or not in the format that its first bytes show.
     """
     rest = b""
     first = True
@@ -42,9 +42,9 @@ def line_blocks(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes
 
 @contextmanager
 def replacing_run(path: Path) -> Iterator[IO[bytes]]:
-    """A run to write that takes the place of `path` whole: see `raypipe.files.replacing`.
+    """A file to write that then replaces `path`: see `raypipe.storage.files.replacing`.
 
-    A name that ends in .gz, .bz2 or .zst is compressed, without a time stamp.
+    A file whose name ends in .gz, .bz2 or .zst is compressed, without a time stamp.
     """
     with replacing(path) as raw, _compressing(raw, path.suffix) as out:
         yield out
@@ -71,7 +71,7 @@ def _chunks(path: Path, size: int) -> Iterator[bytes]:
 
 
 def _zstd_chunks(raw: IO[bytes], size: int) -> Iterator[bytes]:
-    """Decompressed pieces, frame by frame: a stream reader takes a cut frame for the end."""
+    """Decompressed pieces, frame by frame: a stream reader would take a cut frame for the end."""
     import zstandard
 
     decompressor = zstandard.ZstdDecompressor()

@@ -1,4 +1,4 @@
-"""Parquet runs as columns."""
+"""Reads Parquet runs as columns."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ from raypipe.evaluation.run_files.lines import Lines
 
 
 def is_parquet(path: Path) -> bool:
-    """Whether the file begins as Parquet files do."""
+    """Whether the file begins like a Parquet file."""
     try:
         with path.open("rb") as file:
             return file.read(4) == b"PAR1"
@@ -39,7 +39,7 @@ def read_parquet(path: Path) -> Lines:
 
 
 def table_lines(path: Path, table: pa.Table) -> Lines:
-    """A table's columns, read as those of a Parquet run; `path` is what messages call it."""
+    """A table's columns, read like those of a Parquet run; `path` is its name in messages."""
     _refuse_missing(path, table.column_names)
     return Lines(
         encode(_ids(path, table, "query_id")),

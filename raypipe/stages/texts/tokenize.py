@@ -10,7 +10,8 @@ import tokenizers
 from tokenizers import Tokenizer
 
 from raypipe.errors import InputError
-from raypipe.models.folder.loading import ModelFolder, layout_of, open_tokenizer
+from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.opening import layout_of, open_tokenizer
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.storage.payloads.tokens import concatenate, write_tokens
 from raypipe.storage.records import Shard

@@ -34,7 +34,7 @@ def test_every_missing_input_is_told_at_once(text: str, tmp_path: Path):
         f"queries.test.qrels: {tmp_path}/test.txt: no such file or folder; expected a qrels file",
         f"models.encoder.path: {tmp_path}/weights: no such file or folder; expected minilm, "
         "minilm-mono, minilm-duo, or a"
-        " folder with weights; of a hub model, where it was downloaded",
+        " folder with weights; for a hub model, where it was downloaded",
         f"stages.old.runs.test: {tmp_path}/old.trec: no such file or folder; expected a run file",
     ]
 

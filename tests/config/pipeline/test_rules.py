@@ -160,7 +160,7 @@ def test_tuning_takes_the_place_of_fixed_parameters(text: str):
         ("{tune: GRID}", "tune.queries: expected a query set; found 'devel'"),
         (
             "{tune: GRID}",
-            "tune.queries: test is reported, and queries that tune are no test of what",
+            "tune.queries: test is reported, but tuning queries cannot test what",
         ),
         (
             "{tune: GRID}",

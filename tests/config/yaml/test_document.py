@@ -77,7 +77,7 @@ def test_text_that_is_no_recipe_is_refused_in_one_line(text: str, message: str):
         ("a: !!set {x}\n", "the tag 'tag:yaml.org,2002:set' has no meaning in a recipe"),
         ("a: !mine x\n", "could not determine a constructor for the tag '!mine'"),
         ("a: 2026-13-45\n", "text '2026-13-45': month must be in 1..12"),
-        ("? [1, 2]\n: x\n", "expected a word as key, found a list or mapping"),
+        ("? [1, 2]\n: x\n", "expected a word as a key, found a list or mapping"),
     ],
 )
 def test_odd_values_are_problems_beside_others(text: str, message: str):

@@ -34,7 +34,7 @@ def test_a_value_may_hold_an_equals_sign():
     [
         ("stages.bm52.depth=3", "stages.bm52: no such name; did you mean bm25? stages has bm25"),
         ("stages.new={do: index}", "stages.new: no such name; stages has bm25, other"),
-        ("stages.bm25.do.x=1", "stages.bm25.do is text 'search': no keys in it"),
+        ("stages.bm25.do.x=1", "stages.bm25.do is text 'search', which has no keys"),
         ("list.2=x", "list.2: expected an index below 2, found '2'"),
         ("list.-1=x", "expected an index below 2, found '-1'"),
         ("no-value", "expected KEY=VALUE, such as stages.bm25.depth=10"),

@@ -13,7 +13,7 @@ from raypipe.stages.fuse import FuseStage
 from raypipe.stages.query_blocks import Sides
 from raypipe.stages.stage import Sizing
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import Manifest, Record, Shard
 from raypipe.storage.stored import Stored
 

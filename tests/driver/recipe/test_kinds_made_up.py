@@ -39,15 +39,15 @@ class First(Kind):
 
 from raypipe.config.pipeline.kinds.first import First
 from raypipe.driver.recipe.chain import Chain
-from raypipe.driver.recipe.sources import Sources
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import System
 from raypipe.names import of_stage
 from raypipe.stages.first import FirstStage
 
 
-def system(sources: Sources, name: str, stage: First, query_set: str) -> System:
+def system(basis: Basis, name: str, stage: First, query_set: str) -> System:
     store = of_stage(name, query_set)
-    stored = sources.stores.ensure(store, FirstStage(name, sources.sides(query_set), stage.depth))
+    stored = basis.stores.ensure(store, FirstStage(name, basis.sides(query_set), stage.depth))
     return System(name, "run", stored, Chain((store,)), "collection", "none")
 ''',
     "stages/first.py": '''\
@@ -99,14 +99,14 @@ EDITS = {
     ],
     "driver/recipe/kinds/__init__.py": [
         (
-            "import Sources\n",
-            "import Sources\nfrom raypipe.config.pipeline.kinds.first import First\n",
+            "import Basis\n",
+            "import Basis\nfrom raypipe.config.pipeline.kinds.first import First\n",
         ),
         ("import aggregate,", "import first, aggregate,"),
         (
             "        case Read():",
             "        case First():\n"
-            "            return first.system(sources, name, stage, query_set)\n"
+            "            return first.system(basis, name, stage, query_set)\n"
             "        case Read():",
         ),
     ],

@@ -48,7 +48,7 @@ def test_workers_are_no_more_than_the_gpus_of_this_machine():
     check_fits(two, TINY, chosen("cuda", 2), HERE)
     check_fits(two, TINY, chosen("cpu"), HERE)
     check_fits(two, TINY, chosen("cuda", 1), THERE)  # a cluster may have more
-    with pytest.raises(InputError, match="resources.workers: 2 asked for, 1 GPUs are here"):
+    with pytest.raises(InputError, match="resources.workers: 2 requested, 1 GPUs found"):
         check_fits(two, TINY, chosen("cuda", 1), HERE)
 
 

@@ -19,7 +19,7 @@ def test_the_first_of_the_best_checkpoints_is_marked_as_chosen():
         "| 10 | 0.2500 | 0.2500 | 0.2500 |\n"
         "| 2,000 (chosen) | 0.2500 | 0.7500 | 0.5000 |\n"
         "| 3,000 | 0.5000 | 0.5000 | 0.5000 |\n\n"
-        "- the model is the checkpoint that is best here: these are no test figures\n"
+        "- the model is the checkpoint that is best here, so these are not test results\n"
         "- told\n- its weights have seen: books\n"
     )
     once = training_table(job(), history[:1], [], "x")

@@ -43,7 +43,7 @@ def test_what_the_start_had_seen_is_its_own_word_or_its_adapters(tmp_path):
     assert seen("minilm", SimpleNamespace(start=None)) == base
     folder = tmp_path / "a"
     folder.mkdir()
-    told = f"{base}; then what {folder} does not tell"
+    told = f"{base}; then what {folder} does not name"
     assert seen("minilm", SimpleNamespace(start=str(folder))) == told
     (folder / "raypipe.json").write_text('{"start_weights_saw": "books"}')
     assert seen("minilm", SimpleNamespace(start=str(folder))) == "books"

@@ -129,7 +129,7 @@ def test_a_folders_files_tell_its_format(tmp_path, names, form):
     for name in names:
         (folder / name).touch()
     if form is None:
-        with pytest.raises(InputError, match="nothing tells its format"):
+        with pytest.raises(InputError, match="its format is unknown"):
             collection_of(folder)
     else:
         found = collection_of(folder)

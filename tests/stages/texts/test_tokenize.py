@@ -17,7 +17,7 @@ from raypipe.stages.texts import tokenize
 from raypipe.stages.texts.tokenize import TokenizeStage
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads.tables import write_table
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored

@@ -1,7 +1,7 @@
 """The kinds of stages a recipe can have, one file each; the key `do` picks one.
 
-A stage's name is the name of its system, its store, its run file and its TREC tag. A kind that
-needs no resolving is added to `Plain`; one that does to `Written`, and what it resolves to to
+A stage's name is the name of its system, its store, its run file and its TREC tag. Add a kind that
+needs no resolving to `Plain`. Add one that does to `Written`, and the type that it resolves to to
 `Stage`.
 """
 
@@ -20,7 +20,7 @@ from raypipe.config.pipeline.kinds.search import Bm25Search, DenseSearch, Search
 
 Plain = Index | Encode | Read | Fuse | Aggregate
 Written = Annotated[Search | Score | Plain, Field(discriminator="do")]
-"""A stage as a recipe has it."""
+"""A stage as written in a recipe."""
 Stage = Bm25Search | DenseSearch | MonoScore | DuoScore | Plain
 """A stage of a recipe that was loaded."""
 
@@ -28,11 +28,11 @@ _KINDS: tuple[type[Kind], ...] = get_args(get_args(Written)[0])
 KINDS: dict[str, type[Kind]] = {
     do: kind for kind in _KINDS for do in get_args(kind.model_fields["do"].annotation)
 }
-"""By the word at `do`."""
+"""The kinds by their word for `do`."""
 
 
 def labels_of(produces: Produces) -> tuple[str, ...]:
-    """What messages call the kinds whose stages make this, sorted."""
+    """The names, in messages, of the kinds whose stages make this; sorted."""
     found = [
         label for kind in KINDS.values() for label, made in kind.labels.items() if made == produces
     ]

@@ -1,4 +1,4 @@
-"""A duoBERT model's pairs made into a run."""
+"""The stage that turns a duoBERT model's pairs into a run."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
@@ -11,7 +11,7 @@ from raypipe.vocabulary import Aggregation, Tail
 
 
 class Aggregate(Kind):
-    """A duo's pairs made into a run; `raypipe.ranking.aggregate` has each method's equation."""
+    """Turns a duoBERT model's pairs into a run; `raypipe.ranking.aggregate` has the equations."""
 
     labels: ClassVar = {"aggregate": "run"}
     references: ClassVar = (Reference(("pairs",), "pairs"),)
@@ -21,19 +21,19 @@ class Aggregate(Kind):
     """An earlier `score` stage with k1."""
     method: Aggregation
     k1: Count | None = None
-    """At most the pairs' own, which None means."""
+    """At most the k1 of the pairs; None means the same k1."""
     m: Count | None = None
-    """Pairs drawn for each candidate, for `sample` only."""
+    """Number of pairs drawn for each candidate; for `sample` only."""
     seed: Annotated[Seed, Source(OWN)] = 0
-    """Of the draw."""
+    """The seed of the draw."""
     tail: Annotated[Tail, Source(OWN)] = "keep"
 
     def problems(self, name: str, around: Around) -> Iterator[Problem]:
-        """k1 and the draw are within what the pairs hold."""
+        """Checks that the pairs hold what k1 and the draw ask for."""
         key = ("stages", name)
         pairs = around.stages.get(self.pairs)
         if self.method == "sample" and self.m is None:
-            yield Problem((*key, "m"), "missing; expected how many are drawn for each candidate")
+            yield Problem((*key, "m"), "missing; expected the number drawn for each candidate")
         if self.method != "sample" and self.m is not None:
             yield Problem((*key, "m"), f"for method sample only, not {self.method}; remove it")
         if not isinstance(pairs, Score) or pairs.k1 is None:
@@ -53,7 +53,7 @@ class Aggregate(Kind):
             yield Problem((*key, "method"), text)
 
     def resolved(self, stages: Mapping[str, Kind]) -> Kind:
-        """With the k1 of the pairs where none is given."""
+        """The stage with the k1 of the pairs if none is given."""
         pairs = stages[self.pairs]
         return (
             self.model_copy(update=absent(self.k1, k1=pairs.k1))
@@ -63,5 +63,5 @@ class Aggregate(Kind):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The pairs."""
+        """The stage with the pairs."""
         return (self.pairs,)

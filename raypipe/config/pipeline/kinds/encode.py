@@ -1,4 +1,4 @@
-"""Embeddings of the collection."""
+"""The stage that computes embeddings of the collection."""
 
 from typing import ClassVar, Literal
 
@@ -7,7 +7,7 @@ from raypipe.config.pipeline.kinds.kind import Kind, Reference
 
 
 class Encode(Kind):
-    """Embeddings of the collection, one a passage."""
+    """Embeddings of the collection, one per passage."""
 
     labels: ClassVar = {"encode": "index"}
     references: ClassVar = (Reference(("model",), "model"),)

@@ -1,4 +1,4 @@
-"""Several runs made into one."""
+"""The stage that fuses several runs into one."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
@@ -12,7 +12,7 @@ from raypipe.vocabulary import DEPTH, RRF_K, FusionMethod
 
 
 class Fuse(Kind):
-    """Several runs made into one; `raypipe.ranking.rules` has each method's equation."""
+    """Fuses several runs into one; `raypipe.ranking.rules` has each method's equation."""
 
     labels: ClassVar = {"fuse": "run"}
     references: ClassVar = (Reference(("runs",), "run", "list"),)
@@ -26,13 +26,13 @@ class Fuse(Kind):
         Listed,
         Source(f"equal weights, {OWN}", value=lambda fuse: equal_weights(len(fuse.runs))),
     ] = None
-    """One a run, for `weighted` only."""
+    """One weight per run; for `weighted` only."""
     k: Annotated[NotNegative | None, Source("Cormack et al. 2009, section 2", value=RRF_K)] = None
-    """The constant of `rrf`, for it only."""
+    """The constant of `rrf`; for that method only."""
     depth: Annotated[Count, Source("Nogueira et al. 2019: 1,000 candidates")] = DEPTH
 
     def problems(self, name: str, around: Around) -> Iterator[Problem]:
-        """No run twice; weights and k with their methods only."""
+        """Checks that no run is given twice, and weights and k only with their methods."""
         key = ("stages", name)
         for i, run in enumerate(self.runs):
             if run in self.runs[:i]:
@@ -47,7 +47,7 @@ class Fuse(Kind):
             yield Problem((*key, "k"), f"for method rrf only, not {self.method}; remove it")
 
     def resolved(self, stages: Mapping[str, Kind]) -> Kind:
-        """The method's own constants filled in."""
+        """The stage with the method's own constants filled in."""
         if self.method == "rrf":
             return self.model_copy(update=absent(self.k, k=RRF_K))
         if self.method == "weighted":
@@ -57,10 +57,10 @@ class Fuse(Kind):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The runs."""
+        """The stages with the runs."""
         return self.runs
 
 
 def equal_weights(num_runs: int) -> tuple[float, ...]:
-    """What `weighted` uses where no weights are given; they sum to 1."""
+    """The weights of `weighted` if none are given; they sum to 1."""
     return (1 / num_runs,) * num_runs

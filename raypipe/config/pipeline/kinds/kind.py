@@ -1,4 +1,4 @@
-"""What each kind of stage tells the rest of the configuration."""
+"""What the rest of the configuration knows of each kind of stage."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,17 +15,17 @@ Locate = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A key of a stage whose text names something else in the recipe."""
+    """A key of a stage whose value names another part of the recipe."""
 
     key: tuple[str, ...]
     to: Literal["model", "query set"] | Produces
-    """With `index`, `run` and `pairs` an earlier stage that makes one."""
+    """For `index`, `run` and `pairs`: an earlier stage that makes one."""
     where: Literal["value", "list", "keys"] = "value"
-    """Whether the name is the value, or each entry of a list, or each key of a mapping."""
+    """Whether the value is the name, a list of names, or a mapping with names as keys."""
 
 
 class Around(Protocol):
-    """What the rules of a stage may look at: the recipe, of which parts may be None, unsound."""
+    """What the rules of a stage may read: the recipe, in which invalid parts are None."""
 
     @property
     def queries(self) -> Mapping[str, QuerySet | None]:
@@ -37,24 +37,24 @@ class Around(Protocol):
 
 
 class Kind(Section):
-    """A stage; a kind overrides what differs.
+    """A stage; each kind overrides what differs.
 
-    A stage as written may be resolved to one of another class, which knows more: what is searched
-    by BM25 and what by inner products are two.
+    A stage as written may be resolved to another class that knows more: for example, a search
+    becomes a BM25 search or a search by inner products.
     """
 
     do: str
     labels: ClassVar[Mapping[str, Produces]]
-    """What messages call stages of this kind, and what those make."""
+    """The names of this kind in messages, and what stages with that name make."""
     references: ClassVar[tuple[Reference, ...]] = ()
 
     @classmethod
     def label(cls, written: Mapping[str, Any]) -> str:
-        """The one of the labels for a stage as written, sound or not."""
+        """Which of the labels applies to a stage as written, valid or not."""
         return next(iter(cls.labels))
 
     def problems(self, name: str, around: Around) -> Iterator[Problem]:
-        """The broken rules of this stage; what `references` names is checked elsewhere."""
+        """The broken rules of this stage; the names at `references` are checked elsewhere."""
         return iter(())
 
     def resolved(self, stages: Mapping[str, "Kind"]) -> "Kind":
@@ -73,7 +73,7 @@ class Kind(Section):
 
     @property
     def scores_with(self) -> str | None:
-        """The model whose growing table of scores the stage adds to."""
+        """The model to whose growing table of scores the stage adds; None if it scores nothing."""
         return None
 
     def located(self, locate: Locate) -> Self:
@@ -81,10 +81,10 @@ class Kind(Section):
         return self
 
     def files(self) -> Iterator[tuple[str, str, str]]:
-        """(key within the stage, path or URI, what is expected there) of each file it reads."""
+        """For each file it reads: (key within the stage, path or URI, what is expected there)."""
         return iter(())
 
 
 def absent(value: object, **default: object) -> dict[str, object]:
-    """The default where there is no value, as an update."""
+    """The default as an update, if there is no value; otherwise nothing."""
     return default if value is None else {}

@@ -1,4 +1,4 @@
-"""An existing ranking."""
+"""The stage that reads an existing ranking."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal, Self
@@ -10,7 +10,7 @@ from raypipe.config.pipeline.kinds.kind import Kind, Locate, Reference
 
 
 class Read(Kind):
-    """An existing ranking, one file a query set."""
+    """An existing ranking, one run file per query set."""
 
     labels: ClassVar = {"read": "run"}
     references: ClassVar = (Reference(("runs",), "query set", "keys"),)
@@ -19,7 +19,7 @@ class Read(Kind):
     runs: Annotated[dict[Name, Location], Field(min_length=1)]
 
     def located(self, locate: Locate) -> Self:
-        """With absolute paths."""
+        """The stage with absolute paths."""
         return self.model_copy(update={"runs": {q: locate(p) for q, p in self.runs.items()}})
 
     def files(self) -> Iterator[tuple[str, str, str]]:

@@ -1,4 +1,4 @@
-"""A run's first candidates scored by a reranker."""
+"""The stage in which a reranker scores the first candidates of a run."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
@@ -11,11 +11,11 @@ from raypipe.vocabulary import K0, K1, ScoreScale, Tail
 _K0 = Source("Nogueira et al. 2019: 1,000 candidates", value=K0)
 _K1 = Source("Nogueira et al. 2019: 50 candidates", value=K1, default=False)
 PAIRS = "score with k1"
-"""What messages call a score stage whose output is pairs."""
+"""The name, in messages, of a score stage whose output is pairs."""
 
 
 class Score(Kind):
-    """A run's first candidates scored: a run of a monoBERT model, pairs of a duoBERT model."""
+    """Scores the first candidates of a run: a monoBERT model makes a run, a duoBERT model pairs."""
 
     labels: ClassVar = {"score": "run", PAIRS: "pairs"}
     references: ClassVar = (Reference(("model",), "model"), Reference(("run",), "run"))
@@ -25,38 +25,38 @@ class Score(Kind):
     """An earlier run stage."""
     model: Name
     k0: Annotated[Count | None, _K0] = None
-    """Candidates a query, for a monoBERT model; its output is a run."""
+    """Candidates per query for a monoBERT model; the output is a run."""
     k1: Annotated[Count | None, _K1] = None
-    """Candidates a query whose ordered pairs a duoBERT model scores; its output is pairs."""
+    """Candidates per query whose ordered pairs a duoBERT model scores; the output is pairs."""
     sample: Count | None = None
-    """Of a duoBERT model's pairs, so many drawn for each candidate, without replacement."""
+    """Number of a duoBERT model's pairs to draw for each candidate, without replacement."""
     seed: Annotated[Seed, Source(OWN)] = 0
-    """Of the draw."""
+    """The seed of the draw."""
     score: ScoreScale | None = None
-    """A monoBERT model's; None: as the model's conventions say."""
+    """The scale of a monoBERT model's scores; None means that of the model's settings."""
     tail: Annotated[Tail, Source(OWN)] = "keep"
-    """Whether candidates below k0 stay below, in their order."""
+    """Whether candidates below k0 are kept below the others, in their order."""
 
     @classmethod
     def label(cls, written: Mapping[str, Any]) -> str:
-        """A score of pairs is one apart."""
+        """The label of this stage: scores of pairs have a label of their own."""
         return "score" if written.get("k1") is None else PAIRS
 
     def problems(self, name: str, around: Around) -> Iterator[Problem]:
-        """A mono has k0, a duo k1; what is for the one is not for the other."""
+        """Checks that k0, k1 and each option are given for the right kind of model."""
         key = ("stages", name)
         if self.k0 is not None and self.k1 is not None:
-            text = "found k0 (of a mono model) and k1 (of a duo model); remove one of them"
+            text = "found k0 (for a monoBERT model) and k1 (for a duoBERT model); remove one"
             yield Problem((*key, "k1"), text)
         if self.k1 is None and self.sample is not None:
-            yield Problem((*key, "sample"), "for a duo model only; give k1, or remove it")
+            yield Problem((*key, "sample"), "for a duoBERT model only; give k1, or remove it")
         if self.k1 is not None and self.score is not None:
-            yield Problem((*key, "score"), "a duo's is always the probability; remove it")
+            yield Problem((*key, "score"), "a duoBERT model's is always the probability; remove it")
         if self.k1 == 1:
             yield Problem((*key, "k1"), "one candidate makes no pair; expected 2 or more")
 
     def resolved(self, stages: Mapping[str, Kind]) -> Kind:
-        """A mono's or a duo's."""
+        """The stage of a monoBERT or of a duoBERT model."""
         given = vars(self)
         if self.k1 is None:
             mono = {name: given[name] for name in MonoScore.model_fields}
@@ -86,19 +86,19 @@ class _Resolved(Kind):
 
 
 class MonoScore(_Resolved):
-    """A run's first k0 candidates in the order of a monoBERT model's scores."""
+    """Reorders a run's first k0 candidates by a monoBERT model's scores."""
 
     labels: ClassVar[Mapping[str, Produces]] = {"score": "run"}
 
     k0: Annotated[Count, _K0]
     seed: Annotated[Seed, Source(OWN)] = 0
-    """Of no effect on the scores; kept as written."""
+    """No effect on the scores; kept as written."""
     score: ScoreScale | None = None
     tail: Annotated[Tail, Source(OWN)] = "keep"
 
 
 class DuoScore(_Resolved):
-    """Every ordered pair of a run's first k1 candidates, or a draw of them."""
+    """Scores every ordered pair of a run's first k1 candidates, or a draw of the pairs."""
 
     labels: ClassVar[Mapping[str, Produces]] = {PAIRS: "pairs"}
 
@@ -106,4 +106,4 @@ class DuoScore(_Resolved):
     sample: Count | None = None
     seed: Annotated[Seed, Source(OWN)] = 0
     tail: Annotated[Tail, Source(OWN)] = "keep"
-    """Of no effect on the pairs; kept as written."""
+    """No effect on the pairs; kept as written."""

@@ -1,4 +1,4 @@
-"""The best passages for each query: BM25 over an index, inner products over embeddings."""
+"""The stage that finds the best passages for each query, by BM25 or by inner products."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
@@ -19,9 +19,9 @@ _B = (Source(ANSERINI, value=BM25_B), Source(TUNED_V1, value=0.68, default=False
 
 
 class Tune(Section):
-    """A grid for k1 and b: every pair is run on one query set, the best by the measure is used.
+    """A grid for k1 and b: every pair is run on one query set, and the best by the measure is used.
 
-    That query set must have `report: false`: what chose the parameters is no test of them.
+    That query set must have `report: false`: queries that chose the parameters cannot test them.
     """
 
     queries: Name
@@ -31,12 +31,12 @@ class Tune(Section):
 
 
 class Bm25(Section):
-    """BM25's parameters: both, or a grid to tune them on.
+    """BM25's parameters: both values, or a grid to choose them from.
 
     The default is 0.9 and 0.4 whatever the collection. 0.82 and 0.68 were tuned on the 8.8M
-    MS MARCO v1 passages and stand in the recipe of those, msmarco-passage: the format
-    msmarco-v1 means lines of id TAB text, which any collection may use, so nothing known when
-    a recipe is loaded tells the official one, and a value tuned elsewhere must not slip in.
+    MS MARCO v1 passages and are set in their recipe, msmarco-passage. The format msmarco-v1 means
+    lines of id TAB text, which any collection may use. So a recipe does not show whether its
+    collection is the official one, and values tuned elsewhere must not become its default.
     """
 
     k1: Annotated[NotNegative | None, *_K1] = None
@@ -60,10 +60,11 @@ class Search(Kind):
     bm25: Bm25 | None = None
     """For a Lucene index only."""
     depth: Annotated[Count, _DEPTH] = DEPTH
-    """Passages a query."""
+    """Passages per query."""
 
     def problems(self, name: str, around: Around) -> Iterator[Problem]:
-        """BM25's parameters are for a Lucene index, and given or tuned, on other queries."""
+        """Checks that BM25's parameters go with a Lucene index and are tuned on unreported
+        queries."""
         key = ("stages", name, "bm25")
         if self.bm25 is None:
             return
@@ -74,7 +75,7 @@ class Search(Kind):
             yield from _tune_problems(key, self.bm25, self.bm25.tune, around)
 
     def resolved(self, stages: Mapping[str, Kind]) -> Kind:
-        """Inner products where the index holds embeddings, BM25 otherwise."""
+        """A search by inner products if the index holds embeddings, by BM25 otherwise."""
         if isinstance(stages[self.index], Encode):
             return DenseSearch(do=self.do, index=self.index, depth=self.depth)
         bm25 = self.bm25 or Bm25()
@@ -93,14 +94,14 @@ class Search(Kind):
 
 
 class Fixed(Section):
-    """BM25's parameters as they are used."""
+    """BM25's parameters, as given."""
 
     k1: Annotated[NotNegative, *_K1]
     b: Annotated[Unit, *_B]
 
 
 class Tuned(Section):
-    """BM25's parameters as they are to be found."""
+    """BM25's parameters, to be tuned."""
 
     tune: Tune
 
@@ -140,5 +141,5 @@ def _tune_problems(key: Key, bm25: Bm25, tune: Tune, around: Around) -> Iterator
     if queries and not queries.judged:
         yield Problem(inner, f"tuning needs judgements; give qrels to the query set {tune.queries}")
     if queries and queries.report:
-        text = f"{tune.queries} is reported, and queries that tune are no test of what they tuned;"
+        text = f"{tune.queries} is reported, but tuning queries cannot test what they tuned;"
         yield Problem(inner, f"{text} set queries.{tune.queries}.report: false, or tune on others")

@@ -1,15 +1,15 @@
-"""A run -> RUN.SET of a monoBERT model, pairs of a duoBERT model; see `score_table` for between."""
+"""A run -> RUN.SET (monoBERT) or pairs (duoBERT); `score_table` has the stores in between."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 
 from raypipe.config.pipeline.kinds import DuoScore, MonoScore
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.score_table import ScoreTable
-from raypipe.driver.recipe.sources import Sources
 from raypipe.driver.recipe.system import System
 from raypipe.errors import InputError
-from raypipe.models.folder.loading import ModelFolder, starting_weights
+from raypipe.models.folder.model_folder import ModelFolder, starting_weights
 from raypipe.names import of_stage
 from raypipe.stages.scoring.candidates import Request
 from raypipe.stages.scoring.rerank import PairsStage, RerankStage
@@ -18,19 +18,19 @@ from raypipe.stages.stage import Stage
 
 
 def system(
-    sources: Sources,
+    basis: Basis,
     name: str,
     stage: MonoScore | DuoScore,
     query_set: str,
     inputs: Mapping[str, System],
 ) -> System:
-    """The first candidates of a run scored: a run (k0) or pairs (k1).
+    """A run (k0) or pairs (k1), from the scores of a run's first candidates.
 
     Raises:
-        InputError: the model is of the other kind.
+        InputError: the stage is for the other kind of reranker.
     """
-    before, model = inputs[stage.run], _model(sources, name, stage)
-    run, sides = before.stored, sources.sides(query_set)
+    before, model = inputs[stage.run], _model(basis, name, stage)
+    run, sides = before.stored, basis.sides(query_set)
     base = score_base(model, sides.collection, sides.queries)
     final: RerankStage | PairsStage
     if isinstance(stage, MonoScore):
@@ -39,14 +39,14 @@ def system(
     else:
         k, request = stage.k1, Request(k1=stage.k1, sample=stage.sample, seed=stage.seed)
         final = PairsStage(name, run, base, request, sides)
-    table = ScoreTable(sources, stage.model, query_set, model, base)
+    table = ScoreTable(basis, stage.model, query_set, model, base)
 
     def complete(stands: bool) -> tuple[Stage, Chain]:
         parts, chain = table.parts(request, run, stands=stands)
         return replace(final, parts=parts), chain
 
     store = of_stage(name, query_set)
-    stored, chain = sources.stores.select(store, final, complete)
+    stored, chain = basis.stores.select(store, final, complete)
     return System(
         name,
         stage.produces,
@@ -59,15 +59,15 @@ def system(
     )
 
 
-def _model(sources: Sources, name: str, stage: MonoScore | DuoScore) -> ModelFolder:
-    model = sources.model(stage.model)
+def _model(basis: Basis, name: str, stage: MonoScore | DuoScore) -> ModelFolder:
+    model = basis.model(stage.model)
     conventions = model.reranker
     wanted = "mono" if isinstance(stage, MonoScore) else "duo"
     if conventions.kind != wanted:
         remedy = "give k1 (and no k0)" if conventions.kind == "duo" else "give k0 (and no k1)"
         raise InputError(
-            f"stages.{name}: {stage.model} is a {conventions.kind} model, and the stage is that of "
-            f"a {wanted} model; {remedy}"
+            f"stages.{name}: {stage.model} is of kind {conventions.kind}, and the stage needs a "
+            f"model of kind {wanted}; {remedy}"
         )
     if isinstance(stage, DuoScore) or stage.score is None:
         return model

@@ -9,7 +9,8 @@ from reranking_recipe import lines
 
 from raypipe import schema
 from raypipe.driver.upkeep.export import export
-from raypipe.models.folder.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import load_scorer
 from raypipe.text.pairs import Part
 from raypipe.text.tokenize import tokenize_batch

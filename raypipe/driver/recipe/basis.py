@@ -1,4 +1,4 @@
-"""What the stages of a recipe read that is no stage: the collection, queries, word pieces, models.
+"""Inputs of a recipe's stages: the collection, query sets, word pieces and models.
 
 count@collection -> passages@collection -> ids@collection
 queries@SET
@@ -17,7 +17,8 @@ from raypipe.data.known import check_known_collection, has_dense_ids
 from raypipe.data.qrels import read_qrels
 from raypipe.driver.recipe.stores import Stores
 from raypipe.errors import InputError
-from raypipe.models.folder.loading import ModelFolder, resolve_model
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, StoreName, of_collection, of_queries, tokens_of
 from raypipe.stages.query_blocks import Sides
 from raypipe.stages.stage import Needs, Stage
@@ -31,8 +32,8 @@ log = logging.getLogger(__name__)
 
 
 @dataclass
-class Sources:
-    """Stores of a recipe, each brought to completion when it is first asked for."""
+class Basis:
+    """A recipe's stores, each completed when it is first requested."""
 
     recipe: Recipe
     stores: Stores
@@ -42,13 +43,13 @@ class Sources:
     _known: dict[StoreName, Stored] = field(default_factory=dict)
 
     def once(self, name: StoreName, stage: Callable[[], Stage]) -> Stored:
-        """The finished store of a stage that is made and asked for once."""
+        """The finished store of a stage; further calls return the same one."""
         if name not in self._known:
             self._known[name] = self.stores.ensure(name, stage())
         return self._known[name]
 
     def collection(self) -> Stored:
-        """Passages; counted, converted, their ids checked."""
+        """The passages, after counting, converting and checking their ids."""
         rows = of_collection(Role.PASSAGES)
         if rows not in self._known:
             self._known[rows] = self._prepare()
@@ -64,7 +65,7 @@ class Sources:
 
         def stage() -> Stage:
             queries = self.recipe.queries[name]
-            assert queries.file is not None  # of built-in sets too, once they are files
+            assert queries.file is not None  # true of built-in sets too: they are files by now
             only = None
             if queries.only_judged and queries.qrels is not None:
                 only = frozenset(read_qrels(Path(queries.qrels))["query_id"].to_pylist())
@@ -73,11 +74,11 @@ class Sources:
         return self.once(of_queries(name), stage)
 
     def sides(self, query_set: str) -> Sides:
-        """What a ranking of a query set is of."""
+        """The two sides of a query set's rankings: the queries and the collection."""
         return Sides(self.queries(query_set), self.collection())
 
     def model(self, name: str) -> ModelFolder:
-        """A model of the recipe, hashed."""
+        """A model of the recipe, with its hash."""
         if name not in self.models:
             wanted = self.recipe.models[name]
             found = resolve_model(wanted.path, wanted.preset, segment_row=wanted.segment_row)

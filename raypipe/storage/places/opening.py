@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from raypipe.errors import InputError
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.storage import Storage
 
 
@@ -17,7 +17,7 @@ def open_storage(uri: str) -> Storage:
     if not separator or scheme == "file":
         return PosixStorage(Path(rest if separator else uri).absolute())
     if scheme in ("s3", "gs"):
-        from raypipe.storage.bucket import BucketStorage  # fsspec is not loaded for a folder
+        from raypipe.storage.places.bucket import BucketStorage  # fsspec is not loaded for a folder
 
         return BucketStorage(uri)
     raise InputError(

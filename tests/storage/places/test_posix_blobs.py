@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from raypipe.errors import CorruptError
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 
 
 @pytest.mark.parametrize("inside", [True, False])

@@ -8,7 +8,7 @@ from raypipe import numerics
 from raypipe.errors import InputError
 
 if TYPE_CHECKING:
-    from raypipe.models.folder.loading import ModelFolder
+    from raypipe.models.folder.model_folder import ModelFolder
 
 DEVICES = ("auto", "cpu", "cuda")
 
