@@ -16,15 +16,16 @@ def test_the_model_scores_and_opens_in_transformers_with_equal_numbers(
 ):
     from transformers import AutoModelForSequenceClassification
 
-    from raypipe.models.folder.loading import resolve_model, special_ids
+    from raypipe.models.folder.loading import resolve_model
+    from raypipe.models.folder.opening import layouts_of
     from raypipe.models.scorer import load_scorer
 
     said = []
     trained = train(small_recipe(), tmp_path / "out", said=said)
     model = resolve_model(str(trained.model))
     assert model.reranker.kind == "mono"
-    cls_id, sep_id = special_ids(model)
-    from raypipe.text.pairs import TextSlice
+    layout = layouts_of(model)["pair"]
+    cls_id, sep_id = layout.first, layout.last
 
     query, passage = [10, 11], [20, 21, 22]
     parts = [
