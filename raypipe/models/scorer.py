@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from raypipe.errors import InputError
-from raypipe.models.family import Body, Head
+from raypipe.models.body import Body, Head
 from raypipe.models.folder.conventions import PairConventions
 from raypipe.models.folder.loading import ModelFolder, layouts_of, load_weights
 from raypipe.models.neighbours import shapes_of
