@@ -1,26 +1,9 @@
-"""`raypipe aggregate` as the driver of a Ray job: a duo's pairs made into a run.
-
-    export RAY_AUTH_MODE=token
-    ray job submit --address http://127.0.0.1:8265 --working-dir . -- \
-        python jobs/aggregate.py --pairs /shared/duo --method sum --out /shared/duo-sum
-
-Arguments and exit codes are the verb's own; jobs/pipeline.py tells what a job must know.
-"""
+"""`raypipe aggregate` as the driver of a Ray job; docs/cluster.md says how to submit it."""
 
 import sys
-from pathlib import Path
-
-
-def main() -> None:
-    """Run the verb that this file is named after, on the cluster of the job."""
-    # Python puts this folder first, where a file named after a verb hides Python's own module.
-    sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != HERE]
-    from raypipe.cli.job import run_job
-
-    run_job(Path(__file__).stem, sys.argv[1:])
-
-
-HERE = Path(__file__).resolve().parent
 
 if __name__ == "__main__":
-    main()
+    sys.flags.safe_path or sys.path.pop(0)  # this folder: its tokenize.py hides Python's own
+    from raypipe.cli.job import run_job
+
+    run_job("aggregate", sys.argv[1:])

@@ -1,3 +1,64 @@
-"""Distributed batch indexing and scoring for passage and document ranking."""
+"""Distributed batch indexing and scoring for passage and document ranking.
 
-__version__ = "0.1.0"
+The names below are the Python API: numpy arrays, Arrow tables and lists of texts in and out,
+without a workspace and without Ray. Each is imported when it is first used, so that `import
+raypipe` loads nothing else.
+"""
+
+from typing import TYPE_CHECKING
+
+from raypipe.package import VERSION
+
+__version__ = VERSION
+__all__ = [
+    "Recipe",
+    "compare",
+    "encode",
+    "evaluate",
+    "fuse",
+    "read_run",
+    "rerank",
+    "run",
+    "score",
+    "search",
+    "write_run",
+]
+
+if TYPE_CHECKING:
+    from raypipe.api.encoding import encode
+    from raypipe.api.files import read_run, write_run
+    from raypipe.api.fusion import fuse
+    from raypipe.api.invocation import run
+    from raypipe.api.measures import compare, evaluate
+    from raypipe.api.recipe import Recipe
+    from raypipe.api.reranking import rerank
+    from raypipe.api.scoring import score
+    from raypipe.api.searching import search
+else:
+    _MODULES = {
+        "Recipe": "recipe",
+        "compare": "measures",
+        "encode": "encoding",
+        "evaluate": "measures",
+        "fuse": "fusion",
+        "read_run": "files",
+        "rerank": "reranking",
+        "run": "invocation",
+        "score": "scoring",
+        "search": "searching",
+        "write_run": "files",
+    }
+
+    def __getattr__(name):
+        """One of the names above, imported now."""
+        from importlib import import_module
+
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = getattr(import_module(f"raypipe.api.{_MODULES[name]}"), name)
+        globals()[name] = found
+        return found
+
+    def __dir__():
+        """The names already loaded, and the names above."""
+        return sorted({*globals(), *__all__})

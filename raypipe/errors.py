@@ -1,23 +1,27 @@
-"""The few ways an invocation can end badly, each with its exit code."""
+"""The errors that end an invocation, each with its exit code."""
 
 from collections.abc import Sequence
 
+LEAVE_INPUTS = "An input must not change while it is read; run the same command again"
+"""The end of every message about an input file that changed while it was read."""
+
 
 def first_line(error: BaseException) -> str:
-    """Of an error's message; its kind where it has none."""
+    """The first line of an error's message; its class name if the message is empty."""
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 class RaypipeError(Exception):
-    """An ending that a user can act on; `exit_code` is what the process returns."""
+    """An error that a user can act on; `exit_code` is the exit code of the process."""
 
     exit_code = 1
 
 
 class InputError(RaypipeError, ValueError):
-    """Bad input or configuration: every problem found, one a line.
+    """Bad input or configuration. The message lists every problem found, one per line.
 
-    Each problem names what, where (file and line, or row), expected, found and the remedy.
+    Each problem says what is wrong, where (file and line, or row), what was expected, what was
+    found and what to do.
     """
 
     exit_code = 2
@@ -27,7 +31,7 @@ class InputError(RaypipeError, ValueError):
         super().__init__("\n".join(self.problems))
 
     def __reduce__(self) -> tuple[type, tuple[list[str]]]:
-        """Pickle with every problem, so that a worker's error reaches the driver whole."""
+        """Pickles with every problem, so that a worker's error reaches the driver complete."""
         return type(self), (self.problems,)
 
 
@@ -44,19 +48,19 @@ class CorruptError(RaypipeError):
 
 
 class RefusedError(RaypipeError):
-    """A guard said no: `--frozen`, or a lease that is alive."""
+    """The invocation was refused, by `--frozen` or by another driver's live lease."""
 
     exit_code = 4
 
 
 class LimitError(RaypipeError):
-    """A limit the user set was passed."""
+    """A limit that the user set was exceeded."""
 
     exit_code = 5
 
 
 class Interrupted(RaypipeError):
-    """A signal asked the invocation to end; what is committed stays, the rerun resumes."""
+    """A signal ended the invocation. Committed work is kept; the same command resumes."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         self.exit_code = exit_code
@@ -64,7 +68,7 @@ class Interrupted(RaypipeError):
 
 
 class RowsFailed(ArithmeticError):
-    """Rows that have no finite value: they go to the quarantine, the others are computed."""
+    """Rows without a finite value. They are put into quarantine; the others are computed."""
 
     def __init__(self, rows: Sequence[int], reason: str) -> None:
         self.rows, self.reason = tuple(int(row) for row in rows), reason
@@ -72,5 +76,5 @@ class RowsFailed(ArithmeticError):
         super().__init__(f"{len(self.rows)} rows: {reason}; first rows [{shown}]")
 
     def __reduce__(self) -> tuple[type, tuple[tuple[int, ...], str]]:
-        """Pickle whole, so that a worker's error reaches the driver."""
+        """Pickles with rows and reason, so that a worker's error reaches the driver complete."""
         return type(self), (self.rows, self.reason)

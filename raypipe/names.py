@@ -1,26 +1,26 @@
-"""Names of stores: values, rendered once, never taken apart again.
+"""Names of stores: immutable values, rendered to text once and never parsed again.
 
 A recipe's own names hold lower-case letters, digits and hyphens, so `.` and `@` keep the parts of
 a rendered name apart, whatever the names are:
 
-    bm25.dev  embeddings  embeddings.dev       what a stage makes, its query vectors included
-    parts@dense.dev  tune@bm25                 what a stage makes on the way
+    bm25.dev  embeddings  embeddings.dev       what a stage makes, including its query vectors
+    parts@dense.dev  tune@bm25                 a stage's intermediate results
     count@collection  passages@collection  ids@collection
     queries@dev
-    tokens@minilm  tokens@minilm.dev           of the collection, of a query set
+    tokens@minilm  tokens@minilm.dev           of the collection; of a query set
     candidates@mono.dev.1  pieces@mono.dev.1  scores@mono.dev.1
-    examples@NAME  weights@NAME                of a training set, of a training
+    examples@NAME  weights@NAME                of a training set; of a training
 """
 
 from dataclasses import dataclass, field
 from enum import Enum
 
 ROOT_FOLDERS = ("blobs", "generations", "nonce", "refs", "tmp")
-"""Folders of every store root; no stage may have such a name. The one list of what is reserved."""
+"""The folders in every root of stores. These names are reserved: no stage may have one."""
 
 
 class Thing(Enum):
-    """What a store belongs to."""
+    """The kinds of owner that a store can have."""
 
     COLLECTION = "collection"
     QUERIES = "queries"
@@ -30,7 +30,7 @@ class Thing(Enum):
 
 
 class Role(Enum):
-    """Which of its owner's stores it is; each belongs to one thing alone."""
+    """Which of its owner's stores it is. Each role belongs to one kind of owner."""
 
     COUNT = "count"
     PASSAGES = "passages"
@@ -41,7 +41,7 @@ class Role(Enum):
     PIECES = "pieces"
     SCORES = "scores"
     RESULT = ""
-    """A stage's own: an index, embeddings, a run, pairs."""
+    """The result of a stage: an index, embeddings, a run or pairs."""
     PARTS = "parts"
     TUNE = "tune"
     EXAMPLES = "examples"
@@ -67,18 +67,19 @@ _THINGS = {
 
 @dataclass(frozen=True, slots=True)
 class StoreName:
-    """A store's name; `str` gives the folder that it has under the root of the stores."""
+    """A store's name; `str` gives its folder under the root of the stores."""
 
     role: Role
     owner: str
-    """The stage, model, query set, training set or training; `collection` of the collection."""
+    """Name of the stage, model, query set, training set or training; `collection` for the
+    collection."""
     query_set: str | None = None
     number: int | None = None
-    """Which of a growing table's parts, from 1."""
+    """Number of the part of a growing table, from 1."""
     _rendered: str = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Render once."""
+        """Render the name once."""
         marked = f"{self.role.value}@" if self.role is not Role.RESULT else ""
         query_set = f".{self.query_set}" if self.query_set is not None else ""
         number = f".{self.number}" if self.number is not None else ""
@@ -86,7 +87,7 @@ class StoreName:
 
     @property
     def thing(self) -> Thing:
-        """What the store belongs to."""
+        """The kind of owner that the store has."""
         return _THINGS[self.role]
 
     def __str__(self) -> str:
@@ -94,30 +95,30 @@ class StoreName:
 
 
 def of_collection(role: Role) -> StoreName:
-    """COUNT, PASSAGES or IDS of the collection."""
+    """The name of the collection's COUNT, PASSAGES or IDS."""
     return StoreName(role, Thing.COLLECTION.value)
 
 
 def of_queries(query_set: str) -> StoreName:
-    """A query set."""
+    """The name of a query set's store."""
     return StoreName(Role.QUERIES, query_set)
 
 
 def of_stage(name: str, query_set: str | None = None, role: Role = Role.RESULT) -> StoreName:
-    """What a stage makes: of a query set, or once for all of them."""
+    """The name of what a stage makes, for one query set or once for all of them."""
     return StoreName(role, name, query_set)
 
 
 def tokens_of(model: str, query_set: str | None = None) -> StoreName:
-    """Word pieces of the collection, or of a query set."""
+    """The name of a model's word pieces, of the collection or of a query set."""
     return StoreName(Role.TOKENS, model, query_set)
 
 
 def scoring_of(role: Role, model: str, query_set: str, number: int) -> StoreName:
-    """CANDIDATES, PIECES or SCORES: a part of the growing table of a model's scores."""
+    """The name of one part of a model's growing table of scores: CANDIDATES, PIECES or SCORES."""
     return StoreName(role, model, query_set, number)
 
 
 def of_training(role: Role, name: str) -> StoreName:
-    """EXAMPLES of a training set, WEIGHTS of a training."""
+    """The name of a training set's EXAMPLES or a training's WEIGHTS."""
     return StoreName(role, name)

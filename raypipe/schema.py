@@ -17,17 +17,17 @@ RUN = pa.schema(
         ("scored_by", pa.string()),
     ]
 )
-"""A run inside: by query_row, then rank from 1; ties by passage_row ascending."""
+"""A run in a store, ordered by query_row, then rank from 1; ties by ascending passage_row."""
 
 CANDIDATES = pa.schema(
     [("query_row", pa.int32()), ("passage_row", pa.int64()), ("other_row", pa.int64())]
 )
-"""What a reranker is to score, by (query_row, passage_row, other_row): passage i and, for a duo,
-passage j; of a mono `other_row` is -1."""
+"""What a reranker is to score, ordered by (query_row, passage_row, other_row): passage i and, for a
+duoBERT model, passage j. For a monoBERT model `other_row` is -1."""
 
 SCORES = CANDIDATES.append(pa.field("score", pa.float32()))
-"""Scored candidates in that order: a mono's score, or p(i, j), a duo's probability that passage i
-is more relevant than passage j."""
+"""Scored candidates in the same order: a monoBERT model's score, or a duoBERT model's p(i, j), the
+probability that passage i is more relevant than passage j."""
 
 RUN_FILE = pa.schema(
     [
@@ -37,9 +37,9 @@ RUN_FILE = pa.schema(
         ("score", pa.float32()),
     ]
 )
-"""A run at the border: original ids, best first within a query."""
+"""A run for users and run files: original ids, best first within a query."""
 
 QRELS = pa.schema(
     [("query_id", pa.string()), ("passage_id", pa.string()), ("relevance", pa.int32())]
 )
-"""Judgements; relevance is the grade as given."""
+"""Judgements; relevance is the grade in the file."""

@@ -125,13 +125,8 @@ def small_files(small_docs, tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def tiny():
     """The module that makes tiny models."""
-    import importlib.util
+    import tiny
 
-    path = Path(__file__).parent / "models" / "tiny.py"
-    spec = importlib.util.spec_from_file_location("tiny", path)
-    assert spec is not None and spec.loader is not None
-    tiny = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tiny)
     return tiny
 
 
@@ -151,6 +146,38 @@ def tiny_mono(tiny, tmp_path_factory) -> Path:
 def tiny_duo(tiny, tmp_path_factory) -> Path:
     """A seeded duo model of 2 layers and three segment rows."""
     return tiny.make_tiny_reranker(tmp_path_factory.mktemp("models") / "duo", kind="duo", seed=2)
+
+
+@pytest.fixture(scope="session")
+def long_index(tmp_path_factory) -> Path:
+    """Lucene's index of `long_collection`, whose segments were written several times."""
+    from long_collection import build_long_index
+
+    return build_long_index(tmp_path_factory.mktemp("order") / "index")
+
+
+@pytest.fixture
+def train():
+    """A function that trains a recipe's file in OUT in this process and gives what is left."""
+    from small_training import train
+
+    return train
+
+
+@pytest.fixture
+def weights():
+    """A function that gives the tensors of what was trained in OUT."""
+    from small_training import weights
+
+    return weights
+
+
+@pytest.fixture
+def small_recipe(small_files, tiny_model, tmp_path):
+    """A function that writes a training recipe and gives its path; arguments change its keys."""
+    from small_training import Recipes
+
+    return Recipes(small_files, tiny_model, tmp_path).write
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ import yaml
 pytestmark = pytest.mark.ray
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text()
+WALK_THROUGH = (ROOT / "docs" / "cluster.md").read_text()
 CLUSTER = yaml.safe_load((ROOT / "cluster.yaml").read_text())
 HEAD_ID = "f" * 51 + "00000"  # the provider's name of the head's node, and its only type
 HEAD_TYPE = "ray.head.default"
@@ -224,12 +224,12 @@ def recipe(tmp_path_factory, tiny_model) -> Path:
     return folder / "recipe.yaml"
 
 
-def readme_job(head: Head, changed: dict[str, str]) -> list[str]:
-    """The README's job for the cluster of cluster.yaml, waited for, some of its words changed."""
-    (line,) = re.findall(r"^    (ray job submit .*s3://.*)$", README, re.MULTILINE)
+def shown_job(head: Head, changed: dict[str, str]) -> list[str]:
+    """The job of docs/cluster.md for cluster.yaml, waited for, some of its words changed."""
+    (line,) = re.findall(r"^    (ray job submit .*s3://.*)$", WALK_THROUGH, re.MULTILINE)
     address = {"http://127.0.0.1:8265": head.address}
     words = [{**address, **changed}.get(w, w) for w in shlex.split(line) if w != "--no-wait"]
-    assert set(changed.values()) <= set(words), "words that the README no longer has"
+    assert set(changed.values()) <= set(words), "words that docs/cluster.md no longer has"
     return words
 
 
@@ -241,7 +241,7 @@ def test_a_stranger_is_turned_away_and_the_dashboard_listens_on_loopback_alone(h
     assert {where.ip for where in bound if where.port == port} == {"127.0.0.1"}
 
 
-def test_the_readmes_job_starts_spot_nodes_for_its_actors_and_completes(head, recipe, tmp_path):
+def test_the_job_shown_starts_spot_nodes_for_its_actors_and_completes(head, recipe, tmp_path):
     assert [node["labels"]["ray.io/market-type"] for node in head.nodes()] == ["on-demand"]
     out = tmp_path / "work"
     changed = {
@@ -250,7 +250,7 @@ def test_the_readmes_job_starts_spot_nodes_for_its_actors_and_completes(head, re
         "stores=s3://my-bucket/stores": f"stores={tmp_path / 'stores'}",
         "resources.gpus=8": "resources.gpus=2",
     }
-    done = head.run(readme_job(head, changed))
+    done = head.run(shown_job(head, changed))
     assert done.returncode == 0, done.stdout
     assert "device: 2 x GPU (of 0 visible)" in done.stdout, "none was there when it began"
     assert "raypipe: exit 0 (complete)" in done.stdout
@@ -260,7 +260,7 @@ def test_the_readmes_job_starts_spot_nodes_for_its_actors_and_completes(head, re
     markets = [n["labels"]["ray.io/market-type"] for n in nodes if "GPU" in n["resources_total"]]
     assert markets and set(markets) == {"spot"}
 
-    (status,) = re.findall(r"^    ray exec cluster.yaml '(.*)'$", README, re.MULTILINE)
+    (status,) = re.findall(r"^    ray exec cluster.yaml '(.*)'$", WALK_THROUGH, re.MULTILINE)
     words = [str(out) if word == "/work/msmarco" else word for word in shlex.split(status)]
     told = head.run([sys.executable, "-m", *words])
     assert told.returncode == 0 and "complete" in told.stdout
@@ -273,7 +273,7 @@ def test_a_job_with_relative_stores_fails_before_any_work_and_says_the_remedy(he
         "msmarco-1": "relative",
         "stores=s3://my-bucket/stores": "stores=stores",
     }
-    done = head.run(readme_job(head, changed))
+    done = head.run(shown_job(head, changed))
     assert done.returncode == 1
     assert "stores: expected a bucket" in done.stdout and "stores=s3://" in done.stdout
     assert "raypipe: exit 2 " in done.stdout

@@ -19,8 +19,8 @@ import psutil
 import pytest
 
 from raypipe.storage.holder import wait_until_dead
-from raypipe.storage.lease import standing
-from raypipe.storage.opening import open_storage
+from raypipe.storage.lease import lease_state
+from raypipe.storage.places.opening import open_storage
 
 pytestmark = pytest.mark.ray
 
@@ -149,14 +149,10 @@ def files(tmp_path_factory, tiny_bert):
 
 @pytest.fixture(scope="module")
 def tiny_bert():
-    """`make_tiny_bert` of tests/models, which is no package."""
-    from importlib.util import module_from_spec, spec_from_file_location
+    """`make_tiny_bert`, imported where it is wanted: torch is not loaded before."""
+    import tiny
 
-    spec = spec_from_file_location("tiny", Path(__file__).parent / "models" / "tiny.py")
-    assert spec is not None and spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.make_tiny_bert
+    return tiny.make_tiny_bert
 
 
 def summary(out: Path) -> dict[str, object]:
@@ -181,7 +177,7 @@ def test_a_killed_driver_leaves_no_success_and_the_next_job_completes(
     while num_committed(out) < 3:
         assert submitted.poll() is None and time.monotonic() < deadline
         time.sleep(0.02)
-    lease = standing(open_storage(str(out)), "lease.json")
+    lease = lease_state(open_storage(str(out)), "lease.json")
     os.kill(lease.holder.pid, signal.SIGKILL)
     assert wait_until_dead([lease.holder], 60) == []  # the signal is sent, its end takes a moment
     assert summary(out)["status"] == "running" and summary(out)["exit"] is None
@@ -231,7 +227,7 @@ def test_a_folder_that_is_not_shared_is_found_before_work_starts(head, files, tm
     submitted = head.submit("bash", "-c", script, tmp_path, files / "recipe.yaml", out)
     log, _ = submitted.communicate()
     assert submitted.returncode == 1
-    assert "expected the word the driver left there" in log
+    assert "expected the driver's nonce" in log
     assert "one folder that every node mounts" in log
     assert summary(out)["exit"] == 2
     assert not list((tmp_path / "apart").glob("*/*/shards/*")), "no shard was computed"

@@ -6,6 +6,7 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from watchers import Silent
 
 from raypipe.config import load_recipe
 from raypipe.driver.pipeline import Options, run_pipeline
@@ -91,14 +92,6 @@ def test_a_rendered_name_says_what_the_store_is(name, rendered):
 
 
 SLOTS = ("encode", "search", "again", "fuse", "score")
-
-
-class Silent:
-    def began(self, store, report): ...
-
-    def advanced(self, store, report): ...
-
-    def ended(self, store, result): ...
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The README's commands exist as shown; the two that install are what CI runs."""
+"""Commands of the README and docs/cluster.md exist as shown; CI runs the two that install."""
 
 import os
 import re
@@ -12,9 +12,15 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-COMMANDS = re.findall(
-    r"^    ((?:python3\.11|raypipe|ray|export|sed|pip) .*)$", README, re.MULTILINE
-)
+CLUSTER = (ROOT / "docs" / "cluster.md").read_text()
+
+
+def commands_of(text):
+    """Its indented lines that begin with a program, in order."""
+    return re.findall(r"^    ((?:python3\.11|raypipe|ray|export|sed|pip) .*)$", text, re.MULTILINE)
+
+
+COMMANDS = commands_of(README) + commands_of(CLUSTER)
 
 
 def verb_of(command):
@@ -27,7 +33,9 @@ VERBS = sorted({verb_of(c) for c in COMMANDS if c.startswith("raypipe ")})
 
 
 def test_the_two_commands_install_and_run_and_install_and_test():
+    section = README.split("## Two commands\n")[1].split("\n## ")[0]
     installs = [c for c in COMMANDS if c.startswith("python3.11")]
+    assert installs == commands_of(section), "where .ci/run reads them"
     assert installs == [
         "python3.11 -m venv .venv && .venv/bin/pip install . && .venv/bin/raypipe quickstart",
         "python3.11 -m venv .venv && .venv/bin/pip install '.[test]' && .venv/bin/python -m pytest",
@@ -97,7 +105,7 @@ def test_the_commands_that_fill_in_cluster_yaml_leave_no_name_to_fill_in(tmp_pat
 
 
 def shown(start):
-    """The README's commands that begin so, for this interpreter."""
+    """The commands that begin so, for this interpreter."""
     found = [c for c in COMMANDS if c.startswith(start)]
     assert found, start
     return [[sys.executable, "-m", *shlex.split(command)] for command in found]
@@ -109,7 +117,7 @@ def run_in(folder, command):
 
 
 def test_the_files_to_hand_in_are_refused_whole_where_a_rule_is_broken(tmp_path):
-    """The README's own command on runs of one query: too few queries and rows, nothing written."""
+    """The command of docs/cluster.md on runs of one query: too few queries, nothing written."""
     import json
 
     import pyarrow as pa
@@ -182,6 +190,15 @@ def test_a_run_is_reranked_and_checked_as_shown(small_files, tiny_mono, tiny_duo
     assert "ok     scores" in done.stdout
     duo = json.loads((tmp_path / "work/duo/summary.json").read_text())
     assert duo["stages"]["scores@model.queries.1"]["rows"] == 5 * 10 * 9
+
+
+def test_the_lines_of_python_print_what_they_show(tmp_path):
+    (code,) = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    printed = re.findall(r"^print\(.*\)  # (.*)$", code, re.MULTILINE)
+    assert printed and len([line for line in code.splitlines() if line]) <= 8
+    done = run_in(tmp_path, [sys.executable, "-c", code])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == printed
 
 
 def test_the_wheel_lands_where_the_nodes_take_it_from():

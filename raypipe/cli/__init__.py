@@ -1,4 +1,4 @@
-"""The command line: verbs, exit codes, results on stdout, everything else on stderr."""
+"""The command line: results on stdout, everything else on stderr, exit codes."""
 
 from raypipe.cli.main import main
 

@@ -1,4 +1,4 @@
-"""The verb compare. No torch, Ray or Java."""
+"""The command compare. It loads no torch, Ray or Java."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -7,33 +7,41 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from raypipe.errors import InputError
+from raypipe.vocabulary import MEASURES
 
 if TYPE_CHECKING:
     from raypipe.evaluation.compare import Compared, Comparison
     from raypipe.evaluation.ties import Ties
 
-DEFAULT_MEASURES = "nDCG@10 RR@10 AP R@100"
-
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command()(compare)
 
 
 def compare(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="Two or more; the first is the baseline.")
+        list[Path],
+        typer.Argument(metavar="RUN...", help="Two or more run files; the first is the baseline."),
     ],
-    qrels: Annotated[Path, typer.Option(help="TREC, MS MARCO or BEIR judgements.")],
-    measures: Annotated[str, typer.Option(help="As ir_measures writes them.")] = DEFAULT_MEASURES,
-    baseline: Annotated[Path | None, typer.Option(help="Another one of the runs.")] = None,
-    seed: Annotated[int, typer.Option(help="Of bootstrap and randomisation.", min=0)] = 20261121,
-    per_query: Annotated[
-        Path | None, typer.Option(help="A new file: query, measure, run, value, difference.")
+    qrels: Annotated[Path, typer.Option(help="Judgements: TREC, MS MARCO or BEIR.")],
+    measures: Annotated[
+        str, typer.Option(help="Measures, in the notation of ir_measures.")
+    ] = " ".join(MEASURES),
+    baseline: Annotated[
+        Path | None, typer.Option(help="Take another of the runs as the baseline.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the bootstrap and the randomisation test.", min=0)
+    ] = 20261121,
+    per_query: Annotated[
+        Path | None, typer.Option(help="Write a new file with the values of each query.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object on stdout.")
+    ] = False,
 ) -> None:
-    """Runs against a baseline: paired tests, intervals, wins and losses, and what ties hide."""
+    """Compare runs with a baseline: paired tests, intervals, wins, losses and tied scores."""
     from raypipe.cli.output import print_result
     from raypipe.data.qrels import read_qrels
     from raypipe.evaluation.compare import compare as compared
@@ -76,9 +84,9 @@ def _tables(found: "Compared", names: list[str], base: str) -> list[str]:
         lines += _aligned([header, *[_cells(row) for row in rows]])
         lines.append("")
     lines.append(
-        f"Differences to {base}. Holm's correction is over the {found.family} comparisons above "
-        "(runs x measures) and the randomisation test's p. Unjudged: share of the first rows, to "
-        "the measure's cutoff or 10."
+        f"Differences to {base}. Holm's correction covers the {found.family} comparisons above "
+        "(runs x measures) and uses the p of the randomisation test. Unjudged: share of the rows "
+        "without a judgement, up to the measure's cutoff or 10."
     )
     return lines
 

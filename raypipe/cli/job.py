@@ -1,4 +1,4 @@
-"""What `jobs/VERB.py` calls: a verb as the driver of a Ray job."""
+"""What `jobs/VERB.py` calls: a command as the driver of a Ray job."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ VANISHES = "the folder a job runs in is Ray's copy on the head and is deleted"
 
 
 def run_job(verb: str, arguments: Sequence[str]) -> None:
-    """Run a verb on the cluster that took the job, and exit with its code."""
+    """Run a command on the cluster that accepted the job, and exit with its code."""
     problems = [] if "--help" in arguments else job_problems(arguments, os.environ)
     if not problems:
         main([verb, *arguments])
@@ -27,11 +27,11 @@ def run_job(verb: str, arguments: Sequence[str]) -> None:
 
 
 def job_problems(arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """Why these arguments cannot be a job here; empty if they can."""
+    """Reasons why these arguments cannot run as a job here; empty if they can."""
     problems = []
     if not environment.get("RAY_ADDRESS"):
         problems.append(
-            "RAY_ADDRESS: expected the cluster that took this job, found none; submit it with "
+            "RAY_ADDRESS: expected the cluster that accepted this job, found none; submit it with "
             "`ray job submit --address ... -- python jobs/...`, or run `raypipe` for one machine"
         )
     out = _out(arguments)
@@ -62,10 +62,10 @@ def _out(arguments: Sequence[str]) -> str | None:
 
 
 def _stores(arguments: Sequence[str], environment: Mapping[str, str]) -> str | None:
-    """Where the stores would be, as written: the last override, or a recipe of the job's folder.
+    """Where the stores would be, as written: the last override, or a recipe in the job's folder.
 
-    None where nothing is written, where the recipe's own path is absolute (`stores` is relative to
-    the recipe) or where it cannot be read: the verb tells what is wrong with it.
+    None if nothing is written, if the recipe's own path is absolute (`stores` is relative to the
+    recipe), or if it cannot be read: the command itself then reports what is wrong.
     """
     recipes = [Path(a) for a in arguments if a.endswith((".yaml", ".yml"))]
     if any(recipe.is_absolute() for recipe in recipes):

@@ -1,6 +1,5 @@
-"""Verbs about what is handed in: leaderboard check and pack. No torch, Ray or Java."""
+"""Commands for submissions: leaderboard check and pack. They load no torch, Ray or Java."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,18 +11,21 @@ if TYPE_CHECKING:
     from raypipe.leaderboard.boards import Board
     from raypipe.leaderboard.findings import Finding
 
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Task = Annotated[
-    str, typer.Option(help="msmarco-passage, msmarco-doc, trec-dl, trec-car or local.")
+    str, typer.Option(help="Board: msmarco-passage, msmarco-doc, trec-dl, trec-car or local.")
 ]
 Fewer = Annotated[
-    bool, typer.Option("--allow-fewer-rows", help="Take queries with fewer rows than usual.")
+    bool, typer.Option("--allow-fewer-rows", help="Accept queries with fewer rows than usual.")
 ]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verbs."""
-    group = typer.Typer(no_args_is_help=True, help="Check a run against a board; pack it.")
+    """Add the commands."""
+    group = typer.Typer(
+        no_args_is_help=True,
+        help="Check a run against the rules of a leaderboard, or pack a submission.",
+    )
     group.command()(check)
     group.command()(pack)
     app.add_typer(group, name="leaderboard")
@@ -32,14 +34,16 @@ def register(app: typer.Typer) -> None:
 def check(
     run: Annotated[Path, typer.Argument(help="A run file: TREC, MS MARCO or Parquet.")],
     task: Task,
-    queries: Annotated[Path | None, typer.Option(help="The query set it must cover.")] = None,
+    queries: Annotated[
+        Path | None, typer.Option(help="The queries that the run must cover.")
+    ] = None,
     qrels: Annotated[
-        Path | None, typer.Option(help="Judgements, for the script's measure.")
+        Path | None, typer.Option(help="Judgements, to compute the board's own measure.")
     ] = None,
     allow_fewer_rows: Fewer = False,
     as_json: AsJson = False,
 ) -> None:
-    """A run against every rule of a board; exit 2 with all that are broken."""
+    """Check a run against every rule of a leaderboard; exits with 2 if rules are broken."""
     from raypipe.cli.output import print_result
     from raypipe.data.qrels import read_qrels
     from raypipe.data.queries import read_queries
@@ -59,38 +63,48 @@ def check(
     elif all(finding.ok for finding in findings):
         value, num = reciprocal_rank(lines.rankings(), read_qrels(qrels), cutoff=board.cutoff)
         findings.append(holds("measure", f"MRR @{board.cutoff}: {value!r} over {num:,} queries"))
-    print_result({"rules": [asdict(f) for f in findings]}, _text(findings), as_json=as_json)
+    print_result({"rules": [f.to_json() for f in findings]}, _text(findings), as_json=as_json)
     refuse_broken(findings)
 
 
 def pack(
-    eval_run: Annotated[Path, typer.Option("--eval", help="The run to hand in.")],
-    id: Annotated[str, typer.Option(help="yyyymmdd-name; a TREC task's run tag.")],
-    out: Annotated[Path, typer.Option("--out", help="The workspace.")],
+    eval_run: Annotated[Path, typer.Option("--eval", help="The run to submit.")],
+    id: Annotated[
+        str, typer.Option(help="Submission id, yyyymmdd-name; for a TREC task the run tag.")
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", help="Folder for the submission, usually the workspace.")
+    ],
     dev: Annotated[
-        Path | None, typer.Option(help="The dev run; MS MARCO's boards want it.")
+        Path | None, typer.Option(help="The dev run; required by MS MARCO's boards.")
     ] = None,
-    metadata: Annotated[Path | None, typer.Option(help="JSON; MS MARCO's boards want it.")] = None,
+    metadata: Annotated[
+        Path | None, typer.Option(help="Metadata, JSON; required by MS MARCO's boards.")
+    ] = None,
     task: Task = "msmarco-passage",
     dev_queries: Annotated[Path | None, typer.Option(help="The dev queries.")] = None,
     eval_queries: Annotated[Path | None, typer.Option(help="The eval queries.")] = None,
-    qrels: Annotated[Path | None, typer.Option(help="Judgements of dev.")] = None,
-    fill_dev: Annotated[Path | None, typer.Option(help="An earlier run that fills dev.")] = None,
-    fill_eval: Annotated[Path | None, typer.Option(help="An earlier run that fills eval.")] = None,
+    qrels: Annotated[Path | None, typer.Option(help="Judgements of the dev queries.")] = None,
+    fill_dev: Annotated[
+        Path | None, typer.Option(help="A run that fills dev queries with too few rows.")
+    ] = None,
+    fill_eval: Annotated[
+        Path | None, typer.Option(help="A run that fills eval queries with too few rows.")
+    ] = None,
     submissions: Annotated[
-        Path | None, typer.Option(help="A folder with the board's ID-metadata.json files.")
+        Path | None, typer.Option(help="Folder with earlier submissions' ID-metadata.json files.")
     ] = None,
     allow_fewer_rows: Fewer = False,
     as_json: AsJson = False,
 ) -> None:
-    """The files of a submission, written only if every rule holds."""
+    """Write the files of a submission, only if every rule holds."""
     from raypipe.cli.output import print_result
     from raypipe.leaderboard.pack import RunSide
     from raypipe.leaderboard.pack import pack as packed
 
     board = _board(task)
     wanted = [("--dev", dev), ("--metadata", metadata)]
-    lacking = [f"{flag}: missing; {task} wants it" for flag, path in wanted if path is None]
+    lacking = [f"{flag}: missing; {task} requires it" for flag, path in wanted if path is None]
     if board.metadata and lacking:
         raise InputError(lacking)
     _refuse_missing(
@@ -113,7 +127,7 @@ def pack(
     body = {
         "folder": str(found.folder),
         "measure": found.measure,
-        "rules": {name: [asdict(f) for f in of] for name, of in found.findings.items()},
+        "rules": {name: [f.to_json() for f in of] for name, of in found.findings.items()},
     }
     print_result(body, "\n".join([*blocks, f"written: {found.folder}"]), as_json=as_json)
 
@@ -138,4 +152,4 @@ def _text(findings: "list[Finding]") -> str:
             return "-"
         return "ok" if finding.ok else "BROKEN"
 
-    return "\n".join(f"  {mark(f):6} {f.rule}: {f.told}" for f in findings)
+    return "\n".join(f"  {mark(f):6} {f.rule}: {f.detail}" for f in findings)

@@ -1,4 +1,4 @@
-"""Every verb under one application; what ends an invocation becomes its exit code."""
+"""All commands in one application; how a command ends becomes its exit code."""
 
 import logging
 import os
@@ -27,7 +27,7 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Batch indexing and scoring for passage ranking, on one machine or a Ray cluster.",
+    help="Rank passage collections in batch, on one machine or a Ray cluster.",
 )
 quickstart.register(app)
 pipeline.register(app)
@@ -41,7 +41,7 @@ model.register(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a verb and exit: 0, or the code of what ended it, with a last line that says so."""
+    """Run a command and exit with its code; the last line on stderr gives code and reason."""
     numerics.set_strict()
     logging.basicConfig(format="%(levelname)s: %(message)s", stream=sys.stderr)
     logging.getLogger("raypipe").setLevel(logging.INFO)
@@ -61,7 +61,7 @@ def _leave(code: int) -> None:
 
 
 def run(arguments: list[str]) -> tuple[int, str]:
-    """(exit code, reason) of one invocation; problems are told on stderr."""
+    """(exit code, reason) of one command; problems are printed on stderr."""
     try:
         command = typer.main.get_command(app)
         result = command.main(args=arguments, prog_name="raypipe", standalone_mode=False)
@@ -75,14 +75,14 @@ def run(arguments: list[str]) -> tuple[int, str]:
     except typer.Exit as error:
         return error.exit_code, "complete" if error.exit_code == 0 else "as asked"
     except typer.exceptions.TyperException as error:
-        reason = str(error) or "no verb was given"
+        reason = str(error) or "no command was given"
         print(f"error: {reason}", file=sys.stderr)
         return 2, reason
     except KeyboardInterrupt:
         return 130, "interrupted; the same command resumes"
     except OSError as error:
         return _system(error)
-    except Exception as error:  # a bug: the traceback is for whoever mends it
+    except Exception as error:  # a bug: the traceback is for whoever fixes it
         traceback.print_exc()
         return 1, f"a bug in raypipe: {error!r}"
 
@@ -95,12 +95,12 @@ def _tell(error: RaypipeError) -> None:
 
 
 def _system(error: OSError) -> tuple[int, str]:
-    """Disk full, no permission, a read-only disk: the user's to mend, nothing is half done."""
+    """Disk full, no permission, a read-only disk: for the user to fix; nothing is half done."""
     import errno
 
     mendable = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EPERM)
     if error.errno in mendable:
-        reason = f"{error.strerror}: {error.filename}; mend it and run the same command again"
+        reason = f"{error.strerror}: {error.filename}; fix this and run the same command again"
         print(f"error: {reason}", file=sys.stderr)
         return 2 if error.errno != errno.ENOSPC else 3, reason
     traceback.print_exc()

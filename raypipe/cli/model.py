@@ -1,4 +1,4 @@
-"""Verbs about model folders: model show, model convert."""
+"""Commands for model folders: model show, model convert."""
 
 import json
 from dataclasses import asdict
@@ -12,15 +12,17 @@ from raypipe.errors import InputError
 if TYPE_CHECKING:
     from raypipe.models.convert.describe import Description
 
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
-Preset = Annotated[str | None, typer.Option(help="Conventions by name: repbert, monobert, ...")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+Preset = Annotated[str | None, typer.Option(help="Settings by name: repbert, monobert, ...")]
 LISTED = 20
 """Names of tensors shown before the rest is counted."""
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verbs."""
-    model = typer.Typer(no_args_is_help=True, help="Model folders: show one, or make one.")
+    """Add the commands."""
+    model = typer.Typer(
+        no_args_is_help=True, help="Show a model folder, or make one from a checkpoint."
+    )
     model.command()(show)
     model.command()(convert)
     app.add_typer(model, name="model")
@@ -31,7 +33,7 @@ def show(
     preset: Preset = None,
     as_json: AsJson = False,
 ) -> None:
-    """Conventions and where each stands, weights, tensors unused and missing; exit 2 if unfit."""
+    """Print a model folder's settings, their sources and its weights; exits with 2 if unusable."""
     from raypipe.models.convert.describe import describe
 
     found = describe(path, preset)
@@ -42,20 +44,21 @@ def show(
 
 def convert(
     path: Annotated[
-        Path, typer.Argument(metavar="PATH", help="A folder, or a .bin, .pt, .npz, .safetensors.")
+        Path,
+        typer.Argument(metavar="PATH", help="A folder, or a .bin, .pt, .npz or .safetensors file."),
     ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="The model folder to make.")],
     preset: Preset = None,
     tokenizer: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where its tokenizer lies.")
+        Path | None, typer.Option(metavar="FOLDER", help="Folder with its tokenizer.")
     ] = None,
     segment_row: Annotated[
         str | None,
-        typer.Option(help="zero or copy: a duo's third segment row where the checkpoint has two."),
+        typer.Option(help="duoBERT's third segment row if the checkpoint has two: zero or copy."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """A checkpoint as a model folder: safetensors, tokenizer, conventions; no pickle is run."""
+    """Turn a checkpoint into a model folder; no code in a pickle is run."""
     from raypipe.models.convert.convert import convert as converted
 
     made = converted(path, out, preset=preset, tokenizer=tokenizer, segment_row=segment_row)
@@ -73,36 +76,36 @@ def convert(
     if record["segment_row"]:
         rows.append(("segment row 2", record["segment_row"]["from"]))
     rows += [("note", note) for note in made.notes]
-    print("\n".join(f"{name:14} {told}" for name, told in rows))
+    print("\n".join(f"{name:14} {value}" for name, value in rows))
 
 
 def _lines(found: "Description") -> list[str]:
     rows: list[tuple[str, str]] = [("folder", found.folder), ("kind", found.kind or "not known")]
     conventions, sources = found.conventions or {}, found.sources or {}
     rows += [
-        (name, f"{_told(value)}  ({sources[name]})")
+        (name, f"{_shown(value)}  ({sources[name]})")
         for name, value in conventions.items()
         if name != "kind"
     ]
-    rows += [(name, _told(value)) for name, value in found.architecture.items()]
+    rows += [(name, _shown(value)) for name, value in found.architecture.items()]
     for part in (found.tokenizer, found.weights):
         facts = part or {}
-        rows += [(_label(name, facts), _told(value)) for name, value in facts.items()]
+        rows += [(_label(name, facts), _shown(value)) for name, value in facts.items()]
     for name, names in (("unused", found.unused), ("missing", found.missing)):
         rows.append((name, "not known" if names is None else _names(names)))
     if found.made_by:
         rows.append(("made by", str(found.made_by.get("command"))))
     rows += [("note", note) for note in found.notes]
-    return [f"{name:18} {told}" for name, told in rows]
+    return [f"{name:18} {value}" for name, value in rows]
 
 
 def _label(name: str, part: dict[str, Any]) -> str:
-    """`weights` and `tokenizer` for the files, so that two hashes are told apart."""
+    """`weights` and `tokenizer` for the files, so that the two hashes can be distinguished."""
     kind = "tokenizer" if "pieces" in part else "weights"
     return {"file": kind, "sha256": f"{kind} sha256"}.get(name, name.replace("_", " "))
 
 
-def _told(value: Any) -> str:
+def _shown(value: Any) -> str:
     if value is None:
         return "none"
     if isinstance(value, list):

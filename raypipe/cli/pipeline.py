@@ -1,4 +1,4 @@
-"""pipeline and recipes."""
+"""The commands pipeline and recipes."""
 
 import json
 import os
@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raypipe.config import Recipe, load_recipe, recipe_names, recipe_text, verb_of
-from raypipe.errors import InputError
+from raypipe.config import Recipe, named_recipe, recipe_names, recipe_text
 
 if TYPE_CHECKING:
     from raypipe.driver.pipeline import Options, Outcome
 
-Out = Annotated[Path, typer.Option("--out", help="The workspace: made, or resumed.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+Out = Annotated[Path, typer.Option("--out", help="The workspace; created if new, resumed if not.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Overrides = Annotated[
-    list[str] | None, typer.Argument(help="Overrides, such as stages.bm25.depth=100.")
+    list[str] | None, typer.Argument(help="Changed settings, such as stages.bm25.depth=100.")
 ]
 OpenCluster = Annotated[
-    bool, typer.Option("--allow-open-cluster", help="Use a cluster without token authentication.")
+    bool,
+    typer.Option("--allow-open-cluster", help="Accept a cluster without token authentication."),
 ]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verbs."""
+    """Add the commands."""
     app.command(name="pipeline")(pipeline)
     app.command()(recipes)
 
@@ -34,15 +34,19 @@ def pipeline(
     recipe: Annotated[str, typer.Argument(help="A YAML file, or the name of a packaged recipe.")],
     overrides: Overrides = None,
     out: Out = Path("raypipe-work"),
-    only: Annotated[str | None, typer.Option(help="This stage; its inputs are stored.")] = None,
-    until: Annotated[str | None, typer.Option(help="This stage and what it needs.")] = None,
+    only: Annotated[
+        str | None, typer.Option(help="Run only this stage; its inputs must be stored.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(help="Run this stage and everything it needs.")
+    ] = None,
     frozen: Annotated[
-        bool, typer.Option("--frozen", help="Exit 4 if a setting differs from the last time.")
+        bool, typer.Option("--frozen", help="Exit with 4 if a setting differs from the last run's.")
     ] = False,
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring every stage of a recipe to completion; run it again to resume."""
+    """Run a recipe; run the same command again to resume."""
     from raypipe.driver.pipeline import Options
 
     options = Options(
@@ -52,13 +56,14 @@ def pipeline(
         ray_address=os.environ.get("RAY_ADDRESS"),
         allow_open_cluster=allow_open_cluster,
     )
-    execute(named_recipe(recipe, overrides or []), out, options, as_json=as_json)
+    named = named_recipe(recipe, overrides=overrides or [], env=os.environ)
+    execute(named, out, options, as_json=as_json)
 
 
 def recipes(
-    name: Annotated[str | None, typer.Argument(help="Print this one.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Print this recipe.")] = None,
 ) -> None:
-    """The packaged recipes, or one of them."""
+    """List the packaged recipes, or print one of them."""
     if name is not None:
         print(recipe_text(name).rstrip())
         return
@@ -66,26 +71,6 @@ def recipes(
     for verb in ("pipeline", "train"):
         for each in recipe_names(verb):
             print(f"{each:{width}}  raypipe {verb}")
-
-
-def named_recipe(recipe: str, overrides: list[str]) -> Recipe:
-    """The recipe of a file, or the packaged one of that name."""
-    path = Path(recipe)
-    if path.suffix in (".yaml", ".yml") or path.exists():
-        if not path.is_file():
-            raise InputError(f"{path}: no such recipe file; `raypipe recipes` lists packaged ones")
-        _refuse_training(path.read_text(encoding="utf-8-sig", errors="replace"), recipe)
-        return load_recipe(path, overrides=overrides, env=os.environ)
-    text = recipe_text(recipe)
-    _refuse_training(text, recipe)
-    return load_recipe(
-        text, overrides=overrides, env=os.environ, base=Path.cwd(), source=f"recipe {recipe}"
-    )
-
-
-def _refuse_training(text: str, name: str) -> None:
-    if verb_of(text) == "train":
-        raise InputError(f"{name}: a training's recipe, it has a loss; use `raypipe train {name}`")
 
 
 def execute(recipe: Recipe, out: Path, options: "Options", *, as_json: bool | None) -> "Outcome":

@@ -1,4 +1,4 @@
-"""quickstart."""
+"""The command quickstart."""
 
 import json
 import sys
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command()(quickstart)
 
 
 def quickstart(
     out: Out = Path("raypipe-quickstart"),
     passages: Annotated[
-        int | None, typer.Option(help="A smaller collection, of 100 passages or more.", min=100)
+        int | None, typer.Option(help="Use a smaller collection, of 100 passages or more.", min=100)
     ] = None,
     train: Annotated[
-        bool, typer.Option("--train", help="Then train a reranker for a minute on Ray Train.")
+        bool, typer.Option("--train", help="Then train a reranker for a minute with Ray Train.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Index, search and rerank Python's own documentation: real models, nothing fetched."""
+    """Index, search and rerank Python's own documentation; nothing is downloaded."""
     from raypipe.driver.pipeline import Options, to_stderr
 
     overrides = [] if passages is None else [f"collection.max_passages={passages}"]
@@ -47,7 +47,7 @@ def quickstart(
 
 
 def _train(out: Path, passages: int | None) -> "Trained":
-    """The quickstart's own train queries searched, then a minute of training on them."""
+    """Search the quickstart's own train queries, then train on them for a minute."""
     from raypipe.driver.pipeline import Options, to_stderr
 
     own = (out / "train-queries").absolute()
@@ -69,8 +69,8 @@ def _next(out: Path) -> str:
     called = Path(sys.argv[0])
     program = str(called) if called.name == "raypipe" else "raypipe"
     return (
-        "Runs, measures and this table are in the workspace. Next, fuse otherwise or rerank\n"
-        "deeper; only what changes is computed:\n\n"
+        "Runs, measures and this table are in the workspace. Next, change a setting; only what\n"
+        "depends on it is computed:\n\n"
         f"    {program} pipeline quickstart --out {out} stages.fused.method=alternate\n\n"
-        f"and `{program} recipes` for collections of your own."
+        f"For your own collection, start from a recipe that `{program} recipes` lists."
     )

@@ -1,4 +1,4 @@
-"""Verbs of the rerankers: score and aggregate."""
+"""Commands for reranking: score and aggregate."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,12 +7,11 @@ import typer
 
 from raypipe.cli.single import AsJson, Collection, OpenCluster, Out, run_stages
 from raypipe.errors import InputError
-
-DEFAULT_MEASURES = "nDCG@10 RR@10 AP R@1000"
+from raypipe.vocabulary import K0, K1, MEASURES, Aggregation, ScoreScale, listed
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verbs."""
+    """Add the commands."""
     for verb in (score, aggregate):
         app.command()(verb)
 
@@ -21,29 +20,40 @@ def score(
     run: Annotated[Path, typer.Option(help="A run file: TREC, MS MARCO, top1000 or Parquet.")],
     collection: Collection,
     queries: Annotated[Path, typer.Option(help="A queries file.")],
-    model: Annotated[str, typer.Option(help="A mono or duo model's folder.")],
+    model: Annotated[
+        str,
+        typer.Option(help="Folder of a monoBERT or duoBERT model, or minilm-mono or minilm-duo."),
+    ],
     out: Out,
-    preset: Annotated[str | None, typer.Option(help="Conventions: monobert, duobert, ...")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="Settings by name: monobert, duobert, ...")
+    ] = None,
     depth: Annotated[
-        int | None, typer.Option(help="Candidates a query: 1000 of a mono, 50 of a duo.", min=1)
+        int | None,
+        typer.Option(
+            help=f"Candidates for each query; default {K0} (monoBERT) or {K1} (duoBERT).", min=1
+        ),
     ] = None,
-    score: Annotated[
-        str | None, typer.Option(help="Of a mono: log-probability, probability or raw.")
+    score: Annotated[str | None, typer.Option(help=f"monoBERT only: {listed(ScoreScale)}.")] = None,
+    tail: Annotated[
+        str | None, typer.Option(help="monoBERT only: keep or drop what is below --depth.")
     ] = None,
-    tail: Annotated[str | None, typer.Option(help="Of a mono: keep or drop what is below.")] = None,
     sample: Annotated[
-        int | None, typer.Option(help="Of a duo: pairs drawn for each candidate.", min=1)
+        int | None, typer.Option(help="duoBERT only: pairs drawn for each candidate.", min=1)
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the draw.", min=0)] = None,
+    seed: Annotated[int | None, typer.Option(help="duoBERT only: seed of the draw.", min=0)] = None,
     segment_row: Annotated[
-        str | None, typer.Option(help="A duo's third segment where it has two: zero or copy.")
+        str | None,
+        typer.Option(help="duoBERT's third segment row if the model has two: zero or copy."),
     ] = None,
-    qrels: Annotated[Path | None, typer.Option(help="Judgements, to measure with.")] = None,
-    measures: Annotated[str, typer.Option(help="As ir_measures writes them.")] = DEFAULT_MEASURES,
+    qrels: Annotated[Path | None, typer.Option(help="Judgements, to measure the new run.")] = None,
+    measures: Annotated[
+        str, typer.Option(help="Measures, in the notation of ir_measures.")
+    ] = " ".join(MEASURES),
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
-    """A run's candidates scored: of a mono model runs/queries/score.trec, of a duo its pairs."""
+    """Score a run's candidates: monoBERT writes runs/queries/score.trec, duoBERT its pairs."""
     from raypipe.driver.verbs.single_stage import model_of, score_recipe
     from raypipe.models.folder.loading import resolve_model
 
@@ -73,20 +83,24 @@ def score(
 
 
 def aggregate(
-    pairs: Annotated[Path, typer.Option(help="The workspace of a duo model's `raypipe score`.")],
+    pairs: Annotated[
+        Path, typer.Option(help="The workspace of `raypipe score` with a duoBERT model.")
+    ],
     method: Annotated[
         str,
-        typer.Option(help="sum, binary, min, max, sample, symmetric-sum or symmetric-log-sum."),
+        typer.Option(help=f"{listed(Aggregation)}."),
     ],
     out: Out,
-    k1: Annotated[int | None, typer.Option(help="Candidates a query; all by default.")] = None,
-    m: Annotated[int | None, typer.Option(help="Of sample: pairs of each candidate.")] = None,
-    seed: Annotated[int, typer.Option(help="Of sample.", min=0)] = 0,
-    tail: Annotated[str, typer.Option(help="keep or drop what is below k1.")] = "keep",
+    k1: Annotated[int | None, typer.Option(help="Candidates for each query; default all.")] = None,
+    m: Annotated[
+        int | None, typer.Option(help="For sample: pairs drawn for each candidate.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="For sample: seed of the draw.", min=0)] = 0,
+    tail: Annotated[str, typer.Option(help="keep or drop the candidates below k1.")] = "keep",
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
-    """A duo's pairs made into a run: runs/SET/METHOD.trec and .tsv."""
+    """Turn duoBERT's pairs into a run: runs/SET/METHOD.trec and .tsv."""
     from raypipe.driver.verbs.single_stage import aggregate_recipe
 
     recipe = aggregate_recipe(pairs, method=method, k1=k1, m=m, seed=seed, tail=tail)

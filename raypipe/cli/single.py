@@ -1,4 +1,4 @@
-"""Verbs of one stage; each is a recipe of that stage over a workspace. And export."""
+"""Commands for one stage, each a recipe of that stage over a workspace; and export."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -6,41 +6,43 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from raypipe.errors import InputError
+from raypipe.vocabulary import BM25_B, BM25_K1, DEPTH, Format, FusionMethod, listed
 
 if TYPE_CHECKING:
     from raypipe.config import Recipe
 
-Out = Annotated[Path, typer.Option("--out", help="The workspace: made, or resumed.")]
+Out = Annotated[Path, typer.Option("--out", help="The workspace; created if new, resumed if not.")]
 OpenCluster = Annotated[
-    bool, typer.Option("--allow-open-cluster", help="Use a cluster without token authentication.")
+    bool,
+    typer.Option("--allow-open-cluster", help="Accept a cluster without token authentication."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
-Collection = Annotated[Path, typer.Option(help="A workspace, a file, or a BEIR folder.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+Collection = Annotated[
+    Path, typer.Option(help="A workspace, a .tsv or .jsonl file, or a BEIR folder.")
+]
 Model = Annotated[str, typer.Option(help="A model folder, or minilm.")]
-Preset = Annotated[str | None, typer.Option(help="Conventions: repbert or minilm.")]
+Preset = Annotated[str | None, typer.Option(help="Settings by name: repbert or minilm.")]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verbs."""
+    """Add the commands."""
     for verb in (prepare, tokenize, encode, index, search, fuse, export):
         app.command()(verb)
 
 
 def prepare(
-    format: Annotated[str, typer.Option(help="msmarco-v1 msmarco-v2 beir pyserini ir-datasets.")],
-    input: Annotated[list[str], typer.Option(help="Files and folders; repeat it for more.")],
+    format: Annotated[str, typer.Option(help=f"{listed(Format, 'python-docs')}.")],
+    input: Annotated[list[str], typer.Option(help="A file or folder; may be repeated.")],
     out: Out,
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
-    """Files of a collection as passages with checked ids."""
+    """Read a collection's files as passages and check their ids."""
     from raypipe.driver.verbs.single_stage import recipe_of
 
     paths = input if format == "ir-datasets" else [str(Path(path).absolute()) for path in input]
     keys = {"collection": {"format": format, "input": paths}}
-    run_stages(
-        recipe_of(keys, {"lucene": {"do": "index"}}), out, as_json, allow_open_cluster, stages=()
-    )
+    run_stages(recipe_of(keys, {}), out, as_json, allow_open_cluster)
 
 
 def tokenize(
@@ -51,12 +53,11 @@ def tokenize(
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
-    """Word pieces of a collection."""
+    """Split a collection's passages into word pieces."""
     from raypipe.driver.verbs.single_stage import MODEL, collection_of, model_of, recipe_of
 
-    stages = {"embeddings": {"do": "encode", "model": MODEL}}
-    recipe = recipe_of(collection_of(collection), stages, models=model_of(model, preset))
-    run_stages(recipe, out, as_json, allow_open_cluster, stages=(), tokens_of=MODEL)
+    recipe = recipe_of(collection_of(collection), {}, models=model_of(model, preset))
+    run_stages(recipe, out, as_json, allow_open_cluster, tokens_of=MODEL)
 
 
 def encode(
@@ -67,7 +68,7 @@ def encode(
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
-    """Embeddings of a collection."""
+    """Compute the embeddings of a collection."""
     from raypipe.driver.verbs.single_stage import MODEL, collection_of, model_of, recipe_of
 
     stages = {"embeddings": {"do": "encode", "model": MODEL}}
@@ -81,7 +82,7 @@ def index(
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
-    """A Lucene index of a collection."""
+    """Build a Lucene index of a collection."""
     from raypipe.driver.verbs.single_stage import collection_of, recipe_of
 
     run_stages(
@@ -96,14 +97,16 @@ def search(
     index: Annotated[Path, typer.Option(help="A workspace with an index or embeddings.")],
     queries: Annotated[Path, typer.Option(help="A queries file.")],
     out: Out,
-    model: Annotated[str | None, typer.Option(help="Which model or stage, of several.")] = None,
-    depth: Annotated[int, typer.Option(help="Passages a query.", min=1)] = 1000,
-    k1: Annotated[float | None, typer.Option(help="BM25's k1, 0.9 by default.")] = None,
-    b: Annotated[float | None, typer.Option(help="BM25's b, 0.4 by default.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Which model or stage, if the workspace has several.")
+    ] = None,
+    depth: Annotated[int, typer.Option(help="Passages for each query.", min=1)] = DEPTH,
+    k1: Annotated[float | None, typer.Option(help=f"BM25's k1; default {BM25_K1}.")] = None,
+    b: Annotated[float | None, typer.Option(help=f"BM25's b; default {BM25_B}.")] = None,
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
-    """The best passages for each query: runs/queries/search.trec and .tsv."""
+    """Find the best passages for each query: runs/queries/search.trec and .tsv."""
     from raypipe.driver.verbs.single_stage import search_recipe
 
     recipe = search_recipe(index, queries, model=model, depth=depth, k1=k1, b=b)
@@ -111,13 +114,15 @@ def search(
 
 
 def fuse(
-    runs: Annotated[list[Path], typer.Option(help="A run file; give it twice or more.")],
-    method: Annotated[str, typer.Option(help="alternate, rrf, weighted or average.")],
+    runs: Annotated[
+        list[Path], typer.Option(help="A run file; give this option two times or more.")
+    ],
+    method: Annotated[str, typer.Option(help=f"{listed(FusionMethod)}.")],
     out: Out,
-    depth: Annotated[int, typer.Option(help="Passages a query.", min=1)] = 1000,
+    depth: Annotated[int, typer.Option(help="Passages for each query.", min=1)] = DEPTH,
     as_json: AsJson = False,
 ) -> None:
-    """Run files made into one: fused.trec and fused.tsv in the folder."""
+    """Combine run files into one: fused.trec and fused.tsv in the folder."""
     from raypipe.cli.output import print_result
     from raypipe.driver.verbs.fuse_files import fuse_files
 
@@ -135,7 +140,7 @@ def export(
     out: Annotated[Path, typer.Option("--out", help="A new folder.")],
     as_json: AsJson = False,
 ) -> None:
-    """A finished store as files that other tools read."""
+    """Write a finished store as files that other tools read."""
     from raypipe.cli.output import print_result
     from raypipe.driver.upkeep.export import export as exported
 
@@ -149,7 +154,6 @@ def run_stages(
     as_json: bool,
     allow_open_cluster: bool,
     *,
-    stages: tuple[str, ...] | None = None,
     tokens_of: str | None = None,
 ) -> None:
     """Run a recipe of single stages in a workspace, on the cluster that RAY_ADDRESS names."""
@@ -163,7 +167,6 @@ def run_stages(
         recipe,
         out,
         Options(
-            stages=stages,
             tokens_of=tokens_of,
             ray_address=address,
             allow_open_cluster=allow_open_cluster,

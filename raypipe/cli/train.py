@@ -1,4 +1,4 @@
-"""train."""
+"""The command train."""
 
 import json
 import os
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the command."""
     app.command()(train)
 
 
 def train(
     recipe: Annotated[str, typer.Argument(help="A YAML file, or the name of a packaged recipe.")],
     overrides: Annotated[
-        list[str] | None, typer.Argument(help="Overrides, such as steps=1000.")
+        list[str] | None, typer.Argument(help="Changed settings, such as steps=1000.")
     ] = None,
     out: Out = Path("raypipe-train"),
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fine-tune an encoder, a mono or a duo model; run it again to resume."""
+    """Fine-tune an encoder, a monoBERT or a duoBERT model; run it again to resume."""
     from raypipe.driver.training.place import TrainOptions
 
     options = TrainOptions(
@@ -61,12 +61,12 @@ def execute_training(
 def _refuse_pipeline(text: str, name: str) -> None:
     if verb_of(text) == "pipeline" and "\nstages:" in text:
         raise InputError(
-            f"{name}: a pipeline's recipe, it has stages; use `raypipe pipeline {name}`"
+            f"{name}: this is a pipeline recipe (it has stages); use `raypipe pipeline {name}`"
         )
 
 
 def named_training(recipe: str, overrides: list[str]) -> Training:
-    """The recipe of a file, or the packaged one of that name."""
+    """The recipe in a file, or the packaged one of that name."""
     path = Path(recipe)
     if path.suffix in (".yaml", ".yml") or path.exists():
         if not path.is_file():

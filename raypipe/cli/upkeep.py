@@ -1,4 +1,4 @@
-"""Verbs about what is stored: status, verify, gc, evaluate, doctor."""
+"""Commands for what is stored and measured: status, verify, gc, evaluate, doctor."""
 
 import json
 from dataclasses import asdict
@@ -8,20 +8,20 @@ from typing import Annotated
 import typer
 
 from raypipe.errors import CorruptError, InputError
+from raypipe.vocabulary import MEASURES
 
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A workspace.")]
-DEFAULT_MEASURES = "nDCG@10 RR@10 AP R@100"
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verbs."""
+    """Add the commands."""
     for verb in (status, verify, gc, evaluate, doctor):
         app.command()(verb)
 
 
 def status(folder: Folder, as_json: AsJson = False) -> int:
-    """How the last invocation ended, or how far it is; exits with its code."""
+    """Say how the last run ended, or how far it is; exits with its code."""
     from raypipe.driver.upkeep.status import status as status_of
 
     found = status_of(folder)
@@ -36,7 +36,7 @@ def status(folder: Folder, as_json: AsJson = False) -> int:
 
 
 def verify(folder: Folder, as_json: AsJson = False) -> None:
-    """Compare every stored byte with its hash; exit 3 and the damaged files if one differs."""
+    """Compare every stored byte with its hash; exits with 3 if files are damaged."""
     from raypipe.driver.upkeep.status import open_workspace
     from raypipe.driver.upkeep.verify import verify as damages_of
 
@@ -56,7 +56,7 @@ def gc(
     yes: Annotated[bool, typer.Option("--yes", help="Delete what is listed.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List stores and payloads that nobody refers to and that are a day old; delete with --yes."""
+    """List what no workspace refers to and is a day old; delete it with --yes."""
     from raypipe.driver.upkeep.gc import delete, find_garbage
     from raypipe.driver.upkeep.status import open_workspace
 
@@ -67,7 +67,7 @@ def gc(
         print(json.dumps({**found, "deleted": yes}))
     else:
         lines = [*garbage.names, f"{len(garbage.names)} files, {garbage.num_bytes:,} bytes"]
-        lines += [f"left alone, not a store's: {name}" for name in garbage.strangers]
+        lines += [f"not part of a store, left alone: {name}" for name in garbage.strangers]
         print("\n".join(lines))
     if yes:
         delete(workspace, garbage)
@@ -75,13 +75,15 @@ def gc(
 
 def evaluate(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="TREC, MS MARCO or Parquet.")
+        list[Path], typer.Argument(metavar="RUN...", help="Run files: TREC, MS MARCO or Parquet.")
     ],
-    qrels: Annotated[Path, typer.Option(help="TREC, MS MARCO or BEIR judgements.")],
-    measures: Annotated[str, typer.Option(help="As ir_measures writes them.")] = DEFAULT_MEASURES,
+    qrels: Annotated[Path, typer.Option(help="Judgements: TREC, MS MARCO or BEIR.")],
+    measures: Annotated[
+        str, typer.Option(help="Measures, in the notation of ir_measures.")
+    ] = " ".join(MEASURES),
     as_json: AsJson = False,
 ) -> None:
-    """Measure run files."""
+    """Measure run files against judgements."""
     from raypipe.data.qrels import read_qrels
     from raypipe.evaluation.measures import evaluate as measured
     from raypipe.evaluation.run_files.runs import read_run
@@ -102,19 +104,19 @@ def evaluate(
 
 
 def doctor(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where work would lie.")] = Path(
-        "."
-    ),
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Where the work would be stored.")
+    ] = Path("."),
     as_json: AsJson = False,
 ) -> None:
-    """Try what raypipe needs here: Python, disk, torch, Ray, the model, Java, Lucene."""
+    """Test what raypipe needs here: Python, disk, torch, Ray, the model, Java and Lucene."""
     from raypipe.driver.upkeep.doctor import examine
 
-    findings = examine(folder)
+    trials = examine(folder)
     if as_json:
-        print(json.dumps([asdict(finding) for finding in findings]))
+        print(json.dumps([{"name": t.name, "ok": t.ok, "told": t.result} for t in trials]))
     else:
-        print("\n".join(f"{'ok' if f.ok else 'FAILED':6} {f.name}: {f.told}" for f in findings))
-    failed = [f"{f.name}: {f.told}" for f in findings if not f.ok]
+        print("\n".join(f"{'ok' if t.ok else 'FAILED':6} {t.name}: {t.result}" for t in trials))
+    failed = [f"{t.name}: {t.result}" for t in trials if not t.ok]
     if failed:
         raise InputError(failed)

@@ -1,16 +1,16 @@
-"""What a backend is to the loop: it starts workers and tells what becomes of them."""
+"""The interface of a backend: it starts workers and reports events about them to the loop."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Stage
+from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Stage
 from raypipe.storage.holder import Process
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Json, Record, Shard
 
-__all__ = ["Beat", "Needs", "Payload", "Rows", "Site", "Stage"]
+__all__ = ["Beat", "Needs", "Opened", "Payload", "Rows", "Site", "Stage"]
 
 
 class Mode(Enum):
@@ -18,14 +18,14 @@ class Mode(Enum):
 
     PLAIN = "plain"
     CAREFUL = "careful"
-    """Its worker has died once: each batch's rows are written down before it is computed."""
+    """A worker has died over the shard: each batch's rows are recorded before it is computed."""
     PROBE = "probe"
-    """As careful, of some rows only, and nothing is committed."""
+    """As careful, but only some rows are computed and nothing is committed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a worker is started with: a stage, its ledger, and the words it must answer."""
+    """What a worker is started with: a stage, its ledger, and the nonce that it must find."""
 
     stage: Stage
     ledger: Ledger
@@ -35,7 +35,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A worker has spoken: who it is and what it runs on."""
+    """A worker is ready: who it is and what it runs on."""
 
     worker: int
     facts: Mapping[str, Json]
@@ -44,7 +44,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Beating:
-    """A worker was seen alive; `rows` is the batch it was about to compute."""
+    """A worker is alive; `rows` is the batch that it was about to compute."""
 
     worker: int
     rows: tuple[int, ...] = ()
@@ -52,7 +52,7 @@ class Beating:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A shard is committed; a probe, which has no record, has survived."""
+    """A shard was committed; or a probe, which has no record, survived."""
 
     worker: int
     shard: Shard
@@ -62,7 +62,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The stage's own code raised. The worker lives; `error` is what it raised."""
+    """The stage's code raised `error`; the worker is still alive."""
 
     worker: int
     shard: Shard | None
@@ -71,7 +71,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A worker is gone: killed, crashed, out of memory, or silent for too long."""
+    """A worker was lost: killed, crashed, out of memory, or silent for too long."""
 
     worker: int
     reason: str
@@ -79,7 +79,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Preempted:
-    """A worker's node was taken away: no fault of the shard."""
+    """A worker's node was taken away; the shard is not to blame."""
 
     worker: int
     reason: str
@@ -89,22 +89,22 @@ Event = Ready | Beating | Done | Failed | Lost | Preempted
 
 
 class Backend(Protocol):
-    """Starts workers and tells what becomes of them. Worker numbers are never used twice."""
+    """Starts workers and reports events about them. Worker numbers are never reused."""
 
     def start(self, task: Task) -> int:
-        """A new worker's number; Ready, Failed or Lost follows."""
+        """Start a worker and return its number; Ready, Failed or Lost follows."""
 
     def submit(self, worker: int, shard: Shard, skip: Rows, mode: Mode) -> None:
         """Give a ready and idle worker a shard; Done, Failed, Lost or Preempted follows."""
 
     def wait(self, seconds: float) -> list[Event]:
-        """What happened, after at most `seconds`; empty if nothing did."""
+        """The events, after waiting at most `seconds`; empty if there are none."""
 
     def kill(self, worker: int) -> None:
-        """End a worker now, whatever it does; no event follows."""
+        """End a worker now, whatever it is doing; no event follows."""
 
     def capacity(self, needs: Needs) -> int:
-        """How many such workers fit at most."""
+        """The largest number of such workers that fit."""
 
     def now(self) -> float:
         """Seconds on the backend's clock, real or simulated."""

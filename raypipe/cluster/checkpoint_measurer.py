@@ -1,4 +1,4 @@
-"""Checkpoints measured beside the trainers, where the cluster has room for one more worker."""
+"""Measures checkpoints beside the trainers, if the cluster has room for one more worker."""
 
 import time
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from raypipe.cluster.worker_events import note_worker
 from raypipe.errors import IncompleteError, RaypipeError, first_line
 from raypipe.training.checkpoints.commit import commit
 from raypipe.training.checkpoints.history import history_of
-from raypipe.training.checkpoints.measuring import Measuring, told
+from raypipe.training.checkpoints.measuring import Measuring, progress_of
 from raypipe.training.checkpoints.store import Checkpoints
 from raypipe.training.job import Job
 from raypipe.training.model.worker import trainee_of
@@ -18,11 +18,11 @@ from raypipe.training.steps.determinism import make_deterministic
 from raypipe.training.steps.update import load_weights_
 
 ROOM_SECONDS = 5.0
-"""What stages before gave back is counted as free a moment later."""
+"""Resources released by earlier stages are counted as free only after a moment."""
 
 
 def has_room(num_workers: int, resources: Mapping[str, float]) -> bool:
-    """Whether nodes are large enough for so many workers and one more, and so much is free."""
+    """Whether the nodes fit the workers and one more, and enough is free."""
     import ray
 
     def places(free: Mapping[str, float]) -> int:
@@ -40,26 +40,26 @@ def has_room(num_workers: int, resources: Mapping[str, float]) -> bool:
 
 
 class Beside:
-    """Gives one checkpoint after another to a task as large as a trainer.
+    """Gives one checkpoint after another to a task with the resources of a trainer.
 
-    It holds its place while it measures, no longer, so trainers that start again find theirs.
-    Measurements are records that are created once, so a dead task's successor, another driver's or
-    trainers that measure themselves go on from what is there.
+    The task holds its resources only while it measures, so restarted trainers find theirs.
+    Measurements are records that are created once. So the successor of a dead task, another
+    driver's task, or trainers that measure themselves continue from the existing ones.
     """
 
     def __init__(self, job: Job, resources: Mapping[str, float], device: str, threads: int) -> None:
-        """Nothing is started yet."""
+        """Starts nothing yet."""
         self._job, self._place, self._resources = job, (device, threads), resources
         self._checkpoints, self._history = Checkpoints(job.storage, job.folder), history_of(job)
         self._under_way: Any = None
         self._failures = 0
 
     def look(self) -> bool:
-        """Hand on the next checkpoint if none is being measured; whether nothing is left to do.
+        """Start the next checkpoint if none is being measured; True if nothing is left to do.
 
         Raises:
             IncompleteError: tasks failed too often.
-            RaypipeError: what a task raised.
+            RaypipeError: the error of a task.
         """
         if self.busy():
             return False
@@ -71,11 +71,11 @@ class Beside:
         return not ready
 
     def commit(self) -> None:
-        """Start committing the chosen checkpoint, in a task that has the training's device."""
+        """Start committing the chosen checkpoint, in a task with the training's device."""
         self._start(_commit)
 
     def busy(self) -> bool:
-        """Whether a task is under way; raises as `look` does."""
+        """Whether a task is running; raises the errors of `look`."""
         import ray
         from ray.exceptions import RayError, RayTaskError
 
@@ -93,8 +93,8 @@ class Beside:
             self._failures += 1
             if self._failures > self._job.recipe.resources.max_failures:
                 raise IncompleteError(
-                    f"{self._job.store}: what measures and commits beside the trainers ended "
-                    f"{self._failures} times: {first_line(error)}; checkpoints stay, the same "
+                    f"{self._job.store}: the task that measures beside the trainers ended "
+                    f"{self._failures} times: {first_line(error)}; checkpoints are kept, the same "
                     "command resumes, with resources.beside=false without it"
                 ) from error
         return False
@@ -106,7 +106,7 @@ class Beside:
             num_cpus=self._resources["CPU"],
             num_gpus=self._resources.get("GPU", 0),
             max_retries=0,
-            max_calls=1,  # its memory goes with it
+            max_calls=1,  # the process ends and frees its memory
         )
         self._under_way = remote(work).remote(self._job, *self._place, *arguments)
 
@@ -118,7 +118,7 @@ def _measure(job: Job, device: str, threads: int, step: int) -> None:
     checkpoints, history = Checkpoints(job.storage, job.folder), history_of(job)
     trainee, measuring = trainee_of(job, device), Measuring(job)
     load_weights_(trainee, checkpoints.load(checkpoints.at(step)))
-    write_progress(job, told(job, history.add(step, measuring.values(trainee, Solo()))))
+    write_progress(job, progress_of(job, history.add(step, measuring.values(trainee, Solo()))))
 
 
 def _commit(job: Job, device: str, threads: int) -> None:

@@ -1,22 +1,34 @@
-"""The plain loop as a backend: one worker in this process, for laptops and crash tests."""
+"""A backend with one worker in this process, for laptops and crash tests."""
 
 import shutil
 import time
 from collections.abc import Callable
 
-from raypipe.cluster.backend import Done, Event, Failed, Mode, Needs, Ready, Rows, Site, Task
+from raypipe.cluster.backend import (
+    Done,
+    Event,
+    Failed,
+    Mode,
+    Needs,
+    Opened,
+    Ready,
+    Rows,
+    Site,
+    Task,
+)
 from raypipe.cluster.worker import introduce, perform
 from raypipe.storage.records import Shard
 
 
 class InlineBackend:
-    """Computes each shard inside `wait`; what the stage raises becomes Failed."""
+    """Computes each shard inside `wait`; an error of the stage becomes Failed."""
 
     def __init__(self, *, device: str = "cpu", threads: int = 1) -> None:
         """One worker on `device`."""
         self._device, self._threads = device, threads
         self._task: Task | None = None
         self._site: Site | None = None
+        self._opened: Opened | None = None
         self._started = 0
         self._queue: list[Callable[[], Event]] = []
 
@@ -33,11 +45,11 @@ class InlineBackend:
         self._queue.append(lambda: self._compute(worker, shard, skip, mode))
 
     def wait(self, seconds: float) -> list[Event]:
-        """See Backend; computes one thing."""
+        """See Backend; computes at most one shard."""
         return [self._queue.pop(0)()] if self._queue else []
 
     def kill(self, worker: int) -> None:
-        """See Backend; between shards there is nothing to stop."""
+        """See Backend; between shards nothing is running."""
         if self._site is not None:
             shutil.rmtree(self._site.scratch, ignore_errors=True)
 
@@ -56,15 +68,16 @@ class InlineBackend:
     def _open(self) -> Event:
         assert self._task is not None and self._site is not None
         try:
-            return Ready(self._started, introduce(self._task, self._site))
+            self._opened, facts = introduce(self._task, self._site)
+            return Ready(self._started, facts)
         except Exception as error:  # becomes an event; the loop decides and raises
             return Failed(self._started, None, error)
 
     def _compute(self, worker: int, shard: Shard, skip: Rows, mode: Mode) -> Event:
-        assert self._task is not None
+        assert self._task is not None and self._opened is not None
         began = time.monotonic()
         try:
-            record = perform(self._task, shard, skip, lambda rows: None, mode)
+            record = perform(self._task, self._opened, shard, skip, lambda rows: None, mode)
         except Exception as error:  # becomes an event; the loop decides and raises
             return Failed(worker, shard, error)
         return Done(worker, shard, record, time.monotonic() - began)

@@ -1,4 +1,4 @@
-"""The loop that maps a stage over the pending shards of a ledger, whatever the backend."""
+"""The loop that computes the pending shards of a ledger, on any backend."""
 
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -24,21 +24,21 @@ from raypipe.storage.records import Json, Shard
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the loop tolerates."""
+    """The limits of the loop."""
 
     num_actors: int = 1
     max_attempts: int = 3
-    """Failures of one shard before the invocation ends; preemption is no failure."""
+    """Failures of one shard after which the invocation ends; preemptions do not count."""
     silent_seconds: float = 120.0
-    """A worker is dead after this long without a heartbeat ..."""
+    """Seconds without a heartbeat after which a worker counts as dead."""
     silent_seconds_opening: float = 600.0
-    """... or this long before its first batch, while weights load."""
+    """The same before its first batch, while weights are loaded."""
     poll_seconds: float = 1.0
 
 
 @dataclass(slots=True)
 class Report:
-    """What one invocation did to one store."""
+    """What one invocation did for one store."""
 
     num_planned: int = 0
     num_reused: int = 0
@@ -47,7 +47,7 @@ class Report:
     num_preempted: int = 0
     seconds: float = 0.0
     working_seconds: float = 0.0
-    """From the first worker's readiness to the last commit: loading is not in it."""
+    """Time from the first ready worker to the last commit, so without loading."""
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class _Worker:
 
 
 class Loop:
-    """State of one invocation over one store; see `run`."""
+    """The state of one invocation over one store; see `run`."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Loop:
         on_ready: Callable[[Mapping[str, Json], Process | None], None],
         should_stop: Callable[[], RaypipeError | None],
     ) -> None:
-        """Nothing starts yet."""
+        """Starts nothing yet."""
         self._task, self._backend, self._limits = task, backend, limits
         self._on_progress, self._on_ready, self._should_stop = on_progress, on_ready, should_stop
         self._pending = deque(task.ledger.pending())
@@ -85,7 +85,7 @@ class Loop:
         self.report = Report(num_planned=planned, num_reused=planned - len(self._pending))
 
     def run(self) -> Report:
-        """Until nothing is pending; see `run`."""
+        """Run until nothing is pending; see `run`."""
         try:
             while self._pending or any(w.shard for w in self._workers.values()):
                 self._grow()
@@ -102,7 +102,7 @@ class Loop:
         return self.report
 
     def _grow(self) -> None:
-        """Keep as many workers as there is work, from the first ready one on."""
+        """Once one worker is ready, start as many as there is work for."""
         in_flight = sum(1 for w in self._workers.values() if w.shard)
         wanted = min(self._limits.num_actors, len(self._pending) + in_flight)
         while len(self._workers) < wanted:
@@ -112,7 +112,7 @@ class Loop:
     def _handle(self, event: Event) -> None:
         worker = self._workers.get(event.worker)
         if worker is None:
-            return  # a late word of a worker that was given up
+            return  # a late event of a worker that was given up
         worker.last_seen = self._backend.now()
         match event:
             case Ready(facts=facts, process=process):
@@ -148,7 +148,7 @@ class Loop:
                 self._lose(event.worker, reason, counts=False)
 
     def _feed(self, number: int) -> None:
-        """The next shard for an idle worker; none is left: let the worker go."""
+        """Give an idle worker the next shard; if none is left, end the worker."""
         if not self._pending:
             self._give_up(number)
             return
@@ -207,25 +207,23 @@ class Loop:
         self._pending.appendleft(shard)
 
     def _investigate(self, shard: Shard, reason: str) -> bool:
-        """Whether a worker's death led further: what it was computing is known, or will be."""
-        if not getattr(self._task.stage, "skips_rows", False):
+        """Whether a worker's death helps to find a bad row: its batch is known, or will be."""
+        if not self._task.stage.skips_rows:
             return False
         case = self._cases.setdefault(shard.index, Case())
         first, batch = not case.careful, read_evidence(self._task.ledger, shard)
         if not first and not batch:
-            return False  # it died before its first batch: that says nothing of any row
+            return False  # it died before its first batch, which shows nothing about any row
         bad = case.died(batch, reason)
         self._note("died", shard, reason=reason, suspects=len(case.suspects))
         if bad is not None:
             self._quarantine(shard, {bad: case.bad[bad]})
-        # The first death says nothing of the rows and counts as any failure does.
+        # The first death shows nothing about the rows and counts like any other failure.
         return not first and (bad is not None or bool(case.suspects))
 
     def _new_rows(self, shard: Shard, error: RowsFailed) -> bool:
         known = self._cases[shard.index].bad if shard.index in self._cases else {}
-        return getattr(self._task.stage, "skips_rows", False) and bool(
-            set(error.rows) - known.keys()
-        )
+        return self._task.stage.skips_rows and bool(set(error.rows) - known.keys())
 
     def _survived(self, shard: Shard) -> None:
         case = self._cases[shard.index]
@@ -233,7 +231,7 @@ class Loop:
         if case.survived():
             self._pending.appendleft(shard)
         else:
-            self._count_failure(shard, RuntimeError("its worker died over rows that do no harm"))
+            self._count_failure(shard, RuntimeError("its worker died over rows that are harmless"))
 
     def _quarantine(self, shard: Shard, rows: Mapping[int, str]) -> None:
         case = self._cases.setdefault(shard.index, Case())
@@ -265,13 +263,13 @@ def run(
 ) -> Report:
     """Commit every pending shard of the task's ledger; publishing is left to the caller.
 
-    Workers are started as long as there is work for them, fed one shard at a time, replaced when
-    they are lost and let go when nothing is left. A shard whose worker fails goes to the front of
-    the queue; preemption and node loss count no attempt.
+    Workers are started while there is work for them, get one shard at a time, are replaced when
+    they are lost and end when nothing is left. A shard whose worker fails goes to the front of the
+    queue; preemption and node loss do not count as attempts.
 
     Raises:
-        IncompleteError: a shard failed `max_attempts` times; it is named.
-        RaypipeError: what a stage raised about its input, or what `should_stop` returned.
+        IncompleteError: a shard failed `max_attempts` times; the message names it.
+        RaypipeError: an error of a stage about its input, or the error that `should_stop` returned.
     """
     loop = Loop(
         task,

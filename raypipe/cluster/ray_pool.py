@@ -1,7 +1,7 @@
-"""The Ray backend: one actor a worker, pinned to its GPUs, never restarted by Ray.
+"""The Ray backend: one actor per worker, pinned to its GPUs, never restarted by Ray.
 
-Ray's own restarts would spend attempts on dead nodes and know nothing of the ledger; here a dead
-actor is an event, its shard goes back to the queue and a new actor takes its place.
+Ray's own restarts would waste attempts on dead nodes and ignore the ledger. Here a dead actor is an
+event: its shard returns to the queue, and a new actor replaces it.
 """
 
 import os
@@ -38,7 +38,7 @@ POLL_SECONDS = 2.0
 
 @ray.remote(max_restarts=0, max_task_retries=0, concurrency_groups={"beat": 1})
 class Actor:
-    """One worker; its beats answer in a thread of their own while a shard is computed."""
+    """One worker; a separate thread answers requests for heartbeats while a shard is computed."""
 
     def __init__(self, task: Task, threads: int) -> None:
         """Holds paths and hashes; weights are loaded by `open`."""
@@ -48,10 +48,10 @@ class Actor:
         self._rows: tuple[int, ...] = ()
 
     def open(self) -> tuple[dict[str, Json], Process, str]:
-        """Load the stage and speak: facts, process, node."""
+        """Load the stage; returns facts, process and node."""
         gpus = ray.get_gpu_ids()
         site = Site(self._task.ledger.storage.scratch(), _device(gpus), self._threads)
-        facts = introduce(self._task, site)
+        self._opened, facts = introduce(self._task, site)
         facts["gpu_ids"] = [str(gpu) for gpu in gpus]
         facts["cuda_visible_devices"] = os.environ.get("CUDA_VISIBLE_DEVICES")
         return facts, this_process(), ray.get_runtime_context().get_node_id()
@@ -59,12 +59,12 @@ class Actor:
     def run(self, shard: Shard, skip: Rows, mode: Mode) -> tuple[Record | None, float]:
         """Compute and commit a shard."""
         began = time.monotonic()
-        record = perform(self._task, shard, skip, self._beat, mode)
+        record = perform(self._task, self._opened, shard, skip, self._beat, mode)
         return record, time.monotonic() - began
 
     @ray.method(concurrency_group="beat")  # type: ignore[untyped-decorator]
     def beats(self) -> tuple[int, tuple[int, ...]]:
-        """How many batches have begun, and the rows of the newest."""
+        """The number of batches begun, and the rows of the newest."""
         with self._lock:
             return self._beats, self._rows
 
@@ -78,9 +78,9 @@ class RayBackend:
     """Actors on the connected cluster; see Backend."""
 
     def __init__(self, *, threads: int = 1, local: LocalRay | None = None) -> None:
-        """Ray must be initialised; actors get `threads` threads each.
+        """Ray must be initialised; each actor gets `threads` threads.
 
-        `local` is given for a cluster of this process alone.
+        `local` is given for a cluster that only this process uses.
         """
         self._local = local
         self._threads = threads
@@ -105,7 +105,7 @@ class RayBackend:
         return self._started
 
     def _environment(self) -> dict[str, Any]:
-        """What Ray must set for an actor that it does not inherit."""
+        """The environment that Ray must set for an actor because it does not inherit it."""
         given = {} if self._local is None else self._local.environment
         wanted = actor_environment(self._threads)
         missing = {name: value for name, value in wanted.items() if given.get(name) != value}
@@ -116,11 +116,10 @@ class RayBackend:
         self._work[self._actors[worker].run.remote(shard, skip, mode)] = (worker, shard)
 
     def check(self) -> None:
-        """Nothing, while every daemon runs that this process started; Ray's calls could wait for
-        one that is gone for ever.
+        """Returns nothing while every daemon started here runs; otherwise Ray's calls may hang.
 
         Raises:
-            IncompleteError: one is gone.
+            IncompleteError: a daemon has ended.
         """
         if self._local is not None:
             self._local.check()
@@ -129,7 +128,7 @@ class RayBackend:
         """See Backend.
 
         Raises:
-            IncompleteError: a daemon of the cluster that this process started is gone.
+            IncompleteError: a daemon of the cluster that this process started has ended.
         """
         self.check()
         self._poll()
@@ -151,8 +150,7 @@ class RayBackend:
             ray.kill(actor, no_restart=True)
 
     def capacity(self, needs: Needs) -> int:
-        """See Backend; at least 1, and on a cluster that was joined any number of GPUs: one that
-        scales starts nodes for waiting actors."""
+        """See Backend; at least 1. A joined cluster has no limit on GPUs: it may add nodes."""
         if needs.num_gpus and self._local is None:
             return 1 << 30
         have: Mapping[str, float] = ray.cluster_resources()
@@ -165,17 +163,17 @@ class RayBackend:
         return time.monotonic()
 
     def close(self) -> None:
-        """See Backend; leaves the cluster, and ends one that this process started."""
+        """See Backend; leaves the cluster, and ends it if this process started it."""
         if self._local is None or not self._local.ended():
             for worker in list(self._actors):
                 self.kill(worker)
         if self._local is None or not self._local.ended():
-            ray.shutdown()  # it would wait for daemons that are gone
+            ray.shutdown()  # it would wait for daemons that have ended
         if self._local is not None:
             self._local.close()
 
     def _poll(self) -> None:
-        """Ask every worker that has answered the last time for its beats."""
+        """Ask for the heartbeats of every worker that answered the last request."""
         if time.monotonic() - self._polled < POLL_SECONDS:
             return
         self._polled = time.monotonic()
@@ -184,12 +182,12 @@ class RayBackend:
             self._polls[self._actors[worker].beats.remote()] = worker
 
     def _polled_event(self, ref: Any) -> Event | None:
-        """Beating if a batch has begun since the last answer: a hung forward still answers."""
+        """Beating if a batch has begun since the last answer: even a hung forward pass answers."""
         worker = self._polls.pop(ref)
         try:
             count, rows = ray.get(ref)
         except RayActorError:
-            return None  # its work ends with the same error, which is told once
+            return None  # its task ends with the same error, which is reported only once
         if count == self._beats[worker]:
             return None
         self._beats[worker] = count
@@ -219,7 +217,7 @@ class RayBackend:
 
 
 def _device(gpus: list[Any]) -> str:
-    """cuda where the actor holds a GPU that torch can use; logical GPUs compute on the CPU."""
+    """cuda if the actor holds a GPU that torch can use; logical GPUs compute on the CPU."""
     if not gpus:
         return "cpu"
     import torch

@@ -1,4 +1,4 @@
-"""Ray started on the spot, or an existing cluster joined; nothing is sent anywhere."""
+"""Starts Ray on this machine or joins an existing cluster; no usage data are sent anywhere."""
 
 import json
 import logging
@@ -19,47 +19,49 @@ from raypipe.errors import IncompleteError, InputError, RefusedError, first_line
 
 JOIN_SECONDS = 60.0
 ASK_SECONDS = 5.0
-OBJECT_STORE_BYTES = 200 << 20  # rows never pass through it, only shard numbers and paths
+OBJECT_STORE_BYTES = 200 << 20  # only shard numbers and paths pass through it, never rows
 
 ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # a worker without GPUs must not see any
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS": "0",
-    "RAY_gcs_rpc_server_reconnect_timeout_s": "10",  # a dead head is told soon; reruns are cheap
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "10",  # notice a dead head soon; reruns are cheap
 }
 
 
 class LocalRay:
-    """The daemons of a cluster of this process alone, and the reaper of what they leave."""
+    """The daemons of a cluster that only this process uses, and its reaper."""
 
     def __init__(self, reaper: Reaper, environment: Mapping[str, str]) -> None:
         """Ray must have been started by this process, with `environment` set."""
         self._reaper = reaper
         self.environment = dict(environment)
-        """What every worker finds set. One that needs nothing else takes a process that waits."""
+        """The environment that every worker process inherits. An actor that needs nothing else gets
+        a process that Ray keeps ready.
+        """
         below = psutil.Process().children()
         names = ("gcs_server", "raylet")
         self._daemons: dict[psutil.Process, str] = {p: p.name() for p in below if p.name() in names}
 
     def ended(self) -> bool:
-        """Whether a daemon is gone; Ray's own calls may then wait for ever."""
+        """Whether a daemon has ended; Ray's own calls may then hang."""
         return self._missing() is not None
 
     def check(self) -> None:
-        """Nothing, while every daemon runs.
+        """Returns nothing while every daemon runs.
 
         Raises:
-            IncompleteError: one is gone; it is named.
+            IncompleteError: one has ended; the message names it.
         """
         name = self._missing()
         if name is not None:
             raise IncompleteError(
-                f"Ray's {name} on this machine has ended; what is committed stays, and the same "
+                f"Ray's {name} on this machine has ended; committed work is kept, and the same "
                 "command resumes"
             )
 
     def close(self) -> None:
-        """End every process that is left."""
+        """End every remaining process."""
         self._reaper.close()
 
     def _missing(self) -> str | None:
@@ -70,10 +72,10 @@ class LocalRay:
 
 
 def start_local(*, num_cpus: int, num_gpus: int = 0, threads: int = 1) -> LocalRay:
-    """A cluster of this process alone, whatever RAY_ADDRESS says; it ends with this process.
+    """A cluster that only this process uses, whatever RAY_ADDRESS says; it ends with the process.
 
-    Its workers inherit their environment, `threads` included: where Ray is asked to set it, it
-    throws away the processes that it holds ready and starts one for each actor.
+    Its workers inherit their environment, including `threads`: if Ray had to set it, Ray would
+    discard the processes that it keeps ready and start a new one for each actor.
 
     Raises:
         IncompleteError: Ray does not start, for example on a machine that is too busy.
@@ -94,6 +96,8 @@ def start_local(*, num_cpus: int, num_gpus: int = 0, threads: int = 1) -> LocalR
             log_to_driver=False,
         )
     except Exception as error:
+        # Ray raises many kinds of errors here: its own, RuntimeError, OSError and others. For any
+        # of them, the reaper must end what was started, and the user needs the remedy.
         reaper.close()
         raise IncompleteError(
             f"Ray did not start on this machine: {first_line(error)}; run the same command again, "
@@ -107,16 +111,16 @@ def start_local(*, num_cpus: int, num_gpus: int = 0, threads: int = 1) -> LocalR
                 os.environ[name] = value
     inherited = {**ENVIRONMENT, **environment}
     for name in _submitted():
-        inherited.pop(name, None)  # Ray sets these for every worker, whatever it inherits
+        inherited.pop(name, None)  # Ray sets these for every worker, whatever its environment
     return LocalRay(reaper, inherited)
 
 
 def connect(address: str, *, allow_open: bool = False) -> dict[str, float]:
-    """What the joined cluster has now: CPU, GPU, accelerator_type:NAME and so on.
+    """The resources of the joined cluster now: CPU, GPU, accelerator_type:NAME and others.
 
     Raises:
-        InputError: no answer: no cluster is there, or the token is missing or wrong.
-        RefusedError: other machines can reach the cluster and it asks for no token.
+        InputError: no answer, because there is no cluster, or the token is missing or wrong.
+        RefusedError: other machines can reach the cluster, and it does not require a token.
     """
     os.environ.update(ENVIRONMENT)
     dashboard = _join(address)
@@ -131,12 +135,12 @@ def connect(address: str, *, allow_open: bool = False) -> dict[str, float]:
 
 
 def asks_for_token(status: int | None, mode: str) -> bool:
-    """Whether a cluster turns strangers away.
+    """Whether a cluster refuses requests without a token.
 
     Args:
-        status: what its dashboard answered a request without a token; None for no answer (it
-            listens on the head's loopback, and this is another node).
-        mode: RAY_AUTH_MODE here, believed only where the cluster itself did not answer.
+        status: the dashboard's answer to a request without a token; None for no answer (it listens
+        on the head's loopback, and this is another node). mode: RAY_AUTH_MODE here; used only if
+        the cluster did not answer.
     """
     return mode == "token" if status is None else status in (401, 403)
 
@@ -150,28 +154,27 @@ def open_cluster_problem(address: str, hosts: Sequence[str]) -> str | None:
     if not reachable:
         return None
     return (
-        f"the Ray cluster at {address} listens on {', '.join(reachable)} and asks for no token: "
+        f"the Ray cluster at {address} listens on {', '.join(reachable)} and requires no token: "
         "whoever reaches it can run code. Run `ray get-auth-token --generate`, export "
         "RAY_AUTH_MODE=token, start it again, or pass --allow-open-cluster"
     )
 
 
 def actor_environment(threads: int) -> dict[str, str]:
-    """What an actor with so many threads must find set before it imports torch."""
+    """The environment that an actor with `threads` threads needs before it imports torch."""
     return {"OMP_NUM_THREADS": str(threads), **numerics.for_workers()}
 
 
-def worker_environment() -> dict[str, str]:
-    """What every worker finds set: Ray's switches, and the mode of matrix products of this process,
-    which must stand before a worker's first product (see `raypipe.numerics`)."""
-    return {**ENVIRONMENT, **numerics.for_workers()}
-
-
 def job_environment() -> dict[str, str]:
-    """`worker_environment` without what the job was submitted with: Ray refuses a name that both
-    set."""
+    """The environment that Ray sets for every worker of a joined cluster.
+
+    It has Ray's switches, and this process's mode of matrix products, which must be set before a
+    worker's first product (see `raypipe.numerics`). Variables that the job was submitted with are
+    left out: Ray refuses a variable that is set twice.
+    """
     submitted = _submitted()
-    return {k: v for k, v in worker_environment().items() if k not in submitted}
+    wanted = {**ENVIRONMENT, **numerics.for_workers()}
+    return {name: value for name, value in wanted.items() if name not in submitted}
 
 
 def _submitted() -> dict[str, str]:
@@ -183,8 +186,8 @@ def _submitted() -> dict[str, str]:
 def _join(address: str) -> str:
     """Address of the joined cluster's dashboard, which may be empty.
 
-    Ray itself asks for ever, whether nobody answers or the token is wrong, so it is left to a
-    thread that may be abandoned.
+    If there is no answer or the token is wrong, Ray retries for ever. So it runs in a thread that
+    may be abandoned.
     """
     answers: SimpleQueue[str | Exception] = SimpleQueue()
     variables = job_environment()
@@ -198,7 +201,7 @@ def _join(address: str) -> str:
                 runtime_env={"env_vars": variables},
             )
             answers.put(joined.dashboard_url or "")
-        except Exception as error:  # told to the thread that waits
+        except Exception as error:  # raised by the waiting thread
             answers.put(error)
 
     threading.Thread(target=join, name=f"join {address}", daemon=True).start()
@@ -209,14 +212,14 @@ def _join(address: str) -> str:
     if isinstance(answer, Exception):
         raise InputError(
             f"RAY_ADDRESS {address}: {answer}. Expected a running cluster (`ray status`) and, "
-            "where it asks for a token, RAY_AUTH_MODE=token with its token in ~/.ray/auth_token; "
+            "if it requires a token, RAY_AUTH_MODE=token with the token in ~/.ray/auth_token; "
             "unset RAY_ADDRESS to use this machine alone"
         ) from answer
     return answer
 
 
 def _status_without_token(dashboard: str) -> int | None:
-    """HTTP status of the cluster's job list for a stranger; None if nobody answers."""
+    """HTTP status of the cluster's job list for a request without a token; None if no answer."""
     if not dashboard:
         return None
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))

@@ -1,13 +1,14 @@
-"""A child that outlives its driver by a second, to end what Ray leaves running.
+"""A child process that outlives its driver by a second, to end what Ray leaves running.
 
-Ray's daemons die with the driver that started them, but its agents look for their parent only
-now and then, so a killed driver would leave processes behind for longer than a rerun waits.
-`python -m raypipe.cluster.reaper PID` keeps a list of PID's descendants and, when its standard
-input closes, which happens however the driver ends, kills those that still run. A process that
-began between its last look and the driver's end is known by MARK in its environment, which
-descendants inherit.
+Ray's daemons die with the driver that started them, but its agents check for their parent only
+occasionally, so a killed driver would leave processes behind for longer than a rerun waits. `python
+-m raypipe.cluster.reaper PID` keeps a list of PID's descendants. When its standard input closes,
+which happens however the driver ends, it kills those that still run. A process that began between
+the last look and the driver's end is recognised by MARK in its environment, which descendants
+inherit.
 """
 
+import json
 import os
 import select
 import subprocess
@@ -19,16 +20,18 @@ from collections.abc import Sequence
 
 import psutil
 
+from raypipe.storage.holder import Life, Process, running_process
+
 LOOK_SECONDS = 0.5
 LAST_LOOKS = 4
 MARK = "RAYPIPE_DESCENDS_FROM"
 
 
 class Reaper:
-    """Keeps one such child running until `close`; a child that is killed is replaced."""
+    """Keeps one such child running until `close`; a killed child is replaced."""
 
     def __init__(self) -> None:
-        """For the processes below this one."""
+        """Starts a child that watches the descendants of this process."""
         self._closing = False
         self._mark = f"{psutil.Process().pid}-{uuid.uuid4().hex}"
         os.environ[MARK] = self._mark
@@ -37,7 +40,7 @@ class Reaper:
         self._thread.start()
 
     def close(self) -> None:
-        """End the child, which ends what is left."""
+        """End the child, which first ends the remaining processes."""
         self._closing = True
         assert self._child.stdin is not None
         self._child.stdin.close()
@@ -48,10 +51,10 @@ class Reaper:
     def _start(self) -> subprocess.Popen[bytes]:
         own = psutil.Process()
         command = [sys.executable, "-m", "raypipe.cluster.reaper", str(own.pid)]
-        # Of one that replaces another: its driver may die before it has looked for the first time,
-        # and Ray's agents write their titles over the environment that holds the mark.
-        command += [word for process in _below(own) if (word := _told(process))]
-        # A session of its own: Ctrl-C is for the driver.
+        # This is for a reaper that replaces another: the driver may die before the new one has
+        # looked for the first time, and Ray's agents overwrite the environment with their titles.
+        command += [text for process in _descendants(own) if (text := _identity(process))]
+        # It has its own session: Ctrl-C is for the driver.
         return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
 
     def _watch(self) -> None:
@@ -61,24 +64,24 @@ class Reaper:
             self._child.wait()
 
 
-def reap(pid: int, words: Sequence[str] = ()) -> None:
-    """Until standard input closes: remember the driver's descendants; then end them.
+def reap(pid: int, identities: Sequence[str] = ()) -> None:
+    """Remember the driver's descendants until standard input closes; then end them.
 
-    A driver that was gone before this process was up has left those that it told of, in `words`,
-    and those with its mark.
+    If the driver ended before this process had started, the processes in `identities` and those
+    with its mark are left.
     """
-    known = {process for word in words if (process := _found(word))}
+    known = {process for identity in identities if (process := _process_of(identity))}
     own = psutil.Process()
     try:
         driver = psutil.Process(pid)
     except psutil.NoSuchProcess:
-        driver = own  # standard input is closed: nothing is looked for below it
+        driver = own  # standard input is closed: do not look below it
     while not select.select([sys.stdin], [], [], LOOK_SECONDS)[0]:
-        known |= _below(driver)
+        known |= _descendants(driver)
         known = {process for process in known if process.is_running()}
-    for _ in range(LAST_LOOKS):  # a dying raylet may still have a fork under way
+    for _ in range(LAST_LOOKS):  # a dying raylet may still be forking
         for process in list(known):
-            known |= _below(process)
+            known |= _descendants(process)
         living = {process for process in known | _marked() if process.is_running()} - {own, driver}
         for process in living:
             try:
@@ -89,26 +92,26 @@ def reap(pid: int, words: Sequence[str] = ()) -> None:
         time.sleep(LOOK_SECONDS / 8)
 
 
-def _told(process: psutil.Process) -> str:
-    """`PID:START`, empty of a process that has ended."""
-    try:
-        return f"{process.pid}:{process.create_time()!r}"
-    except psutil.NoSuchProcess:
+def _identity(process: psutil.Process) -> str:
+    """The process's `storage.holder.Process` as JSON; empty if it has ended."""
+    found = running_process(process.pid)
+    if found is None or not process.is_running():  # another process may have its number by now
         return ""
+    return json.dumps(found.to_json())
 
 
-def _found(word: str) -> psutil.Process | None:
-    """The process that was told of; None where it has ended, whoever has its number now."""
-    pid, start = word.split(":")
+def _process_of(identity: str) -> psutil.Process | None:
+    """The process; None if it has ended, even if another one has its number now."""
+    named = Process.from_json(json.loads(identity))
     try:
-        process = psutil.Process(int(pid))
-        return process if process.create_time() == float(start) else None
+        process = psutil.Process(named.pid)
     except psutil.NoSuchProcess:
         return None
+    return process if named.life() is Life.ALIVE else None
 
 
 def _marked() -> set[psutil.Process]:
-    """Processes that began with this one's mark, which only descendants of one driver have."""
+    """Processes started with this one's mark, which only descendants of one driver have."""
     mark = os.environ.get(MARK)
     found = set()
     for process in psutil.process_iter():
@@ -116,11 +119,11 @@ def _marked() -> set[psutil.Process]:
             if mark is not None and process.environ().get(MARK) == mark:
                 found.add(process)
         except psutil.Error:
-            continue  # it has ended, or is another user's
+            continue  # it has ended, or belongs to another user
     return found
 
 
-def _below(process: psutil.Process) -> set[psutil.Process]:
+def _descendants(process: psutil.Process) -> set[psutil.Process]:
     try:
         return set(process.children(recursive=True))
     except psutil.NoSuchProcess:

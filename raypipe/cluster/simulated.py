@@ -1,6 +1,6 @@
 """A cluster on a virtual clock: hundreds of actors, preemption, crashes and stalls in seconds.
 
-The loop is the real one; only time, workers and the ledger's files are imagined.
+The loop is the real one; only time, workers and the ledger's files are simulated.
 """
 
 import heapq
@@ -20,7 +20,7 @@ BEAT_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What befalls workers; probabilities are for one shard on one worker."""
+    """What happens to workers; probabilities are for one shard on one worker."""
 
     num_actors: int = 512
     start_seconds: tuple[float, float] = (20.0, 60.0)
@@ -30,14 +30,14 @@ class World:
     preempted: float = 0.0
     crashed: float = 0.0
     stalled: float = 0.0
-    """The worker falls silent without ending."""
+    """The worker stops answering without ending."""
     poison: frozenset[int] = frozenset()
     """Rows over which a worker dies."""
     batch_rows: int = 16
 
 
 class Memory:
-    """Of a storage what the loop itself uses."""
+    """The part of a storage that the loop itself uses."""
 
     def __init__(self) -> None:
         self._files: dict[str, bytes] = {}
@@ -61,7 +61,7 @@ class SimulatedLedger(Ledger):
     """A ledger in memory; counts how often each shard was committed."""
 
     def __init__(self, shards: Sequence[Shard]) -> None:
-        """All shards pending; nothing is read or written."""
+        """All shards are pending; nothing is read or written."""
         self.store = "simulated"
         self.shards = tuple(shards)
         self.fingerprint = "0"
@@ -112,7 +112,7 @@ class SimulatedBackend:
         return worker
 
     def submit(self, worker: int, shard: Shard, skip: Rows, mode: Mode) -> None:
-        """See Backend; decides now what will become of the shard on this worker."""
+        """See Backend; decides at once what happens to the shard on this worker."""
         seconds = self._random.uniform(*self.world.shard_seconds) * self._slow[worker]
         fate = self._random.random()
         record = None if mode is Mode.PROBE else Record(shard, "", 0, {"skipped_rows": list(skip)})
@@ -140,13 +140,13 @@ class SimulatedBackend:
             self._at(seconds, end)
 
     def wait(self, seconds: float) -> list[Event]:
-        """See Backend; moves the clock to what happens next, or by `seconds`."""
+        """See Backend; moves the clock to the next event, or by `seconds`."""
         until = self._clock + seconds
         events: list[Event] = []
         while self._heap and self._heap[0][0] <= until and not events:
             self._clock, _, event = heapq.heappop(self._heap)
             if event.worker not in self._living:
-                continue  # killed meanwhile
+                continue  # killed in the meantime
             if isinstance(event, Done) and event.record is not None:
                 self.ledger.imagine(event.shard)
                 self.ledger.skipped[event.shard.index] = tuple(event.record.facts["skipped_rows"])

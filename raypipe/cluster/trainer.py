@@ -1,7 +1,7 @@
-"""A training on Ray Train's worker group: it places and restarts workers, nothing else.
+"""A training on a worker group of Ray Train, which only places and restarts workers.
 
-Checkpoints are raypipe's own, so that one rule says what a checkpoint is, with Ray or without,
-and a killed driver's successor goes on under any name.
+Checkpoints are raypipe's own. So they are the same with and without Ray, and the successor of a
+killed driver can resume under any name.
 """
 
 import shutil
@@ -38,13 +38,13 @@ def train_on_ray(
     """Train on `resources.workers` workers and commit the weights; Ray must be running.
 
     A worker's death restarts the group from the newest checkpoint, up to `max_failures` times.
-    Where the cluster has room for one more worker, that one measures the checkpoints meanwhile.
-    `on_workers` is told each worker's process; `check` raises if Ray itself is gone.
+    If the cluster has room for one more worker, that worker measures the checkpoints meanwhile.
+    `on_workers` gets each worker's process; `check` raises if Ray itself has ended.
 
     Raises:
-        InputError: the training itself cannot go on (a loss that is not finite).
-        IncompleteError: workers died too often, or Ray itself.
-        RaypipeError: what `should_stop` gave.
+        InputError: the training itself cannot continue (a loss that is not finite).
+        IncompleteError: workers died too often, or Ray itself has ended.
+        RaypipeError: the error that `should_stop` returned.
     """
     from ray.train import FailureConfig, RunConfig, ScalingConfig
     from ray.train.torch import TorchTrainer
@@ -80,7 +80,7 @@ def train_on_ray(
     def run() -> None:
         try:
             outcome["result"] = trainer.fit()
-        except BaseException as error:  # told by the thread that waits
+        except BaseException as error:  # raised by the waiting thread
             outcome["error"] = error
 
     thread = threading.Thread(target=run, name="ray train", daemon=True)
@@ -90,14 +90,14 @@ def train_on_ray(
         thread.join(POLL_SECONDS)
         check()
         alive = thread.is_alive()
-        told = events(job)
-        workers = [e["process"] for e in told[known:] if e.get("event") == "worker"]
+        logged = events(job)
+        workers = [e["process"] for e in logged[known:] if e.get("event") == "worker"]
         if workers:
             on_workers([Process.from_json(worker) for worker in workers])
-        known = len(told)
+        known = len(logged)
         stop = should_stop()
         if stop is not None:
-            raise stop  # the group ends with this process's Ray; the newest checkpoint stays
+            raise stop  # the group ends with this process's Ray; the newest checkpoint is kept
         nothing_left = beside is None or beside.look()
         ended = not alive and (
             nothing_left or "error" in outcome or _problem(job, before) is not None
@@ -108,7 +108,7 @@ def train_on_ray(
     if "error" in outcome:
         raise IncompleteError(
             f"{job.store}: workers ended {recipe.resources.max_failures + 1} times or could not "
-            f"start: {first_line(outcome['error'])}; checkpoints stay, the same command resumes"
+            f"start: {first_line(outcome['error'])}; checkpoints are kept, the same command resumes"
         ) from outcome["error"]
     while beside is not None and not _committed(job):
         check()
@@ -140,17 +140,17 @@ def _work(config: dict[str, Any]) -> None:
         )
         if comm.rank == 0 and not config["beside"]:
             commit(job, device=device)
-    except InputError as error:  # in every worker at once, and no restart would mend it
+    except InputError as error:  # raised in every worker, and a restart would not help
         note_problem(job, str(error))
     ray.train.report({})
 
 
 def _problem(job: Job, before: int) -> str | None:
-    """Why the training itself ended, None where it did not."""
+    """Why the training itself ended; None if it did not."""
     if _committed(job):
         return None
-    told = events(job)[before:]
-    reasons = [event["reason"] for event in told if event.get("event") == "problem"]
+    logged = events(job)[before:]
+    reasons = [event["reason"] for event in logged if event.get("event") == "problem"]
     return next((r for r in reasons if r != ELSEWHERE), reasons[0] if reasons else None)
 
 

@@ -1,55 +1,55 @@
-"""What happens inside a worker: speak first, then compute and commit."""
+"""What happens inside a worker: it introduces itself, then computes and commits."""
 
 import hashlib
 import json
 import platform
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 
-import raypipe
-from raypipe.cluster.backend import Beat, Mode, Payload, Rows, Site, Task
+from raypipe.cluster.backend import Beat, Mode, Opened, Rows, Site, Task
 from raypipe.cluster.bad_rows import evidence_name
-from raypipe.errors import InputError
+from raypipe.errors import LEAVE_INPUTS, InputError
+from raypipe.package import FOLDER, VERSION
 from raypipe.storage.records import Json, Record, Shard
 
 
-def introduce(task: Task, site: Site) -> dict[str, Json]:
-    """Open the stage and tell who this worker is: versions, package hash, numerics class.
+def introduce(task: Task, site: Site) -> tuple[Opened, dict[str, Json]]:
+    """The opened stage, and facts of this worker: versions, package hash, numerics class.
 
     Raises:
-        InputError: the stores of the driver are not the folder that this worker sees, or what it
-            reads beside them (files, packages) is not what the driver saw.
+        InputError: this worker sees another folder of stores than the driver, or other input files
+        or packages.
     """
     name, content = task.nonce
     if name:
         _answer(task, name, content)
     _check_spec(task, "when the driver began")
-    return {**own_facts(), **task.stage.open(site)}
+    opened = task.stage.open(site)
+    return opened, {**worker_facts(), **opened.facts}
 
 
-def own_facts() -> dict[str, Json]:
-    """Versions of Python and raypipe and the hash of raypipe's source, in this process."""
+def worker_facts() -> dict[str, Json]:
+    """This process's versions of Python and raypipe, and the hash of raypipe's source."""
     return {
         "python": platform.python_version(),
-        "raypipe": raypipe.__version__,
+        "raypipe": VERSION,
         "package_sha256": package_sha256(),
     }
 
 
 def perform(
-    task: Task, shard: Shard, skip: Rows, beat: Beat, mode: Mode = Mode.PLAIN
+    task: Task, opened: Opened, shard: Shard, skip: Rows, beat: Beat, mode: Mode = Mode.PLAIN
 ) -> Record | None:
-    """The committed record of a shard computed here; no data passes through the driver.
+    """The committed record of a shard computed here; no data pass through the driver.
 
-    Of a probe nothing is committed, and the answer is None.
+    A probe commits nothing and returns None.
 
     Raises:
-        InputError: an input changed while it was read; nothing of it is committed.
+        InputError: an input changed while it was read; nothing is committed.
     """
     if mode is not Mode.PLAIN:
         beat = _written(task, shard, beat)
-    payload: Payload = task.stage.run(shard, skip, beat)
+    payload = opened.run(shard, skip, beat)
     if mode is Mode.PROBE:
         payload.path.unlink(missing_ok=True)
         return None
@@ -62,20 +62,20 @@ def perform(
 
 
 def _check_spec(task: Task, when: str) -> None:
-    """The spec as it is found here and now is the one that names the store."""
+    """Checks that the spec, computed here and now, is the spec of the store."""
     changes = task.ledger.spec.diff(task.stage.spec)
     if changes:
         raise InputError(
-            f"{platform.node()}: {task.ledger.store}: expected what stood {when}, found "
+            f"{platform.node()}: {task.ledger.store}: expected the inputs as {when}, found "
             f"{'; '.join(map(str, changes))}. Every node must see the same input files and "
-            "packages, and an input must rest while it is read; run the same command again"
+            f"packages. {LEAVE_INPUTS}"
         )
 
 
 def _written(task: Task, shard: Shard, beat: Beat) -> Beat:
-    """A beat that first leaves its rows where the driver finds them if this process dies."""
+    """A heartbeat that first records its rows, for the driver to find if this process dies."""
     name = evidence_name(task.ledger, shard)
-    task.ledger.storage.replace(name, b"[]")  # of an earlier try that was preempted nothing stays
+    task.ledger.storage.replace(name, b"[]")  # clears what an earlier, preempted try left
 
     def beat_and_write(rows: Rows) -> None:
         task.ledger.storage.replace(name, json.dumps([int(row) for row in rows]).encode())
@@ -87,10 +87,9 @@ def _written(task: Task, shard: Shard, beat: Beat) -> Beat:
 @cache
 def package_sha256() -> str:
     """SHA-256 over raypipe's own source files, names and bytes in order, read once a process."""
-    root = Path(raypipe.__file__).parent
     total = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        total.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
+    for path in sorted(FOLDER.rglob("*.py")):
+        total.update(str(path.relative_to(FOLDER)).encode() + b"\0" + path.read_bytes() + b"\0")
     return total.hexdigest()
 
 
@@ -102,7 +101,7 @@ def _answer(task: Task, name: str, content: str) -> None:
         found = "no such file"
     if found != content:
         raise InputError(
-            f"{platform.node()}: {uri}/{name}: expected the word the driver left there, found "
+            f"{platform.node()}: {uri}/{name}: expected the driver's nonce, found "
             f"{found!r}. The stores must be one folder that every node mounts at the same path, "
             "or a bucket (recipe key `stores`)."
         )

@@ -1,4 +1,4 @@
-"""What the workers of a training on Ray tell the driver: lines in the training's store."""
+"""Reports of a Ray training's workers to the driver: lines in the training's store."""
 
 import json
 from typing import Any
@@ -10,17 +10,17 @@ from raypipe.training.job import Job
 
 
 def note_worker(job: Job) -> None:
-    """Name this process as one that works for the training."""
+    """Record this process as a worker of the training."""
     _note(job, {"event": "worker", "process": this_process().to_json()})
 
 
 def note_problem(job: Job, reason: str) -> None:
-    """Say why the training itself cannot go on."""
+    """Record why the training itself cannot continue."""
     _note(job, {"event": "problem", "reason": reason})
 
 
 def events(job: Job) -> list[dict[str, Any]]:
-    """The whole lines."""
+    """The complete lines so far."""
     try:
         return log.events(job.storage.read(_name(job)))
     except FileNotFoundError:

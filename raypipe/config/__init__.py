@@ -2,49 +2,28 @@
 
 from raypipe.config.packaged import recipe_names, recipe_text, verb_of
 from raypipe.config.pipeline.load import load_recipe
+from raypipe.config.pipeline.named import named_recipe
+from raypipe.config.pipeline.parts import Collection, Evaluate, Model, QuerySet, Resources
 from raypipe.config.pipeline.paths import missing_inputs
-from raypipe.config.pipeline.recipe import Collection, Evaluate, Model, QuerySet, Recipe, Resources
+from raypipe.config.pipeline.recipe import Recipe
 from raypipe.config.pipeline.select import select
-from raypipe.config.pipeline.stage_kinds import (
-    Aggregate,
-    Bm25,
-    Encode,
-    Fuse,
-    Index,
-    Read,
-    Score,
-    Search,
-    Stage,
-    Tune,
-    input_names,
-)
 from raypipe.config.training.load import load_training, missing_training_inputs
 from raypipe.config.training.recipe import Training
 from raypipe.config.yaml.resolved import resolved_yaml
 
 __all__ = [
-    "Aggregate",
-    "Bm25",
     "Collection",
-    "Encode",
     "Evaluate",
-    "Fuse",
-    "Index",
     "Model",
     "QuerySet",
-    "Read",
     "Recipe",
     "Resources",
-    "Score",
-    "Search",
-    "Stage",
     "Training",
-    "Tune",
-    "input_names",
     "load_recipe",
     "load_training",
     "missing_inputs",
     "missing_training_inputs",
+    "named_recipe",
     "recipe_names",
     "recipe_text",
     "resolved_yaml",

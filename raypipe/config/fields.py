@@ -18,8 +18,8 @@ from pydantic_core import PydanticCustomError
 MAX_NAME = 64
 
 
-class Part(BaseModel):
-    """A frozen part of a recipe: unknown keys and values of another type are refused."""
+class Section(BaseModel):
+    """A frozen section of a recipe: unknown keys and values of another type are refused."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
@@ -30,9 +30,10 @@ class Source:
 
     text: str
     value: Any = None
-    """The value it speaks of (or a function of the model); None means the field's default."""
+    """The value that has this source (or a function of the model); None means the field's
+    default."""
     default: bool = True
-    """False for a value of a paper that must be written to be used."""
+    """False for a paper's value that is used only if the recipe states it."""
 
 
 OWN = "raypipe's choice"
@@ -83,12 +84,12 @@ def _one_or_more(value: Any) -> Any:
 
 
 Name = Annotated[str, AfterValidator(_name)]
-"""Stands in file names, stores and TREC tags, so no dots, blanks or capitals."""
+"""Part of file names, stores and TREC tags, so without dots, blanks or capitals."""
 Text = Annotated[str, StringConstraints(min_length=1)]
 Location = Annotated[Text, AfterValidator(_location)]
 """A path, relative to the recipe's folder while it is written, or a URI."""
 Measure = Annotated[Text, AfterValidator(_measure)]
-"""Its shape only; that it exists is for evaluation to say."""
+"""Only the notation is checked here; evaluation checks that the measure exists."""
 Count = Annotated[int, Field(ge=1, le=10**12)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Real = Annotated[float, Field(allow_inf_nan=False)]

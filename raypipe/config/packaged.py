@@ -1,32 +1,30 @@
 """The recipes that come with raypipe."""
 
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import yaml
 
-import raypipe
 from raypipe.config.yaml.words import did_you_mean, listed
 from raypipe.errors import InputError
+from raypipe.package import FOLDER
 
 
 def recipe_names(verb: str | None = None) -> list[str]:
-    """Names of the packaged recipes, sorted; with a verb, pipeline or train, those it takes."""
+    """Names of the packaged recipes, sorted; with a verb (pipeline or train), only those for it."""
     return sorted(name for name in _recipes() if verb in (None, verb_of(recipe_text(name))))
 
 
 def verb_of(text: str) -> str:
-    """Which verb a recipe is for, by its own keys: pipeline (stages) or train (loss)."""
+    """The verb that runs a recipe, by the recipe's own keys: pipeline (stages) or train (loss)."""
     try:
         keys = yaml.safe_load(text)
     except yaml.YAMLError:
-        return "pipeline"  # loading it tells what is wrong
+        return "pipeline"  # loading it reports the problem
     return "train" if isinstance(keys, dict) and "loss" in keys else "pipeline"
 
 
 def recipe_text(name: str) -> str:
-    """The YAML of a packaged recipe; relative paths in it are for the caller to place.
+    """The YAML text of a packaged recipe; the caller chooses the base of its relative paths.
 
     Raises:
         InputError: no recipe of that name.
@@ -38,14 +36,9 @@ def recipe_text(name: str) -> str:
     return recipes[name].read_text(encoding="utf-8")
 
 
-def _recipes() -> dict[str, Traversable]:
-    """Recipes by name: from the wheel, or from the checkout that the package stands in."""
-    folder = files(raypipe) / "recipes"
+def _recipes() -> dict[str, Path]:
+    """Recipe files by name, from the wheel or from the checkout that holds the package."""
+    folder = FOLDER / "recipes"
     if not folder.is_dir():
-        folder = Path(raypipe.__file__).parents[1] / "jobs" / "configs"
-    suffix = ".yaml"
-    return {
-        entry.name.removesuffix(suffix): entry
-        for entry in (folder.iterdir() if folder.is_dir() else ())
-        if entry.name.endswith(suffix)
-    }
+        folder = FOLDER.parent / "jobs" / "configs"
+    return {path.stem: path for path in folder.glob("*.yaml")}

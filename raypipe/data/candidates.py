@@ -1,13 +1,8 @@
 """MS MARCO's `top1000` files: query id, passage id, query text, passage text, tab-separated.
 
-The official files are not ordered, and some queries have fewer than 1000 passages.
+The official files are unordered, and some queries have fewer than 1000 passages.
 """
 
-from collections.abc import Iterator
-from pathlib import Path
-
-from raypipe.data.files.problems import Problems
-from raypipe.data.files.rows import parsed_lines
 from raypipe.data.formats.fields import checked_id, shown
 
 
@@ -25,15 +20,3 @@ def parse_candidate(record: bytes) -> tuple[str, str, str]:
         )
     query_id = checked_id(columns[0].decode(), field="query id")
     return query_id, checked_id(columns[1].decode(), field="passage id"), columns[2].decode()
-
-
-def read_candidates(path: Path) -> Iterator[tuple[str, str]]:
-    """(query_id, passage_id) of each line in file order, streamed; repeated pairs included.
-
-    Raises:
-        InputError: at the end, lines that are not candidates, the first ten and a count.
-    """
-    problems = Problems()
-    for _, (query_id, passage_id, _) in parsed_lines(path, parse_candidate, problems):
-        yield query_id, passage_id
-    problems.raise_if_any()

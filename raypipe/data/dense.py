@@ -6,21 +6,18 @@ from raypipe.data.files.problems import Problems
 from raypipe.data.formats.fields import shown
 
 
-def check_dense_ids(
-    batches: Iterable[Sequence[str]], *, name: str, num_passages: int | None = None
-) -> None:
-    """Pass where the ids, given in row order from row 0, are "0", "1", ... in plain decimal.
+def check_dense_ids(batches: Iterable[Sequence[str]], *, name: str) -> None:
+    """Returns nothing if the ids, in row order from row 0, are "0", "1", ... in plain decimal.
 
-    A gap shifts every id behind it; a negative, repeated, out-of-range or padded ("007") id, or
-    one beyond int64, differs from its row all the same.
+    A gap shifts every id after it. A negative, repeated, out-of-range or padded ("007") id, or one
+    beyond int64, also differs from its row.
 
     Args:
         batches: ids in batches of any size.
-        name: the collection's, for messages.
-        num_passages: how many there must be, where that is known.
+        name: the collection's name, for messages.
 
     Raises:
-        InputError: the first ten ids that are not their row and a count of all.
+        InputError: the first ten ids that differ from their row, and the number of all.
     """
     problems = Problems()
     row = 0
@@ -29,6 +26,4 @@ def check_dense_ids(
             if passage_id != str(row):
                 problems.add(f"{name}: row {row:,}: expected id {row}, found {shown(passage_id)}")
             row += 1
-    if num_passages is not None and row != num_passages:
-        problems.add(f"{name}: expected {num_passages:,} passages, found {row:,}")
     problems.raise_if_any()

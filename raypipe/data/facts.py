@@ -1,4 +1,4 @@
-"""What one pass over an input file finds out: size, hashes, records, where to seek."""
+"""Facts of an input file from one pass over it: size, hashes, records, offsets for seeking."""
 
 import hashlib
 from collections.abc import Mapping
@@ -17,25 +17,25 @@ CHECKPOINT_RECORDS = 100_000
 
 @dataclass(frozen=True, kw_only=True)
 class FileFacts:
-    """An input file as it was when counted."""
+    """The facts of an input file when it was counted."""
 
     name: str
-    """File name without its folder; an ir_datasets id as given."""
+    """File name without its folder, or an ir_datasets id as given."""
     num_bytes: int
     sha256: str
     md5: str
-    """Of the raw, compressed bytes; of the streamed records where there is no file of lines."""
+    """Hash of the raw, compressed bytes; of the streamed records if the source has no lines."""
     num_records: int
     compressed: bool
     checkpoint_records: int
     checkpoints: tuple[int, ...]
     """Byte offsets in the uncompressed text of records 0, checkpoint_records, 2 of them, ..."""
     stretches: tuple[str, ...]
-    """SHA-256 of the text from each checkpoint to the next; of a compressed file none."""
+    """SHA-256 of the text from each checkpoint to the next; empty for a compressed file."""
 
 
 def to_json(facts: FileFacts) -> dict[str, Any]:
-    """The facts as a plain dict that JSON keeps as it is."""
+    """The facts as a plain dict that JSON preserves."""
     lists = {"checkpoints": list(facts.checkpoints), "stretches": list(facts.stretches)}
     return asdict(facts) | lists
 
@@ -49,9 +49,9 @@ def from_json(fields: Mapping[str, Any]) -> FileFacts:
 def count_file(
     path: Path, *, format: str, checkpoint_records: int = CHECKPOINT_RECORDS
 ) -> FileFacts:
-    """Facts of one file, from one pass over its raw bytes in bounded memory.
+    """The facts of one file, from one pass over its raw bytes in bounded memory.
 
-    Records are counted, not parsed; `read_records` finds what is wrong with them.
+    Records are counted, not parsed; `read_records` finds their problems.
 
     Raises:
         InputError: no such file or format, truncated or damaged data.
@@ -92,7 +92,7 @@ def _count_lines(
     with open_binary(path, observe=observe) as stream:
         for chunk in chunks(stream):
             ends = np.flatnonzero(np.frombuffer(chunk, np.uint8) == ord("\n")) + 1
-            # Record r begins behind newline number r, counted from 1.
+            # Record r begins after newline number r, counted from 1.
             hashed = 0
             for record in range((num_ended // every + 1) * every, num_ended + len(ends) + 1, every):
                 end = int(ends[record - num_ended - 1])
@@ -112,7 +112,7 @@ def _count_lines(
 
 
 def _count_stream(path: Path, kind: Format, checkpoint_records: int) -> FileFacts:
-    """Facts of a source without lines: its hashes are over the records it streams."""
+    """The facts of a source without lines; its hashes are over the streamed records."""
     assert kind.stream is not None, f"format {kind.name} has neither parse nor stream"
     sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
     num_bytes = num_records = 0

@@ -1,8 +1,8 @@
-"""The id index: original passage ids to rows, without holding a string.
+"""The id index: from original passage ids to rows, without keeping the strings.
 
-138M ids fit no dictionary. The file has two rows of uint64, mapped by readers: hashes of the ids
-in ascending order, and the passage row of each; equal hashes by row ascending. A hash only
-proposes; the id itself, read back from the collection, decides.
+138M ids do not fit a dictionary. The file has two rows of uint64, mapped by readers: the hashes of
+the ids in ascending order, and the passage row of each; equal hashes by ascending row. A hash only
+finds candidates; the id itself, read back from the collection, decides.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +19,7 @@ from raypipe.errors import InputError
 Rows: TypeAlias = NDArray[np.int64]
 Hashes: TypeAlias = NDArray[np.uint64]
 IdsOfRows: TypeAlias = Callable[[Rows], Sequence[str]]
-"""Ids of the rows given, in their order; it is always asked in ascending order of row."""
+"""The ids of the given rows, in their order; rows are always given in ascending order."""
 
 _BATCH_ROWS = 1 << 16
 _BATCH_SUSPECTS = 1000
@@ -39,14 +39,14 @@ def build_id_index(
     ids_of_rows: IdsOfRows,
     hash_ids: Callable[[Sequence[str]], Hashes] = hash_ids,
 ) -> int:
-    """Write the index of the ids, given in row order from row 0; the number of ids comes back.
+    """The number of ids; writes the index of the ids, which are in row order from row 0.
 
-    Memory: 8 bytes an id for the hashes and 24 while they are sorted, and one batch of strings.
+    Memory: 8 bytes per id for the hashes, 24 while they are sorted, and one batch of strings.
 
     Args:
         batches: ids in batches of any size.
         path: the file to write; it need not end in .npy.
-        ids_of_rows: reads ids back, to tell a repeated id from two ids with one hash.
+        ids_of_rows: reads ids back, to distinguish a repeated id from two ids with one hash.
         hash_ids: the hash, replaceable so that collisions can be tested.
 
     Raises:
@@ -67,7 +67,7 @@ def build_id_index(
 
 
 class IdIndex:
-    """Rows of ids, from the mapped file."""
+    """The rows of ids, from the mapped file."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class IdIndex:
         return len(self._hashes)
 
     def rows_of(self, ids: Sequence[str]) -> Rows:
-        """Passage row of each id: [len(ids)] int64, -1 where no passage has exactly this id."""
+        """The passage row of each id: [len(ids)] int64, -1 if no passage has exactly this id."""
         parts = [
             self._rows_of(ids[start : start + _BATCH_ROWS])
             for start in range(0, len(ids), _BATCH_ROWS)
@@ -94,7 +94,7 @@ class IdIndex:
         found = np.full(len(ids), -1, np.int64)
         hashes = self._hash_ids(ids)
         positions = np.searchsorted(self._hashes, hashes)
-        open_ = np.arange(len(ids))  # places in `ids` that are not decided yet
+        open_ = np.arange(len(ids))  # positions in `ids` not yet decided
         while len(open_):
             inside = open_[positions[open_] < len(self._hashes)]
             open_ = inside[self._hashes[positions[inside]] == hashes[inside]]
@@ -111,7 +111,7 @@ class IdIndex:
 
 
 def _ids_of(rows: Rows, ids_of_rows: IdsOfRows) -> list[str]:
-    """Ids of the rows in their order, asked for in ascending order and once a row."""
+    """The ids of the rows, in their order; each row is read once, in ascending order."""
     if not len(rows):
         return []
     distinct, inverse = np.unique(rows, return_inverse=True)
@@ -120,7 +120,7 @@ def _ids_of(rows: Rows, ids_of_rows: IdsOfRows) -> list[str]:
 
 
 def _refuse_repeated(hashes: Hashes, rows: Rows, ids_of_rows: IdsOfRows) -> None:
-    """Raise InputError with the first ten repeated ids by row, and how many may follow."""
+    """Raise InputError with the first ten repeated ids by row, and the number of others."""
     suspects = np.flatnonzero(hashes[1:] == hashes[:-1]) + 1
     suspects = suspects[np.argsort(rows[suspects], kind="stable")]
     problems: list[str] = []
@@ -136,8 +136,8 @@ def _refuse_repeated(hashes: Hashes, rows: Rows, ids_of_rows: IdsOfRows) -> None
 
 
 def _repeated(batch: Rows, hashes: Hashes, rows: Rows, ids_of_rows: IdsOfRows) -> list[str]:
-    """Problems: those positions in the sorted hashes whose id stands in an earlier row too."""
-    runs = np.searchsorted(hashes, hashes[batch])  # where each position's equal hashes begin
+    """Problems for those positions in the sorted hashes whose id also occurs in an earlier row."""
+    runs = np.searchsorted(hashes, hashes[batch])  # start of each position's equal hashes
     spans = [np.arange(run, position + 1) for run, position in zip(runs, batch, strict=True)]
     by_row = np.sort(rows[np.unique(np.concatenate(spans))])
     first: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Official MS MARCO files: how many records each has, and the MD5 of its archive.
+"""Official MS MARCO files: the number of records of each, and the MD5 of its archive.
 
 Source: the tables of microsoft/MSMARCO-Passage-Ranking, MSMARCO-Document-Ranking and the TREC
 Deep Learning 2021 guidelines.
@@ -36,7 +36,7 @@ NUM_RECORDS = {
     "docv2_dev_queries.tsv": 4_552,
     "docv2_dev2_queries.tsv": 5_000,
 }
-"""By the name without .gz, .bz2 or .zst."""
+"""By file name without .gz, .bz2 or .zst."""
 
 ARCHIVE_MD5 = {
     "collectionandqueries.tar.gz": "31644046b18952c1386cd4564ba2ae69",
@@ -51,7 +51,7 @@ _COLLECTIONS = {
 
 
 def check_known(facts: FileFacts) -> list[str]:
-    """Warnings: a file with an official name but another number of records or MD5."""
+    """A warning for a file with an official name but another number of records or MD5."""
     warnings = []
     expected = NUM_RECORDS.get(plain_name(Path(facts.name)))
     if expected is not None and facts.num_records != expected:
@@ -66,7 +66,7 @@ def check_known(facts: FileFacts) -> list[str]:
 
 
 def check_known_collection(files: Sequence[FileFacts]) -> list[str]:
-    """Warnings: `check_known` of each file, and of the collections of many files as a whole."""
+    """The warnings of `check_known` for each file, and for collections of many files as a whole."""
     warnings = [warning for facts in files for warning in check_known(facts)]
     for title, (pattern, num_files, num_records) in _COLLECTIONS.items():
         parts = [facts for facts in files if re.match(rf"{pattern}(\.|$)", facts.name)]
@@ -80,7 +80,7 @@ def check_known_collection(files: Sequence[FileFacts]) -> list[str]:
 
 
 def has_dense_ids(files: Sequence[FileFacts]) -> bool:
-    """True for the official MS MARCO v1 passages, whose ids are 0 to n-1 in order."""
+    """Whether these are the official MS MARCO v1 passages, whose ids are 0 to n-1 in order."""
     return [(plain_name(Path(f.name)), f.num_records) for f in files] == [
         ("collection.tsv", MSMARCO_V1_PASSAGES)
     ]

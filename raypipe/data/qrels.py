@@ -20,10 +20,10 @@ def read_qrels(path: Path) -> pa.Table:
 
     Columns are separated by blanks or tabs: `query iteration passage grade` (TREC and MS MARCO;
     the iteration may be anything), or BEIR's `query passage grade` below its header. Blank lines
-    are passed over, as trec_eval does; a judgement given twice with one grade counts once.
+    are skipped, as in trec_eval; a judgement given twice with one grade counts once.
 
     Raises:
-        InputError: lines that do not parse, one pair with two grades, or no judgement.
+        InputError: invalid lines, one pair with two grades, or no judgements.
     """
     problems = Problems()
     seen: dict[tuple[str, str], tuple[int, int]] = {}
@@ -51,7 +51,7 @@ def read_qrels(path: Path) -> pa.Table:
 
 
 class _Parser:
-    """Parses lines in order: whether there are three columns or four, the first line says."""
+    """Parses lines in order; the first line decides whether there are three or four columns."""
 
     def __init__(self) -> None:
         self._expected: str | None = None

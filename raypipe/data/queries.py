@@ -1,6 +1,6 @@
 """Query files: id TAB text, BEIR's queries.jsonl, and the queries inside a `top1000` file."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -13,38 +13,31 @@ from raypipe.data.files.rows import parsed_lines
 from raypipe.data.formats.fields import id_and_text, json_id, json_object, json_text
 from raypipe.errors import InputError
 
-QueryFormat = Literal["auto", "tsv", "jsonl", "top1000"]
 
+def read_queries(path: Path) -> list[tuple[str, str]]:
+    """(query_id, text) in file order; ids are strings, texts are unchanged.
 
-def read_queries(
-    path: Path, *, format: QueryFormat = "auto", keep: Collection[str] | None = None
-) -> list[tuple[str, str]]:
-    """(query_id, text) in file order; ids are strings, texts as they are in the file.
-
-    Two ids may share a text. A `top1000` file gives its distinct queries in first-seen order.
+    Two ids may share a text. A `top1000` file gives its distinct queries in order of first
+    appearance.
 
     Args:
-        path: the file, or a BEIR folder with queries.jsonl.
-        format: "auto" takes a file whose first byte is `{` for JSON lines, one with `top1000`
-            in its name for four columns, and anything else for id TAB text (MS MARCO's and
-            Pyserini's topics).
-        keep: only queries with these ids, such as those of a qrels (what BEIR does).
+        path: the file, or a BEIR folder with queries.jsonl. A file whose first byte is `{` is
+            JSON lines, one with `top1000` in its name has four columns, and anything else is
+            id TAB text (MS MARCO's and Pyserini's topics).
 
     Raises:
-        InputError: lines that do not parse, repeated ids, or no query left.
+        InputError: invalid lines, repeated ids, or no queries.
     """
     if path.is_dir():
         (path,) = find_files([path], patterns=[r"queries\.jsonl"], expected="queries.jsonl")
-    kind = _guess(path) if format == "auto" else format
+    kind = _guess(path)
     problems = Problems()
     rows = parsed_lines(path, _PARSERS[kind], problems)
     queries = _distinct(path, rows, problems, repeats=kind == "top1000")
     problems.raise_if_any()
-    kept = [(query_id, text) for query_id, text in queries if keep is None or query_id in keep]
-    if not kept:
-        why = "no queries in the file" if not queries else "no query has one of the ids to keep"
-        raise InputError(f"{path}: {why}")
-    return kept
+    if not queries:
+        raise InputError(f"{path}: no queries in the file")
+    return queries
 
 
 def _guess(path: Path) -> Literal["tsv", "jsonl", "top1000"]:
@@ -76,7 +69,7 @@ _PARSERS: dict[str, Callable[[bytes], tuple[str, str]]] = {
 def _distinct(
     path: Path, rows: Iterator[tuple[int, tuple[str, str]]], problems: Problems, *, repeats: bool
 ) -> list[tuple[str, str]]:
-    """Queries in first-seen order; a repeated id is a problem unless `repeats` and equal text."""
+    """Queries in order of first appearance; a repeated id needs `repeats` and an equal text."""
     seen: dict[str, tuple[int, str]] = {}
     for number, (query_id, text) in rows:
         first, known = seen.setdefault(query_id, (number, text))

@@ -1,4 +1,4 @@
-"""Passages of a range of records of one input file."""
+"""Reads the passages in a range of records of one input file."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ class Tally:
     """Counts that a reading adds to."""
 
     num_replaced: int = 0
-    """Records in which bytes that are not UTF-8, or lone surrogates, became U+FFFD."""
+    """Number of records in which bytes that are not UTF-8, or lone surrogates, became U+FFFD."""
     num_blank: int = 0
-    """Passages whose text is empty or white space; they are kept."""
+    """Number of passages whose text is empty or white space; they are kept."""
 
 
 def read_records(
@@ -38,25 +38,25 @@ def read_records(
 ) -> Iterator[tuple[str, str]]:
     """(passage_id, text) of records [start, stop) of the file, in order.
 
-    A plain file is entered at the checkpoint before `start`; a compressed one is unpacked from
-    its beginning, so it is best read whole. Problems are gathered while good records are
-    yielded and raised at the end of the range: what was yielded counts only if nothing is.
+    A plain file is read from the checkpoint before `start`; a compressed one is unpacked from its
+    beginning, so it is best read as a whole. Problems are collected while valid records are
+    yielded, and raised at the end of the range: use the records only if nothing is raised.
 
     Args:
         path: the file that `facts` describes.
         format: a name in `formats.FORMATS`.
         start: first record, from 0.
-        stop: record behind the last; at most `facts.num_records`.
+        stop: one past the last record; at most `facts.num_records`.
         facts: from `count_file` on the same file.
         errors: "replace" turns bad UTF-8 into U+FFFD and counts the record in `tally`.
         tally: counts to add to.
 
-    The bytes of the checkpoints' stretches that the range touches (of a compressed file all) are
-    compared with what was counted once the range is read.
+    After the range is read, all bytes between the checkpoints around it (of a compressed file all
+    bytes) are compared with the counted ones.
 
     Raises:
         InputError: records that cannot be parsed, the first ten by line and a count.
-        CorruptError: the file is not the one that was counted, or changed while it was read.
+        CorruptError: the file is not the counted one, or changed while it was read.
     """
     assert 0 <= start <= stop <= facts.num_records, (start, stop, facts.num_records)
     kind, tally = get_format(format), tally or Tally()
@@ -81,7 +81,7 @@ def read_records(
 def _parsed(
     path: Path, kind: Format, start: int, stop: int, facts: FileFacts, errors: Errors, tally: Tally
 ) -> Iterator[tuple[int, tuple[str, str] | str]]:
-    """Each record's number from 1 with its passage, or with what is wrong with it."""
+    """Each record's number from 1, with its passage or its problem."""
     if kind.parse is None:
         assert kind.stream is not None
         yield from enumerate(kind.stream(path, start, stop), start + 1)
@@ -91,7 +91,7 @@ def _parsed(
             raise changed(path, f"{facts.num_bytes:,} bytes expected, {num_bytes:,} found")
         first = _seek(stream, path, start, facts)
         records = lines(stream, name=str(path), first=first, skip=start - first)
-        # The range comes first in zip, so that no record behind it is read.
+        # The range comes first in zip, so that no record after it is read.
         for number, record in zip(range(start + 1, stop + 1), records, strict=False):
             yield number, _passage(record, kind, errors, tally)
 
@@ -108,7 +108,7 @@ def _seek(stream: BinaryIO, path: Path, start: int, facts: FileFacts) -> int:
 
 
 def _passage(record: bytes, kind: Format, errors: Errors, tally: Tally) -> tuple[str, str] | str:
-    """The record's passage, or what is wrong with it."""
+    """The record's passage, or its problem as text."""
     assert kind.parse is not None
     try:
         try:
@@ -116,7 +116,7 @@ def _passage(record: bytes, kind: Format, errors: Errors, tally: Tally) -> tuple
             (passage_id + text).encode()  # a JSON escape can name half a surrogate pair
         except UnicodeError as error:
             if errors == "strict":
-                return f"not UTF-8 ({error}); errors: replace puts U+FFFD there and counts it"
+                return f"not UTF-8 ({error}); with errors: replace it becomes U+FFFD and is counted"
             passage_id, text = kind.parse(record.decode(errors="replace").encode())
             if without_surrogates(passage_id) != passage_id or "\ufffd" in passage_id:
                 return f"the id {shown(passage_id)} is not UTF-8; ids are never replaced"

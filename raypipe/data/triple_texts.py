@@ -1,4 +1,4 @@
-"""Triples of texts, as MS MARCO's triples.train.small: each text once, and triples by id."""
+"""Splits triples of texts (MS MARCO's triples.train.small) into texts and triples of ids."""
 
 import hashlib
 from collections.abc import Iterator
@@ -8,19 +8,20 @@ from typing import BinaryIO
 
 from raypipe.data.files.compression import open_binary
 from raypipe.errors import InputError
+from raypipe.files import replacing
 
 FILES = ("passages.tsv", "queries.tsv", "triples.tsv")
 
 
 @dataclass
 class _Texts:
-    """Ids of texts in order of first appearance; of a text a 16-byte hash is held."""
+    """Ids of texts in order of first appearance; holds a 16-byte hash of each text."""
 
     file: BinaryIO
     ids: dict[bytes, int] = field(default_factory=dict)
 
     def id_of(self, text: bytes) -> int:
-        """The text's id; a new text is written."""
+        """The text's id; writes the text if it is new."""
         key = hashlib.blake2b(text, digest_size=16).digest()
         known = self.ids.get(key)
         if known is None:
@@ -32,30 +33,33 @@ class _Texts:
 def split_triples(path: Path, folder: Path) -> int:
     """The number of triples, written as passages.tsv, queries.tsv and triples.tsv (three ids).
 
-    The files are made beside and moved into place last, so that those that stand are whole.
+    The files are written under other names and then moved into place, so that existing ones are
+    complete.
 
     Args:
         path: lines of query, relevant and irrelevant passage, tabs between; plain or compressed.
-        folder: where; made if missing.
+        folder: the target folder; created if missing.
 
     Raises:
-        InputError: a line of other than three columns, or with an empty one; bytes that are not
-            UTF-8.
+        InputError: a line without exactly three columns, or with an empty one; bytes that are not
+        UTF-8.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    beside = [folder / f".{name}.new" for name in FILES]
     number = 0
-    with beside[0].open("wb") as passages, beside[1].open("wb") as queries:
+    passage_file, query_file, triple_file = (folder / name for name in FILES)
+    # The triples are opened first, so that they are moved last, after the texts that their ids
+    # name.
+    with (
+        replacing(triple_file) as triples,
+        replacing(query_file) as queries,
+        replacing(passage_file) as passages,
+    ):
         of_passage, of_query = _Texts(passages), _Texts(queries)
-        with beside[2].open("wb") as triples:
-            for query, relevant, other in _lines(path):
-                number += 1
-                rows = of_query.id_of(query), of_passage.id_of(relevant), of_passage.id_of(other)
-                triples.write(b"%d\t%d\t%d\n" % rows)
-    if not number:
-        raise InputError(f"{path}: expected triples of texts, found no line")
-    for made, name in zip(beside, FILES, strict=True):
-        made.rename(folder / name)
+        for query, relevant, other in _lines(path):
+            number += 1
+            rows = of_query.id_of(query), of_passage.id_of(relevant), of_passage.id_of(other)
+            triples.write(b"%d\t%d\t%d\n" % rows)
+        if not number:
+            raise InputError(f"{path}: expected triples of texts, found no line")
     return number
 
 

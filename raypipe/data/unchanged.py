@@ -1,20 +1,20 @@
-"""Whether an input file still has the bytes that were counted."""
+"""Checks that an input file still has the bytes that were counted."""
 
 import hashlib
 from pathlib import Path
 from typing import BinaryIO
 
 from raypipe.data.facts import FileFacts
-from raypipe.errors import CorruptError
+from raypipe.errors import LEAVE_INPUTS, CorruptError
 from raypipe.storage.records import hash_file
 
 BLOCK_BYTES = 1 << 20
 
 
 def check_unchanged(path: Path, facts: FileFacts, start: int, stop: int) -> None:
-    """Nothing, where the text of records [start, stop) has the bytes that were counted.
+    """Returns nothing if the text of records [start, stop) has the bytes that were counted.
 
-    Asked after the records were read, so that a file which changed before or meanwhile is found.
+    Call it after reading the records, so that a change before or during the reading is found.
 
     Raises:
         CorruptError: the bytes differ.
@@ -41,15 +41,12 @@ def check_unchanged(path: Path, facts: FileFacts, start: int, stop: int) -> None
 
 
 def changed(path: Path, difference: str) -> CorruptError:
-    """What to tell of a file that is another one now."""
-    return CorruptError(
-        f"{path}: not the file that was counted: {difference}. An input must rest while it is "
-        "read; run the same command again"
-    )
+    """The error for a file that is no longer the one that was counted."""
+    return CorruptError(f"{path}: not the file that was counted: {difference}. {LEAVE_INPUTS}")
 
 
 def _sha256(stream: BinaryIO, num_bytes: int) -> str:
-    """Of the next bytes; of fewer where the stream ends."""
+    """SHA-256 of the next bytes; of fewer if the stream ends."""
     sha256 = hashlib.sha256()
     while num_bytes and (block := stream.read(min(BLOCK_BYTES, num_bytes))):
         sha256.update(block)

@@ -1,1 +1,1 @@
-"""The driver: a recipe as a list of stages; run, publish, evaluate, summarise."""
+"""The driver: runs the stages of a recipe, publishes, evaluates and summarises."""

@@ -1,4 +1,4 @@
-"""What every invocation does around its work: lease, summary from the first act to the last."""
+"""What surrounds the work of every invocation: the lease and the summary."""
 
 import time
 import uuid
@@ -13,10 +13,10 @@ from raypipe.storage.lease import acquire
 
 @contextmanager
 def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
-    """The summary to fill; it says `running` until the work ends and then tells the ending.
+    """The summary to fill; it says `running` until the work ends, and then how it ended.
 
     Raises:
-        RefusedError: another invocation works in the workspace.
+        RefusedError: another invocation is working in the workspace.
     """
     lease = acquire(workspace.own, LEASE)
     began = time.monotonic()

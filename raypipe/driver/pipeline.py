@@ -1,4 +1,4 @@
-"""A recipe brought to completion in a workspace: the main job."""
+"""The main job: runs a recipe to completion in a workspace."""
 
 import sys
 from collections.abc import Callable
@@ -6,47 +6,48 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from raypipe.cluster.backend import Backend
-from raypipe.cluster.inline import InlineBackend
-from raypipe.config import Recipe, Score, missing_inputs, resolved_yaml, select
+from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
 from raypipe.driver.invocation import invocation
-from raypipe.driver.machine import devices
 from raypipe.driver.machine.backends import LazyBackends
+from raypipe.driver.machine.devices import Devices
+from raypipe.driver.machine.place import Place, devices_at, started
 from raypipe.driver.machine.signals import interruptible
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.builtin import with_files
-from raypipe.driver.recipe.execute import Execution, Watcher
+from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.frozen import refuse_changes
-from raypipe.driver.recipe.graph import Graph, Runs
+from raypipe.driver.recipe.graph import Graph
+from raypipe.driver.recipe.system import System
+from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.report.measure import measure
 from raypipe.driver.report.summary import summary_of
-from raypipe.driver.workspace import Workspace, replace_file
+from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError
+from raypipe.files import replace_file
 from raypipe.names import StoreName, Thing
 from raypipe.stages.stage import Needs, Sizing
 
 SHARD_TOKENS = {"cpu": 60_000, "cuda": 4_000_000}
-"""About 10 s of MiniLM on one core, for progress that moves; about 4M tokens on a GPU."""
+"""About 10 s of MiniLM on one core, so that progress is visible; about 4M tokens on a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line adds to a recipe."""
+    """The options of the command line that are not part of the recipe."""
 
     only: str | None = None
     until: str | None = None
     frozen: bool = False
     ray_address: str | None = None
-    """A cluster to join; None starts one of this process alone."""
+    """Address of a cluster to join; None starts one for this process alone."""
     allow_open_cluster: bool = False
-    stages: tuple[str, ...] | None = None
-    """Exactly these stages of the recipe; () prepares the collection alone."""
     tokens_of: str | None = None
-    """A model whose word pieces of the collection are made too."""
+    """A model for which the collection is also split into word pieces."""
 
 
 @dataclass
 class Outcome:
-    """What an invocation leaves to print."""
+    """What is printed after an invocation."""
 
     summary: dict[str, Any]
     table: str = ""
@@ -61,20 +62,18 @@ def run_pipeline(
     watcher: Watcher,
     say: Callable[[str], None] = lambda line: None,
 ) -> Outcome:
-    """Every selected stage complete, measured and summarised.
+    """Runs every selected stage to completion; measures and summarises the results.
 
-    summary.json says `running` from the first act on and tells the ending, whatever it is.
+    summary.json says `running` from the start, and at the end how the invocation ended.
 
     Raises:
-        RaypipeError: whatever ended the invocation; its exit code stands in summary.json.
+        RaypipeError: whatever ended the invocation; summary.json has its exit code.
     """
     selected = select(recipe, only=options.only, until=options.until)
-    if options.stages is not None:
-        selected = list(options.stages)
     problems = missing_inputs(recipe)
     if problems:
         raise InputError(problems)
-    if recipe.stores == str((out / "stores").absolute()):  # its own, wherever it is moved
+    if recipe.stores == str((out / "stores").absolute()):  # even if the workspace is moved
         recipe = recipe.model_copy(update={"stores": None})
     workspace = Workspace(out, recipe.stores)
     with invocation(workspace, recipe.name) as summary, interruptible() as should_stop:
@@ -95,12 +94,17 @@ def _run(
 ) -> Outcome:
     replace_file(workspace.folder / "recipe.yaml", resolved_yaml(recipe).encode())
     wanted = recipe.resources
-    chosen = _devices(recipe, options)
+    place = Place(wanted.backend, options.ray_address, options.allow_open_cluster)
+    chosen = devices_at(
+        place, wanted.device, gpus=wanted.gpus, actors=wanted.actors, threads=wanted.threads
+    )
     say(chosen.line())
     named = with_files(recipe, workspace.folder / "python-docs")
     if options.frozen:
         refuse_changes(named, workspace)
-    backends = LazyBackends(lambda: _start(recipe, chosen, options), lambda: chosen)
+    backends = LazyBackends(
+        lambda: started(place, chosen, num_cpus=chosen.num_actors), lambda: chosen
+    )
     allowed = _allowed(named, selected) if options.only else None
     execution = Execution(
         workspace=workspace,
@@ -114,43 +118,41 @@ def _run(
         on_change=say,
     )
     budget = wanted.budget_tokens
-    graph = Graph(
+    basis = Basis(
         named,
-        execution.ensure,
+        execution,
         needs=Needs(num_gpus=1.0 if chosen.device == "cuda" else 0.0, threads=chosen.threads),
         budget_tokens=budget if isinstance(budget, int) else None,
     )
     try:
         if options.tokens_of is not None:
-            graph.tokens(options.tokens_of)
-        runs = _stages(named, graph, selected)
-        measurement = measure(named, workspace, graph, runs, execution.results)
+            basis.tokens(options.tokens_of)
+        systems = _systems(basis, selected)
+        measurement = measure(basis, workspace, systems, execution.results)
     finally:
         backends.close()
     return Outcome(summary_of(measurement, execution.results, chosen), measurement.table)
 
 
-def _stages(recipe: Recipe, graph: Graph, selected: list[str]) -> dict[str, Runs]:
-    """Every selected stage in recipe order; runs for each reported query set."""
-    runs = {name: Runs() for name, queries in recipe.queries.items() if queries.report}
-    graph.collection()
+def _systems(basis: Basis, selected: list[str]) -> dict[str, list[System]]:
+    """The selected stages, run to completion in recipe order, by query set."""
+    graph, recipe = Graph(basis), basis.recipe
+    systems: dict[str, list[System]] = {
+        name: [] for name, queries in recipe.queries.items() if queries.report
+    }
+    basis.collection()
     for name in selected:
-        if recipe.stages[name].do in ("index", "encode"):
-            graph.index(name)
+        if recipe.stages[name].produces == "index":
+            graph.system(name, None)
             continue
-        for query_set, of_set in runs.items():
-            graph.run(name, query_set, of_set)
-    for of_set in runs.values():
-        for name in list(of_set.stored):
-            if name not in selected:
-                del of_set.stored[name]
-    return runs
+        for query_set, of_set in systems.items():
+            of_set.append(graph.system(name, query_set))
+    return systems
 
 
 def _allowed(recipe: Recipe, selected: list[str]) -> Callable[[StoreName], bool]:
-    """Whether --only lets a store be computed: a selected stage's own, its model's scores too."""
-    stages = [recipe.stages[name] for name in selected]
-    scoring = {stage.model for stage in stages if isinstance(stage, Score)}
+    """Whether --only allows computing a store: a selected stage's own, or its model's scores."""
+    scoring = {recipe.stages[name].scores_with for name in selected}
 
     def allowed(store: StoreName) -> bool:
         if store.thing is Thing.MODEL:
@@ -160,34 +162,7 @@ def _allowed(recipe: Recipe, selected: list[str]) -> Callable[[StoreName], bool]
     return allowed
 
 
-def _devices(recipe: Recipe, options: Options) -> devices.Devices:
-    """Of this machine, or of the cluster to join, which is joined here: its head may have none."""
-    wanted = recipe.resources
-    asked = {"gpus": wanted.gpus, "actors": wanted.actors, "threads": wanted.threads}
-    if options.ray_address is None or wanted.backend == "inline":
-        return devices.choose(wanted.device, **asked)
-    from raypipe.cluster import ray_start
-
-    resources = ray_start.connect(options.ray_address, allow_open=options.allow_open_cluster)
-    return devices.of_cluster(resources, wanted.device, **asked)
-
-
-def _start(recipe: Recipe, chosen: devices.Devices, options: Options) -> Backend:
-    if recipe.resources.backend == "inline":
-        return InlineBackend(device=chosen.device, threads=chosen.threads)
-    from raypipe.cluster import ray_start
-    from raypipe.cluster.ray_pool import RayBackend
-
-    if options.ray_address is None:
-        num_cpus = max(devices.num_cores(), chosen.num_actors)
-        local = ray_start.start_local(
-            num_cpus=num_cpus, num_gpus=chosen.num_gpus, threads=chosen.threads
-        )
-        return RayBackend(threads=chosen.threads, local=local)
-    return RayBackend(threads=chosen.threads)
-
-
-def _sizing(recipe: Recipe, chosen: devices.Devices) -> Sizing:
+def _sizing(recipe: Recipe, chosen: Devices) -> Sizing:
     wanted = recipe.resources
     tokens = wanted.shard_tokens
     return Sizing(
@@ -199,5 +174,5 @@ def _sizing(recipe: Recipe, chosen: devices.Devices) -> Sizing:
 
 
 def to_stderr(line: str) -> None:
-    """Progress and messages never stand on stdout."""
+    """Send log messages to stderr; stdout is for results only."""
     print(line, file=sys.stderr, flush=True)

@@ -1,14 +1,14 @@
-"""A workspace folder: its identity, its summary, and what it refers to in the stores."""
+"""A workspace folder: its identity, its summary and its references to stores."""
 
 import json
-import os
 import secrets
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
 from raypipe.errors import CorruptError, InputError
-from raypipe.storage.opening import open_storage
+from raypipe.files import replace_file
+from raypipe.storage.places.opening import open_storage
 from raypipe.storage.records import FORMAT, Json, seal, unseal_format
 from raypipe.storage.root import check_root, mark_root
 from raypipe.storage.storage import Storage
@@ -18,40 +18,41 @@ LEASE = "lease.json"
 
 
 class Workspace:
-    """A folder that an invocation writes to; relocatable, its stores may be shared with others."""
+    """The folder that an invocation writes to. It can be moved, and may share its stores."""
 
     def __init__(self, folder: Path, stores: str | None = None) -> None:
-        """Creates the folder and its identity where they are new."""
+        """Creates the folder and its identity if they do not exist."""
         self.folder = folder
         _refuse_file(folder)
         self.stores = open_storage(stores or str(folder / "stores"))
-        check_root(self.stores)  # before anything is made
+        check_root(self.stores)  # before anything is created
         folder.mkdir(parents=True, exist_ok=True)
         self.own = open_storage(str(folder))
         self.id = self._identity()
         self._marked = False
 
     def mark(self) -> None:
-        """Write the format of the stores' root, where it does not stand; once an invocation."""
+        """Write the format file of the stores' root if it is missing; once per invocation."""
         if not self._marked:
             mark_root(self.stores)
             self._marked = True
 
     def refs(self) -> dict[str, str]:
-        """Store name -> fingerprint that this workspace last used."""
+        """By store name, the fingerprint that this workspace last used."""
         return read_refs(self.stores, self.id)
 
     def refer(self, store: str, fingerprint: str) -> None:
-        """Note a store before its first shard, so that gc spares it; no write if it is noted."""
+        """Record a reference to a store before its first shard, so that gc keeps it."""
         refs = self.refs()
         if refs.get(store) != fingerprint:
             refs[store] = fingerprint
             self.stores.replace(f"refs/{self.id}.json", seal({"format": FORMAT, "stores": refs}))
 
     def leave_nonce(self, store: str, fingerprint: str) -> tuple[str, str]:
-        """Name and content of a fresh file in the stores that every worker must find there.
+        """Name and content of a new file in the stores, which every worker must find there.
 
-        One name a store, so that the next holder of its lease replaces what a killed one left.
+        There is one name per store, so that the next holder of its lease replaces the file of a
+        killed one.
         """
         name = f"nonce/{work_label(store, fingerprint)}/word"
         content = secrets.token_hex(16)
@@ -63,10 +64,10 @@ class Workspace:
         replace_file(self.folder / "summary.json", json.dumps(summary, indent=1).encode() + b"\n")
 
     def read_summary(self) -> dict[str, Json] | None:
-        """summary.json, None if there is none.
+        """The content of summary.json; None if there is none.
 
         Raises:
-            CorruptError: it is no JSON object.
+            CorruptError: it is not a JSON object.
         """
         path = self.folder / "summary.json"
         if not path.exists():
@@ -84,8 +85,8 @@ class Workspace:
             identity: str = unseal_format(str(path), path.read_bytes())["id"]
         except CorruptError as error:
             raise CorruptError(
-                f"{path}: its bytes are not those that were written, so nobody knows which stores "
-                "are its own. Put the file back, or name a new --out"
+                f"{path}: its bytes are not those that were written, so its stores are unknown. "
+                "Restore the file, or name a new --out"
             ) from error
         return identity
 
@@ -97,22 +98,9 @@ def _refuse_file(folder: Path) -> None:
 
 
 def read_refs(stores: Storage, workspace_id: str) -> dict[str, str]:
-    """What a workspace refers to; empty if it never did."""
+    """The stores that a workspace refers to, by name; empty if there are none."""
     name = f"refs/{workspace_id}.json"
     try:
         return dict(unseal_format(name, stores.read(name))["stores"])
     except FileNotFoundError:
         return {}
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Readers see the old bytes or the new; an equal file is left untouched."""
-    if path.exists() and path.read_bytes() == data:
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, path)

@@ -1,7 +1,7 @@
-"""Several runs against one, measure by measure."""
+"""Compares several runs with one, measure by measure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -13,42 +13,45 @@ from raypipe.evaluation.difference import Difference, difference
 from raypipe.evaluation.measures import Measured, evaluate
 from raypipe.evaluation.names import parse_measures
 from raypipe.evaluation.paired import SEED, holm, randomisation_tests, t_test
+from raypipe.evaluation.ties import Ties
 
 DEFAULT_CUTOFF = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One run against the baseline by one measure."""
+    """One run compared with the baseline by one measure."""
 
     run: str
     measure: str
     mean: float
     n: int
-    """Queries of the qrels; one that a run lacks counts 0."""
+    """Number of queries of the qrels; a query missing from the run counts 0."""
     unjudged: float
-    """Share of the first k rows without judgement, k the measure's cutoff or 10."""
+    """Share of the first k rows that have no judgement; k is the measure's cutoff, or 10."""
     difference: Difference | None
-    """With its 95% interval; None for the baseline itself, and so are the five below."""
+    """With its 95% interval. This and the next five are None for the baseline itself."""
     wins: int | None
     ties: int | None
     losses: int | None
     p_t: float | None
-    """Paired t test."""
+    """p of the paired t test."""
     p_randomisation: float | None
     p_holm: float | None
-    """Of the randomisation test, corrected over every run and measure compared here."""
+    """p of the randomisation test, corrected over all runs and measures compared here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """All comparisons, and the values that they were made of."""
+    """All comparisons, and the values that they were computed from."""
 
     rows: list[Comparison]
     """By measure, then in the order of the runs."""
-    per_query: dict[str, Measured]
+    per_query: dict[str, Measured] = field(repr=False)
     family: int
-    """How many comparisons Holm's correction is over."""
+    """Number of comparisons in Holm's correction."""
+    ties: dict[str, Ties] = field(default_factory=dict, repr=False)
+    """Each run's score ties, if requested."""
 
 
 def compare(
@@ -59,17 +62,17 @@ def compare(
     baseline: str,
     seed: int = SEED,
 ) -> Compared:
-    """Every other run against the baseline.
+    """Every other run compared with the baseline.
 
     Args:
         runs: name -> schema.RUN_FILE.
         qrels: schema.QRELS.
-        measures: as ir_measures writes them; counts such as NumRel have no mean to compare.
-        baseline: the name of one of the runs.
-        seed: of bootstrap and randomisation.
+        measures: names in the notation of ir_measures; counts such as NumRel have no mean to
+        compare. baseline: the name of one of the runs. seed: seed of the bootstrap and of the
+        randomisation test.
 
     Raises:
-        InputError: an unknown measure or one that is a count, or a run without judged queries.
+        InputError: an unknown measure, a count, or a run without judged queries.
     """
     counts = [
         name for name, m in parse_measures(measures).items() if isinstance(m.aggregator(), SumAgg)
@@ -91,7 +94,7 @@ def compare(
 
 
 def unjudged(run: pa.Table, judged: Mapping[str, set[str]], k: int) -> float:
-    """Share of the rows of rank 1 to k without judgement, over the queries that have some."""
+    """Share of unjudged rows at ranks 1 to k, over the queries that have judgements."""
     top = run.filter(pc.less_equal(run["rank"], k))
     total = missing = 0
     for query, passage in zip(

@@ -1,4 +1,4 @@
-"""How much one system differs from another on the same queries, with an interval."""
+"""The difference of two systems on the same queries, with an interval."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ class Difference:
 def difference(
     values: Mapping[str, float], baseline: Mapping[str, float], *, seed: int = SEED
 ) -> Difference:
-    """`values` minus `baseline`, paired by query.
+    """The mean of `values` minus `baseline`, paired by query.
 
-    The interval is the percentile bootstrap over queries, 10,000 resamples of a fixed seed: the
-    same numbers for the same values on every machine.
+    The interval is the percentile bootstrap over queries, with 10,000 resamples from a fixed seed.
+    The same values give the same numbers on every machine.
 
     Source: Efron and Tibshirani 1993, chapter 13.
     """

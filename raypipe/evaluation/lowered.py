@@ -1,4 +1,4 @@
-"""Scores that fall strictly in float32, for files that other tools sort again."""
+"""Strictly decreasing float32 scores, for files that other tools sort again."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,27 +10,27 @@ Int64 = NDArray[np.int64]
 
 
 def lowered(scores: Float32, groups: NDArray[np.integer] | None = None) -> Float32:
-    """Scores that fall strictly in float32, each as little changed as possible, float32 [N].
+    """Strictly decreasing scores, float32 [N], each changed as little as possible.
 
-    A line that is not below the line above is lowered to the next float32 below it, from the top
-    down. trec_eval compares float32, so a smaller step would be a tie again. The order of the
-    lines is the ranking and is not changed: of a reranked head and a tail that some other stage
-    scored, the tail is lowered as far as it needs.
+    From the top down, a score that is not below the one above is lowered to the next float32 below
+    that one. trec_eval compares float32, so a smaller step would be a tie again. The order of the
+    lines is the ranking and does not change: if another stage scored the tail below a reranked
+    head, the tail is lowered as far as necessary.
 
     Args:
-        scores: float32 [N], best first; of several queries where `groups` is given.
-        groups: one value a line, the lines of a query standing together; None for one query.
+        scores: float32 [N], best first; of several queries if `groups` is given.
+        groups: one value per line, with the lines of a query together; None for one query.
 
     Raises:
-        InputError: a score is NaN or infinite, or there is no float32 left below.
+        InputError: a score is NaN or infinite, or no lower float32 is left.
     """
     if not np.isfinite(scores).all():
         raise InputError("scores: NaN or infinite; expected finite float32")
     if groups is None:
         groups = np.zeros(len(scores), dtype=np.int64)
-    # On the number line of float32s (see _keys) "below by one step at least" is y[i] <= y[i-1] - 1,
-    # so y[i] + i is a running minimum. A group's offset is larger than any key, which makes the
-    # minimum start afresh at each query.
+    # On the number line of float32s (see _keys) "below by at least one step" is y[i] <= y[i-1] - 1,
+    # so y[i] + i is a running minimum. A group's offset is larger than any key, so the minimum
+    # starts again at each query.
     query = np.concatenate([[0], np.cumsum(groups[1:] != groups[:-1])])[: len(groups)]
     slope = np.arange(len(groups)) - query * (1 << 34)
     keys = np.minimum.accumulate(_keys(scores) + slope) - slope
@@ -40,7 +40,7 @@ def lowered(scores: Float32, groups: NDArray[np.integer] | None = None) -> Float
 
 
 def steps_below(scores: Float32) -> Int64:
-    """How many float32 steps each score is below the one before, int64 [N]; -1 for the first."""
+    """Number of float32 steps from each score up to the one before, int64 [N]; -1 for the first."""
     return np.diff(-_keys(scores), prepend=-_keys(scores[:1]) + 1)
 
 
@@ -48,7 +48,7 @@ _LARGEST_KEY = int(np.float32(np.finfo(np.float32).max).view(np.int32))
 
 
 def _keys(scores: Float32) -> Int64:
-    """Each score's place among all float32 values, 0 for both zeros; next float = next integer."""
+    """Each score's position among all float32 values; 0 for both zeros, 1 for the next float."""
     bits = np.ascontiguousarray(scores, dtype=np.float32).view(np.int32).astype(np.int64)
     return np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
 

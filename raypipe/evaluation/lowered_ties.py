@@ -1,4 +1,4 @@
-"""Ties found again in a file whose scores were lowered until they fall strictly."""
+"""Finds the original ties in a file whose scores were lowered until they strictly decrease."""
 
 from dataclasses import dataclass
 
@@ -11,23 +11,24 @@ from raypipe.evaluation.run_files.columns import places
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """A run's scores as they were before ties were lowered, as far as the file shows it."""
+    """A run's scores before ties were lowered, as far as the file shows them."""
 
     scores: Float32
     """float32 [N], in the order of the lines."""
     num_lowered: int
     """Lines one float32 step below the line above, counted as tied with it."""
     tail_from: int | None
-    """The rank from which every line of every query is such: what a reranker left in place."""
+    """The rank from which every line of every query is such a line: rows that a reranker left in
+    place."""
 
 
 def raised(queries: NDArray[np.int32], scores: Float32) -> Raised:
-    """The scores with each chain of single float32 steps raised to its first line's.
+    """The scores, with each chain of single float32 steps raised to its first line's score.
 
-    `write_trec` lowers a tie by one step a line and leaves no two scores equal. So a file with
-    equal scores is of another tool, and is not touched. Rows below a reranker's depth are lowered
-    too, whatever they scored: where from one rank on, in two queries or more, all lines are single
-    steps to the end, those are no ties that anyone could tell, and are left as they are.
+    `write_trec` lowers a tie by one step per line, so that no two scores are equal. So a file with
+    equal scores comes from another tool and is not changed. Rows below a reranker's depth are
+    lowered too, whatever their scores were. If all lines from one rank on are single steps, in two
+    or more queries, real ties cannot be recognised among them, and these lines are left unchanged.
 
     Args:
         queries: the query of each line, any order.

@@ -1,9 +1,9 @@
-"""Measures of a run through ir_measures, every provider seeing the one order of the run."""
+"""Measures of a run by ir_measures; every provider sees the run's one order."""
 
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import ir_measures
 import numpy as np
@@ -17,48 +17,48 @@ from raypipe.evaluation.run_files.columns import SHOWN, check_run, encode, repea
 logger = logging.getLogger(__name__)
 
 QUERIES_AT_ONCE = 256
-"""Queries handed to ir_measures together: at depth 1000 about 60 MB of dictionaries."""
+"""Queries given to ir_measures at once: at depth 1000, about 60 MB of dictionaries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one run scores against one set of qrels."""
+    """The measures of one run against one set of qrels."""
 
-    per_query: dict[str, dict[str, float]]
+    per_query: dict[str, dict[str, float]] = field(repr=False)
     """Measure -> query id -> value, for every query of the qrels in their order."""
     mean: dict[str, float]
     """Measure -> mean over the queries of the qrels; the sum for counts such as NumRel."""
     num_topics: dict[str, int]
     """Measure -> the number of queries that the mean is over."""
-    missing_queries: tuple[str, ...]
+    missing_queries: tuple[str, ...] = field(repr=False)
     """Queries of the qrels without a line in the run; each counts 0."""
-    unjudged_queries: tuple[str, ...]
-    """Queries of the run that the qrels do not have; they count nowhere."""
+    unjudged_queries: tuple[str, ...] = field(repr=False)
+    """Queries of the run that are not in the qrels; they are not counted."""
     num_retrieved: int
     """Lines of the run for the queries of the qrels."""
     num_judged: int
-    """How many of these the qrels judge."""
+    """Number of these lines that the qrels judge."""
 
 
 def evaluate(
     run: pa.Table, qrels: pa.Table, measures: Sequence[str], *, warn: bool = True
 ) -> Measured:
-    """The run's measures, per query and on average.
+    """The run's measures, per query and averaged.
 
-    The final rank alone decides the order: ir_measures gets scores that fall by one a rank, since
-    its providers break ties in different ways (trec_eval by passage id descending, the MS MARCO
-    script's adapter ascending).
+    Only the final rank decides the order. ir_measures gets scores that decrease by one per rank,
+    since its providers break ties differently (trec_eval by descending passage id, the MS MARCO
+    script's adapter by ascending).
 
     Args:
         run: `schema.RUN_FILE`, each query's lines together in rank order.
         qrels: `schema.QRELS`.
-        measures: names as ir_measures writes them, "nDCG@10", "RR(rel=2)@10"; the result has them
-            as they are given here.
-        warn: say what counts 0 or nowhere; once is enough where one query set is measured often.
+        measures: names in the notation of ir_measures, "nDCG@10", "RR(rel=2)@10"; the result uses
+        them as given. warn: log the queries that count 0 or are left out; once is enough for each
+        query set.
 
     Raises:
-        InputError: an unknown measure, a bad run or qrels, or a run without any query of the
-            qrels.
+        InputError: an unknown measure, invalid run or qrels, or a run without any query of the
+        qrels.
     """
     parsed = parse_measures(measures)
     check_run(run)
@@ -128,7 +128,7 @@ def _spans(run: pa.Table) -> dict[str, tuple[int, int]]:
 
 
 def _ranking(run: pa.Table, span: tuple[int, int]) -> dict[str, float]:
-    """Passage id -> a score that falls by one a rank, exact in float32."""
+    """Passage id -> a score that decreases by one per rank, exact in float32."""
     passages = run["passage_id"].slice(*span).to_pylist()
     return dict(zip(passages, map(float, range(len(passages), 0, -1)), strict=True))
 
@@ -144,7 +144,7 @@ def _values(
     judgements: Mapping[str, Mapping[str, int]],
     rankings: Mapping[str, Mapping[str, float]],
 ) -> Iterator[tuple[str, str, float]]:
-    """Measure as given, query and value, for each value that ir_measures reports."""
+    """(measure as given, query, value) for each value that ir_measures reports."""
     given: dict[ir_measures.Measure, list[str]] = {}
     for name, measure in parsed.items():
         given.setdefault(measure, []).append(name)
@@ -154,7 +154,7 @@ def _values(
 
 
 def _aggregate(measure: ir_measures.Measure, values: Mapping[str, float]) -> float:
-    """Exactly rounded, so that it does not depend on the order of the queries."""
+    """The mean or sum, exactly rounded, so that it does not depend on the order of the queries."""
     total = math.fsum(values.values())
     return total if isinstance(measure.aggregator(), SumAgg) else total / len(values)
 

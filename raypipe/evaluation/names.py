@@ -1,4 +1,4 @@
-"""Names of measures: parsed, checked before anything is computed, corrected in the message."""
+"""Names of measures: parsed and checked before anything is computed."""
 
 import difflib
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ from raypipe.errors import InputError
 
 
 def parse_measures(measures: Sequence[str]) -> dict[str, ir_measures.Measure]:
-    """Name as given -> measure, each one known, complete and computable here.
+    """Name as given -> measure; each is known, complete and can be computed here.
 
     Raises:
-        InputError: every name that is not, with the nearest known one; no measure at all.
+        InputError: lists every name that is not, with the nearest known one; or there is no name.
     """
     if not measures:
         raise InputError("measures: expected one or more, such as nDCG@10; found none")
@@ -33,7 +33,7 @@ def _parse(name: str) -> ir_measures.Measure:
     measure.validate_params()
     for name in measure.params.keys() & {"cutoff", "rel"}:
         value = measure.params[name]
-        # trec_eval ends the whole process by an assertion at a cutoff of 0.
+        # At a cutoff of 0, an assertion in trec_eval would end the whole process.
         if isinstance(value, bool) or not 1 <= value <= 1_000_000:
             raise ValueError(f"expected a {name} from 1 to 1000000; found {value!r}")
     if not ir_measures.DefaultPipeline.supports(measure):
@@ -45,7 +45,7 @@ def _reason(name: str, error: Exception) -> str:
     if not isinstance(error, NameError):
         return f"{error}; expected a form like nDCG@10, RR(rel=2)@10, AP, R@1000"
     word = name.split("@")[0].split("(")[0].strip()
-    # Aliases first, so that nDCG is proposed and not NDCG.
+    # Aliases first, so that nDCG is suggested rather than NDCG.
     known_names = sorted(registry, key=lambda known: registry[known].__name__ == known)
     by_lower = {known.lower(): known for known in known_names}
     near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0)

@@ -1,4 +1,4 @@
-"""Paired tests over queries, and their correction for many comparisons."""
+"""Paired significance tests over queries, and their correction for multiple comparisons."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ SEED = 20261121
 
 
 def t_test(deltas: Float64) -> float:
-    """Two-sided p of the paired t test; 1 where every difference is 0 or there is one query."""
+    """Two-sided p of the paired t test; 1 if every difference is 0 or there is only one query."""
     from scipy import stats
 
     if len(deltas) < 2 or not deltas.any():
@@ -24,11 +24,12 @@ def t_test(deltas: Float64) -> float:
 
 
 def randomisation_tests(deltas: Sequence[Float64], *, seed: int = SEED) -> list[float]:
-    """Two-sided p of the paired randomisation test of the mean, one for each array of differences.
+    """Two-sided p of the paired randomisation test of the mean, for each array of differences.
 
-    Under the null hypothesis each query's difference has either sign. All 2^m sign patterns of
-    the m differences that are not 0 are taken where m <= 16, else 100,000 drawn ones, the observed
-    one counted among them: (b + 1) / (B + 1). Equal sums count as extreme, to a relative 1e-12.
+    Under the null hypothesis each query's difference has either sign with equal probability. Let m
+    differences be other than 0. If m <= 16, all 2^m sign patterns are used; otherwise 100,000 drawn
+    ones, with the observed one counted among them: (b + 1) / (B + 1). Sums equal to a relative
+    1e-12 count as extreme.
 
     Source: Smucker, Allan, Carterette 2007, section 3.
     """
@@ -43,7 +44,7 @@ def randomisation_tests(deltas: Sequence[Float64], *, seed: int = SEED) -> list[
 def holm(p_values: Sequence[float]) -> list[float]:
     """Corrected p values, in the order given.
 
-    Source: Holm 1979: the i-th smallest of m is multiplied by m - i + 1, then made not to fall.
+    Source: Holm 1979: the i-th smallest of m is multiplied by m - i + 1, then made non-decreasing.
     """
     order = np.argsort(p_values, kind="stable")
     count = len(p_values)
@@ -62,7 +63,7 @@ def _exact(deltas: Float64) -> float:
 
 
 def _drawn(deltas: Sequence[Float64], seed: int) -> list[float]:
-    """One matrix of signs for every comparison of equally many queries."""
+    """The drawn signs, one matrix for all comparisons with the same number of queries."""
     rng = np.random.default_rng(seed)
     stacked = np.stack(deltas, axis=1)
     thresholds = np.array([_threshold(d) for d in deltas])

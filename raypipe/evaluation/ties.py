@@ -1,4 +1,4 @@
-"""What a run's score ties leave open: its measures under every order of tied passages."""
+"""The effect of a run's score ties: its measures under every order of tied passages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,8 +20,8 @@ from raypipe.evaluation.run_files.runs import read_run
 Int64 = NDArray[np.int64]
 ORDERS = ("written", "trec_eval", "msmarco", "best", "worst")
 SORTABLE = ("nDCG", "AP", "RR", "R", "P", "Success", "SetP", "SetR")
-"""Measures that never fall when a more relevant passage moves up: sorting each tie by grade,
-descending or ascending, gives their greatest and least value."""
+"""Measures that never fall when a more relevant passage moves up: sorting each tie by descending or
+ascending grade gives their largest and smallest values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +29,22 @@ class Ties:
     """One run's ties."""
 
     scored: bool
-    """False for a file of ranks alone, which has no ties."""
+    """False for a file with only ranks, which has no ties."""
     num_queries: int
-    """Queries with a tie."""
+    """Number of queries with a tie."""
     num_rows: int
-    """Lines whose score another line of the query has, or had before it was lowered."""
+    """Number of lines that share their score with another line of the query, before lowering."""
     mixed: int
-    """Ties that hold passages of different grades: only those change a measure."""
+    """Number of ties between passages of different grades; only those can change a measure."""
     means: dict[str, dict[str, float]]
-    """Order -> measure -> mean; best and worst only of the measures they are proved for."""
+    """Order -> measure -> mean; best and worst only for the measures for which they are proved."""
     warning: str
-    """Where low precision made the ties; else empty."""
+    """Why the ties may come from low precision; otherwise empty."""
     num_lowered: int = 0
-    """Lines one float32 step below the line above: ties as raypipe writes them."""
+    """Number of lines one float32 step below the line above: ties as written by raypipe."""
     tail_from: int | None = None
-    """From this rank on all lines are such, and none is counted: see `lowered_ties.raised`."""
+    """From this rank on all lines are such lines, and none is counted: see
+    `lowered_ties.raised`."""
 
 
 @dataclass(frozen=True)
@@ -54,23 +55,24 @@ class _Scored:
     rank: NDArray[np.float64]
 
 
-def tie_report(path: Path, qrels: pa.Table, measures: Sequence[str]) -> Ties:
-    """The run's ties, and each measure under five orders of them.
+def tie_report(source: Path | pa.Table, qrels: pa.Table, measures: Sequence[str]) -> Ties:
+    """The ties of a run file or of a run (schema.RUN_FILE), and each measure under five orders.
 
-    written: by the file's rank, else its lines; trec_eval: the greater passage id first, as
-    strings; msmarco: the smaller one first (ir_measures' provider of the MS MARCO script); best
-    and worst: by grade. A passage without judgement has grade 0, a grade below 0 counts as 0.
-    In a TREC file whose scores all fall, lines one float32 step apart count as ties that were
-    lowered; every tool reads such a file as written, the other orders are of the ties unbroken.
+    The orders are: written, by the file's rank or otherwise its lines; trec_eval, larger passage id
+    first, as strings; msmarco, smaller passage id first (ir_measures' provider of the MS MARCO
+    script); best and worst, by grade. A passage without a judgement has grade 0, and a negative
+    grade counts as 0. In a TREC file with strictly decreasing scores, lines one float32 step apart
+    count as lowered ties. Every tool reads such a file in the order written; the other orders apply
+    to the original ties.
 
     Raises:
-        InputError: a file that is no run.
+        InputError: a file that is not a run.
     """
-    run = _read(path)
+    run = _read(source)
     if run is None:
         return Ties(False, 0, 0, 0, {}, "")
     lowered = Raised(run.scores, 0, None)
-    if not is_parquet(path):  # a Parquet file has the true scores
+    if isinstance(source, Path) and not is_parquet(source):  # the others have the true scores
         lowered = raised(run.queries.codes, run.scores)
         run = replace(run, scores=lowered.scores)
     grades = _grades(run, qrels)
@@ -84,13 +86,21 @@ def tie_report(path: Path, qrels: pa.Table, measures: Sequence[str]) -> Ties:
     num_queries = len(np.unique(query_codes[tied]))
     means = _means(run, grades, qrels, measures, tied) if tied.any() else {}
     warning = _precision(run.scores) if mixed else ""
-    told = (lowered.num_lowered, lowered.tail_from)
-    return Ties(True, num_queries, int(tied.sum()), mixed, means, warning, *told)
+    return Ties(
+        scored=True,
+        num_queries=num_queries,
+        num_rows=int(tied.sum()),
+        mixed=mixed,
+        means=means,
+        warning=warning,
+        num_lowered=lowered.num_lowered,
+        tail_from=lowered.tail_from,
+    )
 
 
-def _read(path: Path) -> _Scored | None:
-    if is_parquet(path):
-        table = read_run(path)
+def _read(path: Path | pa.Table) -> _Scored | None:
+    if not isinstance(path, Path) or is_parquet(path):
+        table = read_run(path) if isinstance(path, Path) else path
         queries, passages = encode(table["query_id"]), encode(table["passage_id"])
         rank = table["rank"].to_numpy().astype(np.float64)
         return _Scored(queries, passages, table["score"].to_numpy(), rank)
@@ -144,7 +154,7 @@ def _means(
     measures: Sequence[str],
     tied: NDArray[np.bool_],
 ) -> dict[str, dict[str, float]]:
-    """Every order's means; queries without ties are measured once."""
+    """The means under every order; queries without ties are measured only once."""
     names = pc.sort_indices(run.passages.names).to_numpy()
     place = np.empty(len(names), np.int64)
     place[names] = np.arange(len(names))
@@ -175,7 +185,7 @@ def _is_sortable(measure: str) -> bool:
 
 
 def _table(run: _Scored, lines: Int64, key: NDArray[np.generic]) -> pa.Table:
-    """The lines as a run (schema.RUN_FILE): by score, ties by the key; written: by the key."""
+    """The lines as a run (schema.RUN_FILE), by score, then key; by key alone for `written`."""
     queries, scores = run.queries.codes[lines], run.scores[lines]
     if key is run.rank:
         order = np.lexsort((key[lines], queries))
@@ -188,7 +198,7 @@ def _table(run: _Scored, lines: Int64, key: NDArray[np.generic]) -> pa.Table:
 
 
 def _precision(scores: NDArray[np.float32]) -> str:
-    """Whether every score of the file is a number of few bits or few decimals."""
+    """A remark if every score of the file has few bits or few decimals; otherwise ""."""
     largest = float(np.abs(scores).max())
     with np.errstate(over="ignore"):
         if (scores.astype(np.float16).astype(np.float32) == scores).all():
@@ -198,7 +208,7 @@ def _precision(scores: NDArray[np.float32]) -> str:
     wide = scores.astype(np.float64)
     for decimals in range(7):
         if np.spacing(np.float32(largest)) * 10 > 10.0**-decimals:
-            break  # float32 itself holds no more decimals: nothing can be told
+            break  # float32 itself holds no more decimals
         if (np.round(wide, decimals).astype(np.float32) == scores).all():
             return f"scores have at most {decimals} decimals: printing may have made these ties"
     return ""

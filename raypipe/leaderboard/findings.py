@@ -13,17 +13,22 @@ class Finding:
     rule: str
     applies: bool
     ok: bool
-    told: str
+    detail: str
+    """What was found, or why the rule does not apply; for people."""
+
+    def to_json(self) -> dict[str, str | bool]:
+        """As check.json has it."""
+        return {"rule": self.rule, "applies": self.applies, "ok": self.ok, "told": self.detail}
 
 
-def holds(rule: str, told: str) -> Finding:
+def holds(rule: str, detail: str) -> Finding:
     """A rule that holds."""
-    return Finding(rule, True, True, told)
+    return Finding(rule, True, True, detail)
 
 
-def broken(rule: str, told: str) -> Finding:
+def broken(rule: str, detail: str) -> Finding:
     """A rule that does not."""
-    return Finding(rule, True, False, told)
+    return Finding(rule, True, False, detail)
 
 
 def does_not_apply(rule: str, why: str) -> Finding:
@@ -37,6 +42,6 @@ def refuse_broken(findings: Sequence[Finding]) -> None:
     Raises:
         InputError: every broken rule.
     """
-    problems = [f"{finding.rule}: {finding.told}" for finding in findings if not finding.ok]
+    problems = [f"{finding.rule}: {finding.detail}" for finding in findings if not finding.ok]
     if problems:
         raise InputError(problems)

@@ -95,8 +95,8 @@ def _raw(path: Path, form: str) -> tuple[str, tuple[str, ...]]:
     for block in line_blocks(path):
         if form == "msmarco":
             for number, line in _wrong_lines(block, first):
-                told = "expected query TAB passage TAB rank, a whole number; found"
-                return f"line {number}: {told} {line[:60]!r}", ()
+                expected = "expected query TAB passage TAB rank, a whole number; found"
+                return f"line {number}: {expected} {line[:60]!r}", ()
         elif len(tags) < 3:
             tags.update(dict.fromkeys(_last_words(block)))
         first += block.count(b"\n")

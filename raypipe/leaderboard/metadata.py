@@ -69,8 +69,8 @@ def _day(submission: str) -> date | None:
 
 def _tag(submission: str) -> Finding:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", submission):
-        told = f"expected letters, digits, hyphens, dots and underscores; found {submission!r}"
-        return broken("id", told)
+        detail = f"expected letters, digits, hyphens, dots and underscores; found {submission!r}"
+        return broken("id", detail)
     return holds("id", submission)
 
 
@@ -84,16 +84,20 @@ def _fields(metadata: Mapping[str, Any]) -> Finding:
     wrong = [name for name in FIELDS if not isinstance(metadata.get(name), str)]
     empty = [name for name in ("team", "model_description") if metadata.get(name) == ""]
     unknown = sorted(set(metadata) - {*FIELDS, "embargo_until"})
-    told = []
+    problems = []
     if wrong:
-        told.append(f"expected texts for {', '.join(wrong)}")
+        problems.append(f"expected texts for {', '.join(wrong)}")
     if empty:
-        told.append(f"{', '.join(empty)} is empty")
+        problems.append(f"{', '.join(empty)} is empty")
     if unknown:
-        told.append(f"unknown keys {', '.join(unknown)}")
+        problems.append(f"unknown keys {', '.join(unknown)}")
     if "type" not in wrong and metadata["type"] not in TYPES:
-        told.append(f"type: expected {' or '.join(map(repr, TYPES))}; found {metadata['type']!r}")
-    return broken("metadata", "; ".join(told)) if told else holds("metadata", metadata["team"])
+        problems.append(
+            f"type: expected {' or '.join(map(repr, TYPES))}; found {metadata['type']!r}"
+        )
+    if problems:
+        return broken("metadata", "; ".join(problems))
+    return holds("metadata", metadata["team"])
 
 
 def _embargo(metadata: Mapping[str, Any], day: date | None) -> Finding:
@@ -143,6 +147,6 @@ def _frequency(
     for first, _ in sorted({*near, (day, submission)}):
         window = [n for d, n in sorted(near) if first <= d < first + timedelta(days=DAYS)]
         if first <= day < first + timedelta(days=DAYS) and len(window) >= MOST:
-            told = f"the team has {', '.join(window)} in the {DAYS} days from {first}"
-            return broken(rule, told)
+            detail = f"the team has {', '.join(window)} in the {DAYS} days from {first}"
+            return broken(rule, detail)
     return holds(rule, f"{len(near)} others of the team are near" if near else "no other is near")

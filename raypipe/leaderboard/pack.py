@@ -5,7 +5,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from raypipe.errors import InputError
 from raypipe.evaluation.exports import write_msmarco, write_trec
 from raypipe.evaluation.lowered import lowered
 from raypipe.evaluation.run_files.runs import read_run
+from raypipe.files import replace_file
 from raypipe.leaderboard.boards import Board
 from raypipe.leaderboard.fill import Filled, fill
 from raypipe.leaderboard.findings import Finding, broken, does_not_apply, holds, refuse_broken
@@ -40,7 +41,7 @@ class RunSide:
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class Submission:
     """What was written."""
 
     folder: Path
@@ -59,7 +60,7 @@ def pack(
     out: Path,
     fewer_rows: bool = False,
     earlier: Sequence[Path] = (),
-) -> Packed:
+) -> Submission:
     """Every rule checked, then out/leaderboard/submissions/ID/{dev,eval}.txt.bz2 (of a TREC task
     .trec), submissions/ID-metadata.json and leaderboard/check.json.
 
@@ -82,21 +83,17 @@ def pack(
             *_measured(board, side, filled, measure),
         ]
     refuse_broken(
-        [
-            Finding(f"{name}: {f.rule}", f.applies, f.ok, f.told)
-            for name, found in findings.items()
-            for f in found
-        ]
+        [replace(f, rule=f"{name}: {f.rule}") for name, found in findings.items() for f in found]
     )
     _write(board, folder, submission, tables, body if board.metadata else None)
     check = {
         "task": board.task,
         "id": submission,
         "measure": measure,
-        "rules": {name: [asdict(f) for f in found] for name, found in findings.items()},
+        "rules": {name: [f.to_json() for f in found] for name, found in findings.items()},
     }
-    _replace(out / "leaderboard" / "check.json", json.dumps(check, indent=1).encode() + b"\n")
-    return Packed(folder / submission, findings, measure)
+    replace_file(out / "leaderboard" / "check.json", json.dumps(check, indent=1).encode() + b"\n")
+    return Submission(folder / submission, findings, measure)
 
 
 Scores = Mapping[str, Mapping[str, float]]
@@ -114,7 +111,7 @@ def _filled(board: Board, side: RunSide) -> tuple[Filled, Scores | None, list[Fi
     if lines.form == "trec":  # the scores decide, as trec_eval has it; pack writes new ranks
         lines = _ranking_of(side.run)
         kept = [f for f in kept if f.rule != "ranks"]
-    told = [f for f in kept if not f.ok or (f.rule == "file format" and not f.applies)]
+    noted = [f for f in kept if not f.ok or (f.rule == "file format" and not f.applies)]
     rankings = lines.rankings()
     before = None if side.fill is None else _ranking_of(side.fill)
     earlier = before.rankings() if before is not None else {}
@@ -123,7 +120,7 @@ def _filled(board: Board, side: RunSide) -> tuple[Filled, Scores | None, list[Fi
     depth = _depth(board, rankings)
     filled = fill(rankings, earlier, queries=queries, depth=depth)
     scores = _scores(filled, lines, before) if board.form == "trec" else None
-    notes = [Finding(f"{side.run.name}: {f.rule}", f.applies, f.ok, f.told) for f in told]
+    notes = [replace(f, rule=f"{side.run.name}: {f.rule}") for f in noted]
     if side.fill is None:
         notes.append(does_not_apply("filled", "no earlier run was named"))
     else:
@@ -204,18 +201,22 @@ def _write(
                 write_trec(table, beside / f"{name}.trec", tag=submission)
             else:
                 write_msmarco(table, beside / f"{name}.txt.bz2")
-        target, told = folder / submission, folder / f"{submission}-metadata.json"
+        target, metadata_file = folder / submission, folder / f"{submission}-metadata.json"
         text = json.dumps(dict(metadata or {}), indent=2, ensure_ascii=False) + "\n"
-        if told.exists() and metadata is not None and told.read_bytes() != text.encode():
+        if (
+            metadata_file.exists()
+            and metadata is not None
+            and metadata_file.read_bytes() != text.encode()
+        ):
             raise InputError(
-                f"{told}: stands there with other metadata; give a new id, or remove it"
+                f"{metadata_file}: stands there with other metadata; give a new id, or remove it"
             )
         if target.exists():
             _refuse_other_bytes(target, beside)
         else:
             os.rename(beside, target)
         if metadata is not None:
-            _replace(told, text.encode())
+            replace_file(metadata_file, text.encode())
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 
@@ -228,9 +229,3 @@ def _refuse_other_bytes(standing: Path, new: Path) -> None:
             f"{standing}: a submission of this id stands there with other runs; give a new id, or "
             "remove that folder if it was never handed in"
         )
-
-
-def _replace(path: Path, data: bytes) -> None:
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    beside.write_bytes(data)
-    os.replace(beside, path)

@@ -46,8 +46,8 @@ def check_lines(
 def _form(run: RunLines, board: Board) -> Finding:
     rule = "file format"
     if run.form == "table" or (run.form != board.form and board.task != "local"):
-        told = f"{run.path.name} is no {board.form} file; pack writes one from it"
-        return does_not_apply(rule, told)
+        detail = f"{run.path.name} is no {board.form} file; pack writes one from it"
+        return does_not_apply(rule, detail)
     if run.separators:
         return broken(rule, f"{run.path}: {run.separators}; the board's script splits on tabs")
     return holds(rule, f"{run.form}, {len(run.rank):,} lines")
@@ -67,16 +67,16 @@ def _ids(run: RunLines, board: Board) -> tuple[int | None, Finding]:
             best, depth = strangers, rows
     if best:
         patterns = " or ".join(pattern.pattern for pattern, _ in board.depths)
-        told = f"{len(best):,} ids are not of the form {patterns}, first {best[0]!r}"
-        return depth, broken(rule, told)
+        detail = f"{len(best):,} ids are not of the form {patterns}, first {best[0]!r}"
+        return depth, broken(rule, detail)
     if board.num_passages is not None:
         beyond = [name for name in names if int(name) >= board.num_passages or _padded(name)]
         if beyond:
-            told = (
+            detail = (
                 f"{len(beyond):,} ids are not in the collection of 0 to {board.num_passages - 1:,}"
                 f" (written without leading zeros), first {beyond[0]!r}"
             )
-            return depth, broken(rule, told)
+            return depth, broken(rule, detail)
     return depth, holds(rule, f"{len(names):,} passages")
 
 
@@ -102,11 +102,11 @@ def _ranks(run: RunLines) -> Finding:
     if len(wrong):
         at = wrong[0]
         line = "" if run.number is None else f", line {run.number[order][at]}"
-        told = (
+        detail = (
             f"{len(np.unique(codes[wrong])):,} queries have other ranks than 1, 2, 3, ...; first: "
             f"query {run.query_ids[codes[at]]}{line}: rank {rank[at]:g} in place of {expected[at]}"
         )
-        return broken(rule, told)
+        return broken(rule, detail)
     return holds(rule, "1, 2, 3, ... in every query")
 
 
@@ -117,11 +117,11 @@ def _repeats(run: RunLines) -> Finding:
     twice = np.flatnonzero((queries[1:] == queries[:-1]) & (passages[1:] == passages[:-1]))
     if len(twice):
         query, passage = queries[twice[0]], passages[twice[0]]
-        told = (
+        detail = (
             f"{len(twice):,} passages stand twice in a query; first: query "
             f"{run.query_ids[query]}, passage {run.passages.names[int(passage)].as_py()}"
         )
-        return broken(rule, told)
+        return broken(rule, detail)
     return holds(rule, "none")
 
 
@@ -132,11 +132,11 @@ def _depth(run: RunLines, depth: int | None) -> Finding:
     rows = np.bincount(run.queries.codes)
     deep = np.flatnonzero(rows > depth)
     if len(deep):
-        told = (
+        detail = (
             f"{len(deep):,} queries have more than {depth:,} rows; first: query "
             f"{run.query_ids[deep[0]]} with {rows[deep[0]]:,}; cut them"
         )
-        return broken(rule, told)
+        return broken(rule, detail)
     return holds(rule, f"at most {rows.max(initial=0):,} rows a query, {depth:,} allowed")
 
 
@@ -148,13 +148,13 @@ def _rows(run: RunLines, board: Board, depth: int | None, fewer_rows: bool) -> F
     short = np.flatnonzero(rows < depth)
     if not len(short):
         return holds(rule, f"{depth:,} in every query")
-    told = (
+    detail = (
         f"{len(short):,} queries have fewer than {depth:,} rows (first: query "
         f"{run.query_ids[short[0]]} with {rows[short[0]]:,}), of which the board's script warns"
     )
     if fewer_rows:
-        return holds(rule, f"{told}; taken as asked")
-    return broken(rule, f"{told}; fill them from an earlier run, or allow fewer rows")
+        return holds(rule, f"{detail}; taken as asked")
+    return broken(rule, f"{detail}; fill them from an earlier run, or allow fewer rows")
 
 
 def _query_set(
@@ -168,8 +168,10 @@ def _query_set(
         if lacking or more:
             first = f", first {lacking[0]}" if lacking else ""
             beyond = f", first {min(more)}" if more else ""
-            told = f"{len(lacking):,} queries are missing{first}; {len(more):,} are no part{beyond}"
-            return broken(rule, told)
+            detail = (
+                f"{len(lacking):,} queries are missing{first}; {len(more):,} are no part{beyond}"
+            )
+            return broken(rule, detail)
         return holds(rule, f"the {len(found):,} queries named")
     sizes = [(name, n) for name, n in board.query_sets if query_set in (None, name)]
     if not sizes:
@@ -190,11 +192,11 @@ def _scores(run: RunLines, board: Board) -> Finding:
     codes, score = run.queries.codes[order], run.score[order]
     rising = np.flatnonzero((codes[1:] == codes[:-1]) & ~(score[1:] < score[:-1]))
     if len(rising):
-        told = (
+        detail = (
             f"{len(rising):,} lines do not score below the line above in float32; first: query "
             f"{run.query_ids[codes[rising[0]]]}; trec_eval would order them by id"
         )
-        return broken(rule, told)
+        return broken(rule, detail)
     return holds(rule, "strictly falling with the rank")
 
 

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from raypipe.errors import InputError, RowsFailed
 from raypipe.models.body import Body
-from raypipe.models.folder.loading import ModelFolder, layouts_of, load_weights
+from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.opening import layouts_of, load_weights
 from raypipe.models.neighbours import shapes_of
 from raypipe.models.packed import attend_by_length, groups_of, pool
 from raypipe.models.placing import Place, settle_on
@@ -45,7 +46,7 @@ class Encoder:
             offsets: int64 [N + 1].
             side: query or passage; decides limit and segment.
             budget_tokens: tokens of one forward, those of `load_encoder` or fewer; changes no byte.
-            beat: told the rows of each batch before it is computed.
+            beat: called with the rows of each batch before it is computed.
 
         Raises:
             RowsFailed: vectors that are not finite.

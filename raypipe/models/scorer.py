@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from raypipe.errors import InputError
 from raypipe.models.body import Body, Head
 from raypipe.models.folder.conventions import PairConventions
-from raypipe.models.folder.loading import ModelFolder, layouts_of, load_weights
+from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.opening import layouts_of, load_weights
 from raypipe.models.neighbours import shapes_of
 from raypipe.models.packed import attend_by_length, first_tokens, groups_of
 from raypipe.models.placing import Place, settle_on
@@ -48,7 +49,7 @@ class Scorer:
             query: whole pieces of each input's query; the conventions cut them here.
             passages: those of its passage, or of the two of a duo.
             budget_tokens: tokens of one forward, those of `load_scorer` or fewer; changes no byte.
-            beat: told the inputs of each batch before it is computed.
+            beat: called with the inputs of each batch before it is computed.
         """
         texts = self._cut(query, passages)
         lengths = self._layout.lengths([text.counts for text in texts])

@@ -50,7 +50,6 @@ RULES: dict[str, _Rule] = {
     "symmetric-sum": (lambda p: p, _sum, lambda p: 1 - p),
     "symmetric-log-sum": (_log, _sum, lambda p: _log(1 - p)),
 }
-METHODS = tuple(RULES)
 
 
 def aggregate(

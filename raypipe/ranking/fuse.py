@@ -12,8 +12,9 @@ from raypipe.errors import InputError
 from raypipe.ranking.order import ranks
 from raypipe.ranking.rules import Ranking, alternate, average, reciprocal_rank, weighted
 from raypipe.ranking.runs import Run
+from raypipe.vocabulary import RRF_K, FusionMethod, words
 
-METHODS = ("alternate", "rrf", "weighted", "average")
+METHODS = words(FusionMethod)
 """What `fuse_tables` can do, by the names of the command line and the recipe."""
 
 
@@ -23,7 +24,7 @@ def fuse_tables(
     method: str,
     scored_by: str,
     weights: Sequence[float] | None = None,
-    k: float = 60,
+    k: float = RRF_K,
     depth: int | None = None,
 ) -> pa.Table:
     """One run (`schema.RUN`) of the union of the runs' queries, by query row, best first.

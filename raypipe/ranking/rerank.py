@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.ranking.order import check_finite, ranks
 
-TAILS = ("keep", "drop")
-
 
 def rerank(
     run: pa.Table,

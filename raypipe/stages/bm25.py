@@ -1,52 +1,60 @@
 """Lucene under the ledger: one index of a collection, and BM25 searches of it by query block."""
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.search.lucene.check import check_index
-from raypipe.search.lucene.index import build_index, index_settings
-from raypipe.search.lucene.pack import pack_folder, unpack_folder
-from raypipe.search.lucene.search import LuceneSearcher, search_all
+from raypipe.engines.lucene.check import check_index
+from raypipe.engines.lucene.index import build_index, index_settings
+from raypipe.engines.lucene.pack import pack_folder, unpack_folder
+from raypipe.engines.lucene.search import LuceneSearcher, search_all
+from raypipe.stages.query_blocks import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
 from raypipe.stages.run_tables import run_table
-from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing, ranges
+from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.stages.texts.ids import ids_of_rows
-from raypipe.storage.payloads.tables import write_table
-from raypipe.storage.records import Json, Shard
+from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored
+from raypipe.storage.stored import Stored, spec_over
 
 BATCH_ROWS = 8192
+LUCENE_BYTES = 3
+"""Bytes of Lucene folder and packed copy for a byte of stored passages."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class IndexStage:
     """A Lucene index; BM25 needs the statistics of the whole collection, so it is one shard."""
 
     collection: Stored
     needs: Needs = Needs()
+    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:
         """The collection and the version of what indexes it; since 2, in row order."""
-        return StageSpec("index", 2, index_settings(), {"collection": self.collection.digest})
+        stores = {"collection": self.collection}
+        return spec_over("index", 2, index_settings(), stores, produces="lucene")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """One."""
         return [Shard(0, 0, self.collection.num_rows)]
 
-    def open(self, site: Site) -> Mapping[str, Json]:
-        """See Stage."""
-        self._scratch = site.scratch
-        return {}
+    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
+        """See Stage; the folder and its packed copy."""
+        return LUCENE_BYTES * self.collection.num_bytes * num_rows // max(1, num_planned)
 
-    def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        """The index folder packed into one file."""
-        folder, packed = self._scratch / "index", self._scratch / "index.tar"
+    def open(self, site: Site) -> Opened:
+        """See Stage; the payload is the index folder packed into one file."""
+        return Opened(partial(self._run, site.scratch))
+
+    def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+        folder, packed = scratch / "index", scratch / "index.tar"
         num_indexed = build_index(lambda: self._batches(beat), folder, beat=lambda: beat(()))
         pack_folder(folder, packed)
         shutil.rmtree(folder)
@@ -59,46 +67,46 @@ class IndexStage:
             yield self.collection.table(schema.PASSAGES, start, stop)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Bm25Stage:
     """The best `depth` passages of each query by BM25, as Lucene scores it."""
 
     name: str
-    collection: Stored
+    sides: Sides
     index: Stored
-    queries: Stored
     k1: float
     b: float
     depth: int
     needs: Needs = Needs()
+    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:
         """Index, queries and the parameters of the search."""
         params = {"k1": self.k1, "b": self.b, "depth": self.depth, "name": self.name}
-        inputs = {"index": self.index.digest, "queries": self.queries.digest}
-        return StageSpec("bm25", 1, params, inputs)
+        stores = {"index": self.index} | self.sides.stores()
+        return spec_over("bm25", 1, params, stores, produces="run")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Query blocks."""
-        return ranges(self.queries.num_rows, sizing.shard_queries)
+        return query_blocks(self.sides.queries, sizing)
 
-    def open(self, site: Site) -> Mapping[str, Json]:
-        """See Stage; unpacks the index into this worker's scratch."""
-        self._scratch = site.scratch
-        self._searcher = open_index(self.index, self.collection, site.scratch / "index")
-        return {}
+    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
+        """See Stage."""
+        return RUN_ROW_BYTES * self.depth * num_rows
 
-    def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        """The run of the block's queries."""
-        beat(())
-        texts = self.queries.table(schema.QUERIES, shard.start, shard.stop)["text"].to_pylist()
+    def open(self, site: Site) -> Opened:
+        """See Stage; unpacks the index into this worker's scratch, then makes each block's run."""
+        searcher = open_index(self.index, self.sides.collection, site.scratch / "index")
+        return opened_blocks(site, partial(self._block, searcher))
+
+    def _block(self, searcher: LuceneSearcher, shard: Shard) -> pa.Table:
+        queries = self.sides.queries.table(schema.QUERIES, shard.start, shard.stop)
+        texts = queries["text"].to_pylist()
         positions, rows, scores = search_all(
-            self._searcher, texts, k1=self.k1, b=self.b, depth=self.depth
+            searcher, texts, k1=self.k1, b=self.b, depth=self.depth
         )
-        table = run_table(positions + shard.start, rows, scores, scored_by=self.name)
-        path = self._scratch / f"{shard.index}.parquet"
-        return Payload(path, {"rows": write_table(path, schema.RUN, [table])})
+        return run_table(positions + shard.start, rows, scores, scored_by=self.name)
 
 
 def open_index(index: Stored, collection: Stored, folder: Path) -> LuceneSearcher:

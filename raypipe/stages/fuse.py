@@ -2,30 +2,34 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from raypipe import schema
+import pyarrow as pa
+
 from raypipe.ranking.fuse import fuse_tables
+from raypipe.stages.query_blocks import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
 from raypipe.stages.run_tables import read_queries_of_run
-from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing, ranges
-from raypipe.storage.payloads.tables import write_table
+from raypipe.stages.stage import Needs, Opened, Site, Sizing
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored
+from raypipe.storage.stored import Stored, spec_over
+from raypipe.vocabulary import RRF_K
 
 
-@dataclass
+@dataclass(frozen=True)
 class FuseStage:
     """See ranking.fuse for the methods and their equations."""
 
     name: str
     runs: Mapping[str, Stored]
     """In the recipe's order, which `alternate` and `weighted` follow."""
-    num_queries: int
+    sides: Sides
     method: str
     depth: int
     weights: Sequence[float] | None = None
-    k: float = 60
+    k: float | None = None
     needs: Needs = Needs()
+    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:
@@ -36,27 +40,27 @@ class FuseStage:
             params["weights"] = list(self.weights) if self.weights else None
         if self.method == "rrf":
             params["k"] = self.k
-        return StageSpec("fuse", 1, params, {name: run.digest for name, run in self.runs.items()})
+        stores = {f"run.{name}": run for name, run in self.runs.items()} | self.sides.stores()
+        return spec_over("fuse", 1, params, stores, produces="run")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Query blocks."""
-        return ranges(self.num_queries, sizing.shard_queries)
+        return query_blocks(self.sides.queries, sizing)
 
-    def open(self, site: Site) -> Mapping[str, Json]:
+    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        self._scratch = site.scratch
-        return {}
+        return RUN_ROW_BYTES * self.depth * num_rows
 
-    def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        """The fused run of the block's queries."""
-        beat(())
-        fused = fuse_tables(
+    def open(self, site: Site) -> Opened:
+        """See Stage; each block's fused run."""
+        return opened_blocks(site, self._block)
+
+    def _block(self, shard: Shard) -> pa.Table:
+        return fuse_tables(
             [read_queries_of_run(run, shard.start, shard.stop) for run in self.runs.values()],
             method=self.method,
             scored_by=self.name,
             weights=self.weights if self.method == "weighted" else None,
-            k=self.k,
+            k=RRF_K if self.k is None else self.k,
             depth=self.depth,
         )
-        path = self._scratch / f"{shard.index}.parquet"
-        return Payload(path, {"rows": write_table(path, schema.RUN, [fused])})

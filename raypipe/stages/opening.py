@@ -5,21 +5,21 @@ from typing import Protocol, TypeVar
 
 import torch
 
-from raypipe.models.folder.loading import ModelFolder
+from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.stages.stage import Site
 from raypipe.storage.records import Json
 
 
-class Opened(Protocol):
+class OpenModel(Protocol):
     """An encoder or a scorer."""
 
     numerics: str
 
 
-Model = TypeVar("Model", bound=Opened)
+Model = TypeVar("Model", bound=OpenModel)
 
 
-def opened(
+def open_model(
     load: Callable[..., Model], model: ModelFolder, site: Site, budget_tokens: int | None
 ) -> tuple[Model, Mapping[str, Json]]:
     """What `load` makes of the model at a worker's place, and what the worker reports of it.

@@ -1,8 +1,8 @@
 """A ranking that others made, as a run of this collection and query set."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -11,69 +11,65 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.runs import read_run
-from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing
+from raypipe.stages.query_blocks import Sides, opened_blocks
+from raypipe.stages.stage import Needs, Opened, Site, Sizing
 from raypipe.stages.texts.ids import id_index
-from raypipe.storage.payloads.tables import write_table
-from raypipe.storage.records import Json, Shard, hash_file
+from raypipe.storage.records import Shard, hash_file
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored
+from raypipe.storage.stored import Stored, spec_over
 
 MAX_SHOWN = 10
 
 
-@dataclass
+@dataclass(frozen=True)
 class ReadRunStage:
     """The file's lines in the file's order, by query row."""
 
     name: str
     file: Path
-    collection: Stored
+    sides: Sides
     ids: Stored
-    queries: Stored
     needs: Needs = Needs()
+    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:
         """The file, the collection and the queries."""
-        inputs = {
-            "content:run": hash_file(self.file),
-            "collection": self.collection.digest,
-            "queries": self.queries.digest,
-        }
-        return StageSpec("read", 1, {"name": self.name}, inputs)
+        content = {"content:run": hash_file(self.file)}
+        params = {"name": self.name}
+        return spec_over("read", 1, params, self.sides.stores(), produces="run", content=content)
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """One."""
-        return [Shard(0, 0, self.queries.num_rows)]
+        return [Shard(0, 0, self.sides.queries.num_rows)]
 
-    def open(self, site: Site) -> Mapping[str, Json]:
-        """See Stage."""
-        self._scratch = site.scratch
-        return {}
+    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
+        """See Stage; the file itself is there already, and larger."""
+        return 0
 
-    def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        """The run; ranks and scores as the file has them.
+    def open(self, site: Site) -> Opened:
+        """See Stage; the run, with ranks and scores as the file has them.
 
-        Raises:
-            InputError: ids that the collection or the query set does not have, the first ten.
+        Its `run` raises InputError for ids that the collection or the query set does not have,
+        the first ten.
         """
-        beat(())
+        return opened_blocks(site, self._block)
+
+    def _block(self, shard: Shard) -> pa.Table:
         table = read_run(self.file)
-        query_ids = self.queries.table(schema.QUERIES)["query_id"].to_pylist()
+        query_ids = self.sides.queries.table(schema.QUERIES)["query_id"].to_pylist()
         row_of = {query_id: row for row, query_id in enumerate(query_ids)}
         found = table["query_id"].to_pylist()
         query_rows = np.array([row_of.get(query_id, -1) for query_id in found], np.int32)
         passage_ids = table["passage_id"].to_pylist()
-        passage_rows = id_index(self.collection, self.ids).rows_of(passage_ids)
+        passage_rows = id_index(self.sides.collection, self.ids).rows_of(passage_ids)
         self._refuse("query", found, query_rows < 0)
         self._refuse("passage", passage_ids, passage_rows < 0)
         order = np.lexsort((table["rank"].to_numpy(), query_rows))
         names = pa.repeat(pa.scalar(self.name, pa.string()), len(order))
         columns = [query_rows[order], passage_rows[order]]
         columns += [table["rank"].take(order), table["score"].take(order), names]
-        path = self._scratch / "run.parquet"
-        run = pa.table(columns, schema=schema.RUN)
-        return Payload(path, {"rows": write_table(path, schema.RUN, [run])})
+        return pa.table(columns, schema=schema.RUN)
 
     def _refuse(self, kind: str, ids: list[str], unknown: NDArray[np.bool_]) -> None:
         missing = sorted({ids[place] for place in np.flatnonzero(unknown)})

@@ -1,23 +1,28 @@
 """Exact search over embedding shards: query blocks x spans, then a merge by query block."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.search.exact.search import topk_block_stream
-from raypipe.search.exact.spans import plan_spans
+from raypipe.engines.exact.search import topk_block_stream
+from raypipe.engines.exact.spans import plan_spans
+from raypipe.stages.query_blocks import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
 from raypipe.stages.run_tables import best, dense_table, read_queries_of_run
-from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing, ranges
+from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.storage.payloads.tables import write_table
-from raypipe.storage.records import Json, Record, Shard
+from raypipe.storage.records import Record, Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored
+from raypipe.storage.stored import Stored, spec_over
 
 
-@dataclass
+@dataclass(frozen=True)
 class PartsStage:
     """The best `depth` passages of each span of embedding shards, for each query block."""
 
@@ -26,40 +31,44 @@ class PartsStage:
     queries: Stored
     depth: int
     needs: Needs = Needs()
+    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:
         """Both sides' embeddings and the depth."""
-        inputs = {"embeddings": self.embeddings.digest, "queries": self.queries.digest}
-        return StageSpec("search-parts", 1, {"depth": self.depth, "name": self.name}, inputs)
+        params = {"depth": self.depth, "name": self.name}
+        stores = {"embeddings": self.embeddings, "queries": self.queries}
+        return spec_over("search-parts", 1, params, stores, produces="parts")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Every query block with every span; spans at most twice the actors."""
         spans = plan_spans(len(self.embeddings.manifest.records), sizing.num_actors)
-        blocks = ranges(self.queries.num_rows, sizing.shard_queries)
+        blocks = query_blocks(self.queries, sizing)
         pairs = [(span, block) for span in spans for block in blocks]
         return [
             Shard(i, block.start, block.stop, first, last)
             for i, ((first, last), block) in enumerate(pairs)
         ]
 
-    def open(self, site: Site) -> Mapping[str, Json]:
+    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
+        return RUN_ROW_BYTES * self.depth * num_rows
+
+    def open(self, site: Site) -> Opened:
+        """See Stage; each payload is a run of a block's queries over a span's passages."""
         import faiss
 
         faiss.omp_set_num_threads(site.threads)
-        self._scratch = site.scratch
-        return {"faiss": faiss.__version__}
+        return Opened(partial(self._run, site.scratch), {"faiss": faiss.__version__})
 
-    def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        """A run of the block's queries over the span's passages."""
+    def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         queries = _query_vectors(self.queries, shard.start, shard.stop)
         blocks = self._blocks(shard, beat)
         rows, scores = topk_block_stream(queries, blocks, depth=self.depth)
         without = [q for q in self.queries.manifest.skipped_rows if shard.start <= q < shard.stop]
         rows[[query - shard.start for query in without]] = -1
         table = dense_table(shard.start, rows, scores, scored_by=self.name)
-        path = self._scratch / f"{shard.index}.parquet"
+        path = scratch / f"{shard.index}.parquet"
         return Payload(path, {"rows": write_table(path, schema.RUN, [table])})
 
     def _blocks(self, shard: Shard, beat: Beat) -> Iterator[tuple[int, NDArray[np.float16]]]:
@@ -76,37 +85,38 @@ class PartsStage:
                 yield low + 1, vectors[low + 1 - start : high - start]
 
 
-@dataclass
+@dataclass(frozen=True)
 class MergeStage:
     """The run: for each query the best `depth` over all spans; the same for any number of them."""
 
     name: str
     parts: Stored
-    num_queries: int
+    sides: Sides
     depth: int
     needs: Needs = Needs()
+    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:
         """The parts and the depth."""
-        return StageSpec("search", 1, {"depth": self.depth}, {"parts": self.parts.digest})
+        stores = {"parts": self.parts} | self.sides.stores()
+        return spec_over("search", 1, {"depth": self.depth}, stores, produces="run")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Query blocks."""
-        return ranges(self.num_queries, sizing.shard_queries)
+        return query_blocks(self.sides.queries, sizing)
 
-    def open(self, site: Site) -> Mapping[str, Json]:
+    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        self._scratch = site.scratch
-        return {}
+        return RUN_ROW_BYTES * self.depth * num_rows
 
-    def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        """The merged run of the block's queries."""
-        beat(())
+    def open(self, site: Site) -> Opened:
+        """See Stage; each block's merged run."""
+        return opened_blocks(site, self._block)
+
+    def _block(self, shard: Shard) -> pa.Table:
         table = read_queries_of_run(self.parts, shard.start, shard.stop)
-        merged = best(table, depth=self.depth, scored_by=self.name)
-        path = self._scratch / f"{shard.index}.parquet"
-        return Payload(path, {"rows": write_table(path, schema.RUN, [merged])})
+        return best(table, depth=self.depth, scored_by=self.name)
 
 
 def _query_vectors(queries: Stored, start: int, stop: int) -> NDArray[np.float16]:

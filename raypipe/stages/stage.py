@@ -52,12 +52,19 @@ class Payload:
     facts: Mapping[str, Json] = field(default_factory=dict)
 
 
-class Stage(Protocol):
-    """Work that maps over shards: reads stores, writes one store.
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A stage in a worker, ready for its shards."""
 
-    One with a class attribute `skips_rows`, true, computes a shard without the rows of `skip`:
-    only then is a row looked for when its workers die.
-    """
+    run: Callable[[Shard, Rows, Beat], Payload]
+    """A shard without the rows of `skip`: pure in (shard, skip). It calls beat(rows) before each
+    batch: a heartbeat, and evidence of which rows a worker died of."""
+    facts: Mapping[str, Json] = field(default_factory=dict)
+    """Versions and numerics class."""
+
+
+class Stage(Protocol):
+    """Work that maps over shards: reads stores, writes one store."""
 
     @property
     def spec(self) -> StageSpec:
@@ -67,14 +74,21 @@ class Stage(Protocol):
     def needs(self) -> Needs:
         """What one worker holds."""
 
+    @property
+    def skips_rows(self) -> bool:
+        """Whether a shard can be computed without some of its rows.
+
+        Only then is a row looked for when its workers die.
+        """
+
     def shards(self, sizing: Sizing) -> list[Shard]:
         """The plan for a new store; one that stands is adopted instead."""
 
-    def open(self, site: Site) -> Mapping[str, Json]:
-        """In the worker: load by path and hash; report versions and numerics class."""
+    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
+        """About how many bytes of payload so many of all planned rows take; 0 where few."""
 
-    def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        """Pure in (shard, skip); beat(rows) before each batch: heartbeat and poison evidence."""
+    def open(self, site: Site) -> Opened:
+        """In the worker: load by path and hash."""
 
 
 def ranges(num_rows: int, size: int) -> list[Shard]:

@@ -62,9 +62,16 @@ class Process:
 
 def this_process() -> Process:
     """The calling process."""
-    pid = os.getpid()
+    own = running_process(os.getpid())
+    assert own is not None
+    return own
+
+
+def running_process(pid: int) -> Process | None:
+    """The process of this machine that has the number now; None if there is none."""
     start = _start_time(pid)
-    assert start is not None
+    if start is None:
+        return None
     return Process(socket.gethostname(), _boot_id(), _pid_namespace(), pid, start)
 
 

@@ -21,7 +21,7 @@ WAIT_FOR_PROCESSES_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LeaseState:
     """What storage says of a lease: its newest generation, holder and last renewal."""
 
     generation: int
@@ -95,7 +95,7 @@ class Lease:
             self._storage.replace(self._name, seal(body))
 
 
-def standing(storage: Storage, name: str) -> Standing | None:
+def lease_state(storage: Storage, name: str) -> LeaseState | None:
     """The newest generation of a lease, or None if nobody ever held it."""
     renewal = _read(storage, name)
     generation = renewal["generation"] if renewal else 0
@@ -103,10 +103,10 @@ def standing(storage: Storage, name: str) -> Standing | None:
     while (newer := _read(storage, _claim(name, generation + 1))) is not None:
         generation, claim = generation + 1, newer
     if claim is not None:  # its holder had not renewed yet when the renewal was read
-        return Standing(generation, Process.from_json(claim["holder"]), 0, (), False)
+        return LeaseState(generation, Process.from_json(claim["holder"]), 0, (), False)
     if renewal is None:
         return None
-    return Standing(
+    return LeaseState(
         generation,
         Process.from_json(renewal["holder"]),
         renewal["counter"],
@@ -120,18 +120,19 @@ def acquire(
     name: str,
     *,
     watch_seconds: float = WATCH_SECONDS,
-    on_watch: Callable[[Standing], None] = lambda standing: None,
+    on_watch: Callable[[LeaseState], None] = lambda state: None,
 ) -> Lease:
     """A lease that this process holds.
 
-    A live holder is refused; a provably dead one is succeeded at once; one of which nothing can
-    be proved is watched for a renewal. Waits for the old holder's processes to end.
+    Refuses while the holder is alive, and takes over at once from one that is provably dead. Where
+    this process cannot tell, it waits for the holder to renew its lease. Then waits for the old
+    holder's processes to end.
 
     Raises:
         RefusedError: the holder lives, or its processes do not end.
     """
     while True:
-        found = standing(storage, name)
+        found = lease_state(storage, name)
         if found is not None:
             _refuse_living(storage, name, found, watch_seconds, on_watch)
         generation = found.generation + 1 if found else 1
@@ -144,9 +145,9 @@ def acquire(
 def _refuse_living(
     storage: Storage,
     name: str,
-    found: Standing,
+    found: LeaseState,
     watch_seconds: float,
-    on_watch: Callable[[Standing], None],
+    on_watch: Callable[[LeaseState], None],
 ) -> None:
     life = found.life()
     if life is Life.UNKNOWN:
@@ -154,7 +155,7 @@ def _refuse_living(
         deadline = time.monotonic() + watch_seconds  # our own clock: two hosts' never compared
         while time.monotonic() < deadline and life is Life.UNKNOWN:
             time.sleep(min(0.5, watch_seconds / 10))
-            now = standing(storage, name)
+            now = lease_state(storage, name)
             if now is not None and now.released:
                 return
             if now is None or (now.generation, now.counter) != (found.generation, found.counter):
@@ -166,7 +167,7 @@ def _refuse_living(
         )
 
 
-def _wait_for(name: str, found: Standing | None) -> None:
+def _wait_for(name: str, found: LeaseState | None) -> None:
     processes = found.processes if found else ()
     living = wait_until_dead(processes, WAIT_FOR_PROCESSES_SECONDS)
     if living:
@@ -188,4 +189,4 @@ def _read(storage: Storage, name: str) -> dict[str, Json] | None:
     except CorruptError:
         if ".d/" in name:
             raise
-        return None  # a damaged renewal guards nothing: the claims still tell the holder
+        return None  # a damaged renewal guards nothing: the claims still name the holder

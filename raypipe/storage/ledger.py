@@ -16,7 +16,7 @@ from raypipe.storage.store_records import body_of_store, read_manifest, work_lab
 
 
 class Ledger:
-    """Who has done what of one store, told by small records that are created once.
+    """Who has done what of one store, in small records that are created once.
 
     A shard is done when its record exists; the store is complete when its manifest exists.
     Both are exclusive creations: of two writers the first wins, and the bytes are the same.
@@ -129,15 +129,15 @@ class Ledger:
         self.storage.append(f"{self.folder}/attempts.jsonl", line)
 
     def _write_quarantine(self, skipped: Sequence[int]) -> None:
-        """quarantine.parquet: each row and why, as the log of attempts tells it; in no hash."""
+        """quarantine.parquet: each row and why, from the log of attempts; in no hash."""
         try:
-            told_events = events(self.storage.read(f"{self.folder}/attempts.jsonl"))
+            attempts = events(self.storage.read(f"{self.folder}/attempts.jsonl"))
         except FileNotFoundError:
-            told_events = []
-        quarantined = [e for e in told_events if e.get("event") == "quarantined" and "row" in e]
+            attempts = []
+        quarantined = [e for e in attempts if e.get("event") == "quarantined" and "row" in e]
         reasons = {event["row"]: event["reason"] for event in quarantined}
-        told = [reasons.get(row, "not told") for row in skipped]
-        columns = [pa.array(skipped, pa.int64()), pa.array(told, pa.string())]
+        why = [reasons.get(row, "not told") for row in skipped]
+        columns = [pa.array(skipped, pa.int64()), pa.array(why, pa.string())]
         stream = pa.BufferOutputStream()
         pq.write_table(pa.table(columns, names=["row", "reason"]), stream)
         data = stream.getvalue().to_pybytes()

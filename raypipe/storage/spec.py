@@ -25,13 +25,17 @@ class StageSpec:
 
     stage is the kind of work, semantics the version of its code's output (forced up by a
     golden-bytes test), params settings and hashes of weights, inputs the digests of what is read:
-    manifests of upstream stores, or raw content. Workers, budgets and shard sizes are not in it.
+    manifests of upstream stores, or raw content. produces is what the store holds (passages, a
+    run, vectors, ...); origins say where the upstream stores lie, STORE/FINGERPRINT by the name of
+    the input. Workers, budgets and shard sizes are not in it.
     """
 
     stage: str
     semantics: int
     params: Mapping[str, Json] = field(default_factory=dict)
     inputs: Mapping[str, str] = field(default_factory=dict)
+    produces: str = ""
+    origins: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Json]:
         """The body of spec.json."""
@@ -40,26 +44,36 @@ class StageSpec:
             "semantics": self.semantics,
             "params": dict(self.params),
             "inputs": dict(self.inputs),
+            "produces": self.produces,
+            "origins": dict(self.origins),
         }
 
     @staticmethod
     def from_json(body: Mapping[str, Json]) -> "StageSpec":
         """The spec of such a body."""
-        return StageSpec(body["stage"], body["semantics"], body["params"], body["inputs"])
+        return StageSpec(**{name: body[name] for name in _FIELDS})
 
     def fingerprint(self) -> str:
         """The store's name under its stage: 32 hexadecimal characters of the body's SHA-256."""
         return digest(canonical(self.to_json()))[:32]
 
     def diff(self, other: "StageSpec") -> list[Change]:
-        """The fields in which `other` (the new one) differs, sorted, nested ones dotted."""
-        old, new = _flat(self.to_json()), _flat(other.to_json())
+        """The fields in which `other` (the new one) differs, sorted, nested ones dotted.
+
+        Without the origins: where one differs its input does too.
+        """
+        old, new = _flat(self._without_origins()), _flat(other._without_origins())
         names = sorted(old.keys() | new.keys())
         return [
             Change(name, old.get(name), new.get(name))
             for name in names
             if old.get(name) != new.get(name) or (name in old) != (name in new)
         ]
+
+    def _without_origins(self) -> dict[str, Json]:
+        body = self.to_json()
+        del body["origins"]
+        return body
 
     def settings_diff(self, other: "StageSpec") -> list[Change]:
         """`diff` without the digests of content: what `--frozen` refuses.
@@ -71,6 +85,9 @@ class StageSpec:
             for c in self.diff(other)
             if not c.field.startswith("inputs.") or None in (c.old, c.new)
         ]
+
+
+_FIELDS = ("stage", "semantics", "params", "inputs", "produces", "origins")
 
 
 def _flat(value: Json, prefix: str = "") -> dict[str, Json]:

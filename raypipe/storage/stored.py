@@ -1,6 +1,6 @@
 """A finished store as its readers see it: a manifest and verified local payloads."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads.tables import read_table
 from raypipe.storage.payloads.tokens import Flat, Offsets, concatenate, read_tokens
 from raypipe.storage.payloads.vectors import read_vectors
-from raypipe.storage.records import Manifest, Record
+from raypipe.storage.records import Json, Manifest, Record
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
 
@@ -31,9 +31,19 @@ class Stored:
         return self.manifest.num_rows
 
     @property
+    def num_bytes(self) -> int:
+        """Bytes of its payloads."""
+        return sum(record.num_bytes for record in self.manifest.records)
+
+    @property
     def digest(self) -> str:
         """What a downstream fingerprint holds of it."""
         return self.manifest.digest
+
+    @property
+    def origin(self) -> str:
+        """Where it lies under the root of the stores: STORE/FINGERPRINT."""
+        return f"{self.manifest.store}/{self.manifest.fingerprint}"
 
     def path(self, record: Record) -> Path:
         """The verified local file of a shard."""
@@ -73,6 +83,26 @@ class Stored:
     def vectors(self, record: Record) -> NDArray[np.float16]:
         """A shard's embeddings, fp16 [rows, dim], mapped."""
         return read_vectors(self.path(record))
+
+
+def spec_over(
+    stage: str,
+    semantics: int,
+    params: Mapping[str, Json],
+    stores: Mapping[str, Stored],
+    *,
+    produces: str,
+    content: Mapping[str, str] | None = None,
+) -> StageSpec:
+    """The spec of a stage that reads these stores, and beside them content with these hashes."""
+    return StageSpec(
+        stage,
+        semantics,
+        params,
+        {**{name: stored.digest for name, stored in stores.items()}, **(content or {})},
+        produces,
+        {name: stored.origin for name, stored in stores.items()},
+    )
 
 
 def committed(storage: Storage, store: str, spec: StageSpec) -> Stored | None:

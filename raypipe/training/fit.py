@@ -10,12 +10,12 @@ import torch
 from raypipe.errors import InputError, RaypipeError
 from raypipe.storage.records import Json
 from raypipe.training.checkpoints.history import History, history_of, unmeasured
-from raypipe.training.checkpoints.measuring import Measuring, told
+from raypipe.training.checkpoints.measuring import Measuring, progress_of
 from raypipe.training.checkpoints.store import Checkpoints
 from raypipe.training.job import Job
 from raypipe.training.steps.comm import Comm
 from raypipe.training.steps.determinism import make_deterministic
-from raypipe.training.steps.update import Loop, load_weights_
+from raypipe.training.steps.update import Updates, load_weights_
 
 Tell = Callable[[Mapping[str, Json]], None]
 """Told each step, each measurement and notes; called by the first worker alone."""
@@ -62,26 +62,26 @@ def fit(
         RaypipeError: what `should_stop` gave, after a checkpoint.
     """
     make_deterministic(device, threads)
-    loop, measuring = _opened(job, comm, device)
+    updates, measuring = _opened(job, comm, device)
     checkpoints, history = Checkpoints(job.storage, job.folder), history_of(job)
 
     def measure(step: int) -> None:
-        values = measuring.values(loop.trainee, comm)
+        values = measuring.values(updates.trainee, comm)
         if comm.rank == 0:
-            tell(told(job, history.add(step, values)))
+            tell(progress_of(job, history.add(step, values)))
 
-    state = _resume(checkpoints, loop, comm)
+    state = _resume(checkpoints, updates, comm)
     if not beside:
-        _measure_missing(job, checkpoints, loop, comm, history, state.step, measure)
-    place = {"workers": comm.world, "threads": threads, "budget_tokens": loop.budget}
+        _measure_missing(job, checkpoints, updates, comm, history, state.step, measure)
+    place = {"workers": comm.world, "threads": threads, "budget_tokens": updates.budget}
     if comm.rank == 0 and state.place not in ({}, place):
         tell({"step": state.step, "note": f"resumed on {place}, before on {state.place}"})
     state.place = place
     steps, every = job.recipe.steps, job.recipe.checkpoint_every
-    ended = _agreed(comm, loop, comm.rank == 0 and history.ended(state.step))
+    ended = _agreed(comm, updates, comm.rank == 0 and history.ended(state.step))
     while state.step < steps and not ended:
         began = time.monotonic()
-        facts = loop.step(state.step)
+        facts = updates.step(state.step)
         state.step += 1
         if comm.rank == 0:
             seconds = round(time.monotonic() - began, 4)
@@ -91,17 +91,17 @@ def fit(
         stop = should_stop()
         if due or stop or state.step == steps or state.step % every == 0:
             if comm.rank == 0:
-                _save(checkpoints, loop, state, history)
+                _save(checkpoints, updates, state, history)
             comm.barrier()
         if due:
             if not beside:
                 measure(state.step)
-            ended = _agreed(comm, loop, comm.rank == 0 and history.ended(state.step))
+            ended = _agreed(comm, updates, comm.rank == 0 and history.ended(state.step))
         if stop:
             raise stop
 
 
-def _opened(job: Job, comm: Comm, device: str) -> tuple[Loop, Measuring]:
+def _opened(job: Job, comm: Comm, device: str) -> tuple[Updates, Measuring]:
     """What every step needs, in every worker or in none; dev sets are opened here whoever
     measures, so that a wrong one ends the training before its first step.
 
@@ -112,7 +112,7 @@ def _opened(job: Job, comm: Comm, device: str) -> tuple[Loop, Measuring]:
     problem: InputError | None = None
     opened = None
     try:
-        opened = Loop(job, comm, device), Measuring(job)
+        opened = Updates(job, comm, device), Measuring(job)
     except InputError as error:
         problem = error
     failed = torch.tensor([float(problem is not None)], device=device)
@@ -125,38 +125,38 @@ def _opened(job: Job, comm: Comm, device: str) -> tuple[Loop, Measuring]:
     return opened
 
 
-def _agreed(comm: Comm, loop: Loop, told: bool) -> bool:
+def _agreed(comm: Comm, updates: Updates, ended: bool) -> bool:
     """What the first worker says, in every worker."""
-    flag = torch.tensor([float(told)], device=loop.trainee.device)
+    flag = torch.tensor([float(ended)], device=updates.trainee.device)
     comm.sum_([flag])
     return bool(flag)
 
 
-def _save(checkpoints: Checkpoints, loop: Loop, state: State, history: History) -> None:
-    tensors = {f"weight.{name}": weight for name, weight in loop.trainee.weights.items()}
-    checkpoints.save(state.step, {**tensors, **loop.optimiser.state()}, {"place": state.place})
+def _save(checkpoints: Checkpoints, updates: Updates, state: State, history: History) -> None:
+    tensors = {f"weight.{name}": weight for name, weight in updates.trainee.weights.items()}
+    checkpoints.save(state.step, {**tensors, **updates.optimiser.state()}, {"place": state.place})
     checkpoints.prune(history.kept(state.step))
 
 
-def _resume(checkpoints: Checkpoints, loop: Loop, comm: Comm) -> State:
+def _resume(checkpoints: Checkpoints, updates: Updates, comm: Comm) -> State:
     """The newest checkpoint that the first worker sees, in every worker."""
     newest = checkpoints.newest() if comm.rank == 0 else None
     known = 0.0 if newest is None else float(newest.step)  # one dtype in every worker
-    step = torch.tensor([known], device=loop.trainee.device)
+    step = torch.tensor([known], device=updates.trainee.device)
     comm.sum_([step])
     if not int(step):
         return State()
     found = checkpoints.at(int(step))
     tensors = checkpoints.load(found)
-    load_weights_(loop.trainee, tensors)
-    loop.optimiser.load(tensors)
+    load_weights_(updates.trainee, tensors)
+    updates.optimiser.load(tensors)
     return State(found.step, dict(found.facts["place"]))
 
 
 def _measure_missing(
     job: Job,
     checkpoints: Checkpoints,
-    loop: Loop,
+    updates: Updates,
     comm: Comm,
     history: History,
     step: int,
@@ -171,14 +171,14 @@ def _measure_missing(
     if not due:
         return
     missing = history.missing(step) if comm.rank == 0 else []
-    flags = torch.tensor([float(each in missing) for each in due], device=loop.trainee.device)
+    flags = torch.tensor([float(each in missing) for each in due], device=updates.trainee.device)
     comm.sum_([flags])
     wanted = [each for each, flag in zip(due, flags.tolist(), strict=True) if flag]
     gone = [each for each in wanted if not checkpoints.has(each)]
     if gone:
         raise unmeasured(job, gone)
     for each in wanted:
-        load_weights_(loop.trainee, checkpoints.load(checkpoints.at(each)))
+        load_weights_(updates.trainee, checkpoints.load(checkpoints.at(each)))
         measure(each)
     if wanted and wanted[-1] != step:
-        load_weights_(loop.trainee, checkpoints.load(checkpoints.at(step)))
+        load_weights_(updates.trainee, checkpoints.load(checkpoints.at(step)))

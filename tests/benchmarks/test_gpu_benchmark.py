@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parent
 @pytest.fixture(scope="module")
 def work():
     """The module gpu_work, which finds its neighbours as a script's does."""
-    places = [str(FOLDER), str(FOLDER.parent / "models")]
+    places = [str(FOLDER), str(FOLDER.parent / "helpers")]
     sys.path[:0] = places
     try:
         spec = importlib.util.spec_from_file_location("gpu_work", FOLDER / "gpu_work.py")

@@ -1,19 +1,12 @@
 """`raypipe model` as a command: what it prints and how it exits."""
 
-import importlib.util
 import json
-from pathlib import Path
 
+import checkpoints as made
 import pytest
 from safetensors.torch import load_file, save_file
 
 from raypipe.cli.main import run
-
-spec = importlib.util.spec_from_file_location(
-    "made", Path(__file__).parents[1] / "models" / "checkpoints.py"
-)
-made = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(made)
 
 
 @pytest.fixture

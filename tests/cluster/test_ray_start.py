@@ -6,7 +6,6 @@ from raypipe.cluster.ray_start import (
     asks_for_token,
     job_environment,
     open_cluster_problem,
-    worker_environment,
 )
 
 
@@ -33,7 +32,7 @@ def test_the_mode_set_here_is_believed_where_the_dashboard_cannot_be_asked():
 
 def test_what_a_job_was_submitted_with_is_not_set_a_second_time(monkeypatch):
     config = json.dumps({"runtime_env": {"env_vars": {"RAY_DEDUP_LOGS": "1", "OTHER": "x"}}})
-    every = worker_environment()
+    every = job_environment()
     monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", config)
     assert job_environment() == {k: v for k, v in every.items() if k != "RAY_DEDUP_LOGS"}
     for nothing in ("", '{"metadata": {}}', '{"runtime_env": {}}'):
@@ -45,7 +44,7 @@ def test_what_a_job_was_submitted_with_is_not_set_a_second_time(monkeypatch):
 
 def test_workers_get_the_mode_of_matrix_products_that_this_process_has_or_else_strict(monkeypatch):
     monkeypatch.setenv("MKL_CBWR", "AVX2,STRICT")
-    assert worker_environment()["MKL_CBWR"] == "AVX2,STRICT"
+    assert job_environment()["MKL_CBWR"] == "AVX2,STRICT"
     monkeypatch.delenv("MKL_CBWR")
-    assert worker_environment()["MKL_CBWR"] == "AUTO,STRICT"
-    assert worker_environment()["RAY_USAGE_STATS_ENABLED"] == "0"
+    assert job_environment()["MKL_CBWR"] == "AUTO,STRICT"
+    assert job_environment()["RAY_USAGE_STATS_ENABLED"] == "0"

@@ -1,5 +1,6 @@
 """What a killed driver leaves behind ends, however late it began and whoever its parent was."""
 
+import json
 import os
 import signal
 import subprocess
@@ -7,8 +8,10 @@ import sys
 import time
 
 import psutil
+import pytest
 
-from raypipe.cluster.reaper import MARK, Reaper, _told
+from raypipe.cluster import reaper
+from raypipe.cluster.reaper import MARK, Reaper, _identity
 
 DRIVER = """
 import os, signal, subprocess, sys
@@ -73,8 +76,10 @@ def test_a_reaper_that_replaces_another_knows_at_once_what_its_driver_has_below(
     unmarked = {name: value for name, value in os.environ.items() if name != MARK}
     left, other = (subprocess.Popen(["sleep", "300"], env=unmarked) for _ in range(2))
     try:
-        words = [_told(psutil.Process(left.pid)), f"{other.pid}:1.5"]
-        command = [sys.executable, "-m", "raypipe.cluster.reaper", str(gone.pid), *words]
+        named = _identity(psutil.Process(left.pid))
+        earlier = {**json.loads(_identity(psutil.Process(other.pid))), "start_time": 1.5}
+        command = [sys.executable, "-m", "raypipe.cluster.reaper", str(gone.pid)]
+        command += [named, json.dumps(earlier)]
         reaper = subprocess.run(command, env=unmarked, stdin=subprocess.DEVNULL, timeout=60)
         assert reaper.returncode == 0
         assert left.wait(timeout=10) == -signal.SIGKILL
@@ -94,7 +99,52 @@ def test_what_is_below_a_driver_is_told_to_the_reaper_that_replaces_another():
         deadline = time.monotonic() + 10
         while reaper._child is first and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert _told(psutil.Process(sleeper.pid)) in reaper._child.args
+        assert _identity(psutil.Process(sleeper.pid)) in reaper._child.args
     finally:
         reaper.close()
     assert sleeper.wait(timeout=10) == -signal.SIGKILL
+
+
+CLOSING = """
+import json, os, psutil, subprocess, sys, time
+from raypipe.cluster.reaper import MARK, Reaper
+reaper = Reaper()
+mark = os.environ[MARK]
+first = reaper._child
+os.kill(first.pid, 9)
+deadline = time.monotonic() + 20
+while reaper._child is first and time.monotonic() < deadline:
+    time.sleep(0.02)
+second = reaper._child
+sleeper = subprocess.Popen(["sleep", "300"])
+sys.argv[1:] and os.environ.update({MARK: "another"})
+reaper.close()
+print(json.dumps([mark.split("-")[0] == str(os.getpid()), second is not first,
+                  second.poll() is not None, reaper._thread.is_alive(), sleeper.wait(timeout=10),
+                  os.environ.get(MARK), reaper._child is second]))
+"""
+
+
+@pytest.mark.parametrize("later", [[], ["later"]])
+def test_a_reaper_that_is_killed_is_replaced_and_closing_ends_what_is_left(later):
+    command = [sys.executable, "-c", CLOSING, *later]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=100)
+    told = json.loads(done.stdout)
+    # A mark that is not its own any more is left alone.
+    assert told == [True, True, True, False, -9, "another" if later else None, True]
+
+
+def test_processes_with_another_mark_are_not_this_drivers(monkeypatch):
+    monkeypatch.delenv(reaper.MARK, raising=False)
+    assert reaper._marked() == set()
+    monkeypatch.setenv(reaper.MARK, f"test-{os.getpid()}")
+    child = subprocess.Popen(["sleep", "300"])
+    try:
+        found = {process.pid for process in reaper._marked()}
+        assert found == {child.pid}
+        assert child.pid in {p.pid for p in reaper._descendants(psutil.Process())}
+    finally:
+        child.kill()
+        gone = psutil.Process(child.pid)
+        child.wait()
+    assert reaper._descendants(gone) == set()

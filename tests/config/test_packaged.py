@@ -6,10 +6,7 @@ import pytest
 
 import raypipe.config
 from raypipe.config import (
-    Aggregate,
     Recipe,
-    Score,
-    Search,
     load_recipe,
     load_training,
     missing_inputs,
@@ -17,6 +14,8 @@ from raypipe.config import (
     recipe_text,
     resolved_yaml,
 )
+from raypipe.config.pipeline.kinds import Aggregate, Bm25Search, DuoScore, MonoScore
+from raypipe.config.pipeline.kinds.search import Fixed
 from raypipe.errors import InputError
 
 ENV = {"RAYPIPE_DATA": "/data", "MSMARCO": "/msmarco", "MODELS": "/models"}
@@ -40,7 +39,7 @@ def packaged(name: str) -> Recipe:
 
 def bm25_of(recipe: Recipe) -> tuple[float | None, float | None]:
     stage = recipe.stages["bm25"]
-    assert isinstance(stage, Search) and stage.bm25
+    assert isinstance(stage, Bm25Search) and isinstance(stage.bm25, Fixed)
     return stage.bm25.k1, stage.bm25.b
 
 
@@ -103,9 +102,9 @@ def test_the_kinds_of_presets_are_those_of_the_presets_themselves():
 
 
 def test_the_models_that_need_no_path_are_those_that_come_with_raypipe():
-    from raypipe.config.pipeline.recipe import PACKAGED_MODELS
+    from raypipe.config.pipeline.parts import PACKAGED_MODELS
     from raypipe.models.folder.adapters import SHIPPED
-    from raypipe.models.folder.loading import PACKAGED
+    from raypipe.models.folder.model_folder import PACKAGED
 
     assert PACKAGED_MODELS == (PACKAGED, *SHIPPED)
 
@@ -120,8 +119,8 @@ def test_only_the_collection_they_were_tuned_on_has_tuned_bm25_parameters():
 def test_the_multistage_recipe_has_the_papers_depths_and_aggregations():
     stages = packaged("msmarco-multistage").stages
     mono, duo = stages["mono"], stages["duo"]
-    assert isinstance(mono, Score) and (mono.k0, mono.k1) == (1000, None)
-    assert isinstance(duo, Score) and (duo.k0, duo.k1, duo.sample) == (None, 50, None)
+    assert isinstance(mono, MonoScore) and mono.k0 == 1000
+    assert isinstance(duo, DuoScore) and (duo.k1, duo.sample) == (50, None)
     methods = {s.method: s.k1 for s in stages.values() if isinstance(s, Aggregate)}
     assert methods == dict.fromkeys(["sum", "binary", "min", "max", "sample"], 50)
 
@@ -162,7 +161,7 @@ def test_the_package_imports_only_light_things_and_reads_no_environment():
             elif isinstance(node, ast.ImportFrom):
                 imported.add(node.module or "")
     ours = {name for name in imported if name.startswith("raypipe.")}
-    beside = {"raypipe.errors", "raypipe.names"}
+    beside = {f"raypipe.{name}" for name in ("errors", "names", "package", "vocabulary")}
     assert all(name in beside or name.startswith("raypipe.config.") for name in ours)
     outside = {name.split(".")[0] for name in imported}
     assert outside & {"yaml", "pydantic"} == {"yaml", "pydantic"}

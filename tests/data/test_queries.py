@@ -2,7 +2,7 @@ import gzip
 
 import pytest
 
-from raypipe.data.candidates import read_candidates
+from raypipe.data.files import records
 from raypipe.data.queries import read_queries
 from raypipe.errors import InputError
 
@@ -44,14 +44,11 @@ def test_repeated_ids_are_refused_the_first_ten_with_both_lines(tmp_path):
     assert caught.value.problems[-1] == "and 2 more problems"
 
 
-def test_beir_queries_from_the_folder_and_only_judged_ones(tmp_path):
+def test_beir_queries_from_the_folder(tmp_path):
     lines = b'{"_id": "PLAIN-1", "text": "a"}\n{"_id": "PLAIN-2", "text": "b", "metadata": {}}\n'
     write(tmp_path, gzip.compress(lines), "queries.jsonl.gz")
     write(tmp_path, b"", "corpus.jsonl")
     assert read_queries(tmp_path) == [("PLAIN-1", "a"), ("PLAIN-2", "b")]
-    assert read_queries(tmp_path, keep={"PLAIN-2", "PLAIN-9"}) == [("PLAIN-2", "b")]
-    with pytest.raises(InputError, match="no query has one of the ids to keep"):
-        read_queries(tmp_path, keep={"1"})
 
 
 def test_json_lines_are_found_by_content_and_bom_is_no_matter(tmp_path):
@@ -71,7 +68,6 @@ def test_a_top1000_file_gives_its_distinct_queries_in_first_seen_order(tmp_path)
     path = write(tmp_path, TOP1000, "msmarco-passagetest2019-top1000.tsv")
     assert read_queries(path) == [("2", "query two"), ("1", "query one"), ("3", "query two")]
     renamed = write(tmp_path, TOP1000, "candidates.tsv")
-    assert read_queries(renamed, format="top1000") == read_queries(path)
     with pytest.raises(InputError, match="query id '2' again"):
         read_queries(renamed)
 
@@ -80,20 +76,6 @@ def test_a_top1000_file_with_two_texts_for_a_query_is_refused(tmp_path):
     path = write(tmp_path, "1\t5\tone\tx\n1\t6\tuno\tx\n", "top1000.dev")
     with pytest.raises(InputError, match="line 2: query id '1' again with another text"):
         read_queries(path)
-
-
-def test_candidates_come_in_file_order_unsorted(tmp_path):
-    path = write(tmp_path, gzip.compress(TOP1000.encode()), "top1000.dev.gz")
-    assert list(read_candidates(path)) == [("2", "77"), ("1", "5"), ("2", "5"), ("3", "9")]
-
-
-def test_candidates_are_streamed_and_problems_come_at_the_end(tmp_path):
-    path = write(tmp_path, "1\t5\tq\tx\n1\t6\tq\n\t7\tq\tx\n1\t8\tq\tx\n", "top1000.dev")
-    candidates = read_candidates(path)
-    assert [next(candidates), next(candidates)] == [("1", "5"), ("1", "8")]
-    with pytest.raises(InputError) as caught:
-        next(candidates)
-    assert [problem.split(": ")[1] for problem in caught.value.problems] == ["line 2", "line 3"]
 
 
 @pytest.mark.parametrize(
@@ -112,3 +94,28 @@ def test_bad_queries_are_named_by_file_and_line(tmp_path, content, cause):
     with pytest.raises(InputError) as caught:
         read_queries(write(tmp_path, content))
     assert f"queries.tsv: {cause}" in str(caught.value)
+
+
+def test_queries_are_guessed_by_content_then_name(tmp_path):
+    def read(name, text):
+        (tmp_path / name).write_text(text)
+        return read_queries(tmp_path / name)
+
+    assert read("my.top1000.x", "1\t2\tq\tp\n") == [("1", "q")]
+    assert read("top1000.jsonl", '{"qid": "1", "text": "q"}\n') == [("1", "q")]
+    assert read("a.json", '{"query_id": "9", "id": "8", "text": ""}') == [("8", "")]
+    same = '{"_id": "1", "text": "q"}\n' * 2
+    with pytest.raises(
+        InputError, match="line 2: query id '1' again with the same text, first in line 1"
+    ):
+        read("b.jsonl", same)
+
+
+def test_the_file_whose_first_line_is_too_long_is_named(tmp_path, monkeypatch):
+    path = tmp_path / "queries.txt"
+    path.write_text("1\t" + "x" * 99)
+    monkeypatch.setattr(
+        records.lines, "__kwdefaults__", {**records.lines.__kwdefaults__, "max_line_bytes": 9}
+    )
+    with pytest.raises(InputError, match=r"queries\.txt: line 1"):
+        read_queries(path)

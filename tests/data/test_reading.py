@@ -1,7 +1,5 @@
 import bz2
 import gzip
-import hashlib
-import json
 from pathlib import Path
 
 import pytest
@@ -9,10 +7,9 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raypipe.data.facts import FileFacts, count_file, from_json, to_json
+from raypipe.data.facts import FileFacts, count_file
 from raypipe.data.formats.registry import FORMATS, Format
 from raypipe.data.reading import Tally, read_records
-from raypipe.data.unchanged import check_unchanged
 from raypipe.errors import CorruptError, InputError
 
 PACK = {
@@ -21,6 +18,7 @@ PACK = {
     ".bz2": bz2.compress,
     ".zst": zstandard.ZstdCompressor().compress,
 }
+
 
 # One record for each way in which other readers lose or split records.
 HARD = [
@@ -44,6 +42,8 @@ HARD = [
         "\U0001f600 \u0627\u0644 e\u0301, no newline",
     ),
 ]
+
+
 HARD_TEXTS = [(str(row), text) for row, (_, text) in enumerate(HARD)]
 
 
@@ -73,50 +73,6 @@ def test_the_file_of_16_hard_records_has_16_and_each_text_survives(tmp_path, suf
     assert len(caught.value.problems) == 1
 
 
-def sha256(data):
-    return hashlib.sha256(data).hexdigest()
-
-
-@pytest.mark.parametrize("suffix", PACK)
-def test_facts_are_of_the_raw_bytes(tmp_path, suffix):
-    content = b"0\ta\n1\tb\n2\tc"
-    packed = PACK[suffix](content)
-    path = write(tmp_path, packed, "x.tsv" + suffix)
-    assert count_file(path, format="msmarco-v1", checkpoint_records=2) == FileFacts(
-        name="x.tsv" + suffix,
-        num_bytes=len(packed),
-        sha256=hashlib.sha256(packed).hexdigest(),
-        md5=hashlib.md5(packed).hexdigest(),
-        num_records=3,
-        compressed=bool(suffix),
-        checkpoint_records=2,
-        checkpoints=(0, 8),
-        stretches=() if suffix else (sha256(b"0\ta\n1\tb\n"), sha256(b"2\tc")),
-    )
-
-
-@pytest.mark.parametrize(
-    ("content", "num_records", "checkpoints"),
-    [
-        (b"", 0, ()),
-        (b"\n", 1, (0,)),
-        (b"a", 1, (0,)),
-        (b"a\nb\n", 2, (0,)),
-        (b"a\nb\nc", 3, (0, 4)),
-        (b"a\nb\nc\nd\n", 4, (0, 4)),
-        (b"\n\n\n\n\n", 5, (0, 2, 4)),
-    ],
-)
-def test_checkpoints_are_where_every_second_record_begins(
-    tmp_path, content, num_records, checkpoints
-):
-    facts = count_file(write(tmp_path, content), format="msmarco-v1", checkpoint_records=2)
-    assert (facts.num_records, facts.checkpoints) == (num_records, checkpoints)
-    bounds = [*checkpoints, len(content)]
-    pieces = [content[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
-    assert facts.stretches == tuple(map(sha256, pieces))
-
-
 @pytest.mark.parametrize("suffix", PACK)
 def test_a_file_rewritten_with_as_many_bytes_and_lines_is_found(tmp_path, suffix):
     good = b"".join(b"%d\tpassage %d\n" % (row, row) for row in range(9))
@@ -132,32 +88,6 @@ def test_a_file_rewritten_with_as_many_bytes_and_lines_is_found(tmp_path, suffix
     if not suffix:
         assert len(list(read_records(path, start=0, stop=4, **asked))) == 4, "other stretches"
         assert len(list(read_records(path, start=6, stop=9, **asked))) == 3
-
-
-def test_a_file_that_grew_is_found_by_its_length(tmp_path):
-    path = write(tmp_path, b"0\ta\n1\tb\n")
-    facts = count_file(path, format="msmarco-v1", checkpoint_records=2)
-    check_unchanged(path, facts, 0, 2)
-    write(tmp_path, b"0\ta\n1\tb\n2\tc\n")
-    with pytest.raises(CorruptError, match="8 bytes expected, 12 found"):
-        check_unchanged(path, facts, 0, 2)
-    path.unlink()
-    with pytest.raises(CorruptError, match="not the file that was counted: it is gone"):
-        check_unchanged(path, facts, 0, 2)
-
-
-def test_checkpoints_beyond_a_chunk_are_exact(tmp_path):
-    records = [b"%d\t%s\n" % (row, b"x" * (row * 37 % 900)) for row in range(9000)]  # 4 MB
-    facts = count_file(
-        write(tmp_path, b"".join(records)), format="msmarco-v1", checkpoint_records=1000
-    )
-    offsets = [sum(map(len, records[:row])) for row in range(0, 9000, 1000)]
-    assert facts.checkpoints == tuple(offsets)
-
-
-def test_facts_survive_json(tmp_path):
-    facts = count_file(write(tmp_path, b"0\ta\n1\tb\n"), format="msmarco-v1", checkpoint_records=1)
-    assert from_json(json.loads(json.dumps(to_json(facts)))) == facts
 
 
 texts = st.lists(
@@ -242,14 +172,6 @@ def test_a_change_that_keeps_the_size_is_found_where_records_moved(tmp_path, sta
     write(tmp_path, b"0\ta\n1\tb\n2\tc\n3\td\t4\te\n5\tf\n")
     with pytest.raises(CorruptError, match="no record begins at byte 16|6 expected, 5|from byte 8"):
         read(path, facts, start, 6)
-
-
-@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".zst"])
-def test_a_truncated_file_is_refused_when_counted(tmp_path, suffix):
-    content = b"".join(b"%d\t%d\n" % (row, row * row) for row in range(20_000))
-    path = write(tmp_path, PACK[suffix](content)[:-200], "cut.tsv" + suffix)
-    with pytest.raises(InputError, match=r"cut\.tsv.*cut off"):
-        count_file(path, format="msmarco-v1")
 
 
 def test_a_format_without_lines_is_counted_and_read_by_its_stream(tmp_path, monkeypatch):

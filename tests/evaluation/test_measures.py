@@ -10,7 +10,6 @@ import pytrec_eval
 
 from raypipe import schema
 from raypipe.errors import InputError
-from raypipe.evaluation.difference import difference
 from raypipe.evaluation.exports import write_msmarco, write_trec
 from raypipe.evaluation.measures import evaluate
 from raypipe.evaluation.run_files.runs import read_run
@@ -127,18 +126,6 @@ def test_evaluation_imports_nothing_heavy():
         "sys.exit(f'{bad}' if bad else 0)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
-
-
-def test_the_interval_of_a_difference_agrees_with_scipys_bootstrap():
-    from scipy.stats import bootstrap
-
-    rng = np.random.default_rng(0)
-    a, b = rng.random(80), rng.random(80)
-    found = difference({str(i): v for i, v in enumerate(a)}, {str(i): v for i, v in enumerate(b)})
-    expected = bootstrap((a - b,), np.mean, method="percentile", random_state=1).confidence_interval
-    assert found.mean == pytest.approx((a - b).mean())
-    assert found.low == pytest.approx(expected.low, abs=0.005)
-    assert found.high == pytest.approx(expected.high, abs=0.005)
 
 
 def test_real_run_and_judgements_agree_with_trec_eval(raypipe_data):

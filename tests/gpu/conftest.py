@@ -54,7 +54,7 @@ def tell(request):
 @pytest.fixture(scope="session")
 def random_bert():
     """The module that makes models and their word pieces."""
-    path = Path(__file__).parent.parent / "models" / "random_bert.py"
+    path = Path(__file__).parent.parent / "helpers" / "random_bert.py"
     spec = importlib.util.spec_from_file_location("random_bert", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

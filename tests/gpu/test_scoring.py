@@ -41,21 +41,24 @@ def assert_scores_are_the_cpus(device, model, parts, threads, tell):
     assert alone.max() < TOLERANCE
 
 
+@pytest.fixture
+def check(device, shape, models, random_bert, step, threads, tell):
+    """A function that checks one kind of model, which reads so many passages, at every length."""
+
+    def scores_are_the_cpus(kind, num_passages, **settings):
+        parts = inputs_of(512, num_passages, step, shape, random_bert)
+        assert_scores_are_the_cpus(device, models(shape, kind, **settings), parts, threads, tell)
+
+    return scores_are_the_cpus
+
+
 @pytest.mark.parametrize("units", [1, 2])
 @pytest.mark.parametrize("passage_limit", [None, 300])
-def test_mono_scores_equal_the_cpus_at_every_length(
-    device, shape, models, random_bert, step, threads, tell, units, passage_limit
-):
-    model = models(shape, "mono", units=units, passage_limit=passage_limit)
-    parts = inputs_of(512, 1, step, shape, random_bert)
-    assert_scores_are_the_cpus(device, model, parts, threads, tell)
+def test_mono_scores_equal_the_cpus_at_every_length(check, units, passage_limit):
+    check("mono", 1, units=units, passage_limit=passage_limit)
 
 
 @pytest.mark.parametrize("units", [1, 2])
 @pytest.mark.parametrize("passage_limit", [None, 223])
-def test_duo_scores_equal_the_cpus_at_every_length(
-    device, shape, models, random_bert, step, threads, tell, units, passage_limit
-):
-    model = models(shape, "duo", units=units, passage_limit=passage_limit)
-    parts = inputs_of(512, 2, step, shape, random_bert)
-    assert_scores_are_the_cpus(device, model, parts, threads, tell)
+def test_duo_scores_equal_the_cpus_at_every_length(check, units, passage_limit):
+    check("duo", 2, units=units, passage_limit=passage_limit)

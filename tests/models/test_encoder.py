@@ -1,25 +1,24 @@
 """The packed forward: transformers' numbers, one text at a time."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
+import tiny
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import BertModel
 
 from raypipe.errors import InputError
 from raypipe.models.encoder import load_encoder
-from raypipe.models.folder.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.opening import open_tokenizer
 from raypipe.text.tokenize import tokenize_batch
 
-spec = importlib.util.spec_from_file_location("tiny", Path(__file__).parent / "tiny.py")
-tiny = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(tiny)
-
 RNG = np.random.default_rng(7)
+
+
 WORDS = ["lease", "shards", "rank", "zebra", "querying", "of", "passages", "running", "é", "🦓"]
+
+
 TEXTS = ["", "a", " "] + [
     " ".join(RNG.choice(WORDS, size)) for size in [1, 2, 3, 5, 8, 8, 8, 13, 21, 34, 55, 200, 1000]
 ]
@@ -113,28 +112,6 @@ def test_missing_tensors_are_all_named(tmp_path):
     assert all(any(name in problem for problem in told.value.problems) for name in gone)
 
 
-def test_pickles_are_refused_and_never_opened(tmp_path):
-    folder = tiny.make_tiny_bert(tmp_path / "m")
-    (folder / "model.safetensors").unlink()
-    canary = tmp_path / "canary"
-    (folder / "pytorch_model.bin").write_bytes(
-        b"cos\nsystem\n(S'touch %s'\ntR." % str(canary).encode()
-    )
-    with pytest.raises(InputError, match=r"pytorch_model.bin.*raypipe model convert"):
-        resolve_model(str(folder))
-    assert not canary.exists()
-
-
-def test_conventions_are_never_guessed(tmp_path):
-    folder = tiny.make_tiny_bert(tmp_path / "m")
-    (folder / "raypipe.json").unlink()
-    with pytest.raises(InputError, match="nothing says"):
-        resolve_model(str(folder))
-    with pytest.raises(InputError, match="did you mean repbert"):
-        resolve_model(str(folder), "reqbert")
-    assert resolve_model(str(folder), "repbert").conventions.passage_segment == 1
-
-
 def test_conventions_beyond_the_model_are_refused(tmp_path):
     folder = tiny.make_tiny_bert(tmp_path / "m", segments=1, passage_limit=100)
     with pytest.raises(InputError) as told:
@@ -142,11 +119,21 @@ def test_conventions_beyond_the_model_are_refused(tmp_path):
     assert len(told.value.problems) == 2
 
 
-def test_changed_weights_are_found_when_they_are_loaded(tmp_path):
-    folder = tiny.make_tiny_bert(tmp_path / "m")
-    model = resolve_model(str(folder))
-    weights = load_file(folder / "model.safetensors")
-    weights["embeddings.LayerNorm.bias"] += 1
-    save_file(weights, folder / "model.safetensors")
-    with pytest.raises(InputError, match="SHA-256"):
-        load_encoder(model)
+LONG = "zebra " * 100
+"""More word pieces than the 64 positions of the tiny models."""
+
+
+@pytest.mark.parametrize("side", ["query", "passage"])
+def test_an_encoders_limit_leaves_room_for_the_two_specials(tiny, tmp_path, side):
+    """64 positions: 62 pieces fit with [CLS] and [SEP], 63 and 64 do not."""
+    limits = {"query_limit": 20, "passage_limit": 20, f"{side}_limit": 62}
+    model = resolve_model(str(tiny.make_tiny_bert(tmp_path / "62", **limits)))
+    flat, offsets = tokenize_batch(open_tokenizer(model), [LONG], max_pieces=512)
+    assert len(flat) > 64
+    vectors = load_encoder(model).encode(flat, offsets, side=side)
+    assert vectors.shape == (1, 32) and np.isfinite(vectors).all()
+    for limit in (63, 64):
+        limits[f"{side}_limit"] = limit
+        folder = tiny.make_tiny_bert(tmp_path / str(limit), **limits)
+        with pytest.raises(InputError, match=f"allow {limit + 2} tokens, the model has 64 pos"):
+            load_encoder(resolve_model(str(folder)))

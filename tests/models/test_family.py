@@ -9,9 +9,7 @@ from tokenizers.models import WordLevel
 from raypipe.errors import InputError
 from raypipe.models.bert import FAMILY
 from raypipe.models.body import Body, Head
-from raypipe.models.device import BUDGET_TOKENS, MOST_TOKENS, numerics_class
 from raypipe.models.family import FAMILIES, Family, Files, family_of
-from raypipe.models.placing import Place, unproven
 from raypipe.text.inputs import Layout
 
 
@@ -82,12 +80,3 @@ def test_names_in_a_training_are_those_of_a_reranker_and_go_back_to_an_encoders(
     saved = [FAMILY.files.saved_name(name, head=False) for name in trained.values()]
     assert saved == list(names)
     assert [FAMILY.files.saved_name(n, head=True) for n in saved] == list(trained.values())
-
-
-def test_a_place_computes_what_is_asked_for_up_to_what_its_device_takes():
-    place = Place("cpu", 500, "class")
-    assert [place.budget(asked) for asked in (None, 7, 600)] == [500, 7, 600]
-    assert place.budget(10**9) == MOST_TOKENS["cpu"]
-    as_it_is = unproven("cpu")
-    assert as_it_is == Place("cpu", BUDGET_TOKENS["cpu"], numerics_class("cpu", proven=False))
-    assert as_it_is.numerics.endswith("neighbours: unproven")

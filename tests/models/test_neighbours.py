@@ -1,18 +1,13 @@
 """The probe decides by bits: it can find rows that mix, and what it then settles for."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
-from raypipe import numerics
-from raypipe.models import blas
+from raypipe.models import blas, neighbours
 from raypipe.models.bert.weights import read_bert
-from raypipe.models.device import numerics_class
 from raypipe.models.neighbours import COMPANY, Settled, bert_shapes, settle, settled, shapes_of
 from raypipe.models.packed import linear
 
@@ -136,64 +131,18 @@ def test_a_larger_budget_is_tried_whole_by_who_loads_a_model(tiny_model, monkeyp
     assert [rows for _, rows in asked] == [2048, 6000, longest, 8192]
 
 
-def test_the_class_says_what_is_not_proven_and_names_library_and_mode():
-    proven = numerics_class("cpu")
-    assert blas.blas() in proven and torch.__version__ in proven and proven.endswith(", fp32")
-    assert numerics_class("cpu", proven=False) == f"{proven}, neighbours: unproven"
+def test_the_companies_are_those_in_which_rows_were_seen_to_mix():
+    small = list(range(17, 34))
+    assert list(COMPANY) == [1, *small, 57, 129, 500, 777, 2048, 4096, 8192, 16384]
 
 
-@pytest.mark.parametrize(
-    ("settings", "auto", "name"),
-    [
-        (1, 14, "off (AVX512_E1)"),
-        (0, 10, "off (AVX2)"),
-        (2, 10, "AVX2"),
-        (0x10002, 12, "AVX512,STRICT"),
-        (0x1000A, 14, "AVX2,STRICT"),
-        (3, 14, "COMPATIBLE"),
-        (0x10063, 14, "branch 99,STRICT"),
-    ],
-)
-def test_a_mode_is_named_by_its_kernels(settings, auto, name):
-    assert blas.mode_name(settings, auto) == name
+def test_companies_end_with_the_rows_of_a_forward():
+    rows = []
 
+    def product(x, weights):
+        rows.append(len(x))
+        return x[:, :1]
 
-def test_the_vendor_is_read_from_torchs_own_description():
-    mkl = "  - Intel(R) oneAPI Math Kernel Library Version 2024.2-Product Build 20240605 for"
-    assert blas.vendor_of(mkl) == "mkl 2024.2"
-    assert blas.vendor_of("Build settings: BLAS_INFO=open, BUILD_TYPE=Release") == "openblas"
-    assert blas.vendor_of("LAPACK_INFO=x, BLAS_INFO=accelerate, CXX") == "accelerate"
-    assert blas.vendor_of("nothing") == "unknown blas"
-
-
-CHILD = """
-import os
-before = dict(os.environ)
-import raypipe
-import raypipe.models.encoder
-assert dict(os.environ) == before
-from raypipe.models.blas import blas
-print(blas())
-"""
-
-
-@pytest.mark.parametrize("given", [None, "AUTO,STRIKT"])
-def test_the_mode_in_force_is_read_back_and_importing_raypipe_sets_none(given):
-    """A misspelt mode is passed over by MKL in silence."""
-    if not blas.blas().startswith("mkl"):
-        pytest.skip(f"no MKL here: {blas.blas()}")
-    kept = {k: v for k, v in os.environ.items() if k != numerics.VARIABLE}
-    environment = kept if given is None else {**kept, numerics.VARIABLE: given}
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD], capture_output=True, text=True, env=environment, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    told = done.stdout.strip()
-    assert told.startswith("mkl ") and "STRICT" not in told, told
-    assert ("off (" in told) == (given is None), told
-
-
-def test_the_tests_themselves_run_in_strict_mode():
-    if not blas.blas().startswith("mkl") or os.environ[numerics.VARIABLE] != numerics.STRICT:
-        pytest.skip(f"no MKL here, or a mode of the user's own: {blas.blas()}")
-    assert blas.blas().endswith(",STRICT")
+    assert settled({(20, 10)}, device="cpu", threads=1, rows=5000, product=product).proven
+    assert rows[: neighbours.DISTINCT] == [1] * neighbours.DISTINCT
+    assert rows[neighbours.DISTINCT :] == [*list(COMPANY)[:-2], 5000]

@@ -35,7 +35,7 @@ class Calm:
 
 
 def relevant(mutant: Mutant, calm: dict[str, Calm]) -> tuple[list[str], list[str]]:
-    """Test files that run the mutant's function: the mirrored folder's, and the others."""
+    """Test files that run the mutant's function: its own module's by their name, and the others."""
     inside = mutant.function != "<module>"
     wanted = []
     for file, found in calm.items():
@@ -46,5 +46,7 @@ def relevant(mutant: Mutant, calm: dict[str, Calm]) -> tuple[list[str], list[str
                 wanted.append(file)
                 break
     wanted.sort(key=lambda file: calm[file].seconds)
-    mirrored = [file for file in wanted if file.startswith(f"tests/{mutant.folder}/")]
+    folder, _, module = mutant.file.removesuffix(".py").partition("/")[2].rpartition("/")
+    own = tuple(f"tests/{folder}/test_{module}{end}" for end in (".", "_"))
+    mirrored = [file for file in wanted if file.startswith(own)]
     return mirrored, [file for file in wanted if file not in mirrored]

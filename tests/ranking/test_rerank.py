@@ -3,26 +3,12 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from run_with_tails import RUN
 
 from raypipe import schema
-from raypipe.ranking.candidates import pairs, singles
+from raypipe.errors import InputError
 from raypipe.ranking.rerank import rerank
 
-
-def run_of(*lines):
-    """Lines (query_row, passage_row, rank, score, scored_by)."""
-    return pa.table([list(column) for column in zip(*lines, strict=True)], schema=schema.RUN)
-
-
-RUN = run_of(
-    (0, 8, 1, 9.0, "bm25"),
-    (0, 3, 2, 8.0, "bm25"),
-    (0, 70, 3, 1.0, "dense"),
-    (0, 50, 4, 7.0, "bm25"),
-    (0, 60, 5, 5.0, "bm25"),
-    (0, 1, 6, 6.0, "dense"),
-    (2, 4, 1, 2.0, "bm25"),
-)
 SCORES = np.array([-2, -1, 99, 98, 97, 96, -7], np.float32)
 
 
@@ -82,28 +68,33 @@ def test_a_run_without_lines_stays_one(tail):
     assert rerank(none, np.empty(0, np.float32), k=3, tail=tail, scored_by="mono") == none
 
 
-def test_candidates_end_at_rank_k_whatever_the_rows():
-    queries, rows, rank = (RUN[n].to_numpy() for n in ("query_row", "passage_row", "rank"))
-    found = singles(queries, rows, rank, k0=3)
-    assert [part.tolist() for part in found] == [[0, 0, 0, 2], [3, 8, 70, 4], [-1] * 4]
-    first, second, third = (part.tolist() for part in pairs(queries, rows, rank, k1=3))
-    assert first == [0] * 6  # a query with one candidate has no pair
-    assert list(zip(second, third, strict=True)) == [
-        (3, 8),
-        (3, 70),
-        (8, 3),
-        (8, 70),
-        (70, 3),
-        (70, 8),
-    ]
+def table(queries, rows, rank, scores, scored_by="bm25"):
+    names = pa.array([scored_by] * len(rank), pa.string())
+    columns = [queries, rows, rank, np.asarray(scores, np.float32), names]
+    return pa.table(columns, schema=schema.RUN)
 
 
-def test_a_draw_depends_on_seed_and_candidates_not_on_their_order():
-    rng = np.random.default_rng(1)
-    rows = rng.permutation(500)[:12].astype(np.int64)
-    queries, rank = np.zeros(12, np.int32), np.arange(1, 13, dtype=np.int32)
-    drawn = pairs(queries, rows, rank, k1=12, sample=4, seed=9)
-    turned = pairs(queries, rows[::-1].copy(), rank, k1=12, sample=4, seed=9)
-    assert all((a == b).all() for a, b in zip(drawn, turned, strict=True))
-    other_query = pairs(queries + 1, rows, rank, k1=12, sample=4, seed=9)
-    assert (other_query[2] != drawn[2]).any()
+def test_the_first_k_are_reordered_and_the_rest_stay_below():
+    queries = np.array([0, 0, 0, 0, 1, 1], np.int32)
+    rows = np.array([8, 3, 5, 1, 2, 9])
+    rank = np.array([1, 2, 3, 4, 1, 2], np.int32)
+    run = table(queries, rows, rank, [9, 8, 7, 6, 3, 2])
+    scores = np.array([-3.0, -1.0, -1.0, 99, -5.0, -4.0], np.float32)
+    found = rerank(run, scores, k=3, tail="keep", scored_by="mono").to_pydict()
+    assert found["passage_row"] == [3, 5, 8, 1, 9, 2]  # 3 and 5 tie: the smaller row first
+    assert found["rank"] == [1, 2, 3, 4, 1, 2]
+    assert found["score"] == [-1, -1, -3, 6, -4, -5]
+    assert found["scored_by"] == ["mono"] * 3 + ["bm25"] + ["mono"] * 2
+    cut = rerank(run, scores, k=3, tail="drop", scored_by="mono").to_pydict()
+    assert cut["passage_row"] == [3, 5, 8, 9, 2]
+
+
+def test_a_failed_candidate_is_ranked_nowhere_and_nan_is_refused():
+    queries, rows = np.zeros(3, np.int32), np.array([8, 3, 5])
+    run = table(queries, rows, np.array([1, 2, 3], np.int32), [9, 8, 7])
+    scores = np.array([1, np.nan, 2], np.float32)
+    failed = np.array([False, True, False])
+    found = rerank(run, scores, k=3, tail="keep", scored_by="mono", failed=failed).to_pydict()
+    assert found["passage_row"] == [5, 8] and found["rank"] == [1, 2]
+    with pytest.raises(InputError, match="not finite"):
+        rerank(run, scores, k=3, tail="keep", scored_by="mono")

@@ -5,11 +5,10 @@ import pyarrow as pa
 import pytest
 
 from raypipe import schema
-from raypipe.stages.run_tables import best, dense_table, read_queries_of_run, run_table
-from raypipe.stages.stage import ranges
+from raypipe.stages.run_tables import best, dense_table, read_queries_of_run, run_table, with_ids
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads.tables import write_table
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
@@ -65,11 +64,55 @@ def test_the_lines_of_a_block_of_queries_come_from_every_shard_that_holds_some(t
             assert found["query_row"].to_pylist() == expected
 
 
-@pytest.mark.parametrize(("num_rows", "size"), [(0, 5), (1, 5), (5, 5), (6, 5), (17, 4), (100, 1)])
-def test_ranges_hold_every_row_once_and_are_as_equal_as_can_be(num_rows, size):
-    shards = ranges(num_rows, size)
-    assert [row for s in shards for row in range(s.start, s.stop)] == list(range(num_rows))
-    assert [s.index for s in shards] == list(range(len(shards)))
-    sizes = [s.num_rows for s in shards]
-    assert max(sizes) <= size and max(sizes) - min(sizes) <= 1
-    assert len(shards) == max(1, -(-num_rows // size))
+def rows_of(table):
+    return [tuple(row.values()) for row in table.to_pylist()]
+
+
+def test_a_run_table_numbers_each_querys_lines_from_one():
+    table = run_table(
+        np.array([4, 4, 7]), np.array([9, 3, 9]), np.array([2, 1, 5], np.float32), scored_by="s"
+    )
+    assert table.schema == schema.RUN
+    assert rows_of(table) == [(4, 9, 1, 2.0, "s"), (4, 3, 2, 1.0, "s"), (7, 9, 1, 5.0, "s")]
+
+
+def test_places_of_a_search_without_a_passage_are_no_lines():
+    rows = np.array([[5, 0, -1], [-1, -1, -1], [7, -1, -1]])
+    scores = np.array([[3, 2, 0], [0, 0, 0], [1, 0, 0]], np.float32)
+    table = dense_table(10, rows, scores, scored_by="d")
+    assert rows_of(table) == [(10, 5, 1, 3.0, "d"), (10, 0, 2, 2.0, "d"), (12, 7, 1, 1.0, "d")]
+
+
+def test_a_block_of_queries_is_read_from_every_shard_that_holds_some(stores):
+    run = stores.run(
+        [(0, 1, 3.0), (1, 2, 2.0), (2, 3, 1.0)], [(3, 4, 3.0), (4, 5, 2.0)], [(5, 6, 1.0)]
+    )
+    assert read_queries_of_run(run, 1, 4)["query_row"].to_pylist() == [1, 2, 3]
+    assert read_queries_of_run(run, 4, 5)["passage_row"].to_pylist() == [5]
+    assert read_queries_of_run(run, 0, 9).num_rows == 6
+    assert read_queries_of_run(run, 6, 9) == schema.RUN.empty_table()
+
+
+def test_the_best_of_parts_are_by_score_then_row_and_cut_at_depth():
+    parts = run_table(
+        np.array([1, 0, 0, 0, 1]),
+        np.array([5, 8, 2, 9, 4]),
+        np.array([1, 2, 2, 3, 7], np.float32),
+        scored_by="part",
+    )
+    found = best(parts, depth=2, scored_by="whole")
+    assert rows_of(found) == [
+        (0, 9, 1, 3.0, "whole"), (0, 2, 2, 2.0, "whole"),
+        (1, 4, 1, 7.0, "whole"), (1, 5, 2, 1.0, "whole"),
+    ]  # fmt: skip
+
+
+def test_a_run_leaves_with_original_ids(stores):
+    collection = stores.passages(["a", "b"], ["c"])
+    queries = pa.table([["first", "second"], ["x", "y"]], schema=schema.QUERIES)
+    run = run_table(
+        np.array([0, 1, 1]), np.array([2, 0, 2]), np.array([1, 3, 2], np.float32), scored_by="s"
+    )
+    assert rows_of(with_ids(run, queries, collection)) == [
+        ("first", "p2", 1, 1.0), ("second", "p0", 1, 3.0), ("second", "p2", 2, 2.0),
+    ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -12,9 +11,9 @@ import pytest
 
 from raypipe.errors import RefusedError
 from raypipe.storage import lease as lease_module
-from raypipe.storage.holder import Life, this_process, wait_until_dead
-from raypipe.storage.lease import acquire, standing
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.holder import Life, this_process
+from raypipe.storage.lease import acquire, lease_state
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import seal
 
 NAME = "toy/f/lease.json"
@@ -50,7 +49,7 @@ def test_a_live_lease_is_refused(storage):
         acquire(storage, NAME)
     held.release()
     acquire(storage, NAME).release()
-    assert standing(storage, NAME).generation == 2
+    assert lease_state(storage, NAME).generation == 2
 
 
 def test_a_provably_dead_holder_is_succeeded_at_once(storage):
@@ -58,32 +57,6 @@ def test_a_provably_dead_holder_is_succeeded_at_once(storage):
     held = acquire(storage, NAME, watch_seconds=1000)
     assert held.generation == 2
     held.release()
-
-
-@pytest.mark.parametrize(
-    ("change", "life"),
-    [
-        ({}, Life.ALIVE),
-        ({"start_time": 1.0}, Life.DEAD),
-        ({"boot_id": "another boot"}, Life.DEAD),
-        ({"host": "elsewhere"}, Life.UNKNOWN),
-        ({"pid_namespace": "pid:[1]"}, Life.UNKNOWN),
-        ({"host": "elsewhere", "boot_id": "another boot"}, Life.UNKNOWN),
-    ],
-)
-def test_what_can_be_proved_of_a_process(change, life):
-    assert dataclasses.replace(this_process(), **change).life() is life
-
-
-def test_a_killed_but_unreaped_process_is_dead():
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    child.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 10
-    process = dataclasses.replace(this_process(), pid=child.pid, start_time=0.0)
-    while process.life() is not Life.DEAD and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert process.life() is Life.DEAD
-    child.wait()
 
 
 def test_an_unknown_holder_that_does_not_renew_is_succeeded_after_the_watch(storage):
@@ -149,10 +122,6 @@ def test_the_old_holders_processes_are_waited_for(storage):
     assert worker.life() is Life.DEAD
     held.release()
     child.wait()
-
-
-def test_processes_that_do_not_end_are_named_after_the_wait():
-    assert wait_until_dead([this_process()], 0.2) == [this_process()]
 
 
 def test_a_holder_that_was_succeeded_knows_it(storage, monkeypatch):

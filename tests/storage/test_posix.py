@@ -8,8 +8,7 @@ import threading
 import pytest
 
 from raypipe.errors import CorruptError, InputError
-from raypipe.storage.opening import open_storage
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 
 
 def files(root):
@@ -165,12 +164,6 @@ def test_the_tail_of_a_log_is_its_whole_lines_since_the_last_look(tmp_path):
     with (tmp_path / "log.jsonl").open("ab") as file:
         file.write(b" c\n")
     assert storage.tail("log.jsonl", 4) == (b"half c\n", 11)
-
-
-def test_unknown_schemes_are_refused(tmp_path):
-    with pytest.raises(InputError, match="ftp"):
-        open_storage("ftp://host/x")
-    assert open_storage(f"file://{tmp_path}").uri == str(tmp_path)
 
 
 def test_a_log_in_new_folders_begins_with_its_first_line(tmp_path):

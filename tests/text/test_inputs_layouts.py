@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raypipe.models.family import FAMILIES
-from raypipe.models.folder.loading import open_tokenizer, packaged_folder, resolve_model
+from raypipe.models.folder.loading import packaged_folder, resolve_model
+from raypipe.models.folder.opening import open_tokenizer
 from raypipe.text.inputs import Inputs, Layout, by_length, make_inputs
 from raypipe.text.pairs import TextSlice, taken
 from raypipe.text.slicing import sliced

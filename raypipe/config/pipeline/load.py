@@ -8,18 +8,11 @@ import yaml
 from pydantic import ValidationError
 
 from raypipe.config.pipeline.draft import draft
+from raypipe.config.pipeline.kinds import Kind
+from raypipe.config.pipeline.kinds.kind import absent
 from raypipe.config.pipeline.paths import absolute
-from raypipe.config.pipeline.recipe import Recipe
+from raypipe.config.pipeline.recipe import Recipe, WrittenRecipe
 from raypipe.config.pipeline.rules import rule_problems
-from raypipe.config.pipeline.stage_kinds import (
-    Aggregate,
-    Bm25,
-    Fuse,
-    Score,
-    Search,
-    Stage,
-    equal_weights,
-)
 from raypipe.config.pipeline.structure import structural_problems
 from raypipe.config.yaml.document import MAX_BYTES, Document, Key, parse_yaml
 from raypipe.config.yaml.overrides import apply_overrides
@@ -35,16 +28,16 @@ def load_recipe(
     base: Path | None = None,
     source: str = "recipe",
 ) -> Recipe:
-    """The checked recipe, defaults filled in and paths absolute; nothing is opened but its file.
+    """The checked recipe, with defaults and absolute paths; opens no file but the recipe's own.
 
     Args:
-        recipe: a Path names a YAML file, a str is YAML text, a mapping is the data itself, in
-            which `${` means nothing.
-        overrides: KEY=VALUE each, with dotted keys, applied in order before anything is checked
+        recipe: a Path names a YAML file; a str is YAML text; a mapping is the data itself, in which
+        `${` has no special meaning. overrides: KEY=VALUE each, with dotted keys, applied in order
+        before anything is checked
             and recorded in `Recipe.overrides`.
         env: the values of `${VAR}`, also in overrides; None means that none is set.
-        base: the folder of relative paths; that of the file, or the current one, if None.
-        source: what problems call a recipe that is no file.
+        base: the folder of relative paths; None means the file's folder, or the current one.
+        source: the name, in messages, of a recipe that does not come from a file.
 
     Raises:
         InputError: every problem found, each with file, line, dotted key and remedy.
@@ -60,14 +53,14 @@ def load_recipe(
     document = parse_yaml(text, origin=lambda line: f"{source}: line {line}" if lines else source)
     checked = _checked(document, overrides, env or {})
     checked = checked.model_copy(update={"overrides": (*checked.overrides, *overrides)})
-    return absolute(_complete(checked), base or Path())
+    return absolute(_resolved(checked), base or Path())
 
 
 def read_recipe(path: Path) -> str:
     """The text of a recipe file, UTF-8.
 
     Raises:
-        InputError: no such file, too large, or no UTF-8.
+        InputError: the file is missing, too large or not UTF-8.
     """
     try:
         if path.stat().st_size > MAX_BYTES:
@@ -79,8 +72,8 @@ def read_recipe(path: Path) -> str:
         raise InputError(f"{path}: expected a recipe in UTF-8; {error}") from None
 
 
-def _checked(document: Document, overrides: Sequence[str], env: Mapping[str, str]) -> Recipe:
-    """The data as a recipe that breaks no rule.
+def _checked(document: Document, overrides: Sequence[str], env: Mapping[str, str]) -> WrittenRecipe:
+    """The recipe in the data, if it breaks no rule.
 
     Raises:
         InputError: every problem of overrides, variables, types and rules.
@@ -89,9 +82,9 @@ def _checked(document: Document, overrides: Sequence[str], env: Mapping[str, str
     problems = document.problems + expand(document, env)
     recipe = None
     try:
-        recipe = Recipe.model_validate(document.data)
+        recipe = WrittenRecipe.model_validate(document.data)
     except ValidationError as error:
-        problems += structural_problems(error, document.data)
+        problems += structural_problems(error, document.data, WrittenRecipe)
     problems += rule_problems(draft(document.data))
     places = _places(document.data)
     problems.sort(key=lambda problem: places.get(problem.key[:2], -1))
@@ -102,7 +95,7 @@ def _checked(document: Document, overrides: Sequence[str], env: Mapping[str, str
 
 
 def _places(data: Any) -> dict[Key, int]:
-    """The order of the recipe's parts, so that problems are told from top to bottom."""
+    """The position of each part in the recipe, so that problems are listed from top to bottom."""
     keys: list[Key] = [()]
     for name, part in data.items() if isinstance(data, dict) else ():
         keys.append((name,))
@@ -110,35 +103,13 @@ def _places(data: Any) -> dict[Key, int]:
     return {key: place for place, key in enumerate(keys)}
 
 
-def _complete(recipe: Recipe) -> Recipe:
-    """The recipe with the defaults that depend on another value."""
+def _resolved(recipe: WrittenRecipe) -> Recipe:
+    """The recipe with the defaults that depend on another value, and each stage's own type."""
     collection = recipe.collection
     if collection.format == "python-docs":
-        found = _absent(collection.max_passages, max_passages=6000)
+        found = absent(collection.max_passages, max_passages=6000)
         collection = collection.model_copy(update=found)
-    stages = {name: _complete_stage(stage, recipe) for name, stage in recipe.stages.items()}
-    return recipe.model_copy(update={"collection": collection, "stages": stages})
-
-
-def _complete_stage(stage: Stage, recipe: Recipe) -> Stage:
-    if isinstance(stage, Search) and recipe.stages[stage.index].do == "index":
-        bm25 = stage.bm25 or Bm25()
-        if not bm25.tune:
-            bm25 = bm25.model_copy(update=_absent(bm25.k1, k1=0.9) | _absent(bm25.b, b=0.4))
-        return stage.model_copy(update={"bm25": bm25})
-    if isinstance(stage, Score) and stage.k1 is None:
-        return stage.model_copy(update=_absent(stage.k0, k0=1000))
-    if isinstance(stage, Aggregate):
-        pairs = recipe.stages[stage.pairs]
-        assert isinstance(pairs, Score)
-        return stage.model_copy(update=_absent(stage.k1, k1=pairs.k1))
-    if isinstance(stage, Fuse) and stage.method == "rrf":
-        return stage.model_copy(update=_absent(stage.k, k=60.0))
-    if isinstance(stage, Fuse) and stage.method == "weighted":
-        weights = equal_weights(len(stage.runs))
-        return stage.model_copy(update=_absent(stage.weights, weights=weights))
-    return stage
-
-
-def _absent(value: object, **default: object) -> dict[str, object]:
-    return default if value is None else {}
+    stages: dict[str, Kind] = {}
+    for name, stage in recipe.stages.items():
+        stages[name] = stage.resolved(stages)
+    return Recipe.model_validate({**vars(recipe), "collection": collection, "stages": stages})

@@ -1,20 +1,21 @@
-"""The paths in a recipe: made absolute, and which of them are missing."""
+"""The paths in a recipe: made absolute, and checked for missing files."""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from raypipe.config.pipeline.recipe import PACKAGED_MODELS, Model, QuerySet, Recipe
-from raypipe.config.pipeline.stage_kinds import Read, Stage
+from raypipe.config.pipeline.parts import PACKAGED_MODELS, Model, QuerySet
+from raypipe.config.pipeline.recipe import Recipe
 
 
 def absolute(recipe: Recipe, base: Path) -> Recipe:
-    """The recipe with every relative path resolved against the folder; URIs and ids stay."""
+    """The recipe with relative paths resolved against the folder; URIs and ids are unchanged."""
+
+    def locate(path: str) -> str:
+        return path if "://" in path else os.path.abspath(base / path)
 
     def located(path: str | None) -> str | None:
-        if path is None or "://" in path:
-            return path
-        return os.path.abspath(base / path)
+        return None if path is None else locate(path)
 
     def query_set(queries: QuerySet) -> QuerySet:
         found = {"file": located(queries.file), "qrels": located(queries.qrels)}
@@ -25,11 +26,6 @@ def absolute(recipe: Recipe, base: Path) -> Recipe:
             model.model_copy(update={"path": located(model.path)}) if _is_folder(model) else model
         )
 
-    def stage(stage: Stage) -> Stage:
-        if not isinstance(stage, Read):
-            return stage
-        return stage.model_copy(update={"runs": {q: located(p) for q, p in stage.runs.items()}})
-
     collection = recipe.collection
     if collection.format != "ir-datasets":
         found = tuple(located(path) for path in collection.input)
@@ -39,16 +35,16 @@ def absolute(recipe: Recipe, base: Path) -> Recipe:
             "collection": collection,
             "queries": {name: query_set(queries) for name, queries in recipe.queries.items()},
             "models": {name: model(part) for name, part in recipe.models.items()},
-            "stages": {name: stage(part) for name, part in recipe.stages.items()},
+            "stages": {name: stage.located(locate) for name, stage in recipe.stages.items()},
             "stores": located(recipe.stores),
         }
     )
 
 
 def missing_inputs(recipe: Recipe) -> list[str]:
-    """A problem for every local input that is not there, in the order of the recipe.
+    """One problem for every missing local input, in the order of the recipe.
 
-    Buckets, ir_datasets ids and what is packaged are not looked for.
+    Buckets, ir_datasets ids and packaged models are not checked.
     """
     problems = []
     for key, name, wanted in _inputs(recipe):
@@ -65,7 +61,7 @@ def missing_inputs(recipe: Recipe) -> list[str]:
 
 
 def _inputs(recipe: Recipe) -> Iterator[tuple[str, str, str]]:
-    """(dotted key, path or URI, what is expected there)."""
+    """For each input: (dotted key, path or URI, what is expected there)."""
     if recipe.collection.format != "ir-datasets":
         for i, path in enumerate(recipe.collection.input):
             yield f"collection.input.{i}", path, f"passages in format {recipe.collection.format}"
@@ -77,12 +73,11 @@ def _inputs(recipe: Recipe) -> Iterator[tuple[str, str, str]]:
     for name, model in recipe.models.items():
         if _is_folder(model):
             named = ", ".join(PACKAGED_MODELS)
-            hint = f"{named}, or a folder with weights; of a hub model, where it was downloaded"
+            hint = f"{named}, or a folder with weights; for a hub model, where it was downloaded"
             yield f"models.{name}.path", model.path, hint
     for name, stage in recipe.stages.items():
-        if isinstance(stage, Read):
-            for queries_name, path in stage.runs.items():
-                yield f"stages.{name}.runs.{queries_name}", path, "a run file"
+        for key, path, expected in stage.files():
+            yield f"stages.{name}.{key}", path, expected
 
 
 def _is_folder(model: Model) -> bool:

@@ -1,124 +1,43 @@
-"""The recipe and its parts, except for the stages.
+"""The recipe, as written and as loaded.
 
-`load_recipe` is the way to make one: types are checked here, what ties the parts together in
+Make one with `load_recipe`. Types are checked here and in `parts.py`, the rules between parts in
 `rules.py`.
 """
 
 from typing import Annotated, Literal
 
-from pydantic import Field
-
-from raypipe.config.fields import (
-    OWN,
-    AllOrCount,
-    AutoOrCount,
-    Count,
-    Listed,
-    Location,
-    Measure,
-    Name,
-    OneOrMore,
-    Part,
-    Source,
-    Text,
-)
-from raypipe.config.pipeline.stage_kinds import Stage
-
-PACKAGED_MODELS = ("minilm", "minilm-mono", "minilm-duo")
-"""Each `path` that names what comes with raypipe: all-MiniLM-L6-v2, and rerankers over it."""
+from raypipe.config.fields import Listed, Location, Name, Section
+from raypipe.config.pipeline.kinds import Stage, Written
+from raypipe.config.pipeline.parts import Collection, Evaluate, Model, QuerySet, Resources
 
 
-class Collection(Part):
-    """The passages."""
-
-    format: Literal["msmarco-v1", "msmarco-v2", "beir", "pyserini", "ir-datasets", "python-docs"]
-    """How the input is read. msmarco-v1 means id TAB text, whatever the collection."""
-    input: Annotated[tuple[Location, ...], OneOrMore] = ()
-    """Files and folders, or ids for ir-datasets. For python-docs folders with installed packages,
-    whose docstrings are read; none for Python's own documentation."""
-    errors: Annotated[Literal["strict", "replace"], Source(OWN)] = "strict"
-    """What to do with bytes that are not UTF-8: refuse them, or put U+FFFD and count."""
-    max_passages: Annotated[
-        Count | None, Source(f"a minute of encoding on two cores, {OWN}", value=6000)
-    ] = None
-    """For python-docs only: whole sections of it up to so many passages."""
-
-
-class QuerySet(Part):
-    """Queries from a file, or one of python-docs' own sets."""
-
-    file: Location | None = None
-    qrels: Location | None = None
-    """Without judgements a query set is ranked and not measured."""
-    only_judged: Annotated[bool, Source(OWN)] = False
-    """Keep only queries with judgements, as BEIR does: its file holds the queries of all splits."""
-    builtin: Literal["dev", "test", "train"] | None = None
-    report: Annotated[bool, Source(OWN)] = True
-    """False for queries that only tune: they stand in no run file and no table."""
-
-    @property
-    def judged(self) -> bool:
-        """Whether it can be measured."""
-        return self.qrels is not None or self.builtin is not None
-
-
-class Model(Part):
-    """Weights with their tokenizer."""
-
-    path: Text
-    """A folder, or what is packaged: `minilm`, `minilm-mono`, `minilm-duo`."""
-    preset: Name | None = None
-    """Conventions by name; else `raypipe.json` beside the weights says them."""
-    segment_row: Literal["zero", "copy"] | None = None
-    """What a duo's third segment is where the checkpoint has two rows: zeros, or row 1 again."""
-
-
-class Evaluate(Part):
-    """What is measured, on every reported query set that has judgements."""
-
-    measures: Annotated[tuple[Measure, ...], Listed, Field(min_length=1)]
-    """In the notation of ir_measures."""
-    baseline: Name | None = None
-    """The stage that the others are compared with."""
-    relevance: Text | None = None
-    """What counts as relevant, in words, printed with every table."""
-    topics: Text | None = None
-    """The topic set, in words, printed with every table."""
-
-
-class Resources(Part):
-    """Where and how work runs. Nothing here changes a score within one numerics class."""
-
-    device: Annotated[Literal["auto", "cpu", "cuda"], Source(OWN)] = "auto"
-    gpus: Annotated[AllOrCount, Source(OWN)] = "all"
-    actors: Annotated[AutoOrCount, Source(OWN)] = "auto"
-    threads: Annotated[AutoOrCount, Source(OWN)] = "auto"
-    """Of each actor."""
-    backend: Annotated[Literal["ray", "inline"], Source(OWN)] = "ray"
-    numerics: Annotated[Literal["any", "one"], Source(OWN)] = "any"
-    """`one` refuses a store whose shards come from different kinds of hardware."""
-    max_failed_rows: Annotated[int, Field(ge=0, le=10**12), Source(OWN)] = 0
-    shard_tokens: Annotated[AutoOrCount, Source(OWN)] = "auto"
-    """Tokens of work in a shard; auto goes by the device."""
-    shard_rows: Annotated[Count, Source(OWN)] = 100_000
-    """Passages in a shard where no tokens are counted."""
-    shard_queries: Annotated[Count, Source(OWN)] = 1_000
-    budget_tokens: Annotated[AutoOrCount, Source(OWN)] = "auto"
-    """Tokens of one forward; auto goes by the device."""
-
-
-class Recipe(Part):
-    """One YAML recipe. Queries, models and stages keep the order of the file."""
+class WrittenRecipe(Section):
+    """One YAML recipe as written. Queries, models and stages keep the order of the file."""
 
     format: Literal[1]
     name: Name
     collection: Collection
     queries: dict[Name, QuerySet] = {}
     models: dict[Name, Model] = {}
-    stages: Annotated[dict[Name, Stage], Field(min_length=1)]
+    stages: dict[Name, Written] = {}
     evaluate: Evaluate | None = None
     resources: Resources = Resources()
     stores: Location | None = None
     """Folder or URI of the stores; None means the workspace's own."""
     overrides: Annotated[tuple[str, ...], Listed] = ()
-    """A record of the overrides that made this recipe: applied already, never again."""
+    """The overrides that this recipe was made with; they are already applied."""
+
+
+class Recipe(Section):
+    """A loaded recipe: every stage is resolved to its own class, with every default filled in."""
+
+    format: Literal[1]
+    name: Name
+    collection: Collection
+    queries: dict[Name, QuerySet] = {}
+    models: dict[Name, Model] = {}
+    stages: dict[Name, Stage] = {}
+    evaluate: Evaluate | None = None
+    resources: Resources = Resources()
+    stores: Location | None = None
+    overrides: Annotated[tuple[str, ...], Listed] = ()

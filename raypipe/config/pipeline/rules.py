@@ -1,18 +1,17 @@
-"""What ties the parts of a recipe together, beyond the type of each value."""
+"""The rules between the parts of a recipe; the type of each value is checked elsewhere."""
 
 from collections.abc import Iterator, Sequence
 
 from raypipe.config.pipeline.draft import Draft
-from raypipe.config.pipeline.recipe import Collection, QuerySet
-from raypipe.config.pipeline.rules_stages import stage_problems
-from raypipe.config.pipeline.stage_kinds import RUN_KINDS
+from raypipe.config.pipeline.parts import Collection, QuerySet
+from raypipe.config.pipeline.references import reference_problems
 from raypipe.config.yaml.document import Problem
 from raypipe.config.yaml.words import did_you_mean, listed
 from raypipe.names import ROOT_FOLDERS
 
 
 def rule_problems(draft: Draft) -> list[Problem]:
-    """Every broken rule among the sound parts, in the order of the recipe."""
+    """Every broken rule among the valid parts, in the order of the recipe."""
     problems = list(collection_problems(draft.collection)) if draft.collection else []
     for name, query_set in draft.queries.items():
         problems += _query_set(name, query_set, draft.collection) if query_set else []
@@ -20,13 +19,15 @@ def rule_problems(draft: Draft) -> list[Problem]:
         if name in ROOT_FOLDERS:
             text = f"a store root has a folder of this name; any name but {listed(ROOT_FOLDERS)}"
             problems.append(Problem(("stages", name), text))
-    problems += stage_problems(draft)
+    for name, stage in draft.stages.items():
+        problems += reference_problems(name, draft)
+        problems += stage.problems(name, draft) if stage else ()
     problems += _reported(draft)
     return problems + list(_evaluate(draft))
 
 
 def collection_problems(collection: Collection) -> Iterator[Problem]:
-    """What is wrong with a collection, its key `collection`."""
+    """The broken rules of a collection, under the key `collection`."""
     python_docs = collection.format == "python-docs"
     if not collection.input and not python_docs:
         yield Problem(("collection", "input"), "missing; expected files or folders with passages")
@@ -50,8 +51,8 @@ def _query_set(name: str, queries: QuerySet, collection: Collection | None) -> I
 
 
 def _reported(draft: Draft) -> Iterator[Problem]:
-    """Runs are of reported query sets: without one there is nothing to search for."""
-    if not any(kind in RUN_KINDS for kind in draft.kinds.values()):
+    """Checks that stages with runs have a reported query set to search for."""
+    if not any(draft.produces(name) in ("run", "pairs") for name in draft.stages):
         return
     if all(queries is not None and not queries.report for queries in draft.queries.values()):
         yield Problem(("queries",), "the stages make runs: expected a query set with report: true")
@@ -63,7 +64,7 @@ def _evaluate(draft: Draft) -> Iterator[Problem]:
         text = f"{listed(repeated)} given twice; keep one of them"
         yield Problem(("evaluate", "measures"), text)
     baseline = draft.word("evaluate", "baseline")
-    runs = [name for name, kind in draft.kinds.items() if kind in RUN_KINDS]
+    runs = [name for name in draft.stages if draft.produces(name) == "run"]
     if baseline is not None and baseline not in runs:
         hint = did_you_mean(baseline, runs)
         text = f"expected a stage that makes a run; found {baseline!r}{hint} these do: "

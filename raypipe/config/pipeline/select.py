@@ -1,7 +1,6 @@
 """Which stages of a recipe to run."""
 
 from raypipe.config.pipeline.recipe import Recipe
-from raypipe.config.pipeline.stage_kinds import input_names
 from raypipe.config.yaml.words import did_you_mean, listed
 from raypipe.errors import InputError
 
@@ -10,11 +9,11 @@ def select(recipe: Recipe, *, only: str | None = None, until: str | None = None)
     """Names of the stages to run, in the order of the recipe; all of them by default.
 
     Args:
-        only: just this stage; what it reads must be stored already.
-        until: this stage and those above it that it needs, directly or not.
+        only: only this stage; its inputs must already be stored.
+        until: this stage and the stages above it that it needs, directly or indirectly.
 
     Raises:
-        InputError: no such stage, or both are given.
+        InputError: no such stage, or both arguments are given.
     """
     wanted = [(flag, name) for flag, name in (("only", only), ("until", until)) if name is not None]
     problems = [
@@ -33,9 +32,9 @@ def select(recipe: Recipe, *, only: str | None = None, until: str | None = None)
 
 
 def _needed(recipe: Recipe, name: str) -> list[str]:
-    """Inputs stand above their readers, so one pass from the bottom finds them all."""
+    """Inputs are above their readers, so one pass from the bottom finds them all."""
     needed = {name}
     for stage in reversed(recipe.stages):
         if stage in needed:
-            needed.update(input_names(recipe.stages[stage]))
+            needed.update(recipe.stages[stage].inputs)
     return [stage for stage in recipe.stages if stage in needed]

@@ -1,14 +1,13 @@
-"""Types and keys of a recipe: what pydantic finds, in the words of a recipe's writer."""
+"""Wrong types and keys in a recipe: pydantic's findings as messages for the recipe's author."""
 
-from collections.abc import Callable
-from typing import Any
+import types
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from raypipe.config.fields import Part
-from raypipe.config.pipeline.recipe import Collection, Evaluate, Model, QuerySet, Recipe, Resources
-from raypipe.config.pipeline.stage_kinds import STAGE_KINDS, Bm25, Tune
+from raypipe.config.fields import Section
+from raypipe.config.pipeline.kinds import KINDS
 from raypipe.config.yaml.document import Key, Problem
 from raypipe.config.yaml.words import did_you_mean, listed, shown
 
@@ -32,35 +31,29 @@ _EXPECTED = {
 }
 
 
-PartAt = Callable[[Key, Any], type[Part]]
+_NAMED = sorted(KINDS)
 
 
-def structural_problems(
-    error: ValidationError, data: Any, *, part_at: PartAt | None = None
-) -> list[Problem]:
-    """One problem for each thing pydantic found in the data of a whole recipe.
-
-    `part_at` gives the model of the mapping at a key; None: of a pipeline's recipe.
-    """
-    at = part_at or _part_at
-    return [_problem(details, data, at) for details in error.errors(include_url=False)]
+def structural_problems(error: ValidationError, data: Any, root: type[Section]) -> list[Problem]:
+    """One problem for each thing pydantic found in the data of a whole recipe of type `root`."""
+    return [_problem(details, data, root) for details in error.errors(include_url=False)]
 
 
-def _problem(details: ErrorDetails, data: Any, part_at: PartAt) -> Problem:
+def _problem(details: ErrorDetails, data: Any, root: type[Section]) -> Problem:
     kind, key = details["type"], _key(details["loc"])
     if kind == "extra_forbidden":
-        fields = part_at(key[:-1], data).model_fields
+        fields = section_at(root, key[:-1], data).model_fields
         known = [field.alias or name for name, field in fields.items()]
         hint = did_you_mean(str(key[-1]), known)
         return Problem(key, f"unknown key{hint} known here: {listed(known)}")
     if kind == "missing":
         return Problem(key, "missing; it has no default")
     if kind == "union_tag_not_found":
-        return Problem((*key, "do"), f"missing; expected one of {listed(STAGE_KINDS)}")
+        return Problem((*key, "do"), f"missing; expected one of {listed(_NAMED)}")
     if kind == "union_tag_invalid":
         tag = str(details["ctx"]["tag"])
-        hint = did_you_mean(tag, STAGE_KINDS)
-        text = f"unknown kind of stage {shown(tag)}{hint} known: {listed(STAGE_KINDS)}"
+        hint = did_you_mean(tag, _NAMED)
+        text = f"unknown kind of stage {shown(tag)}{hint} known: {listed(_NAMED)}"
         return Problem((*key, "do"), text)
     template = _EXPECTED.get(kind)
     expected = template.format(**details.get("ctx", {})) if template else details["msg"]
@@ -69,37 +62,37 @@ def _problem(details: ErrorDetails, data: Any, part_at: PartAt) -> Problem:
 
 
 def _key(loc: tuple[str | int, ...]) -> Key:
-    """Where the value stands: without pydantic's marks for a key and for the kind of a stage."""
+    """The key of the value, without pydantic's marks for keys and for the kind of a stage."""
     if loc[-1:] == ("[key]",):
         loc = loc[:-1]
     return (*loc[:2], *loc[3:]) if loc[:1] == ("stages",) else loc
 
 
-def _part_at(key: Key, data: Any) -> type[Part]:
-    """The model of the mapping at a key that pydantic looked into."""
-    match key:
-        case ("collection",):
-            return Collection
-        case ("queries", _):
-            return QuerySet
-        case ("models", _):
-            return Model
-        case ("stages", name):
-            return STAGE_KINDS[data["stages"][name]["do"]]
-        case ("stages", _, "bm25"):
-            return Bm25
-        case ("stages", _, "bm25", "tune"):
-            return Tune
-        case ("evaluate",):
-            return Evaluate
-        case ("resources",):
-            return Resources
-        case _:
-            return Recipe
+def section_at(root: type[Section], key: Key, data: Any) -> type[Section]:
+    """The pydantic model of the mapping at a key of the data."""
+    here: Any = root
+    for name in key:
+        data = data[name] if isinstance(data, dict) else None
+        if isinstance(here, type) and issubclass(here, Section):
+            fields = {field.alias or own: field for own, field in here.model_fields.items()}
+            here = _inside(fields[str(name)].annotation, data)
+        else:  # a mapping from names to models
+            here = _inside(get_args(here)[1], data)
+    return here if isinstance(here, type) and issubclass(here, Section) else root
+
+
+def _inside(annotation: Any, data: Any) -> Any:
+    """The type itself, without `| None`; for a stage, the kind that `do` names."""
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    if get_origin(annotation) not in (types.UnionType, Union):
+        return annotation
+    members = [member for member in get_args(annotation) if member is not type(None)]
+    return members[0] if len(members) == 1 else KINDS[data["do"]]
 
 
 def _remedy(kind: str, found: object) -> str:
-    """What to do where YAML itself sets the trap."""
+    """The remedy where YAML reads a value as another type than its author meant."""
     if kind == "float_type" and isinstance(found, str):
         try:
             return f"; YAML reads {found} as text: write {float(found)!r}" if found else ""

@@ -1,16 +1,15 @@
 """A training recipe from a file or text: overrides, variables, checks, paths."""
 
 import os
-import types
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any
 
 from pydantic import ValidationError
 
-from raypipe.config.fields import Part
+from raypipe.config.fields import Section
 from raypipe.config.pipeline.load import read_recipe
-from raypipe.config.pipeline.recipe import PACKAGED_MODELS
+from raypipe.config.pipeline.parts import PACKAGED_MODELS
 from raypipe.config.pipeline.structure import structural_problems
 from raypipe.config.training.recipe import Training
 from raypipe.config.training.rules import training_problems
@@ -30,7 +29,7 @@ def load_training(
     base: Path | None = None,
     source: str = "recipe",
 ) -> Training:
-    """The checked recipe with absolute paths; nothing is opened but its file.
+    """The checked recipe with absolute paths; opens no file but the recipe's own.
 
     Args are those of `load_recipe`.
 
@@ -49,7 +48,7 @@ def load_training(
     try:
         found = Training.model_validate(document.data)
     except ValidationError as error:
-        problems += structural_problems(error, document.data, part_at=_part_at)
+        problems += structural_problems(error, document.data, Training)
     if found is not None:
         problems += training_problems(found)
     lines = list(dict.fromkeys(refused + [document.describe(problem) for problem in problems]))
@@ -61,7 +60,7 @@ def load_training(
 
 
 def missing_training_inputs(recipe: Training) -> list[str]:
-    """A problem for every local input that is not there."""
+    """One problem for every missing local input."""
     problems = []
     for key, path in _located(recipe, ()):
         if "://" not in path and not Path(path).exists():
@@ -80,7 +79,7 @@ def missing_training_inputs(recipe: Training) -> list[str]:
 
 
 def _located(part: Any, key: Key) -> Iterator[tuple[Key, str]]:
-    if isinstance(part, Part):
+    if isinstance(part, Section):
         part = {name: getattr(part, name) for name in type(part).model_fields}
     if isinstance(part, Mapping):
         for name, value in part.items():
@@ -120,23 +119,3 @@ def _locate(document: Document, base: Path) -> None:
     begun = (model.get("adapter") or {}).get("start")
     if begun and begun not in PACKAGED_MODELS:
         model["adapter"]["start"] = located(model["adapter"]["start"])
-
-
-def _part_at(key: Key, data: Any) -> type[Part]:
-    """The model of the mapping at a key."""
-    here: Any = Training
-    for part in key:
-        if isinstance(here, type) and issubclass(here, Part):
-            named = {field.alias or name: field for name, field in here.model_fields.items()}
-            here = _inside(named[str(part)].annotation)
-        else:
-            here = get_args(here)[1]
-    found: type[Part] = here if isinstance(here, type) and issubclass(here, Part) else Training
-    return found
-
-
-def _inside(annotation: Any) -> Any:
-    """The type itself, without `| None`."""
-    if get_origin(annotation) is types.UnionType:
-        return next(a for a in get_args(annotation) if a is not type(None))
-    return annotation

@@ -1,7 +1,7 @@
 """The recipe of a training: which model, on which examples, for how long.
 
-The defaults are those of the papers; the recipes of jobs/configs write out the rest with its
-source. A step is one update of the weights.
+The defaults are those of the papers; the recipes in jobs/configs state the other values with their
+sources. A step is one update of the weights.
 """
 
 from typing import Annotated, Literal
@@ -18,142 +18,138 @@ from raypipe.config.fields import (
     Name,
     NotNegative,
     OneOrMore,
-    Part,
     Real,
+    Section,
     Seed,
     Source,
     Text,
     Unit,
 )
-from raypipe.config.pipeline.recipe import Collection
+from raypipe.config.pipeline.parts import Collection
+from raypipe.vocabulary import K0, LossName
 
 BERT = "BERT's own optimiser (Devlin et al. 2019), as Nogueira & Cho 2019"
 PAPERS = "Nogueira & Cho 2019, section 3.2; Zhan et al. 2020, section 4.3"
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-LossName = Literal[
-    "cross-entropy",
-    "multi-label-margin",
-    "info-nce",
-    "margin-mse",
-    "kl",
-    "pairwise-hinge",
-]
 
 
-class Adapter(Part):
-    """Low-rank updates in place of full fine-tuning (Hu et al. 2022)."""
+class Adapter(Section):
+    """Low-rank updates instead of full fine-tuning (Hu et al. 2022)."""
 
     rank: Annotated[Count, Source("Hu et al. 2022, section 7.2")] = 8
     alpha: Annotated[Positive, Source(OWN)] = 16.0
     start: Location | None = None
-    """An adapter of this rank to begin with, such as a mono's for a duo: a folder,
-    minilm-mono or minilm-duo."""
+    """An adapter of this rank to start from, such as a monoBERT model's for a duoBERT model: a
+    folder, minilm-mono or minilm-duo."""
 
 
-class TrainedModel(Part):
-    """What the training starts from and what it makes."""
+class TrainedModel(Section):
+    """The starting weights and the settings of the trained model."""
 
     start: Text
-    """A model folder, `minilm`, or of full fine-tuning `minilm-mono` or `minilm-duo`."""
+    """A model folder or `minilm`; for full fine-tuning also `minilm-mono` or `minilm-duo`."""
     preset: Name
-    """Conventions of the model that comes out; its kind among them."""
+    """The preset with the trained model's settings, including its kind."""
     query_limit: Count | None = None
-    """These four lie over the preset's."""
+    """These four values override the preset's."""
     passage_limit: Count | None = None
     total_limit: Count | None = None
     segment_row: Literal["zero", "copy"] | None = None
     head: Annotated[Literal[1, 2], Source("two units, as BERT's own classifier")] = 2
-    """Units of a reranker's head."""
+    """Number of output units of a reranker's head."""
     adapter: Adapter | None = None
-    """None: every weight is trained."""
+    """None means that every weight is trained."""
 
 
-class Negatives(Part):
-    """Passages that stand for the irrelevant ones, drawn from runs over the training queries."""
+class Negatives(Section):
+    """Passages used as irrelevant ones, drawn from runs over the training queries."""
 
     runs: Annotated[tuple[Location, ...], OneOrMore, Field(min_length=1)]
     """Run files; a passage's run and rank are kept with it."""
     first: Annotated[Count, Source(OWN)] = 1
-    """The ranks they are drawn from: from this one ..."""
-    last: Annotated[Count, Source("Nogueira & Cho 2019: the first 1,000 of BM25")] = 1000
-    """... to this one."""
+    """First of the ranks that they are drawn from."""
+    last: Annotated[Count, Source("Nogueira & Cho 2019: the first 1,000 of BM25")] = K0
+    """Last of the ranks that they are drawn from."""
     relevant_last: Count | None = None
-    """Learn as relevant only what one of the runs has up to this rank, as a reranker meets it; all
-    judged ones otherwise. Where runs miss most of them, a model that learns from all learns that
-    what the runs find is irrelevant."""
+    """Treat a judged passage as relevant only if one of the runs has it up to this rank, since a
+    reranker sees no others. None means all judged ones. Where runs miss most of them, a model that
+    learns from all learns that whatever the runs find is irrelevant."""
     per_example: Annotated[Count, Source("one relevant, one not (Nogueira & Cho 2019)")] = 1
     examples: Annotated[Count, Source(OWN)] = 1
-    """So many examples of each relevant passage, with other negatives."""
+    """Number of examples for each relevant passage, each with other negatives."""
     above_teacher: Real | None = None
-    """Leave out what the teacher scores higher than the relevant passage's score plus this."""
+    """Leave out negatives that the teacher scores higher than the relevant passage's score plus
+    this."""
 
 
-class TrainingSet(Part):
+class TrainingSet(Section):
     """Queries with their examples over one collection."""
 
     collection: Name | None = None
     queries: Location | None = None
     qrels: Location | None = None
     min_grade: Annotated[Count, Source(OWN)] = 1
-    """What counts as relevant; lower grades above 0 are neither learnt as relevant nor drawn as
-    negatives."""
+    """The lowest relevant grade. Passages with a lower grade above 0 are neither learnt as relevant
+    nor drawn as negatives."""
     negatives: Negatives | None = None
     """With qrels."""
     triples: Location | None = None
-    """Instead of negatives: lines of query id, relevant and irrelevant passage id."""
+    """Instead of negatives: lines of a query id, a relevant and an irrelevant passage id."""
     texts: Location | None = None
-    """Instead of all these: lines of query, relevant and irrelevant passage as texts."""
+    """Instead of all of these: lines of a query, a relevant and an irrelevant passage, as texts."""
     teacher: Location | None = None
-    """Whose scores teach: a workspace of `raypipe score`, of which the scored candidates count, or
-    a run file that has a teacher's score in every line (`score --tail drop`). Relevant passages and
-    negatives without a score are left out, counted."""
+    """Source of the teacher's scores: a workspace of `raypipe score`, whose scored candidates are
+    used, or a run file with a teacher's score in every line (`score --tail drop`). Relevant
+    passages and negatives without a score are left out and counted."""
     examples_at_most: Count | None = None
-    """Of a seeded order the first so many, for curves over training sizes: smaller sets are parts
-    of larger ones. Each size is a training of its own with its whole schedule."""
+    """Keep the first examples in a seeded order, at most this number, for curves over training
+    sizes: smaller sets are subsets of larger ones. Each size is a separate training with its whole
+    schedule."""
 
 
-class DevSet(Part):
+class DevSet(Section):
     """Queries on which a checkpoint is measured."""
 
     collection: Name
     queries: Location
     qrels: Location
     run: Location
-    """Its candidates are scored and reordered, the rest stays below."""
-    k: Annotated[Count, Source("Nogueira et al. 2019: 1,000 candidates, 50 of a duo")] = 1000
-    """How many of each query: k0 of a mono and an encoder, k1 of a duo (by SUM)."""
+    """A run whose first candidates are scored and reordered; the others are kept below them."""
+    k: Annotated[Count, Source("Nogueira et al. 2019: 1,000 candidates, 50 of a duo")] = K0
+    """Number of candidates per query: k0 for a monoBERT model or an encoder, k1 for a duoBERT model
+    (by SUM)."""
     queries_at_most: Count | None = None
-    """Measure on the first so many queries only."""
+    """Measure on at most this number of queries, the first ones."""
 
 
-class Guarded(Part):
-    """Evaluation queries that nothing may be trained on; dev sets are guarded unasked."""
+class Guarded(Section):
+    """Evaluation queries, which must stay out of the training; dev sets are always guarded."""
 
     queries: Location
     qrels: Location | None = None
     collection: Name | None = None
-    """Where the qrels' passages are."""
+    """The collection that holds the qrels' passages."""
     leave_out_passages: Annotated[bool, Source(OWN)] = False
-    """Also leave every judged passage out of the negatives: where the training set leaves them
-    out of its relevant ones, they would all be taught as irrelevant."""
+    """Also leave every judged passage out of the negatives. Otherwise, where the training set does
+    not use them as relevant, they could only be taught as irrelevant."""
 
 
-class Loss(Part):
-    """By name; `raypipe.training.steps.losses` has each equation."""
+class Loss(Section):
+    """The loss by name; `raypipe.training.steps.losses` has each equation."""
 
     name: LossName
     margin: Annotated[Positive, Source("CIP at TREC 2021 DL")] = 1.0
     """Of pairwise-hinge."""
     temperature: Annotated[Positive, Source(OWN)] = 1.0
-    """Of info-nce and kl."""
+    """The temperature of info-nce and kl."""
     judgements: Annotated[NotNegative, Source(OWN)] = 0.0
-    """Of a reranker's margin-mse and kl: the weight of the cross-entropy on the judgements, which
-    is added; training sets without a teacher are then learnt by it alone."""
+    """The weight of the cross-entropy on the judgements, added to a reranker's margin-mse or kl.
+    Training sets without a teacher are then learnt with the cross-entropy alone."""
 
 
-class Optimiser(Part):
-    """Adam with decoupled weight decay, not on biases and LayerNorm."""
+class Optimiser(Section):
+    """Adam with decoupled weight decay, except on biases and LayerNorm."""
 
     rate: Annotated[Positive, Source(PAPERS)] = 3e-6
     warmup: Annotated[int, Field(ge=0), Source(PAPERS)] = 10_000
@@ -166,42 +162,45 @@ class Optimiser(Part):
     eps: Annotated[Positive, Source(BERT)] = 1e-6
     bias_correction: Annotated[bool, Source(BERT)] = False
     clip: Annotated[NotNegative, Source(BERT)] = 1.0
-    """Of the norm of all gradients; 0 clips nothing."""
+    """The largest norm of all gradients together; 0 turns clipping off."""
 
 
-class Validate(Part):
-    """When a checkpoint is measured, by what, and when the training ends early."""
+class Validate(Section):
+    """When checkpoints are measured, by which measure, and when the training ends early."""
 
     every: Count
     """Steps."""
     measure: Annotated[Measure, Source(OWN)] = "nDCG@10"
-    """Averaged over the dev sets; the best checkpoint is the model that comes out."""
+    """The measure, averaged over the dev sets; the best checkpoint becomes the trained model."""
     patience: Count | None = None
-    """End after so many measurements without a better one."""
+    """End the training after this number of measurements in a row without a better one."""
 
 
-class TrainResources(Part):
-    """Where and how. Without dropout the weights depend on it in the last bits alone; with it
-    another number of workers or budget draws other masks, and resuming so is told."""
+class TrainResources(Section):
+    """Where and how the training runs.
+
+    Without dropout these values change only the last bits of the weights. With dropout, another
+    number of workers or another budget draws other masks; resuming with such a change is noted.
+    """
 
     workers: Annotated[Count, Source(OWN)] = 1
     device: Annotated[Literal["auto", "cpu", "cuda"], Source(OWN)] = "auto"
     backend: Annotated[Literal["ray", "inline"], Source(OWN)] = "ray"
     threads: Annotated[AutoOrCount, Source(OWN)] = "auto"
-    """Of each worker."""
+    """Threads of each worker."""
     budget_tokens: Annotated[AutoOrCount, Source(OWN)] = "auto"
-    """Tokens of one forward; auto goes by the device."""
+    """Tokens in one forward pass; auto chooses by the device."""
     precision: Annotated[Literal["fp32", "bf16"], Source(OWN)] = "fp32"
     recompute: Annotated[bool, Source(OWN)] = False
-    """Gradient checkpointing: layers are computed again in the backward."""
+    """Gradient checkpointing: layers are computed again in the backward pass."""
     beside: Annotated[bool, Source(OWN)] = True
-    """On Ray, and where it has room for one more worker, checkpoints are measured there while the
-    training goes on; otherwise by the workers, between two steps. Changes no measurement."""
+    """On Ray with room for one more worker, checkpoints are measured there while the training goes
+    on; otherwise the workers measure them between two steps. The measurements are the same."""
     max_failures: Annotated[int, Field(ge=0), Source(OWN)] = 3
-    """Deaths of workers after which the training ends; it can be resumed."""
+    """Number of lost workers after which the training ends; it can be resumed."""
 
 
-class Training(Part):
+class Training(Section):
     """One YAML recipe for `raypipe train`."""
 
     format: Literal[1]
@@ -214,9 +213,9 @@ class Training(Part):
     loss: Loss
     steps: Count
     batch: Count
-    """Examples of a batch; one of a mono has one relevant and per_example irrelevant passages."""
+    """Examples in a batch; each has one relevant and per_example irrelevant passages."""
     accumulation: Annotated[Count, Source(OWN)] = 1
-    """Batches of a step."""
+    """Batches per step."""
     optimiser: Optimiser = Optimiser()
     dropout: Annotated[Unit, Source(BERT)] = 0.1
     seed: Annotated[Seed, Source(OWN)] = 0

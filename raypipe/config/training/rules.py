@@ -1,4 +1,4 @@
-"""What ties the parts of a training recipe together."""
+"""The rules between the parts of a training recipe."""
 
 from collections.abc import Iterator
 
@@ -22,11 +22,11 @@ KINDS = {
     "duobert": "duo",
     "duobert-reference": "duo",
 }
-"""Kind of each preset; a test compares them with the presets themselves."""
+"""The kind of each preset; a test compares them with the presets themselves."""
 
 
 def training_problems(recipe: Training) -> list[Problem]:
-    """Every rule that is broken."""
+    """A problem for every broken rule."""
     return [
         *_model(recipe),
         *_collections(recipe),
@@ -58,7 +58,7 @@ def _model(recipe: Training) -> Iterator[Problem]:
         text = "expected an adapter: a folder, minilm-mono or minilm-duo; found a whole model"
         yield Problem(("model", "adapter", "start"), text)
     if recipe.model.segment_row and kind != "duo":
-        yield Problem(("model", "segment_row"), f"for duo models only, not {kind}; remove it")
+        yield Problem(("model", "segment_row"), f"only for duoBERT models, not {kind}; remove it")
 
 
 def _sets(recipe: Training) -> Iterator[Problem]:
@@ -74,11 +74,9 @@ def _sets(recipe: Training) -> Iterator[Problem]:
         if each.texts is not None:
             for other in ("collection", "queries", "qrels", "negatives", "triples", "teacher"):
                 if getattr(each, other) is not None:
-                    yield Problem((*key, other), "not beside texts, which bring their own; remove")
+                    yield Problem((*key, other), "texts bring their own; remove it")
             if recipe.loss.name in TEACHER_LOSSES and not recipe.loss.judgements:
-                text = (
-                    f"{recipe.loss.name} learns from a teacher's scores, which texts have none of"
-                )
+                text = f"{recipe.loss.name} learns from a teacher's scores, and texts have none"
                 yield Problem((*key, "texts"), f"{text}; use negatives and teacher")
             if name in recipe.collections:
                 text = f"texts make a collection of this name; rename collections.{name}"
@@ -87,7 +85,7 @@ def _sets(recipe: Training) -> Iterator[Problem]:
             continue
         for needed in ("collection", "queries"):
             if getattr(each, needed) is None:
-                yield Problem((*key, needed), "missing; only texts do without")
+                yield Problem((*key, needed), "missing; only a set of texts has none")
         if (each.triples is None) == (each.negatives is None):
             yield Problem(key, "expected one of triples and negatives; found both or none of them")
         if each.min_grade > 1 and recipe.loss.name == "multi-label-margin":
@@ -99,7 +97,7 @@ def _sets(recipe: Training) -> Iterator[Problem]:
         if each.negatives is not None and each.qrels is None:
             yield Problem((*key, "qrels"), "missing; negatives need to know what is relevant")
         if each.triples is not None and each.teacher is not None:
-            text = "not beside triples, which are taken as they are; use negatives"
+            text = "cannot be combined with triples, which are used as they are; use negatives"
             yield Problem((*key, "teacher"), text)
         elif (
             recipe.loss.name in TEACHER_LOSSES
@@ -130,7 +128,7 @@ def _guards(recipe: Training) -> Iterator[Problem]:
         if each.collection is not None and each.qrels is None:
             yield Problem((*key, "collection"), "says where the qrels' passages are; give qrels")
     if recipe.dev and recipe.validate_ is None:
-        yield Problem(("validate",), "missing; dev sets are there to be measured on")
+        yield Problem(("validate",), "missing; it says when to measure on the dev sets")
 
 
 def _collections(recipe: Training) -> Iterator[Problem]:
@@ -150,9 +148,9 @@ def _collections(recipe: Training) -> Iterator[Problem]:
 def _loss(recipe: Training) -> Iterator[Problem]:
     loss = recipe.loss
     if loss.margin != 1.0 and loss.name != "pairwise-hinge":
-        yield Problem(("loss", "margin"), f"of pairwise-hinge alone, not of {loss.name}; remove it")
+        yield Problem(("loss", "margin"), f"only for pairwise-hinge, not {loss.name}; remove it")
     if loss.judgements and loss.name not in TEACHER_LOSSES:
-        text = f"goes beside a teacher's loss, margin-mse or kl, not {loss.name}; remove it"
+        text = f"only for a teacher's loss, margin-mse or kl, not {loss.name}; remove it"
         yield Problem(("loss", "judgements"), text)
     if loss.judgements and KINDS.get(recipe.model.preset) == "encoder":
         yield Problem(("loss", "judgements"), "an encoder has no cross-entropy; remove it")
@@ -160,7 +158,7 @@ def _loss(recipe: Training) -> Iterator[Problem]:
         text = "no training set has a teacher; write loss.name: cross-entropy"
         yield Problem(("loss", "judgements"), text)
     if loss.temperature != 1.0 and loss.name not in ("info-nce", "kl"):
-        text = f"of info-nce and kl alone, not of {loss.name}; remove it"
+        text = f"only for info-nce and kl, not {loss.name}; remove it"
         yield Problem(("loss", "temperature"), text)
 
 

@@ -1,7 +1,7 @@
-"""YAML text as plain data that remembers on which line each value stands.
+"""YAML text as plain data that remembers the line of each value.
 
-`yaml.safe_load` keeps no lines, takes the last of two equal keys and unfolds aliases without
-bound, so the node tree is walked here.
+`yaml.safe_load` forgets lines, keeps the last of two equal keys and unfolds aliases without a
+limit, so this module walks the node tree itself.
 """
 
 from collections.abc import Callable
@@ -16,12 +16,12 @@ from raypipe.config.yaml.words import shown
 from raypipe.errors import InputError
 
 MAX_BYTES = 1_000_000
-"""Of one recipe; the longest packaged one has about 2,000."""
+"""Largest size of a recipe; the longest packaged one has about 2,000."""
 MAX_VALUES = 20_000
-"""After aliases are unfolded: a few lines of them can stand for a billion values."""
+"""Most values after aliases are unfolded: a few lines of aliases can expand to a billion values."""
 
 Key = tuple[str | int, ...]
-"""Where a value stands: ("stages", "bm25", "depth")."""
+"""The place of a value in the data: ("stages", "bm25", "depth")."""
 
 
 class Problem(NamedTuple):
@@ -33,7 +33,7 @@ class Problem(NamedTuple):
 
 @dataclass
 class Document:
-    """Dictionaries, lists and scalars; keys are always text. `origins` tells where each stood."""
+    """Dictionaries, lists and scalars; keys are always text; `origins` has each value's line."""
 
     data: Any = None
     origins: dict[Key, str] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Document:
     problems: list[Problem] = field(default_factory=list)
 
     def describe(self, problem: Problem) -> str:
-        """One line: where, the dotted key, what is wrong. A missing key stands at its parent."""
+        """One line: place, dotted key, what is wrong. A missing key has the place of its parent."""
         key = problem.key
         while key and key not in self.origins:
             key = key[:-1]
@@ -50,16 +50,16 @@ class Document:
 
 
 def dotted(key: Key) -> str:
-    """The key as in an override: `stages.bm25.depth`."""
+    """The key as written in an override: `stages.bm25.depth`."""
     return ".".join(str(part) for part in key)
 
 
 def parse_yaml(text: str, *, origin: Callable[[int], str]) -> Document:
-    """The document in the text; keys given twice and odd tags are in its problems.
+    """The document in the text; its problems list keys given twice and unknown tags.
 
     Args:
         text: YAML 1.1, at most one document, of at most `MAX_BYTES` and `MAX_VALUES`.
-        origin: line number from 1 -> what a problem on that line begins with.
+        origin: line number from 1 -> the beginning of a message about that line.
 
     Raises:
         InputError: text that is not YAML, too large, nested too deeply or recursive.
@@ -90,7 +90,7 @@ def parse_yaml(text: str, *, origin: Callable[[int], str]) -> Document:
 
 
 class _Builder:
-    """State of one walk over a node tree."""
+    """The state of one walk over a node tree."""
 
     def __init__(self, origin: Callable[[int], str]) -> None:
         self.document = Document()
@@ -99,7 +99,7 @@ class _Builder:
         self._open: set[int] = set()
 
     def build(self, node: Node, key: Key) -> Any:
-        """The node's value, built afresh wherever an alias repeats it."""
+        """The node's value; a new copy wherever an alias repeats it."""
         where = self._origin(node.start_mark.line + 1)
         self.document.origins.setdefault(key, where)
         self._num_values += 1
@@ -126,7 +126,7 @@ class _Builder:
         mapping: dict[str, Any] = {}
         for name_node, value_node in node.value:
             if not isinstance(name_node, ScalarNode):
-                self._problem(key, "expected a word as key, found a list or mapping")
+                self._problem(key, "expected a word as a key, found a list or mapping")
                 continue
             name, inner = name_node.value, (*key, name_node.value)
             line = name_node.start_mark.line + 1

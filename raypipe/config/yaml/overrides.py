@@ -9,14 +9,15 @@ from raypipe.config.yaml.words import did_you_mean, listed, shown
 from raypipe.errors import InputError
 
 _NAMED = (("queries",), ("models",), ("stages",))
-"""What the recipe's writer names: an override changes what is there and adds no name."""
+"""Sections whose keys the recipe's author chooses: an override changes an entry but adds none."""
 
 
 def apply_overrides(document: Document, overrides: Sequence[str]) -> list[str]:
-    """Set each KEY=VALUE in place, in order; the problems found, each naming its override.
+    """Set each KEY=VALUE in place, in order; returns the problems, each with its override.
 
-    VALUE is YAML, so `[a, b]`, `true` and `10` have their types and an empty one is null. A list
-    is entered by index from 0. Keys that no recipe has are found when the recipe is checked.
+    VALUE is YAML, so `[a, b]`, `true` and `10` have their types, and an empty value is null.
+    Entries of a list are addressed by their index from 0. Unknown keys are found when the recipe is
+    checked.
     """
     problems = []
     for text in overrides:
@@ -38,7 +39,7 @@ def _apply(document: Document, text: str) -> None:
 
 
 def _set(document: Document, parts: tuple[str, ...], value: Document, origin: str) -> None:
-    """Walk to the last part's parent, making mappings that are not there, and set the value."""
+    """Walk to the last part's parent, creating missing mappings, and set the value."""
     parent: Any = document.data
     key: Key = ()
     for part in parts[:-1]:
@@ -71,7 +72,7 @@ def _step(parent: Any, key: Key, part: str, origin: str) -> str | int:
         raise InputError(f"{where}: expected an index below {len(parent)}, found {part!r}")
     if not isinstance(parent, dict):
         raise InputError(
-            f"{where}: {dotted(key) or 'the recipe'} is {shown(parent)}: no keys in it"
+            f"{where}: {dotted(key) or 'the recipe'} is {shown(parent)}, which has no keys"
         )
     if key in _NAMED and part not in parent:
         raise InputError(

@@ -6,34 +6,34 @@ from typing import Any
 import yaml
 from pydantic.fields import FieldInfo
 
-from raypipe.config.fields import Part, Source
+from raypipe.config.fields import Section, Source
 from raypipe.config.yaml.variables import escaped
 
 _HEADER = "# Resolved: overrides applied, variables expanded, defaults filled in with their source."
 
 
-def resolved_yaml(recipe: Part) -> str:
-    """The recipe as text: the same for the same recipe, and loading it gives that recipe again.
+def resolved_yaml(recipe: Section) -> str:
+    """The recipe as text: equal recipes give equal text, and loading the text gives the recipe.
 
-    Keys stand in the models' order, stages in the recipe's. A value that is the default says so
-    and where it comes from, whether it was written or filled in; settings that are None are left
-    out.
+    Keys are in the order of the models, stages in that of the recipe. A comment marks each value
+    that equals the default, written or filled in, and gives its source. Settings that are None are
+    left out.
     """
     return "\n".join([_HEADER, *_lines(recipe, indent="")]) + "\n"
 
 
-def _lines(part: Part, *, indent: str) -> Iterator[str]:
-    for name, field in type(part).model_fields.items():
-        value = getattr(part, name)
+def _lines(section: Section, *, indent: str) -> Iterator[str]:
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
         if value is not None and not (value == field.default and value in ((), {})):
             yield from _entry(
-                field.alias or name, value, indent=indent, comment=_comment(part, field, value)
+                field.alias or name, value, indent=indent, comment=_comment(section, field, value)
             )
 
 
 def _entry(name: str, value: Any, *, indent: str, comment: str = "") -> Iterator[str]:
-    """A key and its value: parts and mappings in block style, lists and scalars on one line."""
-    if isinstance(value, Part):
+    """A key and its value: sections and mappings in block style, lists and scalars on one line."""
+    if isinstance(value, Section):
         yield f"{indent}{_inline(name)}:"
         yield from _lines(value, indent=indent + "  ")
     elif isinstance(value, dict):
@@ -45,7 +45,7 @@ def _entry(name: str, value: Any, *, indent: str, comment: str = "") -> Iterator
 
 
 def _inline(value: Any) -> str:
-    """The value in flow style, on one line; as a list of one it gets no end-of-document mark."""
+    """The value in flow style, on one line; dumped in a list, to avoid an end-of-document mark."""
     text = _dump(value)
     return text if len(text.splitlines()) == 1 else _dump(value, style='"')
 
@@ -57,11 +57,11 @@ def _dump(value: Any, *, style: str | None = None) -> str:
     return text.strip()[1:-1]
 
 
-def _comment(part: Part, field: FieldInfo, value: Any) -> str:
+def _comment(section: Section, field: FieldInfo, value: Any) -> str:
     for source in field.metadata:
         if not isinstance(source, Source):
             continue
-        known = source.value(part) if callable(source.value) else source.value
+        known = source.value(section) if callable(source.value) else source.value
         if value == (field.default if known is None else known):
             return f"  # {'default; ' if source.default else ''}{source.text}"
     return ""

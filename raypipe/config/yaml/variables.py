@@ -10,7 +10,7 @@ _PATTERN = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
 
 
 def expand(document: Document, env: Mapping[str, str]) -> list[Problem]:
-    """Replace every `${VAR}` in place; `$${` becomes `${` and values are not expanded again.
+    """Replace every `${VAR}` in place; `$${` becomes `${`, and values are not expanded again.
 
     Keys are left as they are. Returns one problem for each variable that is not set, with all
     the places that use it, and one for each `${` that names no variable.

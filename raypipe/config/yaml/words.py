@@ -1,4 +1,4 @@
-"""How a problem words what it found and what was probably meant."""
+"""The wording of messages: what was found, and what was probably meant."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -7,7 +7,7 @@ _MAX_SHOWN = 60
 
 
 def shown(value: object) -> str:
-    """A value of a YAML file in a reader's words: "text 'ten'", "a list", "nothing"."""
+    """A YAML value in plain words: "text 'ten'", "a list", "nothing"."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -24,7 +24,7 @@ def shown(value: object) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """ "; did you mean X?" for the nearest of the known words, else ";": more text follows."""
+    """ "; did you mean X?" with the nearest known word, or ";" if none is near; text follows."""
     nearest = get_close_matches(word, list(known), n=1)
     return f"; did you mean {nearest[0]}?" if nearest else ";"
 

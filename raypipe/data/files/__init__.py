@@ -1,1 +1,1 @@
-"""Files as lines and records, compressed or not."""
+"""Reads files as lines and records, compressed or not."""

@@ -1,4 +1,4 @@
-"""Any input file as a stream of plain bytes, whatever it is compressed with."""
+"""Any input file as a stream of plain bytes, whatever its compression."""
 
 import bz2
 import io
@@ -27,7 +27,7 @@ class _Codec(NamedTuple):
     name: str
     new: Callable[[], _Decoder]
     feed: Callable[[Any, bytes], Iterator[bytes]]
-    """Decoder and input -> output in blocks, bounded where the input is a bomb."""
+    """Decoder and input -> output in blocks, of bounded size even for a decompression bomb."""
     chunk_bytes: int
     error: type[Exception]
 
@@ -47,8 +47,9 @@ def _feed_bzip2(decoder: bz2.BZ2Decompressor, data: bytes) -> Iterator[bytes]:
 def _zstd_codec() -> _Codec:
     import zstandard
 
-    # Its stream_reader ends a truncated file without an error; decompressobj has `eof`. That has
-    # no limit on output, so its input is small: 2 KiB unpack to at most 64 MiB (4 bytes a block).
+    # zstandard's stream_reader ends a truncated file without an error; decompressobj has `eof`, but
+    # no limit on its output. So its input is small: 2 KiB unpack to at most 64 MiB (4 bytes a
+    # block).
     return _Codec(
         "zstd",
         lambda: zstandard.ZstdDecompressor().decompressobj(),
@@ -70,7 +71,7 @@ def _codec(head: bytes) -> _Codec | None:
 
 
 def _blocks(source: BinaryIO, codec: _Codec, path: Path) -> Iterator[bytes]:
-    """The unpacked bytes of every member; InputError where the file is cut or damaged."""
+    """The unpacked bytes of every member; InputError if the file is truncated or damaged."""
     decoder, reached = codec.new(), 0
     while data := source.read(codec.chunk_bytes):
         while data:
@@ -91,13 +92,13 @@ def _blocks(source: BinaryIO, codec: _Codec, path: Path) -> Iterator[bytes]:
             data = decoder.unused_data if decoder.eof else b""
     if not decoder.eof:
         raise InputError(
-            f"{path}: cut off: the {codec.name} data stop after byte {reached:,} of the unpacked"
+            f"{path}: truncated: the {codec.name} data stop after byte {reached:,} of the unpacked"
             " text, before their end mark; fetch the file again"
         )
 
 
 class _Unpacked(io.RawIOBase):
-    """A raw stream over blocks of bytes."""
+    """A raw stream that reads blocks of bytes."""
 
     def __init__(self, source: BinaryIO, blocks: Iterator[bytes]) -> None:
         self._source, self._blocks, self._pending = source, blocks, memoryview(b"")
@@ -122,7 +123,7 @@ class _Unpacked(io.RawIOBase):
 
 
 class _Observed(io.RawIOBase):
-    """A file that shows each block read from it, in order, to `observe`."""
+    """A file that passes each block read from it, in order, to `observe`."""
 
     def __init__(self, file: io.FileIO, observe: Callable[[memoryview], None]) -> None:
         self._file, self._observe = file, observe
@@ -141,7 +142,7 @@ class _Observed(io.RawIOBase):
 
 
 def is_compressed(path: Path) -> bool:
-    """True where the content begins like gzip, bzip2 or zstd, whatever the name says."""
+    """Whether the content begins like gzip, bzip2 or zstd, whatever the file's name."""
     with path.open("rb") as file:
         return _codec(file.read(10)) is not None
 
@@ -149,12 +150,13 @@ def is_compressed(path: Path) -> bool:
 def open_binary(path: Path, *, observe: Callable[[memoryview], None] | None = None) -> BinaryIO:
     """The file's plain bytes as a buffered stream; .gz, .bz2 and .zst of any number of members.
 
-    The content decides, not the name. A plain file's stream can seek, unless it is observed:
-    `observe` sees the raw (compressed) bytes in order, all of them once the stream has ended.
+    The content decides, not the name. A plain file's stream can seek unless it is observed.
+    `observe` receives the raw (compressed) bytes in order; at the end of the stream, it has
+    received all of them.
 
     Raises:
         InputError: no such file, not readable, or an empty file with a compressed name; while
-            reading: damaged or truncated data, with the byte reached.
+        reading, damaged or truncated data, with the byte reached.
     """
     try:
         file = io.FileIO(path)
@@ -165,7 +167,7 @@ def open_binary(path: Path, *, observe: Callable[[memoryview], None] | None = No
     head = source.peek(10)[:10]
     if not head and path.suffix in COMPRESSED_SUFFIXES:
         source.close()
-        raise InputError(f"{path}: empty, 0 bytes, which is no {path.suffix} file; fetch it again")
+        raise InputError(f"{path}: empty, 0 bytes, not a {path.suffix} file; fetch it again")
     codec = _codec(head)
     if codec is None:
         return source

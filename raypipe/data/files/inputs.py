@@ -1,4 +1,4 @@
-"""From what a user names (files, folders) to the files to read, in their natural order."""
+"""The files to read from the files and folders that a user names, in natural order."""
 
 import re
 from collections.abc import Sequence
@@ -23,17 +23,17 @@ def plain_name(path: Path) -> str:
 
 
 def find_files(inputs: Sequence[Path], *, patterns: Sequence[str], expected: str) -> list[Path]:
-    """Files to read: those named, and those in named folders; in natural file-name order.
+    """The named files, and the files in the named folders, in natural file-name order.
 
     Args:
-        inputs: files and folders. A file is taken whatever its name.
-        patterns: regular expressions over the names in a folder without .gz, .bz2, .zst; the
-            first that matches anything decides, so that a queries file is not read as passages.
-        expected: what a folder should hold, for the message.
+        inputs: files and folders. A file is read whatever its name.
+        patterns: regular expressions for names in a folder, without .gz, .bz2, .zst. Only the first
+        one that matches any file is used, so that a queries file is not read as passages. expected:
+        what a folder should hold, for the message.
 
     Raises:
-        InputError: nothing named, nothing there, an archive, one file twice, or two files that
-            differ only in their compression.
+        InputError: no input, no such file, an archive, one file twice, or two files that differ
+        only in their compression.
     """
     problems: list[str] = [] if inputs else [f"no input named: expected {expected}"]
     found: list[Path] = []
@@ -66,7 +66,7 @@ def _in_folder(folder: Path, patterns: Sequence[str]) -> list[Path]:
 
 
 def _twice(found: Sequence[Path]) -> list[str]:
-    """Problems: the same content under two names would make every passage a duplicate."""
+    """Problems for files given twice: they would make every passage a duplicate."""
     problems = []
     seen: dict[Path, Path] = {}
     for path in found:

@@ -1,4 +1,4 @@
-"""Problems with an input, gathered so that a user sees them together."""
+"""Problems with an input, collected so that a user sees them together."""
 
 from raypipe.errors import InputError
 
@@ -19,7 +19,7 @@ class Problems:
             self.shown.append(message)
 
     def raise_if_any(self) -> None:
-        """Raise what was gathered.
+        """Raise the collected problems, if any.
 
         Raises:
             InputError: the first ten problems, then how many more there are.

@@ -1,7 +1,7 @@
-r"""Records of a text file: bytes split on b"\n" and on nothing else.
+r"""Records of a text file: bytes split at b"\n" and at nothing else.
 
-Passages contain U+2028, U+0085, vertical tabs, lone carriage returns, NULs and quotes. Readers
-in text mode, csv readers and `splitlines` break records there or lose them without an error.
+Passages contain U+2028, U+0085, vertical tabs, lone carriage returns, NULs and quotes. Readers in
+text mode, csv readers and `splitlines` split records there, or lose them without an error.
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from raypipe.errors import InputError
 
-MAX_LINE_BYTES = 64 << 20  # a longer line is a bomb or no text file at all
+MAX_LINE_BYTES = 64 << 20  # a longer line is a bomb, or the file is not text
 CHUNK_BYTES = 1 << 20
 BOM = b"\xef\xbb\xbf"
 
@@ -34,14 +34,14 @@ def lines(
     last b"\n" does not. A byte order mark is removed from the file's record 0.
 
     Args:
-        stream: bytes, read from where it stands to its end.
+        stream: bytes, read from its current position to its end.
         name: the file's name, for messages.
-        first: number of the record that begins where the stream stands (after a seek).
-        skip: records to pass over; cheap, as they are only counted.
-        max_line_bytes: bound on one record.
+        first: number of the record that begins at the stream's position (after a seek).
+        skip: number of records to skip; this is cheap, as they are only counted.
+        max_line_bytes: limit for one record.
 
     Raises:
-        InputError: a line above `max_line_bytes`, or what the stream itself finds.
+        InputError: a line longer than `max_line_bytes`, or a problem found by the stream.
     """
     number = first + skip
     for line in _split(_after(chunks(stream), skip), limit=max_line_bytes):
@@ -49,7 +49,7 @@ def lines(
         if len(line) > max_line_bytes:
             raise InputError(
                 f"{name}: line {number:,}: longer than {max_line_bytes:,} bytes; is this a text"
-                " file with one record a line?"
+                " file with one record per line?"
             )
         if number == 1:
             line = line.removeprefix(BOM)
@@ -57,7 +57,7 @@ def lines(
 
 
 def _after(blocks: Iterator[bytes], num_lines: int) -> Iterator[bytes]:
-    """What follows the first `num_lines` lines."""
+    """The bytes after the first `num_lines` lines."""
     for block in blocks:
         if num_lines:
             count = block.count(b"\n")
@@ -70,7 +70,7 @@ def _after(blocks: Iterator[bytes], num_lines: int) -> Iterator[bytes]:
 
 
 def _split(blocks: Iterator[bytes], *, limit: int) -> Iterator[bytes]:
-    """Lines without b"\\n"; stops early, with an overlong line, where one passes the limit."""
+    """Lines without b"\\n"; stops early at a line longer than the limit."""
     tail: list[bytes] = []
     tail_bytes = 0
     for block in blocks:

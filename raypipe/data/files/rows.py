@@ -1,4 +1,4 @@
-"""Parsed lines of a small side file (queries, qrels, candidates), with every problem gathered."""
+"""Parsed lines of a small side file (queries, qrels, candidates); collects every problem."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ Row = TypeVar("Row")
 def parsed_lines(
     path: Path, parse: Callable[[bytes], Row], problems: Problems
 ) -> Iterator[tuple[int, Row]]:
-    """Line number from 1 and parsed row of each line that parses; the others go to `problems`.
+    """Line number (from 1) and parsed row of each valid line; the others are added to `problems`.
 
     Raises:
         InputError: the file cannot be read.

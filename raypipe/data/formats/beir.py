@@ -13,7 +13,7 @@ def files(inputs: Sequence[Path]) -> list[Path]:
 
 
 def parse(record: bytes) -> tuple[str, str]:
-    """`_id`, and title, blank, text; the text alone where the title is missing or empty."""
+    """`_id`, and title, blank, text; only the text if the title is missing or empty."""
     fields = json_object(record)
     passage_id, text = json_id(fields, "_id"), json_text(fields, "text")
     title = "" if fields.get("title") is None else json_text(fields, "title")

@@ -4,20 +4,20 @@ import json
 import re
 from typing import Any
 
-# Unicode white space, controls and the byte order mark: each would break a six-column run file,
-# or a reader that calls split() on it.
+# Unicode white space, controls and the byte order mark: any of them would break a six-column run
+# file, or a reader that calls split() on it.
 _NOT_IN_AN_ID = re.compile("[\\s\x00-\x1f\x7f-\x9f\ufeff]")
 _SHOWN = 40
 
 
 def shown(value: object) -> str:
-    """The value for a message: quoted, escaped, cut to 40 characters."""
+    """The value for a message: quoted, escaped and cut to 40 characters."""
     text = ascii(value)
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
 def checked_id(value: str, *, field: str = "id") -> str:
-    """The id itself.
+    """The id itself, once checked.
 
     Raises:
         ValueError: empty, or with white space or control characters in it.
@@ -58,10 +58,10 @@ def json_object(record: bytes) -> dict[str, Any]:
 
 
 def json_id(record: dict[str, Any], *fields: str) -> str:
-    """The first of the fields that is there, as a string; an integer is written in decimal.
+    """The first of the fields that exists, as a string; an integer is written in decimal.
 
     Raises:
-        ValueError: none of the fields, another type, or a bad id.
+        ValueError: none of the fields exists, another type, or a bad id.
     """
     for field in fields:
         if field in record:
@@ -75,7 +75,7 @@ def json_id(record: dict[str, Any], *fields: str) -> str:
 
 
 def json_text(record: dict[str, Any], field: str) -> str:
-    """The field's string, unchanged.
+    """The field's unchanged string.
 
     Raises:
         ValueError: no such field, or not a string.

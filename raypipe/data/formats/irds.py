@@ -1,4 +1,4 @@
-"""Collections by ir_datasets id. The library is optional; it fetches and reads by itself."""
+"""Collections by ir_datasets id. The optional library downloads and reads them itself."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -11,10 +11,10 @@ from raypipe.errors import InputError
 
 
 def files(inputs: Sequence[Path]) -> list[Path]:
-    """The ids as given; an id such as `msmarco-passage` stands where a file would.
+    """The ids as given; an id such as `msmarco-passage` is used in place of a file.
 
     Raises:
-        InputError: no id, ir_datasets is not installed, or it has no passages under an id.
+        InputError: no id, ir_datasets is not installed, or an id has no passages.
     """
     if not inputs:
         raise InputError("no input named: expected an ir_datasets id, such as msmarco-passage")
@@ -39,7 +39,7 @@ def dataset_passages(
     problems = Problems()
     docs = dataset.docs_iter()
     try:
-        docs = docs[start:stop]  # most datasets seek; a plain generator cannot
+        docs = docs[start:stop]  # most datasets can seek; a plain generator cannot
     except TypeError:
         docs = islice(docs, start, stop)
     for number, doc in enumerate(docs, start + 1):

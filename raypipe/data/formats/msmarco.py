@@ -11,7 +11,7 @@ from raypipe.data.formats.fields import id_and_text, json_id, json_object, json_
 
 
 def v1_files(inputs: Sequence[Path]) -> list[Path]:
-    """Files of id TAB text; in a folder `collection.tsv`, else all its *.tsv."""
+    """Files of id TAB text; in a folder, `collection.tsv` or otherwise all *.tsv."""
     return find_files(
         inputs,
         patterns=[r"collection\.tsv", r"collection.*\.tsv", r".*\.tsv"],
@@ -25,7 +25,7 @@ def parse_v1(record: bytes) -> tuple[str, str]:
 
 
 def v2_files(inputs: Sequence[Path]) -> list[Path]:
-    """The 70 files msmarco_passage_00 ... 69 of a folder, else all its *.jsonl or *.json."""
+    """The 70 files msmarco_passage_00 ... 69 of a folder, otherwise all its *.jsonl or *.json."""
     return find_files(
         inputs,
         patterns=[r"msmarco_passage_\d+(\.jsonl?)?", r".*\.jsonl", r".*\.json"],

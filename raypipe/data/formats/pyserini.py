@@ -1,4 +1,4 @@
-"""Pyserini's JSON collections: an id and `contents`, one object a line."""
+"""Pyserini's JSON collections: an id and `contents`, one object per line."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ from raypipe.data.formats.fields import json_id, json_object, json_text
 
 
 def files(inputs: Sequence[Path]) -> list[Path]:
-    """Each file named, and the *.jsonl, else *.json, of each folder."""
+    """Each file named, and the *.jsonl (otherwise *.json) of each folder."""
     return find_files(
         inputs, patterns=[r".*\.jsonl", r".*\.json"], expected="*.jsonl with id and contents"
     )

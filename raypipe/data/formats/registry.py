@@ -14,7 +14,7 @@ Passage = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """A format; it has either `parse` (one record a line) or `stream` (anything else)."""
+    """A format; it has either `parse` (one record per line) or `stream` (anything else)."""
 
     name: str
     files: Callable[[Sequence[Path]], list[Path]]
@@ -41,7 +41,7 @@ def get_format(name: str) -> Format:
     """The format of that name.
 
     Raises:
-        InputError: no such format, with the nearest name.
+        InputError: no such format; the message suggests the nearest name.
     """
     if name in FORMATS:
         return FORMATS[name]

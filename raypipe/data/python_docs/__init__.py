@@ -1,1 +1,1 @@
-"""The built-in collection: Python's own documentation."""
+"""The builtin collection: Python's own documentation."""

@@ -1,8 +1,8 @@
-"""The embedded collection `python-docs`, made on the spot from the interpreter's documentation.
+"""The builtin collection `python-docs`, made from the interpreter's own documentation.
 
-Paragraphs of docstrings and of the language reference are passages. Queries and qrels are made
-the TREC CAR way: module and object name in words as title and heading, the paragraphs of that
-docstring as relevant. The same bytes come out for one Python version as one distributor ships it.
+Paragraphs of docstrings and of the language reference are passages. Queries and qrels are made as
+in TREC CAR: the names of module and object, in words, are title and heading; the paragraphs of that
+docstring are relevant. The bytes are the same for one Python version from one distributor.
 """
 
 import platform
@@ -15,19 +15,19 @@ from raypipe.data.python_docs.split import PACKAGE_SHARES, SHARES, choose_sectio
 from raypipe.errors import InputError
 
 STANDARD_PASSAGES = 6000
-"""About a minute of encoding with MiniLM on two cores."""
+"""Encoding them with MiniLM takes about a minute on two cores."""
 SMALLEST_PASSAGES = 100
 Facts = dict[str, int | dict[str, int]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PythonDocs:
-    """A collection with three query sets; all of it is searched, whatever the split."""
+    """A collection with three query sets; every split searches the whole collection."""
 
     version: str
-    """`CPython 3.11.7`: what decides the bytes."""
+    """What determines the bytes, such as `CPython 3.11.7`."""
     passages: list[tuple[str, str]]
-    """(passage_id, text), by module, then as written."""
+    """(passage_id, text), by module, then in the order of the source."""
     queries: dict[str, list[tuple[str, str]]]
     """Split -> (query_id, text), in the order of the passages."""
     qrels: dict[str, list[tuple[str, str, int]]]
@@ -38,18 +38,18 @@ class PythonDocs:
 def python_docs(*, max_passages: int | None = None, packages: Sequence[Path] = ()) -> PythonDocs:
     """The collection with train, dev and test queries, split by top-level module.
 
-    Every query has a relevant passage and does not occur in one. Across splits no two passages
-    and no two queries share 60% of their words. Takes a few seconds.
+    Every query has a relevant passage and does not occur in one. No two passages and no two queries
+    of different splits share 60% of their words. This takes a few seconds.
 
     Args:
-        max_passages: bound on the number of passages; None for the standard 6,000. Whole
-            sections are chosen, and each split keeps its share.
-        packages: folders with installed packages, whose documentation is taken instead, without
-            what Python's own says too. Nearly all of it is `train`. Takes minutes.
+        max_passages: largest number of passages; None means the standard 6,000. Whole sections are
+        chosen, and each split keeps its share. packages: folders with installed packages, whose
+        documentation is used instead, except texts that Python's own documentation also has. Nearly
+        all of it is `train`. This takes minutes.
 
     Raises:
-        InputError: fewer than 100 passages asked for, a Python without its library's source, or
-            a folder without packages.
+        InputError: fewer than 100 passages requested, a Python without its library's source, or a
+        folder without packages.
     """
     bound = STANDARD_PASSAGES if max_passages is None else max_passages
     if bound < SMALLEST_PASSAGES:
@@ -63,7 +63,7 @@ def python_docs(*, max_passages: int | None = None, packages: Sequence[Path] = (
 
 
 def sized(draft: Draft, *, max_passages: int, shares: Mapping[str, float] = SHARES) -> PythonDocs:
-    """The collection of at most that many passages out of a draft, without checking the bound."""
+    """The collection of at most `max_passages` passages from a draft; the bound is not checked."""
     chosen = choose_sections(
         draft.relevant, splits=draft.splits, max_passages=max_passages, shares=shares
     )
@@ -94,7 +94,7 @@ def write_python_docs(folder: Path, docs: PythonDocs) -> None:
     """Write the collection in the MS MARCO layout, UTF-8, the same bytes for the same docs.
 
     `collection.tsv` (id TAB text), and for each split `queries.SPLIT.tsv` (id TAB text) and
-    `qrels.SPLIT.txt` (TREC: query_id 0 passage_id relevance). The folder is made where missing.
+    `qrels.SPLIT.txt` (TREC: query_id 0 passage_id relevance). The folder is created if missing.
     """
     folder.mkdir(parents=True, exist_ok=True)
     _write_lines(folder / "collection.tsv", [f"{key}\t{text}" for key, text in docs.passages])

@@ -1,4 +1,4 @@
-"""Sections from modules written in C: builtins and a few others that are safe to import."""
+"""Sections from modules written in C: `builtins`, and a few others that are safe to import."""
 
 import importlib
 import inspect
@@ -6,24 +6,24 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 
 from raypipe.data.python_docs.source import Section
+from raypipe.package import FOLDER
 
 _MODULES = ("array", "binascii", "builtins", "cmath", "itertools", "math")
 """Built with every CPython on every platform, without state or platform-dependent docstrings."""
 _PLATFORM = frozenset({"WindowsError"})
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made at run time
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: created at run time
 
 
 def builtin_sections() -> Iterator[Section]:
     """Sections of public functions, classes and methods; by module, then name.
 
-    Read by a fresh interpreter: libraries replace builtins in a process that uses them (Ray does
-    so with print), and the sections must not depend on what else was imported.
+    A new interpreter reads them: libraries replace builtins in processes that use them (Ray does so
+    with print), and the sections must not depend on what else was imported.
     """
-    root = str(Path(__file__).parents[3])
+    root = str(FOLDER.parent)
     code = (
         f"import sys; sys.path.insert(0, {root!r}); "
         "from raypipe.data.python_docs.builtin import print_sections; print_sections()"
@@ -34,7 +34,7 @@ def builtin_sections() -> Iterator[Section]:
 
 
 def print_sections() -> None:
-    """What `builtin_sections` reads: the sections of this process as JSON on stdout."""
+    """Print the sections of this process as JSON, for `builtin_sections`."""
     rows = [[s.name, s.title, s.heading, s.text] for s in _sections()]
     sys.stdout.write(json.dumps(rows))
 
@@ -48,7 +48,7 @@ def _sections() -> Iterator[Section]:
 
 
 def _objects(module: ModuleType) -> Iterator[tuple[str, object]]:
-    """(dotted name, object) of what C defined; `site` and shells add to builtins in Python."""
+    """(dotted name, object) of everything defined in C; `site` and shells add Python objects."""
     for name, value in sorted(vars(module).items()):
         if name.startswith("_") or name in _PLATFORM:
             continue
@@ -68,7 +68,7 @@ def _is_from(module: ModuleType, kind: type) -> bool:
 
 
 def _docstring(value: object) -> str:
-    """The object's own docstring, or nothing for a plain value, which has its class's."""
+    """The object's own docstring; nothing for a plain value, which has its class's docstring."""
     if not (isinstance(value, type | staticmethod | classmethod) or inspect.isroutine(value)):
         return ""
     text = value.__doc__

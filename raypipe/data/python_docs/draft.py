@@ -23,12 +23,12 @@ from raypipe.data.python_docs.text import name_words, near_duplicates, paragraph
 from raypipe.data.python_docs.topics import topic_sections
 
 NEAR_DUPLICATE = 0.6
-"""Jaccard coefficient of two sets of words from which they may not stand in two splits."""
+"""Two texts whose sets of words have at least this Jaccard coefficient may not be in two splits."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """All that could be in the collection; sections by name, in reading order."""
+    """Everything that could be in the collection; sections by name, in reading order."""
 
     passages: dict[str, str]
     """passage_id -> text, every text once, in reading order."""
@@ -42,7 +42,7 @@ class Draft:
 
 
 def drafted() -> Draft:
-    """Passages, queries and splits of Python's own, without near-duplicates across splits.
+    """The draft from Python's own documentation, without near-duplicates across splits.
 
     Raises:
         InputError: a Python without its library's source.
@@ -51,7 +51,7 @@ def drafted() -> Draft:
 
 
 def drafted_packages(folders: Sequence[Path]) -> Draft:
-    """The same of installed packages; a text or query of Python's own documentation is left out.
+    """The draft from installed packages; leaves out texts and queries of Python's documentation.
 
     Raises:
         InputError: no package in the folders, or a Python without its library's source.
@@ -104,7 +104,7 @@ def _own_sections() -> Iterator[Section]:
 
 
 def _named(found: Iterable[Section]) -> dict[str, Section]:
-    """Sections by name, in reading order; of several with one name the first."""
+    """Sections by name, in reading order; the first of several with one name."""
     sections: dict[str, Section] = {}
     for section in found:
         sections.setdefault(section.name, section)
@@ -112,7 +112,7 @@ def _named(found: Iterable[Section]) -> dict[str, Section]:
 
 
 def _queries(sections: dict[str, Section], held: dict[str, list[str]]) -> dict[str, str]:
-    """Title and heading in words, where no single word, not asked before and not in the text."""
+    """Section -> title and heading in words, if not a single word, a repetition or in the text."""
     queries: dict[str, str] = {}
     asked: set[frozenset[str]] = set()
     for name, section in sections.items():
@@ -146,8 +146,8 @@ def _identified(
 ) -> tuple[dict[str, str], dict[str, list[str]]]:
     """(passage_id -> text, section -> passage ids), every text once.
 
-    A text of several sections is the first one's and relevant for all of that split; where
-    splits share it, it is the highest split's alone.
+    A text of several sections gets the first one's id and is relevant for all of them in that
+    split. If several splits share it, only the highest split has it.
     """
     ids: dict[str, tuple[str, str]] = {}
     for split in reversed(PRIORITY):

@@ -13,13 +13,13 @@ _LEFT_OUT = frozenset(
 )
 """Names of folders and files without documentation of their own package."""
 MAX_BYTES = 2_000_000
-"""Of one source file; longer ones are tables that a program wrote."""
+"""Largest source file; longer ones are tables written by a program."""
 
 
 def package_sections(folders: Sequence[Path]) -> Iterator[Section]:
     """Sections of the packages in the folders, by package, file, then line.
 
-    Modules of the standard library, private packages and files that are no Python 3 are passed.
+    Modules of the standard library, private packages and files that are not Python 3 are skipped.
 
     Raises:
         InputError: a folder without a package.

@@ -1,8 +1,8 @@
 """Sections of the interpreter's own documentation, read from source files, never imported.
 
 Only what every distribution of one Python version ships in its standard install is read:
-Debian, for one, moves tkinter, idlelib and others into packages of their own and patches site
-and sysconfig. Third-party packages are out of reach, as only `sys.stdlib_module_names` count.
+Debian, for example, moves tkinter, idlelib and others into separate packages and patches site and
+sysconfig. Third-party packages are not read, as only `sys.stdlib_module_names` count.
 """
 
 import ast
@@ -20,7 +20,8 @@ _LEFT_OUT = frozenset(
     "__main__ antigravity ctypes.macholib dbm.gnu distutils encodings ensurepip idlelib lib2to3"
     " msilib pydoc_data site sysconfig test tests this tkinter turtle turtledemo venv".split()
 )
-"""Modules, with all below them, and folder names that are left out wherever they stand."""
+"""Modules that are left out with everything below them, and folder names that are left out
+anywhere."""
 _TWINS = {
     "_collections_abc": "collections.abc",
     "_pydatetime": "datetime",
@@ -32,23 +33,23 @@ _TWINS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """One docstring or one heading of a topic, as a passage-worthy text with its names."""
+    """One docstring, or the text under one heading of a topic, with its names."""
 
     name: str
-    """Unique and free of white space: `collections.OrderedDict.move_to_end`."""
+    """Unique and without white space: `collections.OrderedDict.move_to_end`."""
     title: str
     heading: str
-    """Title and heading are names still, as the source writes them; words come later."""
+    """Title and heading are names as in the source; they are turned into words later."""
     text: str
 
     @property
     def module(self) -> str:
-        """The top-level module: the unit that is never divided between splits."""
+        """The top-level module, which is never divided between splits."""
         return self.name.partition(".")[0]
 
 
 def stdlib_folder() -> Path:
-    """The folder with the standard library's source, also from within a virtual environment.
+    """The folder with the standard library's source, also in a virtual environment.
 
     Raises:
         InputError: this Python comes without source files.
@@ -65,21 +66,22 @@ def stdlib_folder() -> Path:
 def docstring_sections(folder: Path) -> Iterator[Section]:
     """Sections of all public modules, classes, functions and methods; by file, then line.
 
-    A name defined twice (a property and its setter, branches of an `if`) comes more than once.
+    A name that is defined twice (a property and its setter, branches of an `if`) occurs more than
+    once.
     """
     for module, path in sorted(_modules(folder)):
         yield from module_sections(module, path)
 
 
 def module_sections(module: str, path: Path) -> Iterator[Section]:
-    """Sections of one source file: the module's own and those of its public objects."""
+    """The sections of one source file: the module's own and those of its public objects."""
     for heading, text in _docstrings(_parse(path)):
         name = f"{module}.{heading}" if heading else module
         yield Section(name=name, title=module, heading=heading, text=text)
 
 
 def topics(folder: Path) -> dict[str, str]:
-    """Topic -> reStructuredText-like text of `pydoc_data.topics`; empty where it is absent."""
+    """Topic -> reStructuredText-like text of `pydoc_data.topics`; empty if that is missing."""
     path = folder / "pydoc_data" / "topics.py"
     if not path.is_file():
         return {}
@@ -91,7 +93,7 @@ def topics(folder: Path) -> dict[str, str]:
 
 
 def _modules(folder: Path) -> Iterator[tuple[str, Path]]:
-    """(public dotted name, path) of every module read, in no order."""
+    """(public dotted name, path) of every module to read, in no particular order."""
     for top in sys.stdlib_module_names:
         if top.startswith("_") and top not in _TWINS:
             continue
@@ -109,14 +111,14 @@ def _is_left_out(parts: tuple[str, ...]) -> bool:
 
 
 def _public_name(parts: tuple[str, ...]) -> str:
-    """`pathlib._local` is where pathlib.Path is written, not what anyone calls it."""
+    """The module's public name: `pathlib.Path` is written in `pathlib._local`."""
     top, *rest = parts
     return ".".join([_TWINS.get(top, top), *(part for part in rest if part[0] != "_")])
 
 
 def _parse(path: Path) -> ast.Module:
     with tokenize.open(path) as file, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the library's own invalid escapes are not news
+        warnings.simplefilter("ignore")  # ignore the library's own invalid escapes
         return ast.parse(file.read())
 
 

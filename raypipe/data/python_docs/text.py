@@ -1,4 +1,4 @@
-"""Text of the embedded collection: paragraphs as passages, names as words, near-duplicates."""
+"""Texts of the builtin collection: paragraphs as passages, names as words, near-duplicates."""
 
 import math
 import re
@@ -14,7 +14,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+|\n")
 _OF_A_MACHINE = re.compile(r"\b0x[0-9a-fA-F]{7,}|(?<![\w.])/(?:usr|home|root|tmp|opt|var)/")
 MIN_WORDS = 5
 MAX_TOKENS = 150
-"""Words and signs; word pieces are about 1.2 times as many, and MiniLM reads 256."""
+"""Limit in words and signs; there are about 1.2 times as many word pieces, and MiniLM reads 256."""
 
 
 def words(text: str) -> list[str]:
@@ -23,8 +23,9 @@ def words(text: str) -> list[str]:
 
 
 def name_words(name: str) -> str:
-    """A dotted, snake_case or CamelCase name as words: `OrderedDict.move_to_end` gives
-    `ordered dict move to end`. A word that follows itself stands once.
+    """A dotted, snake_case or CamelCase name as words; a word that follows itself is kept once.
+
+    `OrderedDict.move_to_end` gives `ordered dict move to end`.
     """
     found: list[str] = []
     for part in _NAME_PART.findall(name):
@@ -37,7 +38,7 @@ def paragraphs(text: str) -> list[str]:
     """Paragraphs of 5 words to 150 words and signs, each on one line with single spaces.
 
     A shorter one is joined with the next (the last with the one before), a longer one is cut at
-    the ends of its sentences or lines. Rules of tables and headings are left out, and so are
+    the ends of its sentences or lines. Ruling lines of tables and headings are left out, as are
     paragraphs that name memory addresses or folders of a machine.
     """
     pieces = [piece for block in _BLANK_LINES.split(text) for piece in _pieces(block)]
@@ -71,7 +72,7 @@ def _pieces(block: str) -> Iterator[str]:
 
 
 def _parts(block: str) -> Iterator[str]:
-    """What is not cut: a whole block, else its sentences and lines, else their words."""
+    """Units that are not cut: a whole block, or its sentences and lines, or their words."""
     if _num_tokens(block) <= MAX_TOKENS:
         yield block
         return
@@ -89,8 +90,8 @@ def near_duplicates(
     """All pairs (i, j), i < j, of texts in different groups whose sets of words have a Jaccard
     coefficient of at least the threshold; exact, by ascending j, then i.
 
-    Two such sets share a word among the first |x| - ceil(t |x|) + 1 of each, in one order of all
-    words; with the rarest first, few pairs share one, and only those are compared.
+    Two such sets share a word among the first |x| - ceil(t |x|) + 1 of each, in any one order of
+    all words. With the rarest words first, few pairs share one, and only those are compared.
 
     Source: Bayardo, Ma, Srikant, Scaling up all pairs similarity search, WWW 2007, section 3;
     Chaudhuri, Ganti, Kaushik, A primitive operator for similarity joins, ICDE 2006, section 4.
@@ -113,6 +114,6 @@ def near_duplicates(
 
 def _is_near(left: frozenset[str], right: frozenset[str], *, threshold: float) -> bool:
     if min(len(left), len(right)) < threshold * max(len(left), len(right)):
-        return False  # even one inside the other is too small
+        return False  # too small even if one contains the other
     shared = len(left & right)
     return shared / (len(left) + len(right) - shared) >= threshold

@@ -1,4 +1,4 @@
-"""Sections of the language reference in `pydoc_data.topics`: one a heading or definition."""
+"""Sections of the language reference in `pydoc_data.topics`, one per heading or definition."""
 
 import re
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from raypipe.data.python_docs.source import Section
 
 UNIT = "topics"
-"""The topics repeat each other, so they stand together as one module."""
+"""The topics repeat each other, so they are treated as one module."""
 _UNDERLINE = re.compile(r"([*=\-~^])\1{2,}$")
 _DEFINITION = re.compile(r"(?:class |classmethod |static |async )*([A-Za-z_][\w.]*)\([^()]*\)")
 _WORD = re.compile(r"\w+")
@@ -27,10 +27,10 @@ def topic_sections(texts: dict[str, str]) -> Iterator[Section]:
 
 
 def _headed_lines(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """(heading, line) of every line that is no heading itself.
+    """(heading, line) of every line that is not itself a heading.
 
-    A definition (`str.center(width)` on a line without indent) heads the indented lines below;
-    of several definitions above one text, the first.
+    A definition (`str.center(width)` on a line without indent) is the heading of the indented lines
+    below it; of several definitions above one text, the first is.
     """
     heading = definition = ""
     stacked = False

@@ -1,1 +1,1 @@
-"""What the driver asks of the machine: devices, backends, signals, space."""
+"""The machine: devices, backends, signals and disk space."""

@@ -10,10 +10,10 @@ from raypipe.stages.stage import Needs
 
 
 class LazyBackends:
-    """One backend an invocation; `start` is called once, in the background if there is time."""
+    """One backend per invocation; `start` is called once, in the background if there is time."""
 
     def __init__(self, start: Callable[[], Backend], devices: Callable[[], Devices]) -> None:
-        """Nothing starts yet."""
+        """Starts nothing yet."""
         self._start, self._devices = start, devices
         self._thread: threading.Thread | None = None
         self._backend: Backend | None = None
@@ -36,12 +36,12 @@ class LazyBackends:
         return self._backend
 
     def limits(self, needs: Needs, shards: int) -> Limits:
-        """See Backends; as many actors as the devices say, no more than fit or have work."""
+        """See Backends; the devices' number of actors, but no more than fit or have work."""
         fitting = self.get().capacity(needs)
         return Limits(num_actors=max(1, min(self._devices().num_actors, fitting, shards)))
 
     def close(self) -> None:
-        """End what was started, once."""
+        """Close the backend if it was started; further calls do nothing."""
         if self._closed.is_set():
             return
         if self._thread is not None:
@@ -53,9 +53,9 @@ class LazyBackends:
     def _run(self) -> None:
         try:
             self._backend = self._start()
-        except BaseException as error:  # told to whoever asks for the backend
+        except BaseException as error:  # raised when the backend is requested
             self._error = error
         self._started.set()
-        # Linux ends Ray's processes with the thread that started them (PR_SET_PDEATHSIG), which
-        # is how a killed driver leaves none; so this thread lives as long as the backend.
+        # Linux ends Ray's processes with the thread that started them (PR_SET_PDEATHSIG), so that a
+        # killed driver leaves none behind. So this thread must live as long as the backend.
         self._closed.wait()

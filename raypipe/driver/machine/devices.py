@@ -1,4 +1,4 @@
-"""Which device, how many actors, how many threads: decided once, said in one line."""
+"""The device and the numbers of actors and threads: chosen once, reported in one line."""
 
 import os
 import shutil
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from raypipe.errors import InputError
 
-MAX_CPU_ACTORS = 8  # each holds its own weights; more add little on one machine
+MAX_CPU_ACTORS = 8  # each holds its own weights; on one machine more add little
 
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """What the model stages of an invocation run on."""
+    """The devices that the model stages of an invocation run on."""
 
     device: str
     num_gpus: int
@@ -42,8 +42,8 @@ def choose(
     """The devices of an invocation on this machine.
 
     Raises:
-        InputError: cuda is asked for, or visible, but torch cannot use it; more GPUs are asked
-            for than there are.
+        InputError: cuda is requested, or visible, but torch cannot use it; or more GPUs are
+        requested than exist.
     """
     import torch
 
@@ -51,7 +51,7 @@ def choose(
     visible = nvidia_devices()
     if device == "cuda" and not usable or device == "auto" and visible and not usable:
         raise InputError(
-            f"resources.device: {device}: {len(visible)} NVIDIA device(s) are here "
+            f"resources.device: {device}: {len(visible)} NVIDIA device(s) found "
             f"({', '.join(visible) or 'none'}), but torch {torch.__version__} (CUDA "
             f"{torch.version.cuda or 'not built in'}) can use none. Install a torch build for "
             "this driver, or set resources.device=cpu"
@@ -60,7 +60,7 @@ def choose(
         return _cpu(actors, threads, torch.__version__)
     wanted = usable if gpus == "all" else int(gpus)
     if wanted > usable:
-        raise InputError(f"resources.gpus: {wanted} asked for, {usable} can be used")
+        raise InputError(f"resources.gpus: {wanted} requested, {usable} can be used")
     return Devices(
         device="cuda",
         num_gpus=wanted,
@@ -80,14 +80,15 @@ def of_cluster(
     actors: int | str = "auto",
     threads: int | str = "auto",
 ) -> Devices:
-    """The devices of an invocation on a joined cluster, whose head may have none itself.
+    """The devices of an invocation on a joined cluster, whose head may have no GPU itself.
 
     Args:
-        resources: what the cluster has now, as `ray.cluster_resources()` tells it. An explicit
-            count of GPUs may exceed it: a cluster that scales starts nodes for waiting actors.
+        resources: what the cluster has now, from `ray.cluster_resources()`. An explicit number of
+        GPUs may exceed it: an autoscaling cluster starts nodes for waiting actors.
 
     Raises:
-        InputError: cuda is asked for, no GPU is there and no count says how many will be.
+        InputError: cuda is requested, but the cluster has no GPU and the recipe does not say how
+        many there will be.
     """
     import torch
 
@@ -115,14 +116,14 @@ def of_cluster(
 
 
 def _accelerators(resources: Mapping[str, float]) -> str:
-    """`H100`, `A100 + H100`: the kinds of GPU that Ray found; `GPU` where it tells none."""
+    """The kinds of GPU that Ray found, such as `H100` or `A100 + H100`; `GPU` if it names none."""
     prefix = "accelerator_type:"
     kinds = sorted(k.removeprefix(prefix) for k in resources if k.startswith(prefix))
     return " + ".join(kinds) or "GPU"
 
 
 def nvidia_devices() -> list[str]:
-    """Names of the NVIDIA devices that the driver shows; empty without a driver."""
+    """Names of the NVIDIA devices that the driver lists; empty without a driver."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return []
@@ -132,12 +133,12 @@ def nvidia_devices() -> list[str]:
 
 
 def num_cores() -> int:
-    """Cores this process may use."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _cpu(actors: int | str, threads: int | str, torch: str) -> Devices:
-    # One thread an actor is the fastest use of few cores: no barrier between small products.
+    # One thread per actor is the fastest use of few cores: no barriers between small products.
     num_actors = min(num_cores(), MAX_CPU_ACTORS) if actors == "auto" else int(actors)
     per_actor = max(1, num_cores() // num_actors) if threads == "auto" else int(threads)
     return Devices(

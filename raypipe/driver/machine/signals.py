@@ -1,6 +1,7 @@
-"""SIGINT and SIGTERM as a question that the loop asks between shards."""
+"""SIGINT and SIGTERM, noted so that the loop can check for them between shards."""
 
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -10,7 +11,13 @@ from raypipe.errors import Interrupted, RaypipeError
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], RaypipeError | None]]:
-    """Within it SIGINT and SIGTERM end nothing at once; the function tells of one that came."""
+    """Delays SIGINT and SIGTERM inside; the function it gives returns one that was received.
+
+    Python delivers signals to the main thread; in any other thread nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
     came: list[int] = []
 
     def handle(number: int, frame: FrameType | None) -> None:

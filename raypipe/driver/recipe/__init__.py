@@ -1,1 +1,1 @@
-"""A recipe as stores, each brought to completion."""
+"""A recipe as stores, each computed to completion."""

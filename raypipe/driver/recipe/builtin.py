@@ -1,4 +1,4 @@
-"""The embedded collection python-docs, written into the workspace as ordinary files."""
+"""The builtin collection python-docs, written into the workspace as ordinary files."""
 
 import json
 from pathlib import Path
@@ -9,13 +9,13 @@ from raypipe.errors import InputError
 
 PASSAGES = "passages.tsv"
 SEMANTICS = 1
-"""Raised when the generator's output changes for one Python version."""
+"""Increase this when the generator's output changes for the same Python version."""
 
 
 def with_files(recipe: Recipe, folder: Path) -> Recipe:
-    """The recipe itself, or for python-docs the one that names the files made in `folder`.
+    """The recipe itself; for python-docs, the recipe with the files that were made in `folder`.
 
-    The files are made anew only where another Python, size or generator made those that stand.
+    Existing files are replaced only if another Python, size or generator made them.
     """
     if recipe.collection.format != "python-docs":
         return recipe
@@ -26,7 +26,8 @@ def with_files(recipe: Recipe, folder: Path) -> Recipe:
         packages = [Path(folder) for folder in recipe.collection.input]
         docs = python_docs(max_passages=recipe.collection.max_passages, packages=packages)
         write_python_docs(folder, docs)
-        # Not MS MARCO's file name: its official count and hash are not this collection's.
+        # Not MS MARCO's file name: MS MARCO's official count and hash do not apply to this
+        # collection.
         (folder / "collection.tsv").rename(folder / PASSAGES)
         note.write_text(json.dumps(wanted))
     collection = recipe.collection.model_copy(

@@ -1,4 +1,4 @@
-"""The stores whose time is a system's time."""
+"""The stores whose computing times add up to a system's time."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,14 @@ from raypipe.names import StoreName
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Stores that depend on the queries, in the order in which they are made, each once."""
+    """Stores that depend on the queries, each once, in the order in which they are made."""
 
     stores: tuple[StoreName, ...] = ()
     held: bool = False
-    """Scores among them were paid for by another request: the time is then not known."""
+    """Whether some of their scores were computed for another request; the time is then unknown."""
 
     def then(self, *others: "Chain") -> "Chain":
-        """This chain's stores, then those of the others that are not among them."""
+        """This chain's stores, then the others' stores that are not among them."""
         chains = (self, *others)
         stores = dict.fromkeys(store for chain in chains for store in chain.stores)
         return Chain(tuple(stores), any(chain.held for chain in chains))

@@ -1,20 +1,21 @@
-"""One stage brought to completion: reuse what stands, compute what is missing, publish."""
+"""Completes one stage: reuses what exists, computes what is missing, publishes."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from raypipe.cluster.backend import Backend, Task
-from raypipe.cluster.loop import Limits, Report, run
-from raypipe.cluster.worker import own_facts
+from raypipe.cluster.backend import Task
+from raypipe.cluster.loop import Report, run
+from raypipe.cluster.worker import worker_facts
 from raypipe.driver.machine.space import check_space
+from raypipe.driver.recipe.chain import Chain
+from raypipe.driver.recipe.watching import Backends, StageResult, Watcher
 from raypipe.driver.workspace import Workspace
-from raypipe.errors import IncompleteError, InputError, RaypipeError, RefusedError
+from raypipe.errors import LEAVE_INPUTS, IncompleteError, InputError, RaypipeError, RefusedError
 from raypipe.names import StoreName
-from raypipe.stages.stage import Needs, Sizing, Stage
+from raypipe.stages.stage import Sizing, Stage
 from raypipe.storage.holder import Process
-from raypipe.storage.lease import Lease, Standing, acquire
+from raypipe.storage.lease import Lease, LeaseState, acquire
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.log import events
 from raypipe.storage.records import Json, Manifest, Shard
@@ -25,52 +26,9 @@ from raypipe.storage.stored import Stored
 log = logging.getLogger(__name__)
 
 
-class Backends(Protocol):
-    """Where backends come from; started when the first shard needs one."""
-
-    def warm(self) -> None:
-        """Begin to start in the background."""
-
-    def get(self) -> Backend:
-        """The backend, started."""
-
-    def limits(self, needs: Needs, shards: int) -> Limits:
-        """How many actors such a stage gets."""
-
-
-class Watcher(Protocol):
-    """What is told about each stage while it runs."""
-
-    def began(self, store: str, report: Report) -> None:
-        """Shards of a stage are being computed."""
-
-    def advanced(self, store: str, report: Report) -> None:
-        """A shard was committed."""
-
-    def ended(self, store: str, result: "StageResult") -> None:
-        """A stage is complete."""
-
-
-@dataclass(frozen=True, slots=True)
-class StageResult:
-    """What a stage contributed to this invocation."""
-
-    store: str
-    fingerprint: str
-    reused: bool
-    num_rows: int
-    num_shards: int
-    num_shards_reused: int
-    num_quarantined: int
-    coverage: float
-    seconds: float
-    working_seconds: float | None
-    """Of the invocation that computed it, loading excluded; None if it took several."""
-
-
 @dataclass
 class Execution:
-    """Brings stages to completion, one after the other, for one invocation."""
+    """Completes stages one after the other, for one invocation."""
 
     workspace: Workspace
     backends: Backends
@@ -84,14 +42,14 @@ class Execution:
     results: dict[StoreName, StageResult] = field(default_factory=dict)
 
     def ensure(self, name: StoreName, stage: Stage) -> Stored:
-        """The finished store of a stage: the one that stands, or computed now.
+        """The finished store of a stage: the existing one, or one computed now.
 
         Raises:
-            IncompleteError: it does not stand and this invocation may not compute it.
-            RaypipeError: whatever ended the computation; where the input is bad, before anything
-                of this store was written.
+            IncompleteError: it does not exist, and this invocation may not compute it.
+            RaypipeError: whatever ended the computation. Bad input is reported before anything of
+            this store is written.
         """
-        store, spec = str(name), stage.spec  # asked once: it reads whole input files
+        store, spec = str(name), stage.spec  # computed once: it reads whole input files
         fingerprint = spec.fingerprint()
         self._tell_change(store, spec)
         manifest = read_manifest(self.workspace.stores, store, fingerprint)
@@ -110,13 +68,22 @@ class Execution:
         self._finish(name, manifest, report)
         return Stored(self.workspace.stores, manifest)
 
+    def select(
+        self, name: StoreName, stage: Stage, complete: Callable[[bool], tuple[Stage, Chain]]
+    ) -> tuple[Stored, Chain]:
+        """See Stores."""
+        stores, fingerprint = self.workspace.stores, stage.spec.fingerprint()
+        stands = read_manifest(stores, str(name), fingerprint) is not None
+        completed, chain = complete(stands)
+        return self.ensure(name, completed), chain
+
     def _tell_change(self, store: str, spec: StageSpec) -> None:
         before = self.workspace.refs().get(store)
         if before is None or before == spec.fingerprint():
             return
         old = find_spec(self.workspace.stores, store, before)
         if old is None:
-            self.on_change(f"{store}: the store of the last invocation is gone")
+            self.on_change(f"{store}: the store of the last invocation was deleted")
             return
         self.on_change(f"{store}: {'; '.join(map(str, old.diff(spec)))}")
 
@@ -133,7 +100,7 @@ class Execution:
             check_space(stores, stage, ledger)
             report = self._map(store, stage, ledger, lease, nonce)
             manifest = ledger.publish(self.max_failed_rows, one_numerics=self.numerics_one)
-            # Time is told of a store that one invocation computed whole, of no other.
+            # Only a store that a single invocation computed has a time.
             seconds = None if report.num_reused else report.working_seconds
             ledger.note({"event": "published", "working_seconds": seconds})
             ledger.storage.sweep()
@@ -143,11 +110,11 @@ class Execution:
             lease.release()
 
     def _planned(self, store: str, stage: Stage, spec: StageSpec) -> Sequence[Shard]:
-        """The plan that stands, else this invocation's, still unwritten.
+        """The existing plan, or else a new one, not yet written.
 
         Raises:
-            InputError: an input changed between its spec and the plan, which would name rows
-                that the store of that spec does not have.
+            InputError: an input changed between spec and plan, so that the plan would name rows
+            that the spec's store does not have.
         """
         try:
             return Ledger(self.workspace.stores, store, spec).shards
@@ -157,15 +124,14 @@ class Execution:
         if changes:
             raise InputError(
                 f"{store}: an input changed while its rows were planned: "
-                f"{'; '.join(map(str, changes))}. An input must rest while it is read; run the "
-                "same command again"
+                f"{'; '.join(map(str, changes))}. {LEAVE_INPUTS}"
             )
         return shards
 
     def _map(
         self, store: str, stage: Stage, ledger: Ledger, lease: Lease, nonce: tuple[str, str]
     ) -> Report:
-        seen: dict[str, Json] = own_facts()
+        seen: dict[str, Json] = worker_facts()
 
         def on_ready(facts: Mapping[str, Json], process: Process | None) -> None:
             _compare_workers(store, seen, facts)
@@ -190,7 +156,7 @@ class Execution:
             should_stop=stop,
         )
 
-    def _watch(self, found: Standing) -> None:
+    def _watch(self, found: LeaseState) -> None:
         log.info("cannot tell whether %s is alive; waiting for it to renew its lease", found.holder)
         self.backends.warm()
 
@@ -215,22 +181,22 @@ _EQUAL_FACTS = ("python", "raypipe", "package_sha256", "torch", "transformers", 
 
 
 def _compare_workers(store: str, seen: dict[str, Json], facts: Mapping[str, Json]) -> None:
-    """Refuse a worker that differs from the first one in what could change bytes."""
+    """Refuse a worker that differs from the first one in anything that could change bytes."""
     for key in _EQUAL_FACTS:
         if key in facts and seen.setdefault(key, facts[key]) != facts[key]:
             raise InputError(
                 f"{store}: a worker has {key} {facts[key]}, expected {seen[key]} as here "
                 "and on the workers before it; install one version on every node (a pinned image), "
-                "and leave it while a command runs"
+                "and do not change it while a command runs"
             )
 
 
 def _working_seconds(workspace: Workspace, manifest: Manifest) -> float | None:
-    """Of the invocation that published the store, from its log of attempts."""
+    """Computing time of the invocation that published the store, from its log of attempts."""
     name = f"{manifest.store}/{manifest.fingerprint}/attempts.jsonl"
     try:
-        told = events(workspace.stores.read(name))
+        attempts = events(workspace.stores.read(name))
     except FileNotFoundError:
         return None
-    published = [event for event in told if event.get("event") == "published"]
+    published = [event for event in attempts if event.get("event") == "published"]
     return published[-1].get("working_seconds") if published else None

@@ -1,7 +1,12 @@
 """`--frozen`: refuse before any work when a setting differs from the last invocation's."""
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
 from raypipe.config import Recipe
-from raypipe.driver.recipe.graph import Graph, Runs
+from raypipe.driver.recipe.basis import Basis
+from raypipe.driver.recipe.chain import Chain
+from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import RefusedError
 from raypipe.names import StoreName
@@ -11,45 +16,60 @@ from raypipe.storage.stored import Stored
 
 
 class _Unknown(Exception):
-    """The last invocation did not get that far: there is nothing to compare with."""
+    """The last invocation did not get this far, so there is nothing to compare with."""
 
 
 def refuse_changes(recipe: Recipe, workspace: Workspace) -> None:
-    """Walk the recipe over the stores of the last invocation, comparing settings, not content.
+    """Compare the recipe's settings with those of the last invocation's stores; reads no content.
 
     Raises:
-        RefusedError: a stage's settings changed, or it is new; each on a line of its own.
+        RefusedError: a stage's settings changed, or the stage is new; one line for each.
     """
-    refs = workspace.refs()
-    lines: list[str] = []
+    compared = _Compared(workspace)
+    graph = Graph(Basis(recipe, compared))
+    reported: list[str | None] = [name for name, q in recipe.queries.items() if q.report]
+    for name, stage in recipe.stages.items():
+        for query_set in [None] if stage.produces == "index" else reported:
+            try:
+                graph.system(name, query_set)
+            except _Unknown:
+                continue
+    if compared.lines:
+        raise RefusedError("--frozen: " + "\n".join(dict.fromkeys(compared.lines)))
 
-    def ensure(name: StoreName, stage: Stage) -> Stored:
-        store = str(name)
-        before = refs.get(store)
+
+@dataclass
+class _Compared:
+    """The stores of the last invocation: differences are noted, nothing is computed."""
+
+    workspace: Workspace
+    lines: list[str] = field(default_factory=list)
+
+    def ensure(self, name: StoreName, stage: Stage) -> Stored:
+        """The last invocation's store of that name; compares its settings.
+
+        Raises:
+            _Unknown: it does not exist or is not complete.
+        """
+        store, stores = str(name), self.workspace.stores
+        before = self.workspace.refs().get(store)
         if before is None:
-            lines.append(f"{store}: not in the last invocation")
+            self.lines.append(f"{store}: not in the last invocation")
             raise _Unknown
-        spec = find_spec(workspace.stores, store, before)
+        spec = find_spec(stores, store, before)
         if spec is None:
-            lines.append(f"{store}: its store is gone, so its settings cannot be compared")
+            self.lines.append(f"{store}: its store was deleted, so its settings cannot be compared")
             raise _Unknown
         changes = spec.settings_diff(stage.spec)
         if changes:
-            lines.append(f"{store}: {'; '.join(map(str, changes))}")
-        manifest = read_manifest(workspace.stores, store, before)
+            self.lines.append(f"{store}: {'; '.join(map(str, changes))}")
+        manifest = read_manifest(stores, store, before)
         if manifest is None:
             raise _Unknown
-        return Stored(workspace.stores, manifest)
+        return Stored(stores, manifest)
 
-    graph = Graph(recipe, ensure, compares_only=True)
-    for name, stage in recipe.stages.items():
-        for query_set in [n for n, q in recipe.queries.items() if q.report] or [""]:
-            try:
-                if stage.do in ("index", "encode"):
-                    graph.index(name)
-                elif query_set:
-                    graph.run(name, query_set, Runs())
-            except _Unknown:
-                continue
-    if lines:
-        raise RefusedError("--frozen: " + "\n".join(dict.fromkeys(lines)))
+    def select(
+        self, name: StoreName, stage: Stage, complete: Callable[[bool], tuple[Stage, Chain]]
+    ) -> tuple[Stored, Chain]:
+        """See Stores; does not complete the table that is selected from."""
+        return self.ensure(name, stage), Chain()

@@ -1,1 +1,1 @@
-"""Runs written and measured; table, summary, progress."""
+"""Run files, measures, the table, the summary and progress."""

@@ -1,7 +1,7 @@
-"""Runs as files, measures as a table: what an invocation is for."""
+"""Writes the runs and their measures."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,17 +9,18 @@ from typing import Any
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.config import Aggregate, Encode, Recipe, Score, Search
+from raypipe.config import Evaluate
 from raypipe.data.qrels import read_qrels
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
-from raypipe.driver.recipe.execute import StageResult
-from raypipe.driver.recipe.graph import Graph, Runs
+from raypipe.driver.recipe.system import System
+from raypipe.driver.recipe.watching import StageResult
 from raypipe.driver.report.table import Row, render
-from raypipe.driver.workspace import Workspace, replace_file
+from raypipe.driver.workspace import Workspace
 from raypipe.evaluation.difference import difference
 from raypipe.evaluation.exports import write_msmarco, write_trec
 from raypipe.evaluation.measures import Measured, evaluate
-from raypipe.models.folder.loading import starting_weights
+from raypipe.files import replace_file
 from raypipe.names import Role, StoreName
 from raypipe.stages.run_tables import with_ids
 
@@ -28,42 +29,42 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Measurement:
-    """What summary.json and table.md say of the runs."""
+    """What summary.json and table.md say about the runs."""
 
-    systems: dict[str, dict[str, Any]] = field(default_factory=dict)
+    systems: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     means: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
     table: str = ""
 
 
 def measure(
-    recipe: Recipe,
+    basis: Basis,
     workspace: Workspace,
-    graph: Graph,
-    runs: Mapping[str, Runs],
+    systems: Mapping[str, Sequence[System]],
     results: Mapping[StoreName, StageResult],
 ) -> Measurement:
-    """Writes runs/SET/SYSTEM.trec and .tsv, measures/SET.tsv and table.md; returns their summary.
+    """The summary of the runs; writes runs/SET/SYSTEM.trec and .tsv, measures/SET.tsv, table.md.
 
-    A query set without judgements is ranked and not measured.
+    `systems` are given by query set; those with pairs are not runs and are in no file. A query set
+    without judgements is ranked but not measured.
     """
     found = Measurement()
     blocks = []
-    for query_set, of_set in runs.items():
-        if not of_set.stored:
+    recipe = basis.recipe
+    for query_set, of_set in systems.items():
+        ranked = [system for system in of_set if system.produces == "run"]
+        if not ranked:
             continue
-        tables = _write_runs(workspace, graph, query_set, of_set)
-        num_queries = graph.queries(query_set).num_rows
-        times = {name: _ms(of_set.chain[name], results, num_queries) for name in tables}
-        counts = {name: _inferences(of_set.chain[name], results) for name in tables}
+        tables = _write_runs(workspace, basis, query_set, ranked)
+        num_queries = basis.queries(query_set).num_rows
+        times = {s.name: _ms(s.chain, results, num_queries) for s in ranked}
+        counts = {s.name: _inferences(s.chain, results) for s in ranked}
         inferences = {name: count for name, count in counts.items() if count is not None}
-        for name in tables:
-            found.systems[name] = {
-                "reranks": of_set.reranks[name],
-                "model": of_set.model[name],
-                "ms_per_query": times[name],
-            }
-            if name in inferences:
-                found.systems[name]["inferences"] = inferences[name]
+        found.systems[query_set] = {
+            s.name: {"reranks": s.reranks, "model": s.model, "ms_per_query": times[s.name]}
+            for s in ranked
+        }
+        for name, count in inferences.items():
+            found.systems[query_set][name]["inferences"] = count
         qrels = recipe.queries[query_set].qrels
         if recipe.evaluate is None or qrels is None:
             continue
@@ -74,7 +75,8 @@ def measure(
         }
         _write_measures(workspace.folder / "measures" / f"{query_set}.tsv", measured)
         found.means[query_set] = {name: dict(m.mean) for name, m in measured.items()}
-        blocks.append(_block(recipe, graph, query_set, of_set, measured, times, inferences))
+        notes = _notes(basis, recipe.evaluate, query_set, measured, inferences)
+        blocks.append(_block(recipe.evaluate, query_set, ranked, measured, times, notes))
     if blocks:
         found.table = "\n".join(blocks)
         replace_file(workspace.folder / "table.md", found.table.encode())
@@ -82,16 +84,17 @@ def measure(
 
 
 def _write_runs(
-    workspace: Workspace, graph: Graph, query_set: str, of_set: Runs
+    workspace: Workspace, basis: Basis, query_set: str, systems: Sequence[System]
 ) -> dict[str, pa.Table]:
-    queries = graph.queries(query_set).table(schema.QUERIES)
+    queries = basis.queries(query_set).table(schema.QUERIES)
     folder = workspace.folder / "runs" / query_set
     folder.mkdir(parents=True, exist_ok=True)
     tables = {}
-    for name, stored in of_set.stored.items():
-        tables[name] = with_ids(stored.whole_table(schema.RUN), queries, graph.collection())
-        write_trec(tables[name], folder / f"{name}.trec", tag=name)
-        write_msmarco(tables[name], folder / f"{name}.tsv")
+    for system in systems:
+        run = system.stored.whole_table(schema.RUN)
+        table = tables[system.name] = with_ids(run, queries, basis.collection())
+        write_trec(table, folder / f"{system.name}.trec", tag=system.name)
+        write_msmarco(table, folder / f"{system.name}.tsv")
     return tables
 
 
@@ -104,59 +107,55 @@ def _write_measures(path: Path, measured: Mapping[str, Measured]) -> None:
 
 
 def _block(
-    recipe: Recipe,
-    graph: Graph,
+    wanted: Evaluate,
     query_set: str,
-    of_set: Runs,
+    systems: Sequence[System],
     measured: Mapping[str, Measured],
     times: Mapping[str, float | None],
-    inferences: Mapping[str, int],
+    notes: Sequence[str],
 ) -> str:
-    assert recipe.evaluate is not None
-    baseline = recipe.evaluate.baseline
-    names = recipe.evaluate.measures
+    baseline = wanted.baseline
     rows = []
-    for system, of_system in measured.items():
+    for system in systems:
+        of_system = measured[system.name]
         compared = {}
-        if baseline is not None and baseline in measured and system != baseline:
+        if baseline is not None and baseline in measured and system.name != baseline:
             base = measured[baseline].per_query
-            compared = {m: difference(of_system.per_query[m], base[m]) for m in names}
+            compared = {m: difference(of_system.per_query[m], base[m]) for m in wanted.measures}
         row = Row(
-            system=system,
-            reranks=of_set.reranks[system],
-            model=of_set.model[system],
+            system=system.name,
+            reranks=system.reranks,
+            model=system.model,
             values=of_system.mean,
-            ms_per_query=times[system],
-            start_weights_saw=_saw(recipe, graph, system),
+            ms_per_query=times[system.name],
+            start_weights_saw=system.start_weights,
             differences=compared,
         )
         rows.append(row)
-    first = next(iter(measured.values()))
     return render(
         query_set,
         rows,
-        measures=names,
-        num_topics=first.num_topics,
+        measures=wanted.measures,
+        num_topics=next(iter(measured.values())).num_topics,
         baseline=baseline,
-        notes=_notes(recipe, graph, query_set, measured, inferences),
+        notes=notes,
     )
 
 
 def _notes(
-    recipe: Recipe,
-    graph: Graph,
+    basis: Basis,
+    wanted: Evaluate,
     query_set: str,
     measured: Mapping[str, Measured],
     inferences: Mapping[str, int],
 ) -> list[str]:
-    assert recipe.evaluate is not None
     notes = []
-    if recipe.evaluate.topics:
-        notes.append(f"topics: {recipe.evaluate.topics}")
-    if recipe.evaluate.relevance:
-        notes.append(f"relevant: {recipe.evaluate.relevance}")
-    num_passages = graph.collection().num_rows
-    notes.append(f"{num_passages:,} passages, {graph.queries(query_set).num_rows:,} queries")
+    if wanted.topics:
+        notes.append(f"topics: {wanted.topics}")
+    if wanted.relevance:
+        notes.append(f"relevant: {wanted.relevance}")
+    num_passages = basis.collection().num_rows
+    notes.append(f"{num_passages:,} passages, {basis.queries(query_set).num_rows:,} queries")
     counted = [(system, inferences[system]) for system in measured if system in inferences]
     notes += [f"{system}: {count:,} inferences" for system, count in counted]
     notes.append("ms/query: wall time of the whole chain over all queries, loading excluded")
@@ -167,28 +166,14 @@ def _notes(
     return notes
 
 
-def _saw(recipe: Recipe, graph: Graph, system: str) -> str:
-    stage = recipe.stages[system]
-    if isinstance(stage, Search):
-        encode = recipe.stages[stage.index]
-        if isinstance(encode, Encode):
-            return starting_weights(graph.model(encode.model))
-    if isinstance(stage, Aggregate):
-        stage = recipe.stages[stage.pairs]
-    if isinstance(stage, Score):
-        return starting_weights(graph.model(stage.model))
-    return ""
-
-
 def _inferences(chain: Chain, results: Mapping[StoreName, StageResult]) -> int | None:
-    """Candidates that rerankers evaluated for a system; None where there is none, or where
-    another request's scores were used."""
+    """Number of candidates that rerankers scored for a system; None if that is unknown."""
     scores = [results[store].num_rows for store in chain.stores if store.role is Role.SCORES]
     return sum(scores) if scores and not chain.held else None
 
 
 def _ms(chain: Chain, results: Mapping[StoreName, StageResult], num_queries: int) -> float | None:
-    """Milliseconds a query over the stores of a chain; None where a time is not known."""
+    """Milliseconds per query over the stores of a chain; None if a time is unknown."""
     if chain.held:
         return None
     seconds = [results[s].working_seconds if s in results else None for s in chain.stores]

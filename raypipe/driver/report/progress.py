@@ -7,13 +7,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from raypipe.cluster.loop import Report
-from raypipe.driver.recipe.execute import StageResult
+from raypipe.driver.recipe.watching import StageResult
 
 LINE_SECONDS = 10.0
 
 
 class TerminalWatcher:
-    """A bar a stage while it runs, one line a stage when it is complete."""
+    """A bar for each running stage, and one line for each completed stage."""
 
     def __init__(self, stream: TextIO) -> None:
         """Bars need a terminal; a file or pipe gets lines."""
@@ -62,7 +62,7 @@ class TerminalWatcher:
         )
 
     def stop(self) -> None:
-        """Take the bar away, whatever became of the stage."""
+        """Remove the bar, however the stage ended."""
         if self._progress is not None:
             self._progress.stop()
             self._progress = None

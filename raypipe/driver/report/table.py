@@ -1,4 +1,4 @@
-"""The table that an invocation ends with."""
+"""The table that is printed at the end of an invocation."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ def render(
     baseline: str | None,
     notes: Sequence[str],
 ) -> str:
-    """Markdown: measures with n in the header, then differences, then what is to be known."""
+    """The table as Markdown: measures with n in the header, then differences, then notes."""
     with_n = [f"{measure} (n={num_topics[measure]})" for measure in measures]
     blocks = [f"## {query_set}", ""]
     header = ["system", "reranks", "model", *with_n, "ms/query"]

@@ -1,1 +1,1 @@
-"""A training brought to completion."""
+"""Runs a training to completion."""

@@ -10,13 +10,13 @@ from raypipe.storage.records import Json
 
 
 def ordered(events: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Each step's last line, by step: a resumed training tells some of them twice."""
+    """The last line of each step, by step: a resumed training writes some steps twice."""
     steps = {(event["step"], "mean" in event): event for event in events if "note" not in event}
     return [steps[key] for key in sorted(steps)]
 
 
-def told(event: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The numbers of a step; of a measurement by dev set, and their mean where it is another."""
+def values_of(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The values of a step, or of a measurement by dev set (with the mean of several)."""
     if "mean" not in event:
         return event
     several = len(event["of"]) > 1
@@ -24,10 +24,10 @@ def told(event: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class Curves:
-    """The files, begun anew with what is known."""
+    """The two files, rewritten from the known lines."""
 
     def __init__(self, folder: Path, known: Iterable[Mapping[str, Json]]) -> None:
-        """Writes what is known at once."""
+        """Writes the known lines at once."""
         from tensorboardX import SummaryWriter
 
         folder.mkdir(parents=True, exist_ok=True)
@@ -38,16 +38,16 @@ class Curves:
             self.add(event)
 
     def add(self, event: Mapping[str, Any]) -> None:
-        """A step or a measurement; notes are no point of a curve."""
+        """Add a step or a measurement; notes are not part of the curves."""
         if "note" in event:
             return
         self._lines.write(json.dumps(event) + "\n")
-        for name, value in told(event).items():
+        for name, value in values_of(event).items():
             if isinstance(value, int | float) and name != "step":
                 shown = f"{event['measure']}/{name}" if "mean" in event else f"train/{name}"
                 self._writer.add_scalar(shown, value, event["step"])
 
     def close(self) -> None:
-        """Flush both."""
+        """Flush and close both."""
         self._lines.close()
         self._writer.close()

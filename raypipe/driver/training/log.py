@@ -1,4 +1,4 @@
-"""A training's progress while it runs: lines on the terminal, curves for TensorBoard."""
+"""A running training's progress: lines on the terminal and curves for TensorBoard."""
 
 import threading
 import time
@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
-from raypipe.driver.training.curves import Curves, ordered, told
+from raypipe.driver.training.curves import Curves, ordered, values_of
 from raypipe.storage.records import Json
 from raypipe.training.checkpoints.history import history_of
-from raypipe.training.checkpoints.measuring import told as told_of
+from raypipe.training.checkpoints.measuring import progress_of
 from raypipe.training.job import Job
 from raypipe.training.progress import Reader, write_progress
 
@@ -18,10 +18,10 @@ TELL_SECONDS = 10.0
 
 
 class Follower:
-    """Reads what the first worker writes, wherever it runs; a context, while it trains."""
+    """A context manager that reads what the first worker writes, wherever that runs."""
 
     def __init__(self, job: Job, folder: Path, say: Callable[[str], None]) -> None:
-        """Nothing is read yet."""
+        """Reads nothing yet."""
         self._job, self._folder, self._say = job, folder, say
         self._reader = Reader(job)
         self._spoken = float("-inf")
@@ -34,7 +34,7 @@ class Follower:
         write_progress(self._job, event)
 
     def __enter__(self) -> "Follower":
-        self._curves = Curves(self._folder, ordered(self._reader.new()))  # of earlier invocations
+        self._curves = Curves(self._folder, ordered(self._reader.new()))  # earlier lines
         self._thread.start()
         return self
 
@@ -48,9 +48,9 @@ class Follower:
         self._thread.join()
         self._look()
         self._curves.close()
-        # Measurements are records; a process that died after one may not have written its line.
+        # A process killed after recording a measurement may not have written its line.
         measured = history_of(self._job).counted(self._job.recipe.steps)
-        events = [*(told_of(self._job, each) for each in measured), *Reader(self._job).new()]
+        events = [*(progress_of(self._job, each) for each in measured), *Reader(self._job).new()]
         Curves(self._folder, ordered(events)).close()
 
     def _follow(self) -> None:
@@ -65,7 +65,9 @@ class Follower:
             if "note" in event:
                 self._say(f"train: step {event['step']:,}: {event['note']}")
             elif "mean" in event:
-                values = ", ".join(f"{name} {value:.4f}" for name, value in told(event).items())
+                values = ", ".join(
+                    f"{name} {value:.4f}" for name, value in values_of(event).items()
+                )
                 self._say(f"train: step {event['step']:,}: {event['measure']} {values}")
             elif time.monotonic() - self._spoken > TELL_SECONDS:
                 self._speak(event)

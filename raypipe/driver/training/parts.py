@@ -1,4 +1,4 @@
-"""A training's collections, query sets and runs as pipeline recipes, to be asked for parts."""
+"""Pipeline recipes of a training's collections, query sets and runs, from which parts are taken."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,9 +9,9 @@ from raypipe.driver.training.teachers import teacher_of
 
 
 def parts_recipe(recipe: Training, name: str) -> Recipe:
-    """A recipe with a collection, its query sets and the runs over them, to be asked for parts."""
+    """A recipe with a collection, its query sets and their runs, from which parts are taken."""
     queries: dict[str, Any] = {}
-    stages: dict[str, Any] = {"unused": {"do": "index"}}
+    stages: dict[str, Any] = {}
     for group, wanted in recipe.train.items():
         if wanted.collection == name:
             query_set = f"train-{group}"
@@ -42,10 +42,10 @@ def parts_recipe(recipe: Training, name: str) -> Recipe:
 
 
 def model_name(recipe: Training) -> str:
-    """What the word pieces' stores are named after: as in a pipeline where they may stand."""
+    """The model's name in the word pieces' store names; as in a pipeline, so as to reuse them."""
     return "minilm" if recipe.model.start == "minilm" else "start"
 
 
 def runs_of(wanted: TrainingSet) -> Sequence[str]:
-    """Where a training set's negatives come from; none where it has triples."""
+    """The runs that supply a training set's negatives; none for triples."""
     return wanted.negatives.runs if wanted.negatives is not None else ()

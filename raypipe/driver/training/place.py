@@ -1,28 +1,29 @@
-"""Where a training runs: devices, threads, Ray; and whether its inputs fit the model and them."""
+"""Where a training runs (devices, threads, Ray), and whether its inputs fit."""
 
 from dataclasses import dataclass, replace
 
 from raypipe.cluster.backend import Backend
-from raypipe.cluster.inline import InlineBackend
 from raypipe.config import Training
 from raypipe.driver.machine import devices
+from raypipe.driver.machine.place import Place, devices_at, started
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import adapter_folder, is_adapter
 from raypipe.models.folder.conventions import Conventions
-from raypipe.models.folder.loading import PACKAGED, ModelFolder, resolve_model
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import PACKAGED, ModelFolder
 from raypipe.training.job import conventions_of_training
 
 
 @dataclass(frozen=True, slots=True)
 class TrainOptions:
-    """What the command line adds to a recipe."""
+    """The options of the command line that are not part of the recipe."""
 
     ray_address: str | None = None
     allow_open_cluster: bool = False
 
 
 def start_model(recipe: Training) -> ModelFolder:
-    """The start weights; any BERT will do, whatever its own conventions are."""
+    """The starting weights: any BERT model, whatever its own settings."""
     path = recipe.model.start
     own = path == PACKAGED or is_adapter(adapter_folder(path))
     return resolve_model(path, None if own else recipe.model.preset)
@@ -31,10 +32,10 @@ def start_model(recipe: Training) -> ModelFolder:
 def check_fits(
     recipe: Training, start: ModelFolder, chosen: devices.Devices, options: TrainOptions
 ) -> None:
-    """Nothing, where the inputs fit the model and the workers the machine.
+    """Returns nothing if the inputs fit the model and the workers fit the machine.
 
     Raises:
-        InputError: they do not.
+        InputError: they do not fit.
     """
     problems = []
     conventions = conventions_of_training(recipe.model)
@@ -46,59 +47,46 @@ def check_fits(
     if longest > positions:
         problems.append(
             f"model: its limits allow {longest} tokens, {recipe.model.start} has {positions} "
-            "positions; lower total_limit, or passage_limit of an encoder"
+            "positions; lower total_limit or, for an encoder, passage_limit"
         )
     if recipe.model.adapter is not None and start.adapter is not None:
         problems.append(
-            f"model.start: {recipe.model.start} is an adapter itself; start from what it lies "
-            "over and name it in model.adapter.start"
+            f"model.start: {recipe.model.start} is an adapter itself; start from its base "
+            "model and name the adapter in model.adapter.start"
         )
     workers = recipe.resources.workers
     if chosen.device == "cuda" and options.ray_address is None and workers > chosen.num_gpus:
-        problems.append(f"resources.workers: {workers} asked for, {chosen.num_gpus} GPUs are here")
+        problems.append(f"resources.workers: {workers} requested, {chosen.num_gpus} GPUs found")
     if problems:
         raise InputError(problems)
 
 
 def threads_of(recipe: Training, chosen: devices.Devices, options: TrainOptions) -> int:
-    """Of each worker: what the recipe says, or the cores shared out, a GPU's share where one is.
+    """Threads of each worker: the recipe's number, or an equal share of the cores.
 
-    On a cluster one, unless the recipe says more: its nodes are not this machine.
+    On a cluster it is 1 unless the recipe says otherwise: its nodes may differ from this machine.
     """
     wanted = recipe.resources.threads
     if isinstance(wanted, int):
         return wanted
-    if options.ray_address is not None and recipe.resources.backend == "ray":
+    if place_of(recipe, options).joins:
         return chosen.threads
     return max(1, devices.num_cores() // max(recipe.resources.workers, chosen.num_gpus))
 
 
-def devices_of(recipe: Training, options: TrainOptions) -> devices.Devices:
-    """What the workers run on, here or in the cluster at the address, which is then connected."""
-    wanted = recipe.resources
-    threads = wanted.threads
-    if options.ray_address is None or wanted.backend == "inline":
-        found = devices.choose(wanted.device, threads=threads)
-    else:
-        from raypipe.cluster import ray_start
+def place_of(recipe: Training, options: TrainOptions) -> Place:
+    """Where the recipe asks to run."""
+    return Place(recipe.resources.backend, options.ray_address, options.allow_open_cluster)
 
-        resources = ray_start.connect(options.ray_address, allow_open=options.allow_open_cluster)
-        found = devices.of_cluster(resources, wanted.device, threads=threads)
+
+def devices_of(recipe: Training, options: TrainOptions) -> devices.Devices:
+    """What the workers run on; see `devices_at`."""
+    wanted, place = recipe.resources, place_of(recipe, options)
+    found = devices_at(place, wanted.device, threads=wanted.threads)
     return replace(found, num_actors=max(found.num_actors, 1))
 
 
-def started(recipe: Training, chosen: devices.Devices, options: TrainOptions) -> Backend:
-    """What runs the stages before the training; with Ray, one that stands or is begun here."""
-    if recipe.resources.backend == "inline":
-        return InlineBackend(device=chosen.device, threads=chosen.threads)
-    from raypipe.cluster import ray_start
-    from raypipe.cluster.ray_pool import RayBackend
-
-    if options.ray_address is None:
-        needed = recipe.resources.workers * threads_of(recipe, chosen, options)
-        num_cpus = max(devices.num_cores(), needed)
-        local = ray_start.start_local(
-            num_cpus=num_cpus, num_gpus=chosen.num_gpus, threads=chosen.threads
-        )
-        return RayBackend(threads=chosen.threads, local=local)
-    return RayBackend(threads=chosen.threads)
+def backend_of(recipe: Training, chosen: devices.Devices, options: TrainOptions) -> Backend:
+    """What runs the stages before the training; see `started`."""
+    num_cpus = recipe.resources.workers * threads_of(recipe, chosen, options)
+    return started(place_of(recipe, options), chosen, num_cpus=num_cpus)

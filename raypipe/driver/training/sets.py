@@ -1,4 +1,4 @@
-"""The stores that a training reads, each brought to completion."""
+"""The stores that a training reads, each computed to completion."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -8,19 +8,21 @@ from typing import Any
 from raypipe.config import Training
 from raypipe.config.training.recipe import DevSet
 from raypipe.driver.machine.backends import LazyBackends
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.builtin import with_files
-from raypipe.driver.recipe.execute import Execution, Watcher
-from raypipe.driver.recipe.graph import Graph, Runs
+from raypipe.driver.recipe.execute import Execution
+from raypipe.driver.recipe.graph import Graph
+from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.training.parts import model_name, parts_recipe, runs_of
 from raypipe.driver.training.teachers import teacher_of
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import RaypipeError
-from raypipe.models.folder.loading import ModelFolder
+from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, of_training
 from raypipe.stages.stage import Sizing
 from raypipe.storage.records import hash_file
 from raypipe.storage.stored import Stored
-from raypipe.training.examples.guards import guards_of, told_of
+from raypipe.training.examples.guards import guards_of, lines_about
 from raypipe.training.examples.stage import ExamplesStage
 from raypipe.training.job import DevStores, TrainStores, conventions_of_training
 from raypipe.training.steps.objective import BATCH_LOSSES
@@ -28,11 +30,11 @@ from raypipe.training.steps.objective import BATCH_LOSSES
 
 @dataclass
 class Sets:
-    """Every training and dev set's stores, and what is told of them."""
+    """The stores of every training and dev set, and what the log and the table say about them."""
 
     train: tuple[TrainStores, ...] = ()
     dev: tuple[DevStores, ...] = ()
-    told: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -46,9 +48,9 @@ def training_sets(
     say: Callable[[str], None],
     should_stop: Callable[[], RaypipeError | None],
 ) -> Sets:
-    """Collections, queries, word pieces, runs and guarded examples.
+    """The completed collections, queries, word pieces, runs and guarded examples.
 
-    Each collection has a workspace of its own in OUT/collections, its stores among the others.
+    Each collection has its own workspace in OUT/collections; its stores are with the others.
     """
     model = replace(start, conventions=conventions_of_training(recipe.model))
     graphs, executions = {}, {}
@@ -64,27 +66,29 @@ def training_sets(
             on_change=say,
         )
         named = with_files(parts_recipe(recipe, name), folder / "python-docs")
-        ensure = executions[name].ensure
-        graphs[name] = Graph(named, ensure, models={model_name(recipe): model})
+        models = {model_name(recipe): model}
+        graphs[name] = Graph(Basis(named, executions[name], models=models))
     guards = guards_of(recipe)
     sets = Sets()
     for name, wanted in recipe.train.items():
         assert wanted.collection is not None
         graph = graphs[wanted.collection]
+        basis = graph.basis
         query_set = f"train-{name}"
         runs = runs_of(wanted)
         found = [
-            graph.run(f"{query_set}-run-{number}", query_set, Runs()) for number in range(len(runs))
+            graph.system(f"{query_set}-run-{number}", query_set).stored
+            for number in range(len(runs))
         ]
         taught = last = None
         if wanted.teacher is not None:
             _, last = teacher_of(wanted.teacher)
-            taught = graph.run(f"{query_set}-teacher", query_set, Runs())
+            taught = graph.system(f"{query_set}-teacher", query_set).stored
         stage = ExamplesStage(
             wanted=wanted,
-            collection=graph.collection(),
-            ids=graph.ids(),
-            queries=graph.queries(query_set),
+            collection=basis.collection(),
+            ids=basis.ids(),
+            queries=basis.queries(query_set),
             runs=tuple(found),
             teacher=taught,
             teacher_last=last,
@@ -95,13 +99,13 @@ def training_sets(
         )
         store = of_training(Role.EXAMPLES, name)
         examples = executions[wanted.collection].ensure(store, stage)
-        tokens = _tokens(graph, recipe, query_set)
+        tokens = _tokens(basis, recipe, query_set)
         sets.train = (*sets.train, TrainStores(examples, *tokens))
         facts = examples.manifest.records[0].facts
         sets.facts[name] = {**facts, "negatives_from": list(runs)}
-        told = told_of(name, facts)
-        sets.told += told
-        for line in told:
+        lines = lines_about(name, facts)
+        sets.lines += lines
+        for line in lines:
             say(line)
     for name, dev in recipe.dev.items():
         sets.dev = (*sets.dev, _dev(graphs[dev.collection], recipe, name, dev))
@@ -110,12 +114,13 @@ def training_sets(
 
 def _dev(graph: Graph, recipe: Training, name: str, dev: DevSet) -> DevStores:
     query_set = f"dev-{name}"
-    run = graph.run(f"{query_set}-run", query_set, Runs())
-    query_tokens, passage_tokens = _tokens(graph, recipe, query_set)
+    run = graph.system(f"{query_set}-run", query_set).stored
+    basis = graph.basis
+    query_tokens, passage_tokens = _tokens(basis, recipe, query_set)
     return DevStores(
         run=run,
-        queries=graph.queries(query_set),
-        collection=graph.collection(),
+        queries=basis.queries(query_set),
+        collection=basis.collection(),
         query_tokens=query_tokens,
         passage_tokens=passage_tokens,
         qrels=dev.qrels,
@@ -125,6 +130,6 @@ def _dev(graph: Graph, recipe: Training, name: str, dev: DevSet) -> DevStores:
     )
 
 
-def _tokens(graph: Graph, recipe: Training, query_set: str) -> tuple[Stored, Stored]:
+def _tokens(basis: Basis, recipe: Training, query_set: str) -> tuple[Stored, Stored]:
     name = model_name(recipe)
-    return graph.tokens(name, query_set), graph.tokens(name)
+    return basis.tokens(name, query_set), basis.tokens(name)

@@ -1,4 +1,4 @@
-"""What a training's table.md says."""
+"""The text of a training's table.md."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,9 +7,9 @@ from raypipe.training.job import Job
 
 
 def training_table(
-    job: Job, history: Sequence[Mapping[str, Json]], told: Sequence[str], saw: str
+    job: Job, history: Sequence[Mapping[str, Json]], notes: Sequence[str], saw: str
 ) -> str:
-    """The measurements as Markdown, and what was trained on."""
+    """The measurements and the training data, as Markdown."""
     recipe = job.recipe
     lines = [f"# {recipe.name}", ""]
     if history:
@@ -22,9 +22,9 @@ def training_table(
             values = " | ".join(f"{value:.4f}" for value in each["values"])
             mark = " (chosen)" if each is best and len(history) > 1 else ""
             lines.append(f"| {each['step']:,}{mark} | {values} | {each['mean']:.4f} |")
-        chosen = "the model is the checkpoint that is best here: these are no test figures"
+        chosen = "the model is the checkpoint that is best here, so these are not test results"
         once = "measured once: nothing was chosen on these queries"
         lines += ["", f"- {chosen if len(history) > 1 else once}"]
-    lines += [f"- {line}" for line in told]
+    lines += [f"- {line}" for line in notes]
     lines.append(f"- its weights have seen: {saw}")
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""A training recipe brought to completion: stores, examples, the training, the model folder."""
+"""Runs a training recipe to completion: stores, examples, the training, the model folder."""
 
 import json
 from collections.abc import Callable
@@ -11,24 +11,25 @@ from raypipe.driver.invocation import invocation
 from raypipe.driver.machine import devices
 from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.signals import interruptible
-from raypipe.driver.recipe.execute import Watcher
+from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.training.log import Follower
 from raypipe.driver.training.place import (
     TrainOptions,
+    backend_of,
     check_fits,
     devices_of,
     start_model,
-    started,
     threads_of,
 )
 from raypipe.driver.training.sets import Sets, training_sets
 from raypipe.driver.training.table import training_table
 from raypipe.driver.training.triple_sets import with_ids
-from raypipe.driver.workspace import Workspace, replace_file
+from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError
 from raypipe.evaluation.names import parse_measures
+from raypipe.files import replace_file
 from raypipe.models.folder.adapters import adapter_folder
-from raypipe.models.folder.loading import starting_weights
+from raypipe.models.folder.model_folder import starting_weights
 from raypipe.stages.stage import Sizing
 from raypipe.storage.lease import acquire
 from raypipe.storage.ledger import Ledger
@@ -46,7 +47,7 @@ SHARD = Shard(0, 0, 1)
 
 @dataclass
 class Trained:
-    """What an invocation leaves to print."""
+    """What is printed after a training."""
 
     summary: dict[str, Any]
     table: str
@@ -61,17 +62,17 @@ def run_training(
     watcher: Watcher,
     say: Callable[[str], None],
 ) -> Trained:
-    """The model in OUT/models/NAME; a training that stands finished does not run again.
+    """The trained model in OUT/models/NAME; a finished training is not repeated.
 
     Raises:
-        RaypipeError: whatever ended the invocation; its exit code stands in summary.json, and
-            the same command goes on from the last checkpoint.
+        RaypipeError: whatever ended the invocation; summary.json has its exit code, and the same
+        command resumes from the last checkpoint.
     """
     options = options or TrainOptions()
     problems = missing_training_inputs(recipe)
     if problems:
         raise InputError(problems)
-    conventions_of_training(recipe.model)  # a contradiction is told before any work
+    conventions_of_training(recipe.model)  # a contradiction is refused before any work
     if recipe.validate_ is not None:
         parse_measures([recipe.validate_.measure])
     workspace = Workspace(out, recipe.stores)
@@ -79,7 +80,7 @@ def run_training(
         replace_file(workspace.folder / "recipe.yaml", resolved_yaml(recipe).encode())
         chosen = devices_of(recipe, options)
         say(chosen.line())
-        backends = LazyBackends(lambda: started(recipe, chosen, options), lambda: chosen)
+        backends = LazyBackends(lambda: backend_of(recipe, chosen, options), lambda: chosen)
         try:
             start = start_model(recipe)
             check_fits(recipe, start, chosen, options)
@@ -101,7 +102,7 @@ def run_training(
             )
         finally:
             backends.close()
-        trained = _finish(job, manifest, sets, workspace, follower)
+        trained = _finish(job, manifest, sets, workspace)
         summary |= trained.summary | {"device": chosen.line().removeprefix("device: ")}
         trained.summary = summary
     return trained
@@ -160,13 +161,11 @@ def _train(
         Checkpoints(workspace.stores, job.folder).clear()
         return manifest
     finally:
-        backends.close()  # before the lease: nothing of this training may write after it
+        backends.close()  # before the lease: afterwards, nothing of this training may write
         lease.release()
 
 
-def _finish(
-    job: Job, manifest: Manifest, sets: Sets, workspace: Workspace, follower: Follower
-) -> Trained:
+def _finish(job: Job, manifest: Manifest, sets: Sets, workspace: Workspace) -> Trained:
     recipe = job.recipe
     record = manifest.records[0]
     folder = workspace.folder / "models" / recipe.name
@@ -174,7 +173,7 @@ def _finish(
     payload = workspace.stores.local(record.sha256)
     write_model(job, payload, folder, step=record.facts["step"], saw=saw)
     history = record.facts["history"]
-    table = training_table(job, history, sets.told, saw)
+    table = training_table(job, history, sets.lines, saw)
     replace_file(workspace.folder / "table.md", table.encode())
     summary = {
         "model": f"models/{recipe.name}",
@@ -188,10 +187,10 @@ def _finish(
 
 
 def _seen_at_start(job: Job) -> str:
-    """What the start weights had seen, those of an adapter that the training begins from too."""
+    """What the starting weights were trained on, including those of a starting adapter."""
     base, adapter = starting_weights(job.start), job.recipe.model.adapter
     if adapter is None or adapter.start is None:
         return base
     path = adapter_folder(adapter.start) / "raypipe.json"
-    told = json.loads(path.read_bytes()) if path.exists() else {}
-    return str(told.get("start_weights_saw", f"{base}; then what {adapter.start} does not tell"))
+    body = json.loads(path.read_bytes()) if path.exists() else {}
+    return str(body.get("start_weights_saw", f"{base}; then what {adapter.start} does not name"))

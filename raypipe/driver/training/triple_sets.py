@@ -1,16 +1,16 @@
-"""Training sets of triples of texts, split once into ordinary files of the workspace."""
+"""Training sets of text triples, split once into ordinary files in the workspace."""
 
 import json
 from pathlib import Path
 
 from raypipe.config import Training
-from raypipe.config.pipeline.recipe import Collection
+from raypipe.config.pipeline.parts import Collection
 from raypipe.data.triple_texts import split_triples
 from raypipe.storage.records import hash_file
 
 
 def with_ids(recipe: Training, folder: Path) -> Training:
-    """The recipe with a collection, queries and triples by id in place of each file of texts."""
+    """The recipe with each file of texts replaced by a collection, queries and triples of ids."""
     collections, train = dict(recipe.collections), dict(recipe.train)
     for name, wanted in recipe.train.items():
         if wanted.texts is None:

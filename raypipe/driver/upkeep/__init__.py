@@ -1,1 +1,1 @@
-"""Finished workspaces: status, verify, gc, export; the doctor."""
+"""Commands for finished workspaces (status, verify, gc, export), and `doctor`."""

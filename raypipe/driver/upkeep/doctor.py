@@ -1,4 +1,4 @@
-"""Does this machine have what raypipe needs: each thing tried, not only looked for."""
+"""Checks that this machine has what raypipe needs, by trying each thing."""
 
 import platform
 import tempfile
@@ -9,23 +9,24 @@ from typing import TYPE_CHECKING
 
 from raypipe.errors import RaypipeError
 from raypipe.numerics import STRICT, VARIABLE
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 
 if TYPE_CHECKING:
     from raypipe.models.neighbours import Settled
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was tried."""
+class Trial:
+    """The result of one check."""
 
     name: str
     ok: bool
-    told: str
+    result: str
+    """The result, or why the check failed; for the user."""
 
 
-def examine(folder: Path, *, only: Sequence[str] | None = None) -> list[Finding]:
-    """Every check, or those named, in order; `folder` is where a workspace would lie."""
+def examine(folder: Path) -> list[Trial]:
+    """The result of every check, in order; `folder` is where a workspace would be."""
     checks: list[tuple[str, Callable[[], str]]] = [
         ("python", lambda: f"{platform.python_implementation()} {platform.python_version()}"),
         ("disk", lambda: _disk(folder)),
@@ -36,14 +37,14 @@ def examine(folder: Path, *, only: Sequence[str] | None = None) -> list[Finding]
         ("java", _java),
         ("lucene", _lucene),
     ]
-    return [_tried(name, check) for name, check in checks if only is None or name in only]
+    return [_tried(name, check) for name, check in checks]
 
 
-def _tried(name: str, check: Callable[[], str]) -> Finding:
+def _tried(name: str, check: Callable[[], str]) -> Trial:
     try:
-        return Finding(name, True, check())
+        return Trial(name, True, check())
     except (RaypipeError, ImportError, OSError) as error:
-        return Finding(name, False, str(error))
+        return Trial(name, False, str(error))
 
 
 def _disk(folder: Path) -> str:
@@ -59,7 +60,7 @@ def _torch() -> str:
 
 def _numerics() -> str:
     from raypipe.driver.machine.devices import choose, num_cores
-    from raypipe.models.bert.device import BUDGET_TOKENS, numerics_class
+    from raypipe.models.device import BUDGET_TOKENS, numerics_class
     from raypipe.models.neighbours import bert_shapes, settle
 
     chosen = choose()
@@ -71,7 +72,7 @@ def _numerics() -> str:
 
 
 def neighbours_line(found: "Mapping[int, Settled]") -> str:
-    """What was found with each number of threads, in words."""
+    """The result for each number of threads, in words."""
     if not all(settled.proven for settled in found.values()):
         return (
             "a row's last bits depend on its neighbours, even with 1 thread: scores are promised "
@@ -95,7 +96,8 @@ def _ray() -> str:
 
 def _model() -> str:
     from raypipe.models.encoder import load_encoder
-    from raypipe.models.folder.loading import open_tokenizer, resolve_model
+    from raypipe.models.folder.loading import resolve_model
+    from raypipe.models.folder.opening import open_tokenizer
     from raypipe.text.tokenize import tokenize_batch
 
     model = resolve_model("minilm")
@@ -106,7 +108,7 @@ def _model() -> str:
 
 
 def _java() -> str:
-    from raypipe.search.lucene.java import find_java
+    from raypipe.engines.lucene.java import find_java
 
     java = find_java()
     return f"{java.version} from {java.source}"
@@ -116,8 +118,8 @@ def _lucene() -> str:
     import pyarrow as pa
 
     from raypipe import schema
-    from raypipe.search.lucene.index import build_index
-    from raypipe.search.lucene.search import LuceneSearcher
+    from raypipe.engines.lucene.index import build_index
+    from raypipe.engines.lucene.search import LuceneSearcher
 
     passages = pa.table([["a", "b"], ["zebra crossing", "horses"]], schema=schema.PASSAGES)
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""A finished store as files that other tools read."""
+"""Writes a finished store as files that other tools read."""
 
 import json
 import os
@@ -12,60 +12,51 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from raypipe import schema
+from raypipe.engines.lucene.index import ROWS_FILE
+from raypipe.engines.lucene.pack import unpack_folder
 from raypipe.errors import IncompleteError, InputError
-from raypipe.search.lucene.index import ROWS_FILE
-from raypipe.search.lucene.pack import unpack_folder
 from raypipe.stages.run_tables import with_ids
 from raypipe.stages.texts.ids import ids_of_rows
-from raypipe.storage.opening import open_storage
+from raypipe.storage.places.opening import open_storage
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
-from raypipe.storage.store_records import find_spec, read_manifest, read_spec
+from raypipe.storage.store_records import find_spec, read_manifest
 from raypipe.storage.stored import Stored
 
-_RUNS = ("bm25", "search", "fuse", "read", "rerank", "aggregate")
 FORMS = ("numpy", "faiss", "pyserini", "parquet")
 
 
 def export(store: Path, to: str, out: Path) -> int:
-    """The number of rows exported into the folder `out`, which appears whole or not at all.
+    """The number of rows exported into the folder `out`, which appears complete or not at all.
 
     numpy: embeddings.npy (fp16 [rows, dim]) and ids.txt. faiss: `index` (flat, inner product) and
     `docid`, pyserini's folder of a dense index. pyserini: a Lucene folder, or a collection as
-    JSON lines. parquet: a collection, a run or a duo's pairs with original ids.
+    JSON lines. parquet: a collection, a run or a duoBERT model's pairs, with original ids.
 
     Raises:
-        InputError: no such store, a form it cannot take, or a target that is not empty.
+        InputError: no such store, a form that does not suit it, or a target that is not empty.
         IncompleteError: the store is not complete.
     """
     if to not in FORMS:
         raise InputError(f"--to {to}: expected one of {', '.join(FORMS)}")
     if out.exists() and any(out.iterdir()):
-        raise InputError(f"{out}: not empty; name a folder that is new")
+        raise InputError(f"{out}: not empty; name a new folder")
     stores, name, fingerprint = _find(store)
     stored, spec = _stored(stores, name, fingerprint), find_spec(stores, name, fingerprint)
     if spec is None:
         raise IncompleteError(
-            f"{name}/{fingerprint}: its spec.json is gone; run its pipeline again"
+            f"{name}/{fingerprint}: its spec.json is missing; run its pipeline again"
         )
-    writers: dict[tuple[str, str], Callable[[Storage, StageSpec, Stored, Path], int]] = {
-        ("encode", "numpy"): _numpy,
-        ("encode", "faiss"): _faiss,
-        ("index", "pyserini"): _lucene,
-        ("prepare", "pyserini"): _json_lines,
-        ("prepare", "parquet"): _passages,
-        ("pairs", "parquet"): _pairs,
-        **{(kind, "parquet"): _run for kind in _RUNS},
-    }
-    if (spec.stage, to) not in writers:
-        forms = sorted(form for stage, form in writers if stage == spec.stage)
+    if (spec.produces, to) not in _WRITERS:
+        forms = sorted(form for produces, form in _WRITERS if produces == spec.produces)
         raise InputError(
-            f"{name}: a store of {spec.stage} can be exported to: {forms or 'nothing'}"
+            f"{name}: a store of {spec.produces or spec.stage} can be exported to: "
+            f"{', '.join(forms) or 'nothing'}"
         )
     partial = out.with_name(f".{out.name}.{uuid.uuid4().hex[:8]}")
     partial.mkdir(parents=True)
     try:
-        num_rows = writers[spec.stage, to](stores, spec, stored, partial)
+        num_rows = _WRITERS[spec.produces, to](stores, spec, stored, partial)
         if out.exists():
             out.rmdir()
         os.rename(partial, out)
@@ -75,7 +66,7 @@ def export(store: Path, to: str, out: Path) -> int:
 
 
 def _find(path: Path) -> tuple[Storage, str, str]:
-    """(stores, name, fingerprint) of STORES/NAME or STORES/NAME/FINGERPRINT."""
+    """The parts (stores, name, fingerprint) of STORES/NAME or STORES/NAME/FINGERPRINT."""
     if (path / "plan.json").exists():
         return open_storage(str(path.parent.parent)), path.parent.name, path.name
     complete = sorted(path.glob("*/manifest.json"), key=lambda p: p.stat().st_mtime)
@@ -93,21 +84,25 @@ def _stored(stores: Storage, name: str, fingerprint: str) -> Stored:
     return Stored(stores, manifest)
 
 
-def _upstream(stores: Storage, digest: str) -> tuple[StageSpec, Stored]:
-    """The complete store whose manifest has this digest."""
-    for name in stores.names(""):
-        if name.endswith("/manifest.json"):
-            store, fingerprint, _ = name.split("/")
-            found = _stored(stores, store, fingerprint)
-            if found.digest == digest:
-                return read_spec(stores, store, fingerprint), found
-    raise IncompleteError(f"the store with the manifest {digest[:12]} is not here any more")
+def _upstream(stores: Storage, spec: StageSpec, name: str) -> tuple[StageSpec, Stored]:
+    """The spec and the store of an input of the exported store.
+
+    Raises:
+        IncompleteError: it was deleted, or remade with another content.
+    """
+    store, fingerprint = spec.origins[name].split("/")
+    found, upstream = _stored(stores, store, fingerprint), find_spec(stores, store, fingerprint)
+    if upstream is None or found.digest != spec.inputs[name]:
+        raise IncompleteError(
+            f"{store}/{fingerprint}: the store was remade since it was read; run its pipeline again"
+        )
+    return upstream, found
 
 
 def _texts(stores: Storage, spec: StageSpec) -> Stored:
-    """The collection or query set that a store of embeddings was made from."""
-    tokens, _ = _upstream(stores, spec.inputs["tokens"])
-    return _upstream(stores, tokens.inputs["texts"])[1]
+    """The collection or query set whose texts a store of embeddings encodes."""
+    tokens, _ = _upstream(stores, spec, "tokens")
+    return _upstream(stores, tokens, "texts")[1]
 
 
 def _ids(stores: Storage, spec: StageSpec) -> list[str]:
@@ -171,8 +166,7 @@ def _run(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
 
 
 def _pairs(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
-    """query_id, passage_id, other_id, probability: that the passage is more relevant than the
-    other."""
+    """Columns query_id, passage_id, other_id, probability (that the passage is more relevant)."""
     queries, collection = _sides(stores, spec)
     pairs: pa.Table = stored.whole_table(schema.SCORES)
     sides = [
@@ -188,26 +182,21 @@ def _pairs(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
 
 
 def _sides(stores: Storage, spec: StageSpec) -> tuple[Stored, Stored]:
-    """(query set, collection) of a run, found through what it was made from."""
-    match spec.stage:
-        case "bm25":
-            index, _ = _upstream(stores, spec.inputs["index"])
-            collection = _upstream(stores, index.inputs["collection"])[1]
-            return _upstream(stores, spec.inputs["queries"])[1], collection
-        case "read":
-            collection = _upstream(stores, spec.inputs["collection"])[1]
-            return _upstream(stores, spec.inputs["queries"])[1], collection
-        case "rerank" | "pairs":
-            base = spec.params["scores"]["inputs"]
-            collection = _upstream(stores, base["collection"])[1]
-            return _upstream(stores, base["queries"])[1], collection
-        case "search":
-            parts, _ = _upstream(stores, spec.inputs["parts"])
-            sides = [_upstream(stores, parts.inputs[side])[0] for side in ("queries", "embeddings")]
-            return _texts(stores, sides[0]), _texts(stores, sides[1])
-        case _:
-            return _sides(stores, _upstream(stores, next(iter(spec.inputs.values())))[0])
+    """The (query set, collection) of a run, as named in its spec."""
+    return _upstream(stores, spec, "queries")[1], _upstream(stores, spec, "collection")[1]
 
 
 def _write_lines(path: Path, lines: list[str]) -> None:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+_WRITERS: dict[tuple[str, str], Callable[[Storage, StageSpec, Stored, Path], int]] = {
+    ("vectors", "numpy"): _numpy,
+    ("vectors", "faiss"): _faiss,
+    ("lucene", "pyserini"): _lucene,
+    ("passages", "pyserini"): _json_lines,
+    ("passages", "parquet"): _passages,
+    ("pairs", "parquet"): _pairs,
+    ("run", "parquet"): _run,
+}
+"""The exporting functions, by what a store holds and the requested form."""

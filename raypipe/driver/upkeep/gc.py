@@ -1,7 +1,8 @@
-"""Stores and blobs that nobody refers to any more.
+"""Finds and deletes stores and blobs that nothing refers to any more.
 
-Only what raypipe wrote is touched: folders NAME/FINGERPRINT whose spec.json has that fingerprint,
-and in them files of known names; blobs under their hash; unfinished files. All else is left.
+Only files written by raypipe are touched: folders NAME/FINGERPRINT whose spec.json has that
+fingerprint, and in them files with known names; blobs under their hash; unfinished files.
+Everything else is left alone.
 """
 
 import re
@@ -14,8 +15,8 @@ from raypipe.driver.workspace import Workspace, read_refs
 from raypipe.errors import CorruptError, InputError
 from raypipe.names import ROOT_FOLDERS
 from raypipe.storage.holder import Life, label_is_dead
-from raypipe.storage.lease import standing
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.lease import lease_state
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import unseal_format
 from raypipe.storage.root import ROOT_FORMAT
 from raypipe.storage.store_records import read_spec, work_label
@@ -29,42 +30,43 @@ _ORDER = (
     r"shards/\d{5,}\.json",
     r"quarantine\.parquet",
     r"attempts\.jsonl",
-    r"lease\.json\.d/\d{7}\.json",  # before lease.json, which says that they were given back
+    r"lease\.json\.d/\d{7}\.json",  # before lease.json, which says that they were released
     r"lease\.json",
     r"plan\.json",
     r"spec\.json",
 )
-"""A store's files as they go. Killed after any of them the store is complete, or incomplete and
-resumable (its records name blobs that are still there), or absent; its spec, by which it is known
-as a store, goes last."""
+"""A store's files in the order of deletion. If gc is killed after any of them, the store is
+complete, or incomplete and resumable (its records name blobs that still exist), or absent. The
+spec, which identifies a folder as a store, is deleted last."""
 _BLOB = re.compile(r"blobs/([0-9a-f]{2})/(\1[0-9a-f]{62})")
 
 
 @dataclass
 class Garbage:
-    """Names that may go, in the order in which they must, and what they weigh."""
+    """Names that may be deleted, in the order of deletion, and their size."""
 
     names: list[str] = field(default_factory=list)
     num_bytes: int = 0
     strangers: list[str] = field(default_factory=list)
-    """Files that are not raypipe's, or of stores whose spec is damaged: left alone."""
+    """Files that are not raypipe's, or belong to stores with a damaged spec; they are left
+    alone."""
 
 
 @dataclass
 class _Folder:
-    """One NAME/FINGERPRINT."""
+    """One folder NAME/FINGERPRINT."""
 
     known: list[tuple[int, str]] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
 
 
 def find_garbage(workspace: Workspace, *, spared_seconds: float = SPARED_SECONDS) -> Garbage:
-    """What no ref of any workspace, no generation and no live lease holds, and is not young.
+    """Files that no workspace, generation or live lease refers to and that are old enough.
 
-    A store is as young as the youngest of its files.
+    A store is as old as its newest file.
 
     Raises:
-        InputError: the stores are no folder: a bucket's lifecycle rules are its own.
+        InputError: the stores are not in a folder; a bucket has lifecycle rules of its own.
     """
     stores = workspace.stores
     if not isinstance(stores, PosixStorage):
@@ -99,19 +101,19 @@ def find_garbage(workspace: Workspace, *, spared_seconds: float = SPARED_SECONDS
     for name in names:
         blob = _BLOB.fullmatch(name)
         if blob and blob[2] not in held and _is_old(stores, name, oldest):
-            garbage.names.append(name)  # last: until then every record has its blob
+            garbage.names.append(name)  # last: until then, the blob of every record exists
     garbage.num_bytes = sum((stores.root / name).stat().st_size for name in garbage.names)
     return garbage
 
 
 def delete(workspace: Workspace, garbage: Garbage) -> None:
-    """Remove what was found, in its order."""
+    """Delete what was found, in that order."""
     for name in garbage.names:
         workspace.stores.delete(name)
 
 
 def _folders(stores: PosixStorage, names: list[str], garbage: Garbage) -> dict[str, _Folder]:
-    """Real stores with their files; what is in no store becomes a stranger."""
+    """The real stores with their files; files outside any store are added to the strangers."""
     found: dict[str, _Folder] = {}
     for name in names:
         parts = name.split("/")
@@ -154,7 +156,7 @@ def _kept(stores: PosixStorage) -> set[str]:
 
 
 def _at_work(stores: PosixStorage, folder: str) -> bool:
-    lease = standing(stores, f"{folder}/lease.json")
+    lease = lease_state(stores, f"{folder}/lease.json")
     return lease is not None and lease.life() is not Life.DEAD
 
 
@@ -163,10 +165,10 @@ def _is_old(stores: PosixStorage, name: str, oldest: float) -> bool:
 
 
 def _is_left_over(name: str, living: set[str]) -> bool:
-    """An unfinished file whose owner, a process or the holder of a store's lease, is gone.
+    """Whether an unfinished file's owner (a process, or the holder of a store's lease) is gone.
 
-    `living` are the labels of the stores at work, made from the stores' names: a label is looked
-    up and never taken apart.
+    `living` are the labels of the stores in use, made from their names; labels are compared, never
+    parsed.
     """
     parts = name.split("/")
     if parts[0] not in ("nonce", "tmp") or len(parts) < 3:
@@ -178,7 +180,7 @@ def _is_left_over(name: str, living: set[str]) -> bool:
 
 
 def _blobs(stores: PosixStorage, names: Iterable[str]) -> set[str]:
-    """Hashes in records and manifests, read as words: a damaged one keeps what it named too."""
+    """Hashes found as words in records and manifests; damaged files still protect their blobs."""
     held: set[str] = set()
     for name in names:
         if not name.endswith(".json"):

@@ -1,4 +1,4 @@
-"""What a workspace says of its last invocation; read without Ray or torch."""
+"""What a workspace says about its last invocation; loads neither Ray nor torch."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import InputError
 from raypipe.storage.holder import Life
-from raypipe.storage.lease import standing
+from raypipe.storage.lease import lease_state
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.store_records import read_manifest, read_spec
 
@@ -19,15 +19,15 @@ class Status:
     """The state of a workspace."""
 
     state: str
-    """running, complete, failed, or killed: running without anyone at work."""
+    """running, complete, failed, or killed (recorded as running, but without a live driver)."""
     exit_code: int
-    """What `raypipe status` exits with: the invocation's own code; 0 while it runs."""
+    """The exit code of `raypipe status`: that of the invocation, or 0 while it runs."""
     reason: str
     stores: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def status(folder: Path) -> Status:
-    """The state of a workspace and how far each of its stores is.
+    """The state of a workspace and the progress of each of its stores.
 
     Raises:
         InputError: no invocation ever began here.
@@ -44,11 +44,11 @@ def status(folder: Path) -> Status:
     }
     if summary["status"] != "running":
         return Status(summary["status"], summary["exit"], summary["reason"], stores)
-    lease = standing(workspace.own, LEASE)
+    lease = lease_state(workspace.own, LEASE)
     if lease is None or lease.life() is Life.DEAD:
         reason = "its driver was killed; the same command resumes"
         return Status("killed", INCOMPLETE, reason, stores)
-    return Status("running", 0, f"{lease.holder} is at work", stores)
+    return Status("running", 0, f"{lease.holder} is working", stores)
 
 
 def _progress(workspace: Workspace, store: str, fingerprint: str) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def _progress(workspace: Workspace, store: str, fingerprint: str) -> dict[str, A
 
 
 def _stores(folder: Path) -> str | None:
-    """Where the recipe of the last invocation keeps its stores."""
+    """The root of the stores of the last invocation's recipe."""
     import yaml
 
     path = folder / "recipe.yaml"
@@ -71,10 +71,10 @@ def _stores(folder: Path) -> str | None:
 
 
 def open_workspace(folder: Path) -> Workspace:
-    """A workspace that exists, its stores where its recipe keeps them.
+    """An existing workspace, with the stores that its recipe names.
 
     Raises:
-        InputError: there is none.
+        InputError: the folder is not a workspace.
     """
     if not (folder / "workspace.json").exists():
         raise InputError(f"{folder}: no workspace; expected a folder that `--out` named")

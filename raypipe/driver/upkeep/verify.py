@@ -1,4 +1,4 @@
-"""Every byte of a workspace's stores compared with its hash."""
+"""Compares every byte of a workspace's stores with its hash."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from raypipe.storage.store_records import read_manifest, read_spec
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A file whose bytes are not those that were written."""
+    """A file whose bytes differ from those that were written."""
 
     name: str
     problem: str
@@ -21,9 +21,10 @@ class Damage:
 
 
 def verify(workspace: Workspace) -> list[Damage]:
-    """Damaged records and payloads of every store the workspace refers to, by name.
+    """The damaged records and payloads, by name, of every store that the workspace refers to.
 
-    The root's mark, specs, plans, shard records and manifests are unsealed, payloads hashed whole.
+    The seals of the root's format file, specs, plans, shard records and manifests are checked;
+    payloads are hashed completely.
     """
     found: dict[str, Damage] = {}
     problem = root_damage(workspace.stores)
@@ -31,7 +32,7 @@ def verify(workspace: Workspace) -> list[Damage]:
         found[ROOT_FORMAT] = Damage(ROOT_FORMAT, problem, f"delete {ROOT_FORMAT} and run again")
     referred = set(workspace.refs().items())
     for path in sorted(workspace.folder.glob("collections/*/workspace.json")):
-        try:  # a training's collections have workspaces inside
+        try:  # the collections of a training have workspaces inside its own
             referred |= set(Workspace(path.parent, workspace.stores.uri).refs().items())
         except CorruptError as error:
             name = str(path.relative_to(workspace.folder))
@@ -51,10 +52,10 @@ def _store(workspace: Workspace, store: str, fingerprint: str) -> Iterator[Damag
         ledger = Ledger(workspace.stores, store, spec)
     except FileNotFoundError:
         name = f"{folder}/spec.json"
-        yield Damage(name, f"{name}: no such file", "run again: it is written anew")
+        yield Damage(name, f"{name}: no such file", "run again to write it")
         return
     except CorruptError as error:
-        remedy = f"delete the folder {folder} and run again: it is computed anew"
+        remedy = f"delete the folder {folder} and run again to compute it"
         yield Damage(str(error).partition(":")[0], str(error), remedy)
         return
     manifest = None

@@ -1,1 +1,1 @@
-"""Verbs of one stage, as recipes or over files."""
+"""Commands that run one stage, by a recipe or over files."""

@@ -1,4 +1,4 @@
-"""Recipes of a single stage, for the verbs that are one."""
+"""Recipes of a single stage, for the commands that run one."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,18 +7,19 @@ from typing import Any
 import yaml
 
 from raypipe.config import Recipe, load_recipe
-from raypipe.config.pipeline.recipe import PACKAGED_MODELS
+from raypipe.config.pipeline.parts import PACKAGED_MODELS
 from raypipe.errors import InputError
+from raypipe.vocabulary import BM25_B, BM25_K1, K0, K1
 
 MODEL = "model"
-"""What the model of a single-stage recipe is called."""
+"""The name of the model in a single-stage recipe."""
 
 
 def collection_of(path: Path) -> dict[str, Any]:
-    """The recipe's keys for a collection: a workspace's, a file or a BEIR folder.
+    """The recipe's entry for a collection: a workspace's, a file or a BEIR folder.
 
     Raises:
-        InputError: nothing is there, or nothing tells its format.
+        InputError: it does not exist, or its format is unknown.
     """
     recipe = path / "recipe.yaml"
     if recipe.is_file():
@@ -29,14 +30,14 @@ def collection_of(path: Path) -> dict[str, Any]:
 
 
 def recipe_of(keys: Mapping[str, Any], stages: Mapping[str, Any], **more: Any) -> Recipe:
-    """A checked recipe of these stages."""
+    """A checked recipe with these stages."""
     body = {"format": 1, "name": "single", **keys, "stages": dict(stages)}
     body |= {key: value for key, value in more.items() if value}
     return load_recipe(body, source="the command line")
 
 
 def model_of(path: str, preset: str | None) -> dict[str, Any]:
-    """The recipe's key for one model."""
+    """The recipe's entry for one model."""
     named = path if path in PACKAGED_MODELS else str(Path(path).absolute())
     return {MODEL: {"path": named, **({"preset": preset} if preset else {})}}
 
@@ -47,21 +48,21 @@ def search_recipe(
     """A search of one `index` or `encode` stage of a workspace.
 
     Raises:
-        InputError: no workspace, no such stage, or several and none is named.
+        InputError: no workspace, no such stage, or several stages and no name.
     """
     recipe = index / "recipe.yaml"
     if not recipe.is_file():
         raise InputError(f"{index}: expected a workspace with an index or embeddings")
     held = yaml.safe_load(recipe.read_bytes())
-    found = {n: s for n, s in held["stages"].items() if s["do"] in ("index", "encode")}
+    found = {n: s for n, s in held.get("stages", {}).items() if s["do"] in ("index", "encode")}
     fitting = [n for n, s in found.items() if model in (None, n, s.get("model"))]
     if len(fitting) != 1:
-        told = "name one with --model" if model is None else f"{model!r} fits {len(fitting)}"
-        raise InputError(f"{index}: it has {', '.join(found) or 'none'}; {told}")
+        remedy = "name one with --model" if model is None else f"{model!r} fits {len(fitting)}"
+        raise InputError(f"{index}: it has {', '.join(found) or 'none'}; {remedy}")
     (stage,) = fitting
     search: dict[str, Any] = {"do": "search", "index": stage, "depth": depth}
     if k1 is not None or b is not None:
-        search["bm25"] = {"k1": 0.9 if k1 is None else k1, "b": 0.4 if b is None else b}
+        search["bm25"] = {"k1": BM25_K1 if k1 is None else k1, "b": BM25_B if b is None else b}
     return recipe_of(
         collection_of(index),
         {stage: found[stage], "search": search},
@@ -82,12 +83,12 @@ def score_recipe(
     qrels: Path | None,
     measures: str,
 ) -> Recipe:
-    """A run file's first candidates scored: stage `score` over stage `run`.
+    """A recipe that scores a run file's first candidates: stage `score` over stage `run`.
 
     Raises:
         InputError: a file is missing or a setting does not fit the model's kind.
     """
-    k = {"k1": depth or 50} if duo else {"k0": depth or 1000}
+    k = {"k1": depth or K1} if duo else {"k0": depth or K0}
     given = {key: value for key, value in settings.items() if value is not None}
     stages = {
         "run": {"do": "read", "runs": {"queries": str(run.absolute())}},
@@ -108,20 +109,20 @@ def score_recipe(
 def aggregate_recipe(
     pairs: Path, *, method: str, k1: int | None, m: int | None, seed: int, tail: str
 ) -> Recipe:
-    """The pairs of a workspace made into a run: stage METHOD.
+    """A recipe that turns the pairs of a workspace into a run: stage METHOD.
 
     Raises:
-        InputError: no workspace, or not exactly one score stage with k1 in it.
+        InputError: no workspace, or the workspace does not have exactly one score stage with k1.
     """
     recipe = pairs / "recipe.yaml"
     if not recipe.is_file():
-        raise InputError(f"{pairs}: expected a workspace in which a duo model scored pairs")
+        raise InputError(f"{pairs}: expected a workspace in which a duoBERT model scored pairs")
     held = yaml.safe_load(recipe.read_bytes())
-    found = [n for n, s in held["stages"].items() if s["do"] == "score" and s.get("k1")]
+    found = [n for n, s in held.get("stages", {}).items() if s["do"] == "score" and s.get("k1")]
     if len(found) != 1:
-        told = ", ".join(found) or "none"
+        names = ", ".join(found) or "none"
         raise InputError(
-            f"{pairs}: expected one score stage with k1, found {told}; name one in a recipe's "
+            f"{pairs}: expected one score stage with k1, found {names}; name one in a recipe's "
             "aggregate stage and run `raypipe pipeline`"
         )
     stage = {"do": "aggregate", "pairs": found[0], "method": method, "seed": seed, "tail": tail}
@@ -144,4 +145,4 @@ def _format(path: Path) -> str:
         return "msmarco-v1"
     if any(".json" in name for name in names):
         return "pyserini"
-    raise InputError(f"{path}: nothing tells its format; use `raypipe prepare --format`")
+    raise InputError(f"{path}: its format is unknown; use `raypipe prepare --format`")

@@ -1,1 +1,1 @@
-"""Run files read: TREC, MS MARCO, top1000 and Parquet."""
+"""Reads run files: TREC, MS MARCO, top1000 and Parquet."""

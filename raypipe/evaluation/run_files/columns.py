@@ -1,4 +1,4 @@
-"""Id columns as integer codes, and the checks that make lines a run."""
+"""Id columns as integer codes, and the checks that a table is a run."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from raypipe import schema
 from raypipe.errors import InputError
 
 SHOWN = 10
-"""How many offenders a message names; the rest are counted."""
+"""Number of offending values that a message names; the others are counted."""
 
 
 class Codes(NamedTuple):
@@ -24,18 +24,18 @@ class Codes(NamedTuple):
 
 
 def encode(column: pa.ChunkedArray) -> Codes:
-    """The column's codes; strings of any total length, which one Arrow array cannot hold."""
+    """The column's codes; the strings may be too long in all for one Arrow array."""
     encoded = column.dictionary_encode()
     if not encoded.num_chunks:
         return Codes(np.empty(0, dtype=np.int32), pa.array([], column.type))
-    # Arrow gives all chunks the one dictionary; unify_dictionaries would hash it again for each.
+    # Arrow gives all chunks the same dictionary; unify_dictionaries would hash it for each again.
     assert len({len(chunk.dictionary) for chunk in encoded.chunks}) == 1
     codes = np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])
     return Codes(codes, encoded.chunk(0).dictionary)
 
 
 def decode(codes: Codes, positions: NDArray[np.int64]) -> pa.ChunkedArray:
-    """The strings at the positions, in chunks of a million."""
+    """The strings at these positions, in chunks of a million."""
     step = 1_000_000
     parts = [positions[start : start + step] for start in range(0, len(positions), step)]
     chunks = [codes.names.take(pa.array(codes.codes[part])) for part in parts]
@@ -43,7 +43,7 @@ def decode(codes: Codes, positions: NDArray[np.int64]) -> pa.ChunkedArray:
 
 
 def repeats(queries: Codes, passages: Codes) -> list[NDArray[np.int64]]:
-    """Positions of each (query, passage) that stands more than once, by first appearance."""
+    """Positions of each (query, passage) that occurs more than once, by first appearance."""
     pairs = queries.codes.astype(np.int64) * len(passages.names)
     pairs += passages.codes
     ordered = np.sort(pairs)
@@ -56,7 +56,7 @@ def repeats(queries: Codes, passages: Codes) -> list[NDArray[np.int64]]:
 
 
 def places(queries: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Each line's place within its stretch of equal query codes, from 1, int64 [N]."""
+    """Each line's position within its stretch of equal query codes, from 1, int64 [N]."""
     if not len(queries):
         return np.empty(0, dtype=np.int64)
     starts = np.concatenate([[0], np.flatnonzero(np.diff(queries)) + 1])
@@ -66,11 +66,11 @@ def places(queries: NDArray[np.integer]) -> NDArray[np.int64]:
 
 
 def check_run(table: pa.Table) -> None:
-    """Nothing, where the table is a run of `schema.RUN_FILE` with its lines in rank order.
+    """Returns nothing if the table is a run of `schema.RUN_FILE` with its lines in rank order.
 
     Raises:
-        InputError: other columns, a query in two places, ranks that are not 1..n, or a passage
-            twice for one query (which would count its relevance twice).
+        InputError: other columns, a query whose lines are not together, ranks that are not 1..n, or
+        a passage twice for one query (its relevance would count twice).
     """
     if not table.schema.equals(schema.RUN_FILE):
         raise InputError(
@@ -79,7 +79,7 @@ def check_run(table: pa.Table) -> None:
     queries, passages = encode(table["query_id"]), encode(table["passage_id"])
     problems = []
     if np.count_nonzero(np.diff(queries.codes)) + 1 > max(len(queries.names), 1):
-        problems.append("run: a query stands in two places; expected its lines together")
+        problems.append("run: a query occurs in two places; expected its lines together")
     rank = table["rank"].to_numpy()
     wrong = np.flatnonzero(rank != places(queries.codes))
     if len(wrong):
@@ -93,9 +93,9 @@ def check_run(table: pa.Table) -> None:
 
 
 def unprintable(names: pa.Array) -> list[str]:
-    """The strings that no run file can carry: empty, or with white space or control characters.
+    """The strings that no run file can hold: empty, or with white space or control characters.
 
-    Unicode's separators and C1 controls count too: readers that split decoded text break there.
+    Unicode's separators and C1 controls count too: readers that split decoded text split at them.
     """
     bad = pc.match_substring_regex(names, r"^$|[\x00-\x20\x7f-\x{a0}\p{Z}]")
     return list(names.filter(bad).to_pylist())

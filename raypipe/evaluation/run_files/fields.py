@@ -1,4 +1,4 @@
-"""Blocks of lines split into columns of words, and words made into texts and numbers."""
+"""Splits blocks of lines into columns of words, and turns words into texts and numbers."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from raypipe.evaluation.run_files.columns import SHOWN
 
 
 class Problems:
-    """What is wrong with a file: the first ten in words, the others counted."""
+    """The problems of a file: the first ten in full, the others counted."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -38,7 +38,7 @@ def split_words(
 ) -> tuple[list[list[bytes]], NDArray[np.int64]]:
     """The columns of a block whose lines have `expected` words or none, and their line numbers.
 
-    Counting words a line in numpy and splitting the block once takes 33 to 50 ms for 4 MiB where
+    Counting words per line in numpy and splitting the block once takes 33 to 50 ms for 4 MiB;
     splitting line by line takes 90 to 107 (measured on one core).
     """
     if not block.endswith(b"\n"):
@@ -65,7 +65,7 @@ def split_words(
 def split_tabs(
     block: bytes, expected: int, first: int, problems: Problems
 ) -> tuple[list[list[bytes]], NDArray[np.int64]]:
-    """The first two columns of lines with tabs; texts hold anything but tabs and newlines."""
+    """The first two columns of lines with tabs; texts may hold anything but tabs and newlines."""
     columns: list[list[bytes]] = [[], []]
     numbers = []
     for number, line in enumerate(block.split(b"\n"), start=first):
@@ -99,7 +99,7 @@ def numbers_of(
     problems: Problems | None,
     name: str,
 ) -> NDArray[np.float32]:
-    """The words as float32, by way of float64; one that is no number becomes NaN and a problem."""
+    """The words as float32, by way of float64; any other word becomes NaN and a problem."""
     try:
         return narrowed(pa.array(words, pa.string()).cast(pa.float64()).to_numpy())
     except pa.ArrowInvalid:
@@ -117,7 +117,7 @@ def numbers_of(
 
 
 def narrowed(values: NDArray[np.float64]) -> NDArray[np.float32]:
-    """The values rounded to float32, as trec_eval does; infinite where they are too large."""
+    """The values rounded to float32, as in trec_eval; infinite if they are too large."""
     with np.errstate(over="ignore"):
         return values.astype(np.float32)
 

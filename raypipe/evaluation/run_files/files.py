@@ -1,9 +1,7 @@
-"""Bytes of run files: compressed or not on the way in, whole or absent on the way out."""
+"""Bytes of run files: read compressed or not, written completely or not at all."""
 
 import bz2
 import gzip
-import os
-import secrets
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from raypipe.errors import InputError
+from raypipe.files import replacing
 
 BLOCK_BYTES = 4 << 20
 
@@ -18,12 +17,13 @@ _GZIP, _BZIP2, _ZSTD = b"\x1f\x8b", b"BZh", b"\x28\xb5\x2f\xfd"
 
 
 def line_blocks(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
-    """The file's content in blocks of whole lines, decompressed, without a byte order mark.
+    """The file's decompressed content in blocks of whole lines, without a byte order mark.
 
-    Compression is told by the first bytes, not by the name. The last block may lack its newline.
+    The first bytes, not the name, decide how the file is compressed. The last block may lack its
+    final newline.
 
     Raises:
-        InputError: the file is missing, truncated or not what its first bytes promise.
+        InputError: the file is missing, truncated, or not in the format that its first bytes show.
     """
     rest = b""
     first = True
@@ -41,24 +41,13 @@ def line_blocks(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write that takes the place of `path` when the block ends without an error.
+def replacing_run(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write that then replaces `path`: see `raypipe.files.replacing`.
 
-    Written beside the target, flushed to disk, then renamed: a reader sees the old file or the
-    new one. A name that ends in .gz, .bz2 or .zst is compressed, without a time stamp.
+    A file whose name ends in .gz, .bz2 or .zst is compressed, without a time stamp.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with beside.open("xb") as raw:
-            with _compressing(raw, path.suffix) as out:
-                yield out
-            raw.flush()
-            os.fsync(raw.fileno())
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    with replacing(path) as raw, _compressing(raw, path.suffix) as out:
+        yield out
 
 
 def _chunks(path: Path, size: int) -> Iterator[bytes]:
@@ -82,7 +71,7 @@ def _chunks(path: Path, size: int) -> Iterator[bytes]:
 
 
 def _zstd_chunks(raw: IO[bytes], size: int) -> Iterator[bytes]:
-    """Decompressed pieces, frame by frame: a stream reader takes a cut frame for the end."""
+    """Decompressed pieces, frame by frame: a stream reader would take a cut frame for the end."""
     import zstandard
 
     decompressor = zstandard.ZstdDecompressor()
@@ -119,12 +108,3 @@ def _compressing(raw: IO[bytes], suffix: str) -> Iterator[IO[bytes]]:
             yield out
     else:
         yield raw
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename itself durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -27,15 +27,15 @@ class Lines(NamedTuple):
     queries: Codes
     passages: Codes
     rank: NDArray[np.float32] | None
-    """NaN where a TREC rank is not a number: nothing depends on it there."""
+    """NaN if a TREC rank is not a number; nothing depends on it then."""
     score: NDArray[np.float32] | None
-    """As trec_eval holds it; infinite where float32 is too narrow."""
+    """float32, as in trec_eval; infinite if a score is too large."""
     number: NDArray[np.int64]
     """Line numbers, from 1."""
 
 
 class Layout(NamedTuple):
-    """Which column of a format is what, from 0; None where the format has none."""
+    """The position of each column of a format, from 0; None if the format lacks the column."""
 
     num_columns: int
     query: int
@@ -60,8 +60,8 @@ def read_lines(path: Path, form: str) -> Lines:
         form: one of `TEXT_FORMATS`.
 
     Raises:
-        InputError: lines with a wrong number of columns or a number that is none, the first ten
-            in words; a file without lines; bytes that are not UTF-8.
+        InputError: lines with a wrong number of columns or an invalid number, the first ten in
+        full; a file without lines; bytes that are not UTF-8.
     """
     problems = Problems(path)
     blocks = list(_blocks(path, form, problems))
@@ -79,10 +79,10 @@ def read_lines(path: Path, form: str) -> Lines:
 
 
 def sniff(path: Path) -> str:
-    """The text format of the file, told by its first line that is not blank.
+    """The text format of the file, from its first line that is not blank.
 
     Raises:
-        InputError: none of `TEXT_FORMATS`; qrels are named as such.
+        InputError: none of `TEXT_FORMATS`; the message says so if the file holds qrels.
     """
     for block in line_blocks(path, block_bytes=1 << 16):
         line = next((line for line in block.split(b"\n") if line.strip()), None)
@@ -121,7 +121,7 @@ def _blocks(path: Path, form: str, problems: Problems) -> Iterator[Block]:
             continue
         rank = score = None
         if layout.rank is not None:
-            # trec_eval ignores the rank of a TREC run, so a bad one there is no problem.
+            # trec_eval ignores the rank of a TREC run, so an invalid one is not a problem.
             wanted = problems if layout.score is None else None
             rank = numbers_of(columns[layout.rank], numbers, wanted, "rank")
         if layout.score is not None:

@@ -1,5 +1,6 @@
-"""Parquet runs as columns."""
+"""Reads Parquet runs as columns."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from raypipe.evaluation.run_files.lines import Lines
 
 
 def is_parquet(path: Path) -> bool:
-    """Whether the file begins as Parquet files do."""
+    """Whether the file begins like a Parquet file."""
     try:
         with path.open("rb") as file:
             return file.read(4) == b"PAR1"
@@ -27,26 +28,35 @@ def read_parquet(path: Path) -> Lines:
     """The columns of a Parquet run; integer ids become their decimal strings."""
     try:
         file = pq.ParquetFile(path, page_checksum_verification=True)
-        found = set(file.schema_arrow.names)
-        wanted = [name for name in schema.RUN_FILE.names if name in found]
-        missing = {"query_id", "passage_id", "score"} - found
-        if missing:
-            raise InputError(
-                f"{path}: expected columns query_id, passage_id, score[, rank]; "
-                f"missing {', '.join(sorted(missing))}; found {', '.join(sorted(found))}"
-            )
-        table = file.read(columns=wanted)
+        found = file.schema_arrow.names
+        _refuse_missing(path, found)
+        table = file.read(columns=[name for name in schema.RUN_FILE.names if name in found])
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f"{path}: cannot be read as Parquet ({error})") from error
     if not len(table):
         raise InputError(f"{path}: no rows; expected a run (parquet)")
+    return table_lines(path, table)
+
+
+def table_lines(path: Path, table: pa.Table) -> Lines:
+    """A table's columns, read like those of a Parquet run; `path` is its name in messages."""
+    _refuse_missing(path, table.column_names)
     return Lines(
         encode(_ids(path, table, "query_id")),
         encode(_ids(path, table, "passage_id")),
-        _values(path, table, "rank") if "rank" in wanted else None,
+        _values(path, table, "rank") if "rank" in table.column_names else None,
         _values(path, table, "score"),
         np.arange(len(table)),
     )
+
+
+def _refuse_missing(path: Path, found: Sequence[str]) -> None:
+    missing = {"query_id", "passage_id", "score"} - set(found)
+    if missing:
+        raise InputError(
+            f"{path}: expected columns query_id, passage_id, score[, rank]; "
+            f"missing {', '.join(sorted(missing))}; found {', '.join(sorted(found))}"
+        )
 
 
 def _ids(path: Path, table: pa.Table, name: str) -> pa.ChunkedArray:

@@ -1,4 +1,4 @@
-"""What keeps the lines of a file from being a run, with line numbers; and what is only odd."""
+"""Checks of a run file's lines: errors with line numbers, and warnings."""
 
 import logging
 from pathlib import Path
@@ -14,11 +14,11 @@ logger = logging.getLogger(__name__)
 
 
 def refuse(path: Path, lines: Lines, form: str) -> None:
-    """Nothing, where these lines are a ranking.
+    """Returns nothing if these lines are a ranking.
 
     Raises:
-        InputError: scores that are not finite, a passage twice for one query, ranks that put no
-            order on a query's passages; of each the first ten, with line numbers.
+        InputError: scores that are not finite, a passage twice for one query, or ranks that do not
+        order a query's passages; the first ten of each, with line numbers.
     """
     where = "row" if form == "parquet" else "line"
     problems = []
@@ -46,7 +46,7 @@ def refuse(path: Path, lines: Lines, form: str) -> None:
 
 
 def _rank_problems(path: Path, where: str, lines: Lines, rank: NDArray[np.float32]) -> list[str]:
-    """Ranks that put no order on a query's passages."""
+    """Problems with ranks that do not order a query's passages."""
     problems = []
     bad = np.flatnonzero(~np.isfinite(rank) | (rank < 1) | (rank != np.floor(rank)))
     for at in bad[:SHOWN]:
@@ -66,7 +66,7 @@ def _rank_problems(path: Path, where: str, lines: Lines, rank: NDArray[np.float3
 
 
 def warn(path: Path, form: str, lines: Lines, best: NDArray[np.int64]) -> None:
-    """Say where the rank column is not what the run's order, `best`, makes of it."""
+    """Warn if the rank column differs from the run's order, `best`."""
     if lines.rank is None:
         return
     codes, given = lines.queries.codes[best], lines.rank[best]

@@ -1,4 +1,4 @@
-"""Run files read as `schema.RUN_FILE`: ids as strings, best first, ranks from 1."""
+"""Reads run files as `schema.RUN_FILE`: ids as strings, best first, ranks from 1."""
 
 from pathlib import Path
 
@@ -8,40 +8,43 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.errors import InputError
 from raypipe.evaluation.run_files.columns import decode, places
-from raypipe.evaluation.run_files.lines import TEXT_FORMATS, Lines, read_lines, sniff
+from raypipe.evaluation.run_files.lines import Lines, read_lines, sniff
 from raypipe.evaluation.run_files.parquet import is_parquet, read_parquet
 from raypipe.evaluation.run_files.refusals import refuse, warn
 
-FORMATS = (*TEXT_FORMATS, "parquet")
 
-
-def read_run(path: str | Path, *, form: str | None = None) -> pa.Table:
+def read_run(path: str | Path) -> pa.Table:
     """The run, `schema.RUN_FILE`: queries in order of first appearance, best first within each.
 
-    What decides the order, and the score where the file has none:
+    What decides the order, and the score if the file has none:
 
-    - trec: the score as float32, descending, then the passage id, descending, as trec_eval has
-      it; the rank column is ignored, with a warning where it says something else.
-    - msmarco: the rank; gaps are closed, with a warning; score 1/rank.
-    - top1000: unordered candidates; the order of the file stands in for a rank; score 1/rank.
-    - parquet (query_id, passage_id, score[, rank]): the rank if there is one, else as trec.
+    - trec: descending score as float32, then descending passage id, as in trec_eval; the rank
+    column is ignored, with a warning if it contradicts this order. - msmarco: the rank; gaps are
+    closed, with a warning; score 1/rank. - top1000: unordered candidates; the order of the file is
+    used as rank; score 1/rank. - parquet (query_id, passage_id, score[, rank]): the rank if there
+    is one, otherwise as for trec.
 
     Args:
-        path: plain, .gz, .bz2 or .zst, told by its content.
-        form: one of `FORMATS`; None tells it by the content.
+        path: plain, .gz, .bz2 or .zst, recognised by its content.
 
     Raises:
-        InputError: a file that is no such run; scores that are not finite in float32; a passage
+        InputError: a file that is not such a run; scores that are not finite in float32; a passage
             twice for one query, or two passages at one rank; the first ten with line numbers.
     """
     path = Path(path)
-    if form is not None and form not in FORMATS:
-        raise InputError(f"{path}: format: expected one of {', '.join(FORMATS)}; found {form!r}")
-    if form is None:
-        form = "parquet" if is_parquet(path) else sniff(path)
-    lines = read_parquet(path) if form == "parquet" else read_lines(path, form)
+    form = "parquet" if is_parquet(path) else sniff(path)
+    return ranked(path, read_parquet(path) if form == "parquet" else read_lines(path, form), form)
+
+
+def ranked(path: Path, lines: Lines, form: str) -> pa.Table:
+    """The run of these lines, `schema.RUN_FILE`; order and errors are those of `read_run`.
+
+    Args:
+        path: the name of the lines in messages.
+        lines: the lines of a file, or of a table in memory (`parquet.table_lines`).
+        form: one of `FORMATS`.
+    """
     refuse(path, lines, form)
     best = _best_first(form, lines)
     warn(path, form, lines, best)

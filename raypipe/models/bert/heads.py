@@ -75,9 +75,9 @@ def read_head(
     num_units = len(bias)
     expected = 1 if relevant_label is None else 2
     if num_units != expected:
-        told = "null" if relevant_label is None else str(relevant_label)
+        label = "null" if relevant_label is None else str(relevant_label)
         raise InputError(
-            f"the classifier has {num_units} units, the conventions (relevant_label: {told}) "
+            f"the classifier has {num_units} units, the conventions (relevant_label: {label}) "
             f"expect {expected}; a head of one unit has relevant_label null, one of two 0 or 1"
         )
     filled = MIN_ROWS - num_units

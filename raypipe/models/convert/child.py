@@ -26,7 +26,7 @@ def main(pickle: str, out: str, seconds: str) -> int:
         loaded = torch.load(pickle, map_location="cpu", weights_only=True)
         tensors, others, under = _tensors(loaded)
         save_file({name: _plain(name, tensors[name]) for name in sorted(tensors)}, out)
-    except Exception as error:  # whatever a broken or hostile file leads to, told to the parent
+    except Exception as error:  # whatever a broken or hostile file leads to, sent to the parent
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 3
     print(json.dumps({"others": others, "under": under}))

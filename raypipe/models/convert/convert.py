@@ -10,17 +10,17 @@ from typing import Any
 
 from safetensors.torch import save_file
 
-from raypipe import __version__
 from raypipe.errors import InputError
 from raypipe.models.convert.config import read_config
 from raypipe.models.convert.find import find_checkpoint
-from raypipe.models.convert.read import Checkpoint, read_checkpoint
+from raypipe.models.convert.read import SavedTensors, read_checkpoint
 from raypipe.models.convert.tensors import Renamed, rename
 from raypipe.models.convert.tokenizer import FoundTokenizer, find_tokenizer, write_tokenizer
 from raypipe.models.family import family_of
 from raypipe.models.folder.conventions import AnyConventions, PairConventions
 from raypipe.models.folder.discover import RECORD, Discovered, discover
 from raypipe.models.folder.sentence_transformers import transformer_folder
+from raypipe.package import VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def _planned(path: Path, out: Path, preset: str | None, tokenizer: Path | None) 
 
 
 def _write(
-    folder: Path, plan: _Plan, preset: str | None, checkpoint: Checkpoint, renamed: Renamed
+    folder: Path, plan: _Plan, preset: str | None, checkpoint: SavedTensors, renamed: Renamed
 ) -> Converted:
     config = family_of(plan.config).files.converted_config(
         plan.config, segment_rows=renamed.segment_rows, num_labels=renamed.num_labels
@@ -132,7 +132,7 @@ def _write(
         conventions = replace(conventions, segment_row=None)  # the row is in the table now
     record = {
         "command": "raypipe model convert",
-        "raypipe": __version__,
+        "raypipe": VERSION,
         "preset": preset,
         "conventions_from": plan.discovered.sources,
         "files": checkpoint.files,

@@ -17,10 +17,11 @@ from raypipe.models.folder.config_checks import config_problems
 from raypipe.models.folder.conventions import AnyConventions, Conventions
 from raypipe.models.folder.discover import RECORD, Discovered, discover
 from raypipe.models.folder.evidence import read_object
-from raypipe.models.folder.hashing import sha256_of
-from raypipe.models.folder.loading import PACKAGED, packaged_folder
+from raypipe.models.folder.loading import packaged_folder
+from raypipe.models.folder.model_folder import PACKAGED
 from raypipe.models.tensors import Named, Shape
 from raypipe.models.tokenizer import read_tokenizer
+from raypipe.storage.records import hash_file
 
 SIZES = {
     "layers": "num_hidden_layers",
@@ -108,7 +109,7 @@ def _tell_tokenizer(found: Description, folder: Path, config: Mapping[str, Any])
     for name in ("tokenizer.json", "vocab.txt"):
         file = folder / name
         if file.exists():
-            found.tokenizer = {"file": name, "sha256": sha256_of(file)}
+            found.tokenizer = {"file": name, "sha256": hash_file(file)}
             if name == "tokenizer.json":
                 opened = _tried(read_tokenizer, folder, problems=found.problems)
                 size = 0 if opened is None else opened.get_vocab_size()
@@ -150,7 +151,7 @@ def _tell_weights(
     places = {place: shapes[source.name] for place, source in named.found.items()}
     found.weights = {
         "file": file.name,
-        "sha256": sha256_of(file),
+        "sha256": hash_file(file),
         "bytes": file.stat().st_size,
         "dtypes": dtypes,
         "tensors": len(shapes),

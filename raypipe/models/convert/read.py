@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, load_file
 
 from raypipe.errors import InputError
-from raypipe.models.folder.hashing import sha256_of
+from raypipe.storage.records import hash_file
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ LFS_POINTER = b"version https://git-lfs.github.com"
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class SavedTensors:
     """Tensors as they lay in files."""
 
     tensors: dict[str, torch.Tensor]
@@ -37,7 +37,7 @@ class Checkpoint:
     """file, sha256 and format of each."""
 
 
-def read_checkpoint(files: list[Path]) -> Checkpoint:
+def read_checkpoint(files: list[Path]) -> SavedTensors:
     """The tensors of one checkpoint's files.
 
     Raises:
@@ -46,17 +46,17 @@ def read_checkpoint(files: list[Path]) -> Checkpoint:
     """
     tensors: dict[str, torch.Tensor] = {}
     others: list[str] = []
-    told = []
+    records = []
     for file in files:
-        sha256 = sha256_of(file)
+        sha256 = hash_file(file)
         found, beside, form = _read(file)
         again = sorted(set(found) & set(tensors))
         if again:
             raise InputError(f"{file}: {again[0]} and {len(again) - 1} more are in another file")
         tensors |= found
         others += beside
-        told.append({"file": file.name, "sha256": sha256, "format": form})
-    return Checkpoint(tensors, others, told)
+        records.append({"file": file.name, "sha256": sha256, "format": form})
+    return SavedTensors(tensors, others, records)
 
 
 def _read(file: Path) -> tuple[dict[str, torch.Tensor], list[str], str]:

@@ -33,8 +33,8 @@ def tensor_problems(
     problems = []
     for name in sorted(set(expected) - set(shapes)):
         head = name in of_head
-        told = ": it has no head that scores pairs" if head else ""
-        problems.append(f"the checkpoint lacks the tensor {name}{told}")
+        why = ": it has no head that scores pairs" if head else ""
+        problems.append(f"the checkpoint lacks the tensor {name}{why}")
     for name, shape in sorted(shapes.items()):
         if name in expected and shape != expected[name]:
             problems.append(_misshapen(files, name, shape, expected[name], units))
@@ -91,6 +91,6 @@ def _misshapen(
     files: Files, name: str, shape: tuple[int, ...], expected: tuple[int, ...], units: int | None
 ) -> str:
     if name == files.HEADS[0] and units is not None and shape[:1] != expected[:1]:
-        told = "two units (relevant_label 0 or 1)" if units == 2 else "one (relevant_label null)"
-        return f"{name}: the head has {shape[0]} units, the conventions expect {told}"
+        wanted = "two units (relevant_label 0 or 1)" if units == 2 else "one (relevant_label null)"
+        return f"{name}: the head has {shape[0]} units, the conventions expect {wanted}"
     return f"{name}: expected shape {list(expected)} from config.json, found {list(shape)}"

@@ -12,7 +12,7 @@ from tokenizers import BertWordPieceTokenizer, Tokenizer
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
 from raypipe.models.folder.evidence import read_object
-from raypipe.models.folder.hashing import sha256_of
+from raypipe.storage.records import hash_file
 
 FILES = (
     "tokenizer.json",
@@ -21,6 +21,7 @@ FILES = (
     "special_tokens_map.json",
     "added_tokens.json",
 )
+
 UNCASED = ("repbert", "monobert", "duobert", "minilm")
 """Beginnings of presets whose weights lower every text."""
 
@@ -64,7 +65,7 @@ def write_tokenizer(
     copied = [name for name in FILES if (found.folder / name).exists()]
     for name in copied:
         shutil.copyfile(found.folder / name, out / name)
-    record: dict[str, Any] = {"files": {name: sha256_of(out / name) for name in copied}}
+    record: dict[str, Any] = {"files": {name: hash_file(out / name) for name in copied}}
     if found.lower_case is not None:
         made = BertWordPieceTokenizer(str(out / "vocab.txt"), lowercase=found.lower_case)
         made.save(str(out / "tokenizer.json"))

@@ -1,6 +1,5 @@
 """Low-rank adapters over a base model: peft's file format, merged by peft on load."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from importlib.resources import files
@@ -11,6 +10,7 @@ from typing import Any
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
 from raypipe.models.folder.evidence import read_object
+from raypipe.storage.records import hash_file
 
 WEIGHTS = "adapter_model.safetensors"
 CONFIG = "adapter_config.json"
@@ -49,7 +49,7 @@ def base_of(folder: Path) -> str:
 
 
 def adapter_facts(folder: Path) -> dict[str, Any]:
-    """What `model show` tells of its file."""
+    """What `model show` prints of its file."""
     from safetensors import safe_open
 
     file = folder / WEIGHTS
@@ -57,11 +57,9 @@ def adapter_facts(folder: Path) -> dict[str, Any]:
         parts = [opened.get_slice(name) for name in opened.keys()]  # noqa: SIM118
         shapes = [part.get_shape() for part in parts]
         dtypes = sorted({str(part.get_dtype()) for part in parts})
-    with file.open("rb") as stream:
-        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
     return {
         "file": file.name,
-        "sha256": sha256,
+        "sha256": hash_file(file),
         "bytes": file.stat().st_size,
         "dtypes": dtypes,
         "tensors": len(shapes),

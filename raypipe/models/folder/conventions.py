@@ -3,8 +3,10 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from raypipe.vocabulary import ScoreScale, words
+
 POOLINGS = ("mean", "cls")
-SCORES = ("log-probability", "probability", "raw")
+SCORES = words(ScoreScale)
 SEGMENT_ROWS = ("zero", "copy")
 
 

@@ -85,8 +85,8 @@ def read_prompts(folder: Path, found: Evidence) -> None:
         raise InputError(f"{folder / file}: prompts: expected an object, found {prompts!r}")
     for side, names in (("query", ("query",)), ("passage", ("document", "passage", "corpus"))):
         name = next((name for name in names if name in prompts), None)
-        told = f"{file} prompts.{name}" if name else f"{file}: no prompt for a {side}"
-        found.add(told, **{f"{side}_prefix": prompts[name] if name else ""})
+        where = f"{file} prompts.{name}" if name else f"{file}: no prompt for a {side}"
+        found.add(where, **{f"{side}_prefix": prompts[name] if name else ""})
     default = body.get("default_prompt_name")
     if prompts.get(default) and default not in ("query", "document", "passage", "corpus"):
         for side in ("query", "passage"):

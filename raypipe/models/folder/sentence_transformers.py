@@ -70,8 +70,8 @@ def read_sentence_transformer(folder: Path) -> Evidence:
     if isinstance(limit, int) and limit > 2:
         found.add(source, query_limit=limit - 2, passage_limit=limit - 2)
     else:
-        told = f"no max_seq_length, model_max_length or positions above 2, found {limit!r}"
-        found.problems |= {"query_limit": told, "passage_limit": told}
+        problem = f"no max_seq_length, model_max_length or positions above 2, found {limit!r}"
+        found.problems |= {"query_limit": problem, "passage_limit": problem}
     read_prompts(folder, found)
     check_tokenizer(inner, found, pair=False)
     _check_lower_case(inner, found)
@@ -96,8 +96,8 @@ def _read_pooling(folder: Path, path: Path, found: Evidence) -> None:
 
 def _read_normalise(folder: Path, names: list[str], found: Evidence) -> None:
     normalise = "Normalize" in names
-    told = "modules.json: Normalize" if normalise else "modules.json: no Normalize"
-    found.add(told, normalise=normalise)
+    where = "modules.json: Normalize" if normalise else "modules.json: no Normalize"
+    found.add(where, normalise=normalise)
     stated = read_object(folder / "config_sentence_transformers.json").get("similarity_fn_name")
     if stated == "cosine" and not normalise:
         found.notes.append(

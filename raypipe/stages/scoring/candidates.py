@@ -5,8 +5,11 @@ is two stores: candidates, decided once by the first to commit them, and their s
 gets a part with what no earlier part has committed, which may be nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +18,15 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.errors import IncompleteError
 from raypipe.ranking.candidates import Keys, missing, pairs, positions, singles
-from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing
+from raypipe.stages.query_blocks import num_lines
+from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.storage.payloads.tables import read_table, write_table
 from raypipe.storage.records import Json, Shard, canonical, digest
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
+
+CANDIDATE_BYTES = 20
+SCORE_BYTES = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +59,13 @@ class Request:
         """What a fingerprint holds; a seed matters only to a draw."""
         body: dict[str, Json] = {"k0": self.k0, "k1": self.k1, "sample": self.sample}
         return {**body, "seed": None if self.sample is None else self.seed}
+
+    def num_candidates(self, run: Stored) -> int:
+        """At most so many: each line, of a duo with each of the others that it is paired with."""
+        if self.k1 is None:
+            return num_lines(run)
+        others = self.k1 - 1 if self.sample is None else min(self.sample, self.k1 - 1)
+        return min(num_lines(run), self.k1 * run.num_rows) * others
 
     def digest(self, run: Stored) -> str:
         """The name of this request of that run."""
@@ -129,7 +143,7 @@ def find_scores(
     return scores, failed
 
 
-@dataclass
+@dataclass(frozen=True)
 class CandidatesStage:
     """What a request wants and no part before has committed; decided once."""
 
@@ -140,6 +154,7 @@ class CandidatesStage:
     request: Request
     held: tuple[Part, ...]
     needs: Needs = Needs()
+    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:
@@ -150,13 +165,15 @@ class CandidatesStage:
         """One; its table has as many rows as its record says."""
         return [Shard(0, 0, 1)]
 
-    def open(self, site: Site) -> Mapping[str, Json]:
+    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        self._scratch = site.scratch
-        return {}
+        return CANDIDATE_BYTES * self.request.num_candidates(self.run_store)
 
-    def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        """schema.CANDIDATES, sorted."""
+    def open(self, site: Site) -> Opened:
+        """See Stage; the payload is schema.CANDIDATES, sorted."""
+        return Opened(partial(self._run, site.scratch))
+
+    def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         beat(())
         wanted = self.request.keys(self.run_store.whole_table(schema.RUN))
         lacking = np.ones(len(wanted[0]), bool)
@@ -166,7 +183,7 @@ class CandidatesStage:
             lacking &= missing(wanted, part.failed())
         first, second, third = (column[lacking] for column in wanted)
         table = pa.table([first.astype(np.int32), second, third], schema=schema.CANDIDATES)
-        path = self._scratch / "candidates.parquet"
+        path = scratch / "candidates.parquet"
         num_rows = write_table(path, schema.CANDIDATES, [table])
         asked = self.request.digest(self.run_store)
         return Payload(path, {"rows": num_rows, "request": asked, "wanted": len(lacking)})
@@ -174,7 +191,8 @@ class CandidatesStage:
 
 def candidates_spec(base: StageSpec, part: int) -> StageSpec:
     """Of part n of a table of scores, from 1."""
-    return StageSpec("candidates", 1, {"part": part}, {"scores": base.fingerprint()})
+    inputs = {"scores": base.fingerprint()}
+    return StageSpec("candidates", 1, {"part": part}, inputs, "candidates")
 
 
 _NONE = np.empty(0, np.int64)

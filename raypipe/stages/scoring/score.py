@@ -1,26 +1,27 @@
 """Candidates scored by a mono or duo model: schema.SCORES, a range of candidates a shard."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 import tokenizers
+from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.errors import RowsFailed
-from raypipe.models.folder.loading import ModelFolder
-from raypipe.models.scorer import load_scorer
-from raypipe.stages.opening import opened
-from raypipe.stages.scoring.candidates import Part
+from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.scorer import Scorer, load_scorer
+from raypipe.stages.opening import open_model
+from raypipe.stages.scoring.candidates import SCORE_BYTES, Part
 from raypipe.stages.scoring.token_rows import TokenRows, passages_of
-from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing, ranges
+from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.stages.texts.tokenize import MAX_PIECES
 from raypipe.storage.payloads.tables import write_table
-from raypipe.storage.records import Json, Shard
+from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored
+from raypipe.storage.stored import Stored, spec_over
 
 
 def score_base(model: ModelFolder, collection: Stored, queries: Stored) -> StageSpec:
@@ -34,11 +35,11 @@ def score_base(model: ModelFolder, collection: Stored, queries: Stored) -> Stage
         "conventions": model.reranker.to_json(),
         "dtype": "fp32",
     }
-    inputs = {"collection": collection.digest, "queries": queries.digest}
-    return StageSpec("scores", 2, params, inputs)
+    stores = {"collection": collection, "queries": queries}
+    return spec_over("scores", 2, params, stores, produces="scores")
 
 
-@dataclass
+@dataclass(frozen=True)
 class ScoreStage:
     """One score a candidate of one part."""
 
@@ -56,8 +57,8 @@ class ScoreStage:
     @property
     def spec(self) -> StageSpec:
         """What a score depends on, and which candidates."""
-        candidates = {"candidates": self.part.candidates.digest}
-        return StageSpec("score", 1, {"base": self.base.to_json()}, candidates)
+        stores, params = {"candidates": self.part.candidates}, {"base": self.base.to_json()}
+        return spec_over("score", 1, params, stores, produces="scores")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Ranges of candidates with about `shard_tokens` of work each, by mean lengths."""
@@ -67,30 +68,40 @@ class ScoreStage:
         tokens = min(conventions.total_limit, 2 + queries + conventions.num_passages * passages)
         return ranges(self.part.num_rows, max(1, int(sizing.shard_tokens / tokens)))
 
-    def open(self, site: Site) -> Mapping[str, Json]:
+    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        self._scratch = site.scratch
-        self._scorer, facts = opened(load_scorer, self.model, site, self.budget_tokens)
-        self._numerics = self._scorer.numerics
-        self._queries, self._passages = TokenRows(self.query_tokens), TokenRows(self.passage_tokens)
-        self._rows = None if self.whole else passages_of(self.part)
-        return facts
+        return SCORE_BYTES * num_rows
+
+    def open(self, site: Site) -> Opened:
+        """See Stage; schema.SCORES of a shard's candidates in order, without those of `skip`.
+
+        Its `run` raises RowsFailed for scores that are not finite.
+        """
+        scorer, facts = open_model(load_scorer, self.model, site, self.budget_tokens)
+        return Opened(_OpenedScores(self, site.scratch, scorer).run, facts)
+
+
+class _OpenedScores:
+    """The model and the word pieces, mapped."""
+
+    def __init__(self, stage: ScoreStage, scratch: Path, scorer: Scorer) -> None:
+        self._stage, self._scratch, self._scorer = stage, scratch, scorer
+        self._queries = TokenRows(stage.query_tokens)
+        self._passages = TokenRows(stage.passage_tokens)
+        self._rows = None if stage.whole else passages_of(stage.part)
 
     def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        """schema.SCORES of the shard's candidates in order, without those of `skip`.
-
-        Raises:
-            RowsFailed: scores that are not finite.
-        """
+        """See ScoreStage.open."""
+        stage = self._stage
         kept = np.setdiff1d(np.arange(shard.start, shard.stop), np.asarray(list(skip), np.int64))
         query_rows, first, second = (
-            column[kept - shard.start] for column in self.part.keys(shard.start, shard.stop)
+            column[kept - shard.start] for column in stage.part.keys(shard.start, shard.stop)
         )
-        passages = [first, second][: self.model.reranker.num_passages]
+        passages = [first, second][: stage.model.reranker.num_passages]
         scores = self._scorer.score(
             self._queries.part(query_rows),
             [self._passages.part(self._place(rows)) for rows in passages],
-            budget_tokens=self.budget_tokens,
+            budget_tokens=stage.budget_tokens,
             beat=lambda rows: beat(kept[list(rows)].tolist()),
         )
         bad = np.flatnonzero(~np.isfinite(scores))
@@ -103,13 +114,11 @@ class ScoreStage:
             "rows": write_table(path, schema.SCORES, [table]),
             "first_query": int(query_rows[0]) if len(query_rows) else -1,
             "last_query": int(query_rows[-1]) if len(query_rows) else -1,
-            "numerics": self._numerics,
+            "numerics": self._scorer.numerics,
         }
         return Payload(path, facts)
 
-    def _place(
-        self, rows: np.ndarray[tuple[int], np.dtype[np.int64]]
-    ) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    def _place(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         return rows if self._rows is None else np.searchsorted(self._rows, rows)
 
 

@@ -1,15 +1,19 @@
 """Word pieces of scattered rows, read from mapped token shards."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import tokenizers
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
-from raypipe.models.folder.loading import ModelFolder, open_tokenizer
+from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.opening import open_tokenizer
 from raypipe.stages.scoring.candidates import Part
-from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing, ranges
+from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.stages.texts.ids import column_of_rows
 from raypipe.stages.texts.tokenize import BATCH_ROWS, MAX_PIECES, SAMPLED_TEXTS, refuse_other_inputs
 from raypipe.storage.payloads.tokens import (
@@ -20,9 +24,9 @@ from raypipe.storage.payloads.tokens import (
     taken,
     write_tokens,
 )
-from raypipe.storage.records import Json, Shard
+from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored
+from raypipe.storage.stored import Stored, spec_over
 from raypipe.text.pairs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 
@@ -63,7 +67,7 @@ def passages_of(part: Part) -> Int64:
     return distinct[distinct >= 0]
 
 
-@dataclass
+@dataclass(frozen=True)
 class PassageTokensStage:
     """Word pieces of the passages that candidates name, and of no other passage."""
 
@@ -71,6 +75,7 @@ class PassageTokensStage:
     candidates: Part
     model: ModelFolder
     needs: Needs = Needs()
+    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:
@@ -81,38 +86,46 @@ class PassageTokensStage:
             "max_pieces": MAX_PIECES,
             "prefix": self.model.conventions.prefix("passage"),
         }
-        inputs = {
-            "texts": self.collection.digest,
-            "candidates": self.candidates.candidates.digest,
-        }
-        return StageSpec("tokenize-passages", 2, params, inputs)
+        stores = {"texts": self.collection, "candidates": self.candidates.candidates}
+        return spec_over("tokenize-passages", 2, params, stores, produces="tokens")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Ranges of the passages named, in row order."""
         num_rows = len(passages_of(self.candidates))
         return ranges(num_rows, min(sizing.shard_rows, -(-num_rows // sizing.num_actors) or 1))
 
-    def open(self, site: Site) -> Mapping[str, Json]:
+    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        self._scratch = site.scratch
-        self._tokenizer = open_tokenizer(self.model)
-        self._rows = passages_of(self.candidates)
-        sample = self._rows[:: -(-len(self._rows) // SAMPLED_TEXTS) or 1]
-        texts = column_of_rows(self.collection, sample, "text")
-        refuse_other_inputs(self._tokenizer, texts, self.model)
-        return {"tokenizers": tokenizers.__version__}
+        collection = self.collection
+        return collection.num_bytes * num_rows // max(1, collection.num_rows) + 8 * num_rows
 
-    def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        """Pieces of the shard's passages, uint16 or uint32 flat with offsets."""
+    def open(self, site: Site) -> Opened:
+        """See Stage; pieces of a shard's passages, uint16 or uint32 flat with offsets."""
+        tokenizer, rows = open_tokenizer(self.model), passages_of(self.candidates)
+        sample = rows[:: -(-len(rows) // SAMPLED_TEXTS) or 1]
+        texts = column_of_rows(self.collection, sample, "text")
+        refuse_other_inputs(tokenizer, texts, self.model)
+        run = partial(self._run, tokenizer, rows, site.scratch)
+        return Opened(run, {"tokenizers": tokenizers.__version__})
+
+    def _run(
+        self,
+        tokenizer: Tokenizer,
+        rows: Int64,
+        scratch: Path,
+        shard: Shard,
+        skip: Rows,
+        beat: Beat,
+    ) -> Payload:
         prefix = self.model.conventions.prefix("passage")
         parts = []
         for start in range(shard.start, max(shard.stop, shard.start + 1), BATCH_ROWS):
             stop = min(start + BATCH_ROWS, shard.stop)
             beat(range(start, stop))
-            texts = column_of_rows(self.collection, self._rows[start:stop], "text")
+            texts = column_of_rows(self.collection, rows[start:stop], "text")
             prefixed = [prefix + text for text in texts] if prefix else texts
-            parts.append(tokenize_batch(self._tokenizer, prefixed, max_pieces=MAX_PIECES))
+            parts.append(tokenize_batch(tokenizer, prefixed, max_pieces=MAX_PIECES))
         flat, offsets = concatenate(parts)
-        path = self._scratch / f"{shard.index}.safetensors"
+        path = scratch / f"{shard.index}.safetensors"
         write_tokens(path, flat, offsets)
         return Payload(path, {"rows": shard.num_rows, "pieces": len(flat)})

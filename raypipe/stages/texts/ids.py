@@ -1,8 +1,10 @@
 """Original ids and rows: the id index as a stage, and ids read back at the border."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -11,40 +13,46 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.data.dense import check_dense_ids
 from raypipe.data.ids import IdIndex, build_id_index
-from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing
+from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.storage.payloads.tables import ROW_GROUP_ROWS, read_table
-from raypipe.storage.records import Json, Shard
+from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored
+from raypipe.storage.stored import Stored, spec_over
+
+ID_BYTES = 24
 
 
-@dataclass
+@dataclass(frozen=True)
 class IdsStage:
     """The id index of a collection; duplicate ids are refused here, dense ones checked."""
 
     collection: Stored
     dense: bool = False
     needs: Needs = Needs()
+    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:
         """The collection; whether its ids must be 0 to n-1."""
-        return StageSpec("ids", 1, {"dense": self.dense}, {"collection": self.collection.digest})
+        stores = {"collection": self.collection}
+        return spec_over("ids", 1, {"dense": self.dense}, stores, produces="ids")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """One: a sort over all ids, 24 bytes each."""
         return [Shard(0, 0, self.collection.num_rows)]
 
-    def open(self, site: Site) -> Mapping[str, Json]:
+    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        self._scratch = site.scratch
-        return {}
+        return ID_BYTES * num_rows
 
-    def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        """The index file. Raises InputError for repeated ids."""
+    def open(self, site: Site) -> Opened:
+        """See Stage; the index file. Its `run` raises InputError for repeated ids."""
+        return Opened(partial(self._run, site.scratch))
+
+    def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         if self.dense:
             check_dense_ids(self._batches(beat), name="collection")
-        path = self._scratch / "ids"
+        path = scratch / "ids"
         count = build_id_index(self._batches(beat), path, ids_of_rows=self._ids_of_rows)
         return Payload(path, {"rows": count})
 

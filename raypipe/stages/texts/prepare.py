@@ -1,9 +1,11 @@
 """Collection files into a collection: count records a file, prefix sum, convert."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -11,13 +13,15 @@ from raypipe import schema
 from raypipe.data.facts import FileFacts, count_file, from_json, to_json
 from raypipe.data.reading import Errors, Tally, read_records
 from raypipe.data.unchanged import changed
-from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing, ranges
+from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.storage.payloads.tables import write_table
-from raypipe.storage.records import Json, Shard
+from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
 
 BATCH_RECORDS = 1024
+UNPACKED = 5
+"""Bytes of text in a byte of a compressed file, about."""
 
 
 @dataclass
@@ -27,6 +31,7 @@ class CountStage:
     files: Sequence[Path]
     format: str
     needs: Needs = Needs()
+    skips_rows: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Look at the files once, in the driver: a node's copies may have other times."""
@@ -35,26 +40,28 @@ class CountStage:
     @property
     def spec(self) -> StageSpec:
         """Sizes and times stand for the content, whose hash this stage finds out."""
-        return StageSpec("count", 2, {"format": self.format}, self._stamps)
+        return StageSpec("count", 2, {"format": self.format}, self._stamps, "facts")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """One a file, in reading order."""
         return ranges(len(self.files), 1)
 
-    def open(self, site: Site) -> Mapping[str, Json]:
+    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        self._scratch = site.scratch
-        return {}
+        return 0
 
-    def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        """Facts of the file as JSON."""
+    def open(self, site: Site) -> Opened:
+        """See Stage; facts of each file as JSON."""
+        return Opened(partial(self._run, site.scratch))
+
+    def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         beat(range(shard.start, shard.stop))
         file = self.files[shard.start]
         before = _stamps([file])
         facts = count_file(file, format=self.format)
         if _stamps([file]) != before:
             raise changed(file, "it was written while it was counted")
-        path = self._scratch / f"{shard.index}.json"
+        path = scratch / f"{shard.index}.json"
         path.write_text(json.dumps(to_json(facts), sort_keys=True))
         return Payload(path, {"rows": 1})
 
@@ -88,6 +95,7 @@ class ConvertStage:
     format: str
     errors: Errors = "strict"
     needs: Needs = Needs()
+    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:
@@ -97,7 +105,7 @@ class ConvertStage:
             for number, facts in enumerate(self.facts)
         }
         params = {"format": self.format, "errors": self.errors, "passages": "parquet-1"}
-        return StageSpec("prepare", 1, params, inputs)
+        return StageSpec("prepare", 1, params, inputs, "passages")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Ranges of records of one file; a compressed file is read whole, so it is one shard."""
@@ -111,14 +119,17 @@ class ConvertStage:
             first += facts.num_records
         return shards or [Shard(0, 0, 0)]
 
-    def open(self, site: Site) -> Mapping[str, Json]:
+    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        self._scratch = site.scratch
-        return {}
+        whole = sum(f.num_bytes * (UNPACKED if f.compressed else 1) for f in self.facts)
+        return whole * num_rows // max(1, num_planned)
 
-    def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        """Passages of the shard's records; memory holds one row group."""
-        path = self._scratch / f"{shard.index}.parquet"
+    def open(self, site: Site) -> Opened:
+        """See Stage; passages of a shard's records; memory holds one row group."""
+        return Opened(partial(self._run, site.scratch))
+
+    def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+        path = scratch / f"{shard.index}.parquet"
         tally = Tally()
         num_rows = write_table(path, schema.PASSAGES, self._batches(shard, beat, tally))
         facts = {"rows": num_rows, "replaced": tally.num_replaced, "blank": tally.num_blank}

@@ -1,53 +1,57 @@
 """A queries file as a store: query row <-> original id and text."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 
 from raypipe import schema
 from raypipe.data.queries import read_queries
-from raypipe.errors import InputError
-from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing
+from raypipe.errors import LEAVE_INPUTS, InputError
+from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.storage.payloads.tables import write_table
-from raypipe.storage.records import Json, Shard, canonical, digest, hash_file
+from raypipe.storage.records import Shard, canonical, digest, hash_file
 from raypipe.storage.spec import StageSpec
 
 
-@dataclass
+@dataclass(frozen=True)
 class QueriesStage:
     """Queries in file order; with `only` those of them whose id is in it."""
 
     file: Path
     only: frozenset[str] | None = None
     needs: Needs = Needs()
+    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:
         """The file's hash, and which of its queries are kept."""
         kept = None if self.only is None else digest(canonical(sorted(self.only)))
-        params = {"only": kept}
-        return StageSpec("queries", 1, params, {"content:queries": hash_file(self.file)})
+        content = {"content:queries": hash_file(self.file)}
+        return StageSpec("queries", 1, {"only": kept}, content, "queries")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """One: query sets are small beside collections."""
         return [Shard(0, 0, len(self._read()))]
 
-    def open(self, site: Site) -> Mapping[str, Json]:
+    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        self._scratch = site.scratch
-        return {}
+        return 0
 
-    def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        """The query set as one table of schema.QUERIES."""
+    def open(self, site: Site) -> Opened:
+        """See Stage; the query set as one table of schema.QUERIES."""
+        return Opened(partial(self._run, site.scratch))
+
+    def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         queries = self._read()
         if len(queries) != shard.num_rows:
             raise InputError(
                 f"{self.file}: expected {shard.num_rows} queries, as planned, found "
-                f"{len(queries)}; the file must rest while it is read, run the same command again"
+                f"{len(queries)}. {LEAVE_INPUTS}"
             )
-        path = self._scratch / "queries.parquet"
+        path = scratch / "queries.parquet"
         columns = [[query_id for query_id, _ in queries], [text for _, text in queries]]
         table = pa.table(columns, schema=schema.QUERIES)
         return Payload(path, {"rows": write_table(path, schema.QUERIES, [table])})

@@ -1,19 +1,22 @@
 """Texts of a collection or query set as word pieces, once a tokenizer."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 import tokenizers
 from tokenizers import Tokenizer
 
 from raypipe.errors import InputError
-from raypipe.models.folder.loading import ModelFolder, layout_of, open_tokenizer
-from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing, ranges
+from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.opening import layout_of, open_tokenizer
+from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.storage.payloads.tokens import concatenate, write_tokens
-from raypipe.storage.records import Json, Shard
+from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored
+from raypipe.storage.stored import Stored, spec_over
 from raypipe.text.slicing import first_difference
 from raypipe.text.tokenize import tokenize_batch
 
@@ -23,7 +26,7 @@ BATCH_ROWS = 2048
 SAMPLED_TEXTS = 1000
 
 
-@dataclass
+@dataclass(frozen=True)
 class TokenizeStage:
     """Word pieces of every row's text, without specials."""
 
@@ -32,6 +35,7 @@ class TokenizeStage:
     model: ModelFolder
     prefix: str = ""
     needs: Needs = Needs()
+    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:
@@ -42,21 +46,26 @@ class TokenizeStage:
             "max_pieces": MAX_PIECES,
             "prefix": self.prefix,
         }
-        return StageSpec("tokenize", 2, params, {"texts": self.texts.digest})
+        return spec_over("tokenize", 2, params, {"texts": self.texts}, produces="tokens")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Ranges of rows; no fewer than actors, so that none idles."""
         size = min(sizing.shard_rows, -(-self.texts.num_rows // sizing.num_actors) or 1)
         return ranges(self.texts.num_rows, size)
 
-    def open(self, site: Site) -> Mapping[str, Json]:
+    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        self._scratch = site.scratch
-        self._tokenizer = open_tokenizer(self.model)
-        self._check_slicing()
-        return {"tokenizers": tokenizers.__version__}
+        whole = self.texts.num_bytes + 8 * self.texts.num_rows
+        return whole * num_rows // max(1, num_planned)
 
-    def _check_slicing(self) -> None:
+    def open(self, site: Site) -> Opened:
+        """See Stage; pieces of a shard's rows, uint16 or uint32 flat with offsets."""
+        tokenizer = open_tokenizer(self.model)
+        self._check_slicing(tokenizer)
+        run = partial(self._run, tokenizer, site.scratch)
+        return Opened(run, {"tokenizers": tokenizers.__version__})
+
+    def _check_slicing(self, tokenizer: Tokenizer) -> None:
         """Compare inputs made of pieces with the tokenizer's own on 1,000 texts.
 
         Raises:
@@ -66,21 +75,22 @@ class TokenizeStage:
         for start in range(0, self.texts.num_rows, max(1, step * 100)):
             stop = min(start + step * 100, self.texts.num_rows)
             texts = self.texts.table(self.schema, start, stop)["text"].to_pylist()[::step]
-            refuse_other_inputs(self._tokenizer, texts, self.model)
+            refuse_other_inputs(tokenizer, texts, self.model)
 
-    def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        """Pieces of the shard's rows, uint16 or uint32 flat with offsets."""
+    def _run(
+        self, tokenizer: Tokenizer, scratch: Path, shard: Shard, skip: Rows, beat: Beat
+    ) -> Payload:
         parts = []
         for start in range(shard.start, shard.stop, BATCH_ROWS):
             stop = min(start + BATCH_ROWS, shard.stop)
             beat(range(start, stop))
             texts = self.texts.table(self.schema, start, stop)["text"].to_pylist()
             prefixed = [self.prefix + text for text in texts] if self.prefix else texts
-            parts.append(tokenize_batch(self._tokenizer, prefixed, max_pieces=MAX_PIECES))
+            parts.append(tokenize_batch(tokenizer, prefixed, max_pieces=MAX_PIECES))
         if not parts:
-            parts.append(tokenize_batch(self._tokenizer, [], max_pieces=MAX_PIECES))
+            parts.append(tokenize_batch(tokenizer, [], max_pieces=MAX_PIECES))
         flat, offsets = concatenate(parts)
-        path = self._scratch / f"{shard.index}.safetensors"
+        path = scratch / f"{shard.index}.safetensors"
         write_tokens(path, flat, offsets)
         return Payload(path, {"rows": shard.num_rows, "pieces": len(flat)})
 

@@ -24,9 +24,9 @@ def map_tensors(path: Path) -> dict[str, NDArray[Any]]:
         header = json.loads(stream.read(num_header))
     header.pop("__metadata__", None)
     arrays: dict[str, NDArray[Any]] = {}
-    for name, told in header.items():
-        dtype, shape = DTYPES[told["dtype"]], tuple(told["shape"])
-        offset = 8 + num_header + told["data_offsets"][0]
+    for name, entry in header.items():
+        dtype, shape = DTYPES[entry["dtype"]], tuple(entry["shape"])
+        offset = 8 + num_header + entry["data_offsets"][0]
         empty = 0 in shape
         arrays[name] = (
             np.empty(shape, dtype)

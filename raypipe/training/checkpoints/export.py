@@ -17,7 +17,8 @@ from raypipe.config.training.recipe import Adapter
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import adapter_folder
 from raypipe.models.folder.conventions import Conventions, PairConventions
-from raypipe.models.folder.loading import ModelFolder, load_weights
+from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.opening import load_weights
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_sha256
 from raypipe.training.checkpoints.store import Checkpoint, Checkpoints
 from raypipe.training.checkpoints.trained_on import FILE, trained_on
@@ -89,8 +90,8 @@ def write_model(job: Job, payload: Path, folder: Path, *, step: int, saw: str) -
     )
     config = _config(job, base)
     _write_json(beside / "config.json", config)
-    told = {**asdict(conventions), "start_weights_saw": saw, "made_by": made_by(job, step)}
-    _write_json(beside / "raypipe.json", told)
+    body = {**asdict(conventions), "start_weights_saw": saw, "made_by": made_by(job, step)}
+    _write_json(beside / "raypipe.json", body)
     _copy_tokenizer(job.start, beside)
     for file in beside.rglob("*.safetensors"):
         file.chmod(0o644)  # safetensors makes files that only their owner reads

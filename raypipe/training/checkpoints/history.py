@@ -96,7 +96,7 @@ def history_of(job: Job) -> History:
 
 
 def unmeasured(job: Job, steps: list[int]) -> InputError:
-    """What to tell where a checkpoint can neither be measured nor left out of the choice."""
+    """The error to raise where a checkpoint can neither be measured nor left out of the choice."""
     return InputError(
         f"{job.store}: the checkpoints of {len(steps)} steps, first {steps[0]}, are neither "
         "measured nor there any more, so none can be chosen: something else removed them. Delete "

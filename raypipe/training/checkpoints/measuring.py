@@ -35,7 +35,7 @@ class Measuring:
         return values
 
 
-def told(job: Job, measurement: Measurement) -> dict[str, Json]:
+def progress_of(job: Job, measurement: Measurement) -> dict[str, Json]:
     """A measurement as a line of the training's progress."""
     assert job.recipe.validate_ is not None
     of = dict(zip(job.recipe.dev, measurement["values"], strict=True))

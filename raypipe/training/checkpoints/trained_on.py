@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 
 from raypipe.text.pairs import TextSlice
 from raypipe.training.examples.table import distinct
-from raypipe.training.steps.batch import Source
+from raypipe.training.steps.batch import ExampleSource
 
 UInt64 = NDArray[np.uint64]
 FILE = "trained_on.npy"
 ROWS_AT_ONCE = 50_000
 
 
-def trained_on(sources: Sequence[Source]) -> UInt64:
+def trained_on(sources: Sequence[ExampleSource]) -> UInt64:
     """One hash a distinct passage of any example, relevant or not, sorted."""
     found = []
     for source in sources:
@@ -32,7 +32,7 @@ def passage_hashes(part: TextSlice) -> UInt64:
     """
     flat = part.flat.astype("<u4")
     spans = zip(part.starts.tolist(), (part.starts + part.counts).tolist(), strict=True)
-    told = b"".join(
+    digests = b"".join(
         hashlib.blake2b(flat[start:stop].tobytes(), digest_size=8).digest() for start, stop in spans
     )
-    return np.frombuffer(told, "<u8").astype(np.uint64)
+    return np.frombuffer(digests, "<u8").astype(np.uint64)

@@ -56,7 +56,7 @@ def drawn_examples(
         teacher: scores of passages; None where there is none.
         window: ranks and counts.
         seed: of the draws.
-        short: told what could not be drawn.
+        short: counts what could not be drawn.
     """
     spans = [_spans(run) for run in runs]
     taught = None if teacher is None else Taught(teacher)

@@ -9,7 +9,7 @@ from raypipe.training.examples.draw import Short
 def nothing_left(
     wanted: TrainingSet, name: str, relevant: Mapping[int, Sequence[int]], short: Short
 ) -> str:
-    """What to tell; `relevant` are the judgements that were to be learnt, by query row."""
+    """Why no example is left; `relevant` are the judgements to be learnt, by query row."""
     where = f"train.{name}: no example is left: "
     if wanted.triples is not None:
         return f"{where}the guard refuses every triple of {wanted.triples}"

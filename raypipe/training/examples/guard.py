@@ -42,8 +42,8 @@ class Dropped:
     """A few of the dropped queries with the evaluation query they resemble."""
 
     def lines(self, name: str) -> list[str]:
-        """What is told of a training set."""
-        told = [
+        """What a log and a table say of a training set."""
+        lines = [
             f"guard: {name}: dropped {self.same_query:,} training queries that are evaluation "
             f"queries, {self.near_query:,} that share {NEAR:.0%} of their words with one, and with "
             f"them every evaluation pair"
@@ -52,11 +52,11 @@ class Dropped:
             "evaluation query (allowed)",
         ]
         if self.left_out_positive or self.left_out_negative:
-            told.append(
+            lines.append(
                 f"guard: {name}: left out {self.left_out_positive:,} judged passages as relevant "
                 f"and {self.left_out_negative:,} as irrelevant ones"
             )
-        return told + [f"guard: {name}: for instance {sample}" for sample in self.samples]
+        return lines + [f"guard: {name}: for instance {sample}" for sample in self.samples]
 
 
 def normalised(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What no training set of a recipe may hold, and what is told of a set's examples."""
+"""What no training set of a recipe may hold, and what a log and a table say of its examples."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -30,8 +30,8 @@ def guards_of(recipe: Training) -> dict[str, Guard]:
             texts += [text for _, text in queries]
             continue
         columns = ("query_id", "passage_id", "relevance")
-        told = list(zip(*(judged[c].to_pylist() for c in columns), strict=True))
-        asked = {query_id for query_id, _, _ in told}
+        judgements = list(zip(*(judged[c].to_pylist() for c in columns), strict=True))
+        asked = {query_id for query_id, _, _ in judgements}
         found = [text for query_id, text in queries if query_id in asked]
         if not found:
             raise InputError(
@@ -43,14 +43,14 @@ def guards_of(recipe: Training) -> dict[str, Guard]:
             continue
         before = guards[guarded.collection]
         guards[guarded.collection] = Guard(
-            shared=before.shared | frozenset(p for _, p, grade in told if grade > 0),
-            left_out=before.left_out | frozenset(p for _, p, _ in told if leave_out),
+            shared=before.shared | frozenset(p for _, p, grade in judgements if grade > 0),
+            left_out=before.left_out | frozenset(p for _, p, _ in judgements if leave_out),
         )
     queries_of_all = tuple(dict.fromkeys(texts))
     return {name: replace(guard, queries=queries_of_all) for name, guard in guards.items()}
 
 
-def told_of(name: str, facts: Mapping[str, Any]) -> list[str]:
+def lines_about(name: str, facts: Mapping[str, Any]) -> list[str]:
     """Lines on a training set: how many examples it gives, and what was left out and why."""
     dropped = Dropped(**facts["dropped"], samples=list(facts["samples"]))
     short = facts["short"]

@@ -29,8 +29,8 @@ class Judged:
     def pairs(self) -> NDArray[np.int64]:
         """Keys of all that is known, sorted."""
         pairs = [(query, passage) for query, found in self.known.items() for passage in found]
-        told = np.array(pairs, np.int64).reshape(-1, 2)
-        return np.sort(pair_keys(told[:, 0], told[:, 1]))
+        rows = np.array(pairs, np.int64).reshape(-1, 2)
+        return np.sort(pair_keys(rows[:, 0], rows[:, 1]))
 
 
 def judged_passages(
@@ -49,7 +49,7 @@ def judged_passages(
         rows_of: the collection's.
         refused: query rows that nothing is learnt from.
         guard: passages left out.
-        dropped: told what the guard left out.
+        dropped: counts what the guard left out.
 
     Raises:
         InputError: passages that are not in the collection.

@@ -37,8 +37,8 @@ def permuted(positions: Int64, *, size: int, seed: int, epoch: int) -> Int64:
 
 
 def _keys(seed: int, epoch: int) -> UInt64:
-    told = hashlib.sha512(f"raypipe sampler {seed} {epoch}".encode()).digest()
-    return np.frombuffer(told, "<u8")[:ROUNDS].astype(np.uint64)
+    digest = hashlib.sha512(f"raypipe sampler {seed} {epoch}".encode()).digest()
+    return np.frombuffer(digest, "<u8")[:ROUNDS].astype(np.uint64)
 
 
 def _mixed(x: UInt64) -> UInt64:

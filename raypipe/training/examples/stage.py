@@ -1,8 +1,9 @@
 """A training set as a store: judgements, runs or triples made into guarded examples."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +11,11 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.config.training.recipe import TrainingSet
 from raypipe.errors import InputError
-from raypipe.stages.stage import Beat, Needs, Payload, Rows, Site, Sizing
+from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.stages.texts.ids import id_index
-from raypipe.storage.records import Json, Shard, canonical, digest, hash_file
+from raypipe.storage.records import Shard, canonical, digest, hash_file
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored
+from raypipe.storage.stored import Stored, spec_over
 from raypipe.training.examples.draw import Short, Window, drawn_examples
 from raypipe.training.examples.empty import nothing_left
 from raypipe.training.examples.guard import Dropped, Guard, refused_queries
@@ -27,7 +28,7 @@ from raypipe.training.examples.triples import triple_examples
 SEMANTICS = 3
 
 
-@dataclass
+@dataclass(frozen=True)
 class ExamplesStage:
     """Examples of one training set, in the order of its queries or of its triples."""
 
@@ -46,6 +47,7 @@ class ExamplesStage:
     in_batch: bool = False
     """Whether the loss takes a batch's other documents as negatives."""
     needs: Needs = field(default_factory=Needs)
+    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:
@@ -63,28 +65,32 @@ class ExamplesStage:
             "in_batch": self.in_batch,
             "teacher_last": self.teacher_last,
         }
-        inputs = {"collection": self.collection.digest, "queries": self.queries.digest}
-        inputs |= {f"run.{number}": run.digest for number, run in enumerate(self.runs)}
-        inputs |= {"teacher": self.teacher.digest} if self.teacher else {}
-        inputs |= {"content:qrels": hash_file(Path(wanted.qrels))} if wanted.qrels else {}
-        inputs |= {"content:triples": hash_file(Path(wanted.triples))} if wanted.triples else {}
-        return StageSpec("examples", SEMANTICS, params, inputs)
+        stores = {"collection": self.collection, "queries": self.queries}
+        stores |= {f"run.{number}": run for number, run in enumerate(self.runs)}
+        stores |= {"teacher": self.teacher} if self.teacher else {}
+        files = {"qrels": wanted.qrels, "triples": wanted.triples}
+        content = {f"content:{key}": hash_file(Path(file)) for key, file in files.items() if file}
+        return spec_over(
+            "examples", SEMANTICS, params, stores, produces="examples", content=content
+        )
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """One."""
         return [Shard(0, 0, self.queries.num_rows)]
 
-    def open(self, site: Site) -> Mapping[str, Json]:
+    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        self._scratch = site.scratch
-        return {}
+        return 0
 
-    def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        """The examples; facts tell their number and what the guard dropped.
+    def open(self, site: Site) -> Opened:
+        """See Stage; the examples, with their number and what the guard dropped as facts.
 
-        Raises:
-            InputError: ids that are not in the collection or query set; nothing is left.
+        Its `run` raises InputError for ids that are not in the collection or query set, and
+        where nothing is left.
         """
+        return Opened(partial(self._run, site.scratch))
+
+    def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         beat(())
         dropped, short = Dropped(), Short()
         table = self.queries.table(schema.QUERIES)
@@ -98,7 +104,7 @@ class ExamplesStage:
             # Of triples beside qrels the triples are what is counted.
             counts = dropped if self.wanted.triples is None else Dropped()
             judged = judged_passages(self.wanted, rows, index.rows_of, refused, self.guard, counts)
-        path = self._scratch / "examples.safetensors"
+        path = scratch / "examples.safetensors"
         if self.wanted.triples is not None:
             examples = triple_examples(
                 Path(self.wanted.triples),
@@ -107,7 +113,7 @@ class ExamplesStage:
                 refused,
                 self.guard,
                 dropped,
-                self._scratch,
+                scratch,
                 lambda: beat(()),
             )
         else:

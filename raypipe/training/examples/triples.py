@@ -37,7 +37,7 @@ def triple_examples(
         rows_of: passage ids -> rows, -1 where unknown.
         refused: query rows that must not be trained on.
         guard: its passages to leave out, as relevant and as irrelevant ones.
-        dropped: told how many triples went and why.
+        dropped: counts the triples that were left out, by reason.
         scratch: a folder that lives as long as the examples are read.
         beat: called once a chunk.
 
@@ -87,16 +87,16 @@ def _parsed(
                 f"irrelevant passage id, found {len(triple)} columns"
             )
     try:
-        told = [[column.decode() for column in triple] for triple in triples]
+        ids = [[column.decode() for column in triple] for triple in triples]
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: after line {before:,}: not UTF-8: {error.reason}") from None
-    queries = np.array([query_rows.get(triple[0], -1) for triple in told], np.int64)
-    passages = rows_of([passage for triple in told for passage in triple[1:]]).reshape(-1, 2)
+    queries = np.array([query_rows.get(triple[0], -1) for triple in ids], np.int64)
+    passages = rows_of([passage for triple in ids for passage in triple[1:]]).reshape(-1, 2)
     unknown = (queries < 0) | (passages < 0).any(axis=1)
     if unknown.any():
         place = int(np.flatnonzero(unknown)[0])
         raise InputError(
-            f"{path}: line {before + place + 1:,}: {' '.join(told[place])}: an id is not in the "
+            f"{path}: line {before + place + 1:,}: {' '.join(ids[place])}: an id is not in the "
             "queries or the collection"
         )
     return queries, passages

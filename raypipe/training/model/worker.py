@@ -10,7 +10,7 @@ from safetensors.torch import load
 
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import CONFIG, WEIGHTS, adapter_folder
-from raypipe.models.folder.loading import layouts_of, load_weights
+from raypipe.models.folder.opening import layouts_of, load_weights
 from raypipe.text.inputs import Layouts
 from raypipe.training.job import Job
 from raypipe.training.model.lowrank import PEFT, LowRank
@@ -63,13 +63,13 @@ def start_from_(trainee: Trainee, folder: Path, *, sha256: str) -> None:
             f"{file}: expected an adapter with SHA-256 {sha256}, as where the work began, found "
             f"{found_sha256}; every node must hold the same folder"
         )
-    told = json.loads((folder / CONFIG).read_bytes())
+    saved_config = json.loads((folder / CONFIG).read_bytes())
     own = trainee.low_rank
     assert own is not None
-    if (told["r"], told["lora_alpha"]) != (own.rank, own.alpha):
+    if (saved_config["r"], saved_config["lora_alpha"]) != (own.rank, own.alpha):
         raise InputError(
             f"{folder}: expected an adapter of rank {own.rank} and alpha {own.alpha}, found rank "
-            f"{told['r']} and alpha {told['lora_alpha']}"
+            f"{saved_config['r']} and alpha {saved_config['lora_alpha']}"
         )
     saved = {n.removeprefix(PEFT): t for n, t in load(data).items()}
     for name, weight in trainee.weights.items():
@@ -77,8 +77,8 @@ def start_from_(trainee: Trainee, folder: Path, *, sha256: str) -> None:
         if found is None and "lora_" not in name:
             continue
         if found is None or (found.shape != weight.shape and "embeddings" not in name):
-            told = "none" if found is None else list(found.shape)
-            raise InputError(f"{folder}: {name}: expected {list(weight.shape)}, found {told}")
+            shape = "none" if found is None else list(found.shape)
+            raise InputError(f"{folder}: {name}: expected {list(weight.shape)}, found {shape}")
         if found.shape == weight.shape:
             with torch.no_grad():
                 weight.copy_(found)

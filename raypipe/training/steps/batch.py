@@ -17,7 +17,7 @@ Float32 = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ExampleSource:
     """Examples over one collection and one query set."""
 
     examples: Examples
@@ -45,7 +45,7 @@ class Batch:
         return len(self.query.counts)
 
 
-def read_batch(sources: Sequence[Source], numbers: Int64) -> Batch:
+def read_batch(sources: Sequence[ExampleSource], numbers: Int64) -> Batch:
     """Examples by their number over all sources, the first source's first."""
     edges = np.cumsum([source.examples.num_examples for source in sources])
     of_source = np.searchsorted(edges, numbers, side="right")
@@ -76,7 +76,7 @@ def read_batch(sources: Sequence[Source], numbers: Int64) -> Batch:
 
 
 def _positive(
-    sources: Sequence[Source], of_source: Int64, query_rows: Int64, passage_rows: Int64
+    sources: Sequence[ExampleSource], of_source: Int64, query_rows: Int64, passage_rows: Int64
 ) -> NDArray[np.bool_]:
     """Judged pairs of the batch, and each example's own first passage.
 

@@ -66,9 +66,9 @@ class Group:
         counts = torch.zeros(self.world, dtype=torch.int64, device=rows.device)
         counts[self.rank] = len(rows)
         dist.all_reduce(counts)
-        told = counts.tolist()
-        every: Tensor = _Gather.apply(rows, told, self.rank)  # type: ignore[no-untyped-call]
-        return list(torch.split(every, told))
+        num_rows = counts.tolist()
+        every: Tensor = _Gather.apply(rows, num_rows, self.rank)  # type: ignore[no-untyped-call]
+        return list(torch.split(every, num_rows))
 
     def barrier(self) -> None:
         """See Comm."""

@@ -125,8 +125,8 @@ def _encoder(
     before = sum(len(s) for s in shares[: comm.rank]) * width
     firsts = torch.arange(len(share), device=scores.device) * width + before
     if objective.name in BATCH_LOSSES:
-        told = torch.from_numpy(positive).to(scores.device)
-        each = objective.of_batch(scores, told, firsts)
+        relevant = torch.from_numpy(positive).to(scores.device)
+        each = objective.of_batch(scores, relevant, firsts)
     else:
         lists = scores.gather(1, firsts[:, None] + torch.arange(width, device=scores.device))
         each = objective.of_lists(lists, None if batch.teacher is None else batch.teacher[share])
@@ -154,5 +154,5 @@ def _share(tokens: Int64, comm: Comm, rank: int | None = None) -> Int64:
 
 def _seed(*draw: int) -> None:
     """Seed dropout by what it is for, so that a resumed training draws the same."""
-    told = hashlib.sha256(repr(draw).encode()).digest()
-    torch.manual_seed(int.from_bytes(told[:8], "little") >> 1)
+    drawn = hashlib.sha256(repr(draw).encode()).digest()
+    torch.manual_seed(int.from_bytes(drawn[:8], "little") >> 1)

@@ -37,8 +37,8 @@ class Objective:
         weight = 1.0 if self.name == "cross-entropy" else self.judgements
         parts = []
         if weight:
-            told = torch.from_numpy(targets).to(units_BU.device)
-            each = losses.cross_entropy(units_BU, told, relevant_label=relevant_label)
+            target = torch.from_numpy(targets).to(units_BU.device)
+            each = losses.cross_entropy(units_BU, target, relevant_label=relevant_label)
             parts.append(weight * each.view(-1, per_example).mean(dim=1))
         if self.name != "cross-entropy":
             raw = units_BU[:, 0]
@@ -54,15 +54,15 @@ class Objective:
         if self.name == "pairwise-hinge":
             return losses.pairwise_hinge(scores, margin=self.margin)
         assert teacher is not None
-        told = torch.from_numpy(teacher).to(scores.device)
-        without = told.isnan().any(dim=1)
-        told = told.masked_fill(without[:, None], 0.0)  # a gradient through NaN would be NaN
+        taught = torch.from_numpy(teacher).to(scores.device)
+        without = taught.isnan().any(dim=1)
+        taught = taught.masked_fill(without[:, None], 0.0)  # a gradient through NaN would be NaN
         if scores.dim() == 3:
-            each = losses.pair_margin_mse(scores, told)
+            each = losses.pair_margin_mse(scores, taught)
         elif self.name == "margin-mse":
-            each = losses.margin_mse(scores, told)
+            each = losses.margin_mse(scores, taught)
         else:
-            each = losses.kl_divergence(scores, told, temperature=self.temperature)
+            each = losses.kl_divergence(scores, taught, temperature=self.temperature)
         return each.masked_fill(without, 0.0)
 
     def of_batch(self, scores_QD: Tensor, positive_QD: Tensor, own_Q: Tensor) -> Tensor:

@@ -15,15 +15,15 @@ from raypipe.training.examples.table import map_examples
 from raypipe.training.job import Job
 from raypipe.training.model.trainee import Trainee
 from raypipe.training.model.worker import layouts_for, trainee_of
-from raypipe.training.steps.batch import Source, read_batch
+from raypipe.training.steps.batch import ExampleSource, read_batch
 from raypipe.training.steps.comm import Comm
 from raypipe.training.steps.gradient import Worked, backward
 from raypipe.training.steps.objective import Objective
 from raypipe.training.steps.optimiser import Adam, clip_, learning_rate
 
 
-class Loop:
-    """The model, its optimiser and its examples in one worker."""
+class Updates:
+    """A training's updates in one worker, with its model, optimiser and examples."""
 
     def __init__(self, job: Job, comm: Comm, device: str) -> None:
         self._job, self._comm = job, comm
@@ -115,10 +115,10 @@ def load_weights_(trainee: Trainee, tensors: Mapping[str, Tensor]) -> None:
         weight.copy_(tensors[f"weight.{name}"])
 
 
-def sources_of(job: Job) -> list[Source]:
+def sources_of(job: Job) -> list[ExampleSource]:
     """The training sets, mapped."""
     return [
-        Source(
+        ExampleSource(
             map_examples(train.examples.path(train.examples.manifest.records[0])),
             TokenRows(train.query_tokens),
             TokenRows(train.passage_tokens),

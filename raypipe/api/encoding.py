@@ -1,0 +1,46 @@
+"""Texts as embeddings."""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raypipe.api.given.models import device_of, model_of
+from raypipe.api.given.texts import Given, texts_of
+from raypipe.errors import InputError
+
+SIDES = ("passage", "query")
+
+
+def encode(
+    texts: Given,
+    model: str | Path = "minilm",
+    *,
+    side: str = "passage",
+    preset: str | None = None,
+    device: str = "auto",
+) -> NDArray[np.float16]:
+    """One embedding a text, float16 [texts, dimension], in the order of the texts.
+
+    The bytes are those that a pipeline's `encode` stage stores: computed in float32, stored as
+    the nearest float16, whatever the texts beside one. The model stays open for the next call.
+
+    Args:
+        texts: a list, a dictionary id -> text, or a table with a text column and ids.
+        model: `minilm`, or the folder of an encoder.
+        side: passage or query: some models read the two in different ways.
+        preset: conventions by name where the folder does not say them.
+        device: auto, cpu or cuda.
+
+    Raises:
+        InputError: no texts, no such model, or a model that is no encoder.
+        RowsFailed: embeddings that are not finite; the rows are named.
+    """
+    if side not in SIDES:
+        raise InputError(f"side: expected one of {', '.join(SIDES)}; found {side!r}")
+    found = texts_of(texts, side)
+    opened = model_of(model, preset)
+    assert opened.encoder.kind == "encoder"  # or it says that it is none
+    from raypipe.stages.in_memory import encode_texts
+
+    return encode_texts(opened, found.texts, side=side, device=device_of(device))

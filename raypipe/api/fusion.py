@@ -1,0 +1,47 @@
+"""Several runs made one."""
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from raypipe.api.given.models import count_of
+from raypipe.api.given.runs import Run, listed_runs
+from raypipe.api.given.texts import Given, texts_of
+from raypipe.ranking.by_id import fuse_by_id
+from raypipe.vocabulary import DEPTH, RRF_K, FusionMethod
+
+
+def fuse(
+    runs: Sequence[Run] | Mapping[str, Run],
+    method: FusionMethod = "rrf",
+    *,
+    weights: Sequence[float] | None = None,
+    k: float = RRF_K,
+    depth: int = DEPTH,
+    passages: Given | None = None,
+) -> pa.Table:
+    """One run of the union of the runs' queries: query_id, passage_id, rank from 1, score float32.
+
+    Ties go by a passage's place in `passages`, as in a pipeline; without them by passage id
+    ascending, as a string, as `raypipe fuse` has it.
+
+    Args:
+        runs: two or more tables, dictionaries or paths; the order matters to alternate, weighted.
+        method: alternate, rrf, weighted or average.
+        weights: of weighted, one a run; equal ones where none are given.
+        k: the constant of rrf.
+        depth: passages of a query.
+        passages: the passages that the runs rank, as `search` takes them.
+
+    Raises:
+        InputError: bad runs or settings, or passages of a run that are not among `passages`.
+    """
+    ids = None if passages is None else texts_of(passages, "passage").ids
+    return fuse_by_id(
+        listed_runs(runs),
+        method=method,
+        passages=ids,
+        weights=weights,
+        k=k,
+        depth=count_of("depth", depth),
+    )

@@ -1,0 +1,139 @@
+"""A recipe brought to completion from Python, and what came out as tables."""
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from raypipe import config, numerics, schema
+from raypipe.api.recipe import Overrides, Recipe, inline_by_default
+from raypipe.errors import InputError
+from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
+
+if TYPE_CHECKING:
+    from raypipe.cluster.loop import Report
+    from raypipe.driver.recipe.watching import StageResult
+    from raypipe.storage.stored import Stored
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """What one execution of a recipe leaves."""
+
+    folder: Path
+    """The workspace, with `runs`, `measures` and `stores` in it."""
+    summary: dict[str, Any] = field(repr=False)
+    """What summary.json says."""
+    table: str = field(repr=False)
+    """The table of measures, Markdown; empty where nothing was measured."""
+    recipe: config.Recipe = field(repr=False)
+
+    @cached_property
+    def runs(self) -> dict[str, dict[str, pa.Table]]:
+        """Query set -> system -> run: query_id, passage_id, rank from 1 and the true score.
+
+        Read from the stores when first asked for, and kept.
+
+        Raises:
+            IncompleteError: a store was taken away since.
+        """
+        from raypipe.stages.run_tables import with_ids
+
+        found: dict[str, dict[str, pa.Table]] = {}
+        for query_set, queries in self.recipe.queries.items():
+            names = [name for name in self.recipe.stages if self._is_run(name, query_set)]
+            if not queries.report or not names:
+                continue
+            passages = self._store(of_collection(Role.PASSAGES))
+            texts = self._store(of_queries(query_set)).table(schema.QUERIES)
+            stored = {name: self._store(of_stage(name, query_set)) for name in names}
+            found[query_set] = {
+                name: with_ids(run.whole_table(schema.RUN), texts, passages)
+                for name, run in stored.items()
+            }
+        return found
+
+    def _is_run(self, name: str, query_set: str) -> bool:
+        made = str(of_stage(name, query_set)) in self.summary["stages"]
+        return made and self.recipe.stages[name].produces == "run"
+
+    def _store(self, name: StoreName) -> "Stored":
+        from raypipe.errors import IncompleteError
+        from raypipe.storage.places.opening import open_storage
+        from raypipe.storage.store_records import read_manifest
+        from raypipe.storage.stored import Stored
+
+        storage = open_storage(self.recipe.stores or str(self.folder / "stores"))
+        fingerprint = self.summary["stages"][str(name)]["fingerprint"]
+        manifest = read_manifest(storage, str(name), fingerprint)
+        if manifest is None:
+            raise IncompleteError(f"{name}/{fingerprint}: not in the stores any more; run it again")
+        return Stored(storage, manifest)
+
+
+def run(
+    recipe: config.Recipe | str | Path | Mapping[str, Any],
+    out: str | Path = "raypipe-work",
+    *,
+    overrides: Overrides = (),
+    only: str | None = None,
+    until: str | None = None,
+    frozen: bool = False,
+    progress: bool = False,
+) -> Invocation:
+    """Every stage of a recipe complete, measured and summarised, as `raypipe pipeline` does it.
+
+    In this process, without Ray, unless the recipe says `resources.backend`. The same call resumes
+    what was interrupted and computes only what depends on a changed setting.
+
+    Args:
+        recipe: what `Recipe.load` returns or takes.
+        out: the workspace: made, or resumed.
+        overrides: dotted keys, as in `Recipe.load`; of a loaded recipe give them there.
+        only: this stage; its inputs are stored.
+        until: this stage and what it needs.
+        frozen: refuse to work where a setting differs from the last invocation's.
+        progress: a line a stage on stderr.
+
+    Raises:
+        InputError: a bad recipe, missing or bad inputs; every problem told.
+        RaypipeError: what else ends an invocation; see `raypipe.errors`.
+    """
+    if isinstance(recipe, config.Recipe) and overrides:
+        raise InputError("overrides: the recipe is loaded already; give them to Recipe.load")
+    loaded = recipe if isinstance(recipe, config.Recipe) else Recipe.load(recipe, overrides)
+    numerics.set_strict()
+    from raypipe.driver.pipeline import Options, run_pipeline, to_stderr
+
+    wanted, folder = inline_by_default(loaded), Path(out)
+    address = os.environ.get("RAY_ADDRESS")
+    options = Options(only=only, until=until, frozen=frozen, ray_address=address)
+    if not progress:
+        outcome = run_pipeline(wanted, folder, options, watcher=_Silent())
+        return Invocation(folder, outcome.summary, outcome.table, wanted)
+    from raypipe.driver.report.progress import TerminalWatcher
+
+    watcher = TerminalWatcher(sys.stderr)
+    try:
+        outcome = run_pipeline(wanted, folder, options, watcher=watcher, say=to_stderr)
+    finally:
+        watcher.stop()
+    return Invocation(folder, outcome.summary, outcome.table, wanted)
+
+
+class _Silent:
+    """A watcher that says nothing."""
+
+    def began(self, store: str, report: "Report") -> None:
+        """See Watcher."""
+
+    def advanced(self, store: str, report: "Report") -> None:
+        """See Watcher."""
+
+    def ended(self, store: str, result: "StageResult") -> None:
+        """See Watcher."""

@@ -1,0 +1,101 @@
+"""Runs measured, and compared with each other."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, overload
+
+from raypipe.api.given.judgements import Qrels, qrels_of
+from raypipe.api.given.runs import Run, is_one_run, named_runs, run_of
+from raypipe.errors import InputError
+from raypipe.evaluation.difference import SEED
+from raypipe.vocabulary import MEASURES
+
+if TYPE_CHECKING:
+    from raypipe.evaluation.compare import Compared
+    from raypipe.evaluation.measures import Measured
+
+Measures = str | Sequence[str]
+
+
+@overload
+def evaluate(
+    run: Mapping[str, Mapping[str, float]], qrels: Qrels, measures: Measures = MEASURES
+) -> "Measured": ...
+@overload
+def evaluate(
+    run: Mapping[str, Run], qrels: Qrels, measures: Measures = MEASURES
+) -> "dict[str, Measured]": ...
+@overload
+def evaluate(run: Run, qrels: Qrels, measures: Measures = MEASURES) -> "Measured": ...
+def evaluate(
+    run: Run | Mapping[str, Run], qrels: Qrels, measures: Measures = MEASURES
+) -> "Measured | dict[str, Measured]":
+    """The run's measures: `mean` by measure, and `per_query` by measure and query id.
+
+    Means are over the queries of the qrels; one that the run lacks counts 0. Of a dictionary
+    name -> run, a dictionary name -> measures.
+
+    Args:
+        run: a table, a dictionary query id -> passage id -> score, a path; or several by name.
+        qrels: a table, a dictionary query id -> passage id -> grade, or a path.
+        measures: as ir_measures writes them, a list or words in one text: "nDCG@10 RR(rel=2)@10".
+
+    Raises:
+        InputError: an unknown measure, bad runs or qrels, or a run without any judged query.
+    """
+    from raypipe.evaluation.measures import evaluate as measured
+
+    judged, names = qrels_of(qrels), _names(measures)
+    if isinstance(run, Mapping) and not is_one_run(run):
+        return {name: measured(each, judged, names) for name, each in named_runs(run).items()}
+    return measured(run_of(run), judged, names)
+
+
+def compare(
+    runs: Mapping[str, Run],
+    qrels: Qrels,
+    measures: Measures = MEASURES,
+    *,
+    baseline: str | None = None,
+    seed: int = SEED,
+) -> "Compared":
+    """Every run against the baseline: `rows`, one a measure and run; the numbers of `compare`.
+
+    A row has the mean and n, the difference with its 95% interval, wins, ties and losses, p of the
+    paired t test and of the randomisation test, that corrected by Holm, and the share of unjudged
+    passages. `per_query` has the values that they were made of, `ties` each run's score ties and
+    its measures under every order of them.
+
+    Args:
+        runs: name -> run, two or more.
+        qrels: as in `evaluate`, and so are `measures`.
+        measures: those with means; counts are refused.
+        baseline: the name of one of the runs; the first where none is given.
+        seed: of bootstrap and randomisation.
+
+    Raises:
+        InputError: fewer than two runs, no such baseline, or what `evaluate` refuses.
+    """
+    if is_one_run(runs) or len(runs) < 2:
+        raise InputError("runs: found one; expected two or more as a dictionary name -> run")
+    base = next(iter(runs)) if baseline is None else baseline
+    if base not in runs:
+        named = ", ".join(map(str, runs))
+        raise InputError(f"baseline: expected one of the runs, {named}; found {base!r}")
+    from raypipe.evaluation.compare import compare as compared
+    from raypipe.evaluation.ties import tie_report
+
+    tables, judged, names = named_runs(runs), qrels_of(qrels), _names(measures)
+    found = compared(tables, judged, names, baseline=base, seed=seed)
+    # A TREC file's own lines say which ties were lowered; its table no longer does.
+    sources = {
+        name: Path(run) if isinstance(run, str | Path) else tables[str(name)]
+        for name, run in runs.items()
+    }
+    ties = {str(name): tie_report(each, judged, names) for name, each in sources.items()}
+    return replace(found, ties=ties)
+
+
+def _names(measures: Measures) -> list[str]:
+    return measures.replace(",", " ").split() if isinstance(measures, str) else list(measures)

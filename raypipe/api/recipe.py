@@ -1,0 +1,58 @@
+"""A recipe loaded from Python."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from raypipe import config
+
+Overrides = Mapping[str, Any] | Sequence[str]
+"""{"stages.bm25.depth": 100}, or as on the command line ["stages.bm25.depth=100"]."""
+
+
+class Recipe(config.Recipe):
+    """A checked recipe: its keys are attributes, paths absolute, defaults filled in; frozen."""
+
+    @classmethod
+    def load(cls, recipe: str | Path | Mapping[str, Any], overrides: Overrides = ()) -> "Recipe":
+        """The recipe of a YAML file, of a packaged name (`raypipe recipes`), or of its keys.
+
+        `${VAR}` in a file or an override is read from the environment; relative paths are
+        relative to the file, else to the current folder.
+
+        Args:
+            recipe: a path, a name, or a dictionary of a recipe's keys.
+            overrides: see `Overrides`.
+
+        Raises:
+            InputError: every problem found, each with file, line, dotted key and remedy.
+        """
+        texts = _texts(overrides)
+        if isinstance(recipe, Mapping):
+            found = config.load_recipe(recipe, overrides=texts, env=os.environ)
+        else:
+            found = config.named_recipe(str(recipe), overrides=texts, env=os.environ)
+        values = {name: getattr(found, name) for name in type(found).model_fields}
+        return cls.model_construct(found.model_fields_set, **values)
+
+
+def inline_by_default(recipe: config.Recipe) -> config.Recipe:
+    """The recipe in this process, without Ray, unless it names a backend itself."""
+    resources = recipe.resources
+    if "backend" in resources.model_fields_set:
+        return recipe
+    inline = resources.model_copy(update={"backend": "inline"})
+    return recipe.model_copy(update={"resources": inline})
+
+
+def _texts(overrides: Overrides) -> list[str]:
+    if isinstance(overrides, Mapping):
+        return [f"{key}={_value(value)}" for key, value in overrides.items()]
+    return [overrides] if isinstance(overrides, str) else list(overrides)
+
+
+def _value(value: Any) -> str:
+    """The value as YAML, of which JSON is a part; a path is a text, a tuple a list."""
+    return json.dumps(value, default=str)

@@ -1,0 +1,86 @@
+"""A run's first candidates put in the order of a reranker."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from raypipe.api.given.models import count_of
+from raypipe.api.given.runs import Run, run_of
+from raypipe.api.given.scores import Scores, held_scores, refuse_missing
+from raypipe.api.given.texts import Given, texts_of
+from raypipe.api.scoring import score
+from raypipe.errors import InputError
+from raypipe.ranking.by_id import ascending, first_seen, with_ids, with_rows
+from raypipe.ranking.by_key import aggregate_by_key, rerank_by_key
+from raypipe.ranking.candidates import pairs, singles
+from raypipe.vocabulary import K0, K1, Aggregation, Tail, words
+
+
+def rerank(
+    run: Run,
+    queries: Given | None = None,
+    passages: Given | None = None,
+    model: str | Path = "minilm-mono",
+    *,
+    scores: Scores | None = None,
+    k: int | None = None,
+    method: Aggregation = "sum",
+    tail: Tail = "keep",
+    preset: str | None = None,
+    device: str = "auto",
+) -> pa.Table:
+    """The run with each query's first k candidates reordered, the rest below in their old order.
+
+    Columns query_id, passage_id, rank from 1 and score float32: the reranker's of the first k, the
+    run's own below; the two are never compared. Ties go by a passage's place in `passages`, as in
+    a pipeline; without them by passage id ascending, as a string.
+
+    The model scores the candidates now, as `score` does; or `scores` are given, of an earlier
+    call or of anything else, and need no queries.
+
+    Args:
+        run: a table, a dictionary query id -> passage id -> score, or a path.
+        queries: a list of texts, a dictionary id -> text, or a table with query_id and text.
+        passages: likewise; of a table, passage_id and text.
+        model: `minilm-mono`, `minilm-duo`, or the folder of a mono or duo model.
+        scores: the table that `score` returned, of a mono or a duo; a dictionary as above; or an
+            array, one number a line of the run, its lines ordered by rank.
+        k: candidates of a query that are reordered: k0 of a mono, k1 of a duo. By default 1000 and
+            50 where the model scores them now, the whole run where scores are given.
+        method: of a duo's pairs: sum, binary, min, max, sample, symmetric-sum or symmetric-log-sum.
+        tail: keep, or drop what is below the first k.
+        preset: conventions by name where the model's folder does not say them.
+        device: auto, cpu or cuda.
+
+    Raises:
+        InputError: bad input, or a candidate of the first k without a score.
+        RowsFailed: the model gave scores that are not finite.
+    """
+    for name, value, of in (("method", method, Aggregation), ("tail", tail, Tail)):
+        if value not in words(of):
+            raise InputError(f"{name}: expected one of {', '.join(words(of))}; found {value!r}")
+    table = run_of(run)
+    if k is not None:
+        count_of("k", k)
+    if scores is None:
+        if queries is None or passages is None:
+            raise InputError("rerank: expected scores, or queries and passages to score now")
+        found = score(table, queries, passages, model=model, k=k, preset=preset, device=device)
+        k = k or (K1 if "other_id" in found.column_names else K0)
+        scores = found
+    k = k or pc.max(table["rank"]).as_py() or 1
+    query_ids = first_seen([table]) if queries is None else texts_of(queries, "query").ids
+    ids = ascending([table]) if passages is None else texts_of(passages, "passage").ids
+    rows = with_rows(table, query_ids, ids, name="run")
+    held = held_scores(scores, table, query_ids, ids)
+    columns = [rows[name].to_numpy() for name in ("query_row", "passage_row", "rank")]
+    if held.of_pairs:
+        wanted = pairs(*columns, k1=k)
+        ranked = aggregate_by_key(
+            rows, wanted, *held[:2], method=method, k=k, tail=tail, scored_by="rerank"
+        )
+    else:
+        refuse_missing(singles(*columns, k0=k), held, query_ids, ids)
+        ranked = rerank_by_key(rows, *held[:2], k=k, tail=tail, scored_by="rerank")
+    return with_ids(ranked, query_ids, ids)

@@ -1,0 +1,130 @@
+"""Candidates scored by a mono or duo model."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from raypipe.api.given.models import count_of, device_of, model_of
+from raypipe.api.given.runs import Run, run_of
+from raypipe.api.given.tables import is_table
+from raypipe.api.given.texts import Given, texts_of
+from raypipe.errors import InputError
+from raypipe.ranking.by_id import with_rows
+from raypipe.ranking.candidates import pairs, singles
+from raypipe.vocabulary import K0, K1
+
+if TYPE_CHECKING:
+    from raypipe.models.folder.model_folder import ModelFolder
+
+Tuples = Iterable[Sequence[str]]
+
+
+@overload
+def score(
+    candidates: Tuples,
+    *,
+    model: str | Path = ...,
+    preset: str | None = ...,
+    device: str = ...,
+) -> NDArray[np.float32]: ...
+@overload
+def score(
+    candidates: Run,
+    queries: Given,
+    passages: Given,
+    model: str | Path = ...,
+    *,
+    k: int | None = ...,
+    preset: str | None = ...,
+    device: str = ...,
+) -> pa.Table: ...
+def score(
+    candidates: Tuples | Run,
+    queries: Given | None = None,
+    passages: Given | None = None,
+    model: str | Path = "minilm-mono",
+    *,
+    k: int | None = None,
+    preset: str | None = None,
+    device: str = "auto",
+) -> NDArray[np.float32] | pa.Table:
+    """Scores of candidates: those that a pipeline's `score` stage stores.
+
+    Of tuples of texts an array, float32, one a tuple: (query, passage) for a mono, (query,
+    passage i, passage j) for a duo, whose score is p(i, j), the probability that passage i is more
+    relevant than passage j.
+
+    Of a run a table, by query and place of the passages: for a mono query_id, passage_id and
+    score; for a duo query_id, passage_id, other_id and probability, of every ordered pair of a
+    query's first k. `rerank` takes both.
+
+    Args:
+        candidates: tuples of texts, or a run (a table, a dictionary, a path).
+        queries: of a run, its queries: a list, a dictionary id -> text or a table.
+        passages: of a run, its passages, and any others.
+        model: `minilm-mono`, `minilm-duo`, or the folder of a mono or duo model.
+        k: of a run, candidates of a query: k0 of a mono, 1000 by default; k1 of a duo, 50.
+        preset: conventions by name where the folder does not say them.
+        device: auto, cpu or cuda.
+
+    Raises:
+        InputError: bad texts, ids of the run that are not among those given, no such model, or an
+            encoder.
+        RowsFailed: scores that are not finite; rows are candidates in the order of the result.
+    """
+    opened = model_of(model, preset)
+    kind = opened.reranker.kind
+    if queries is None and passages is None:
+        return _tuples(candidates, opened, device_of(device))
+    if queries is None or passages is None:
+        raise InputError("score: a run needs queries and passages; tuples of texts need neither")
+    asked, answers = texts_of(queries, "query"), texts_of(passages, "passage")
+    k = (K1 if kind == "duo" else K0) if k is None else count_of("k", k)
+    run = with_rows(run_of(candidates), asked.ids, answers.ids, name="run")
+    columns = [run[name].to_numpy() for name in ("query_row", "passage_row", "rank")]
+    keys = pairs(*columns, k1=k) if kind == "duo" else singles(*columns, k0=k)
+    from raypipe.stages.in_memory import score_texts
+
+    found = score_texts(opened, asked.texts, answers.texts, keys, device=device_of(device))
+    query_rows, first, second = keys
+    table = {"query_id": asked.ids.take(query_rows), "passage_id": answers.ids.take(first)}
+    if kind == "mono":
+        return pa.table({**table, "score": found})
+    return pa.table({**table, "other_id": answers.ids.take(second), "probability": found})
+
+
+def _tuples(given: Any, model: "ModelFolder", device: str) -> NDArray[np.float32]:
+    wanted = "(query, passage i, passage j)" if model.reranker.kind == "duo" else "(query, passage)"
+    width = 1 + model.reranker.num_passages
+    if not isinstance(given, Iterable) or isinstance(given, str | Mapping) or is_table(given):
+        raise InputError(
+            f"score: found {type(given).__name__}; expected tuples of texts, {wanted}, or a run "
+            "with its queries and passages"
+        )
+    tuples = list(given)
+    for place, each in enumerate(tuples):
+        if not isinstance(each, Sequence) or isinstance(each, str) or len(each) != width:
+            raise InputError(
+                f"score: candidate {place}: expected {wanted} for the {model.reranker.kind} model "
+                f"{model.path}; found {each!r:.80}"
+            )
+    columns = list(zip(*tuples, strict=True)) or [()] * width
+    asked, query_rows = _distinct(columns[:1], "query")
+    answers, rows = _distinct(columns[1:], "passage")
+    from raypipe.stages.in_memory import score_texts
+
+    return score_texts(model, asked, answers, (query_rows[0], rows[0], rows[-1]), device=device)
+
+
+def _distinct(
+    columns: Sequence[Iterable[str]], kind: str
+) -> tuple[list[str], list[NDArray[np.int64]]]:
+    """The texts of the columns, each once, and for each column where its texts stand among them."""
+    checked = [texts_of(column, kind).texts for column in columns]
+    places = {text: place for place, text in enumerate(dict.fromkeys(chain(*checked)))}
+    return list(places), [np.array([places[t] for t in texts], np.int64) for texts in checked]

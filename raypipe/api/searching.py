@@ -1,0 +1,135 @@
+"""Exact dense search and BM25 of what is in memory."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeGuard
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from raypipe import schema
+from raypipe.api.encoding import encode
+from raypipe.api.given.models import count_of
+from raypipe.api.given.texts import Given, Texts, ids_of, texts_of
+from raypipe.errors import InputError
+from raypipe.ranking.by_id import with_ids
+from raypipe.vocabulary import BM25_B, BM25_K1, DEPTH
+
+Vectors = NDArray[np.float16]
+
+
+def search(
+    queries: Given | Vectors,
+    passages: Given | Vectors,
+    model: str | Path = "minilm",
+    *,
+    depth: int = DEPTH,
+    query_ids: Sequence[str] | None = None,
+    passage_ids: Sequence[str] | None = None,
+    k1: float = BM25_K1,
+    b: float = BM25_B,
+    preset: str | None = None,
+    device: str = "auto",
+) -> pa.Table:
+    """The best `depth` passages of each query: query_id, passage_id, rank from 1, score float32.
+
+    Queries stand in their order, passages best first, ties by their place in `passages`. Dense
+    scores are inner products of the float16 embeddings, exact: the run is that of a pipeline. With
+    BM25 a query ranks only passages that hold one of its words.
+
+    Args:
+        queries: a list of texts, a dictionary id -> text, a table with query_id and text, or
+            embeddings, float16 [queries, dimension].
+        passages: likewise; of a table, passage_id and text.
+        model: an encoder, of the sides that are texts; or `bm25`, of Lucene, for texts alone.
+        depth: passages of a query.
+        query_ids: of embeddings; positions where none are given.
+        passage_ids: likewise.
+        k1: of BM25, and so is `b`.
+        preset: conventions by name where the model's folder does not say them.
+        device: auto, cpu or cuda; of the model.
+
+    Raises:
+        InputError: bad texts or ids, embeddings that do not fit or are not finite, no such model.
+        RowsFailed: embeddings that are not finite; the rows are named.
+    """
+    count_of("depth", depth)
+    if model == "bm25":
+        asked, answers = _texts_alone(queries, "query"), _texts_alone(passages, "passage")
+        _refuse_parameters(k1, b)
+        return _bm25(asked, answers, depth=min(depth, len(answers.ids)), k1=k1, b=b)
+    options = {"model": model, "preset": preset, "device": device}
+    query_names, query_vectors = _side(queries, "query", query_ids, options)
+    passage_names, passage_vectors = _side(passages, "passage", passage_ids, options)
+    run = _exact(query_vectors, passage_vectors, depth=depth)
+    return with_ids(run, query_names, passage_names)
+
+
+def _side(
+    given: Given | Vectors, kind: str, own: Sequence[str] | None, options: dict[str, Any]
+) -> tuple[pa.Array, Vectors]:
+    """Ids and embeddings of queries or passages."""
+    if not _is_vectors(given):
+        if own is not None:
+            raise InputError(f"{kind}_ids: for embeddings; give texts as a dictionary id -> text")
+        texts = texts_of(given, kind)
+        return texts.ids, encode(texts.texts, side=kind, **options)
+    if given.ndim != 2 or given.dtype != np.float16 or given.shape[1] < 1:
+        raise InputError(
+            f"{kind} embeddings: found {given.dtype} {list(given.shape)}, expected float16 "
+            "[rows, dimension] as `encode` returns; others: .astype(numpy.float16)"
+        )
+    return ids_of(own, kind, len(given)), given
+
+
+def _exact(queries: Vectors, passages: Vectors, *, depth: int) -> pa.Table:
+    """schema.RUN of two sides of embeddings."""
+    from raypipe.engines.exact.search import topk_block_stream
+    from raypipe.stages.run_tables import dense_table
+
+    if passages.shape[1] != queries.shape[1]:
+        raise InputError(
+            f"passages: embeddings of dimension {passages.shape[1]}, the queries' have "
+            f"{queries.shape[1]}; encode both with one model"
+        )
+    places = max(1, min(depth, len(passages)))
+    rows, scores = topk_block_stream(queries, [(0, passages)], depth=places)
+    return dense_table(0, rows, scores, scored_by="search")
+
+
+def _bm25(queries: Texts, passages: Texts, *, depth: int, k1: float, b: float) -> pa.Table:
+    if not len(passages.ids) or not len(queries.ids):
+        return schema.RUN_FILE.empty_table()
+    from raypipe.engines.lucene.index import build_index
+    from raypipe.engines.lucene.search import LuceneSearcher, search_all
+    from raypipe.stages.run_tables import run_table
+
+    table = pa.table([passages.ids, passages.texts], schema=schema.PASSAGES)
+    with TemporaryDirectory() as folder:
+        index = Path(folder) / "index"
+        if not build_index(lambda: [table], index):
+            return schema.RUN_FILE.empty_table()
+        searcher = LuceneSearcher(index)
+        try:
+            found = search_all(searcher, queries.texts, k1=k1, b=b, depth=depth)
+        finally:
+            searcher.close()
+    return with_ids(run_table(*found, scored_by="bm25"), queries.ids, passages.ids)
+
+
+def _is_vectors(given: Any) -> TypeGuard[Vectors]:
+    return isinstance(given, np.ndarray) and given.dtype.kind in "fiub"
+
+
+def _texts_alone(given: Any, kind: str) -> Texts:
+    if _is_vectors(given):
+        raise InputError(f"{kind} embeddings: bm25 searches texts; name an encoder instead")
+    return texts_of(given, kind)
+
+
+def _refuse_parameters(k1: float, b: float) -> None:
+    if not (math.isfinite(k1) and k1 >= 0 and 0 <= b <= 1):
+        raise InputError(f"bm25: expected k1 from 0 and b from 0 to 1; found k1={k1}, b={b}")

@@ -1,0 +1,28 @@
+"""The stage that reads an existing ranking."""
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field
+
+from raypipe.config.fields import Location, Name
+from raypipe.config.pipeline.kinds.kind import Kind, Locate, Reference
+
+
+class Read(Kind):
+    """An existing ranking, one run file per query set."""
+
+    labels: ClassVar = {"read": "run"}
+    references: ClassVar = (Reference(("runs",), "query set", "keys"),)
+
+    do: Literal["read"]
+    runs: Annotated[dict[Name, Location], Field(min_length=1)]
+
+    def located(self, locate: Locate) -> Self:
+        """The stage with absolute paths."""
+        return self.model_copy(update={"runs": {q: locate(p) for q, p in self.runs.items()}})
+
+    def files(self) -> Iterator[tuple[str, str, str]]:
+        """The run files."""
+        for query_set, path in self.runs.items():
+            yield f"runs.{query_set}", path, "a run file"

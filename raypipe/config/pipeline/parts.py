@@ -1,0 +1,106 @@
+"""The parts of a recipe other than its stages, with their types."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from raypipe.config.fields import (
+    OWN,
+    AllOrCount,
+    AutoOrCount,
+    Count,
+    Listed,
+    Location,
+    Measure,
+    Name,
+    OneOrMore,
+    Section,
+    Source,
+    Text,
+)
+from raypipe.vocabulary import Format
+
+PACKAGED_MODELS = ("minilm", "minilm-mono", "minilm-duo")
+"""The values of `path` that name packaged models: all-MiniLM-L6-v2, and two rerankers based on
+it."""
+
+
+class Collection(Section):
+    """The passages."""
+
+    format: Format
+    """How the input is read. msmarco-v1 means id TAB text, whatever the collection."""
+    input: Annotated[tuple[Location, ...], OneOrMore] = ()
+    """Files and folders, or ids for ir-datasets. For python-docs: folders with installed packages,
+    whose docstrings are read; none for Python's own documentation."""
+    errors: Annotated[Literal["strict", "replace"], Source(OWN)] = "strict"
+    """What to do with bytes that are not UTF-8: refuse them, or replace them with U+FFFD and count
+    them."""
+    max_passages: Annotated[
+        Count | None, Source(f"a minute of encoding on two cores, {OWN}", value=6000)
+    ] = None
+    """For python-docs only: at most this number of passages, in whole sections."""
+
+
+class QuerySet(Section):
+    """Queries from a file, or one of python-docs' own sets."""
+
+    file: Location | None = None
+    qrels: Location | None = None
+    """A query set without judgements is ranked but not measured."""
+    only_judged: Annotated[bool, Source(OWN)] = False
+    """Keep only queries with judgements, as BEIR does: its queries file holds all splits."""
+    builtin: Literal["dev", "test", "train"] | None = None
+    report: Annotated[bool, Source(OWN)] = True
+    """False for queries used only for tuning: they appear in no run file and no table."""
+
+    @property
+    def judged(self) -> bool:
+        """Whether the query set has judgements, so that runs can be measured."""
+        return self.qrels is not None or self.builtin is not None
+
+
+class Model(Section):
+    """Weights with their tokenizer."""
+
+    path: Text
+    """A folder, or a packaged model: `minilm`, `minilm-mono` or `minilm-duo`."""
+    preset: Name | None = None
+    """The model's settings by name; otherwise `raypipe.json` beside the weights states them."""
+    segment_row: Literal["zero", "copy"] | None = None
+    """A duoBERT model's third segment if the checkpoint has only two rows: zeros, or a copy of row
+    1."""
+
+
+class Evaluate(Section):
+    """What is measured, on every reported query set with judgements."""
+
+    measures: Annotated[tuple[Measure, ...], Listed, Field(min_length=1)]
+    """In the notation of ir_measures."""
+    baseline: Name | None = None
+    """The stage that the others are compared with."""
+    relevance: Text | None = None
+    """What counts as relevant, in words; printed with every table."""
+    topics: Text | None = None
+    """The topic set, in words; printed with every table."""
+
+
+class Resources(Section):
+    """Where and how work runs. Nothing here changes a score within one numerics class."""
+
+    device: Annotated[Literal["auto", "cpu", "cuda"], Source(OWN)] = "auto"
+    gpus: Annotated[AllOrCount, Source(OWN)] = "all"
+    actors: Annotated[AutoOrCount, Source(OWN)] = "auto"
+    threads: Annotated[AutoOrCount, Source(OWN)] = "auto"
+    """Threads of each actor."""
+    backend: Annotated[Literal["ray", "inline"], Source(OWN)] = "ray"
+    numerics: Annotated[Literal["any", "one"], Source(OWN)] = "any"
+    """`one` refuses a store whose shards were computed on different kinds of hardware."""
+    max_failed_rows: Annotated[int, Field(ge=0, le=10**12), Source(OWN)] = 0
+    shard_tokens: Annotated[AutoOrCount, Source(OWN)] = "auto"
+    """Tokens of work in a shard; auto chooses by the device."""
+    shard_rows: Annotated[Count, Source(OWN)] = 100_000
+    """Passages in a shard of a stage that does not count tokens."""
+    shard_queries: Annotated[Count, Source(OWN)] = 1_000
+    budget_tokens: Annotated[AutoOrCount, Source(OWN)] = "auto"
+    """Tokens in one forward pass; auto chooses by the device."""

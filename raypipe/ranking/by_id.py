@@ -1,0 +1,97 @@
+"""Runs by original ids, at the border, as runs by row, inside; and back."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from raypipe import schema
+from raypipe.errors import InputError
+from raypipe.ranking.fuse import fuse_tables
+
+SHOWN = 10
+
+
+def with_rows(run: pa.Table, queries: pa.Array, passages: pa.Array, *, name: str) -> pa.Table:
+    """The run (schema.RUN_FILE) as schema.RUN, by query row and rank.
+
+    Args:
+        run: `schema.RUN_FILE`.
+        queries: the id of each query row, each once.
+        passages: the id of each passage row, each once.
+        name: what messages call the run; `scored_by` of every line.
+
+    Raises:
+        InputError: ids that are not among these; the first ten.
+    """
+    sides = [("query", queries, pa.int32()), ("passage", passages, pa.int64())]
+    rows, problems = [], []
+    for kind, ids, width in sides:
+        found = pc.index_in(run[f"{kind}_id"], value_set=ids)
+        if found.null_count:
+            problems.append(_unknown(name, kind, run[f"{kind}_id"].filter(found.is_null())))
+        rows.append(found.cast(width))
+    if problems:
+        raise InputError(problems)
+    query_rows, passage_rows = rows
+    order = np.lexsort((run["rank"].to_numpy(), query_rows.to_numpy()))
+    names = pa.repeat(pa.scalar(name, pa.string()), run.num_rows)
+    columns = [query_rows, passage_rows, run["rank"], run["score"], names]
+    return pa.table(columns, schema=schema.RUN).take(pa.array(order))
+
+
+def with_ids(run: pa.Table, queries: pa.Array, passages: pa.Array) -> pa.Table:
+    """The run (schema.RUN) as schema.RUN_FILE; the inverse of `with_rows`."""
+    columns = [queries.take(run["query_row"]), passages.take(run["passage_row"])]
+    return pa.table([*columns, run["rank"], run["score"]], schema=schema.RUN_FILE)
+
+
+def first_seen(runs: Sequence[pa.Table]) -> pa.Array:
+    """Every query id of the runs (schema.RUN_FILE), in order of first appearance."""
+    return _distinct(runs, "query_id")
+
+
+def ascending(runs: Sequence[pa.Table]) -> pa.Array:
+    """Every passage id of the runs, ascending as strings: rows where no collection gives any."""
+    found = _distinct(runs, "passage_id")
+    return found.take(pc.sort_indices(found))
+
+
+def fuse_by_id(
+    runs: Sequence[pa.Table],
+    *,
+    method: str,
+    passages: pa.Array | None = None,
+    weights: Sequence[float] | None = None,
+    k: float = 60,
+    depth: int | None = None,
+) -> pa.Table:
+    """One run (schema.RUN_FILE) of several; see `fuse_tables` for the arguments and errors.
+
+    `passages` are the collection's ids in row order, which decides ties; without them ties go by
+    passage id ascending, as a string.
+    """
+    queries = first_seen(runs)
+    passages = ascending(runs) if passages is None else passages
+    tables = [
+        with_rows(run, queries, passages, name=f"run {number}")
+        for number, run in enumerate(runs, start=1)
+    ]
+    fused = fuse_tables(tables, method=method, scored_by="fused", weights=weights, k=k, depth=depth)
+    return with_ids(fused, queries, passages)
+
+
+def _distinct(runs: Sequence[pa.Table], column: str) -> pa.Array:
+    chunks = [chunk for run in runs for chunk in run[column].chunks]
+    return pc.unique(pa.chunked_array(chunks, pa.string()))
+
+
+def _unknown(name: str, kind: str, ids: pa.ChunkedArray) -> str:
+    missing = sorted(set(ids.to_pylist()))
+    shown = ", ".join(missing[:SHOWN])
+    plural = "queries" if kind == "query" else "passages"
+    return (
+        f"{name}: {len(missing)} {kind} ids are not among the {plural} given, first {shown}; "
+        f"give the {plural} that the run was made for"
+    )

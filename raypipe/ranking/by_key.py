@@ -1,0 +1,104 @@
+"""Scores and pairs of candidates, found by their keys, applied to a run."""
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from raypipe.errors import InputError
+from raypipe.ranking.aggregate import aggregate
+from raypipe.ranking.candidates import Keys, positions
+from raypipe.ranking.rerank import rerank
+
+
+def rerank_by_key(
+    run: pa.Table,
+    keys: Keys,
+    scores: NDArray[np.float32],
+    *,
+    k: int,
+    tail: str,
+    scored_by: str,
+    failed: NDArray[np.bool_] | None = None,
+) -> pa.Table:
+    """The run (schema.RUN) with its first k candidates in the order of a mono's scores.
+
+    Args:
+        run: schema.RUN, each query's lines together.
+        keys: of the candidates, among them all of rank 1 to k.
+        scores: float32, one a key.
+        k: see `rerank`, and so are `tail` and `scored_by`.
+        failed: keys without a score (in quarantine), bool; they are ranked nowhere.
+    """
+    places = positions(lines_of(run), keys)
+    found = places >= 0
+    lost = np.zeros(len(scores), bool) if failed is None else failed
+    return rerank(
+        run,
+        np.where(found, _at(scores, places), np.nan).astype(np.float32),
+        k=k,
+        tail=tail,
+        scored_by=scored_by,
+        failed=found & (_at(lost, places) > 0),
+    )
+
+
+def aggregate_by_key(
+    run: pa.Table,
+    wanted: Keys,
+    held: Keys,
+    probabilities: NDArray[np.float32],
+    *,
+    method: str,
+    k: int,
+    tail: str,
+    scored_by: str,
+    some_failed: bool = False,
+) -> pa.Table:
+    """The run (schema.RUN) with its first k candidates in the order of their aggregated pairs.
+
+    Args:
+        run: schema.RUN, each query's lines together.
+        wanted: the pairs that the method is over.
+        held: the pairs that were scored.
+        probabilities: float32, p(i, j) of each held pair.
+        method: one of `vocabulary.Aggregation`.
+        k: see `rerank`, and so are `tail` and `scored_by`.
+        some_failed: whether pairs may lack because they are in quarantine.
+
+    Raises:
+        InputError: pairs that the method needs are not there; their number is named.
+    """
+    places = positions(wanted, held)
+    lacking = int((places < 0).sum())
+    if lacking and not some_failed:
+        raise InputError(
+            f"{scored_by}: {lacking} of {len(places)} pairs that {method} needs were "
+            "not scored; score them first, or aggregate what was (k1, sample and seed as "
+            "the pairs were made with): a missing pair is never made up"
+        )
+    found = places >= 0
+    first, second, third = (column[found] for column in wanted)
+    queries, rows, sums = aggregate(
+        (first, second, third), probabilities[places[found]], method=method
+    )
+    lone = np.full(len(rows), -1, np.int64)
+    at = positions(lines_of(run), (queries, rows, lone))
+    return rerank(
+        run,
+        np.where(at >= 0, _at(sums, at), 0).astype(np.float32),  # a lone candidate has no pair
+        k=k,
+        tail=tail,
+        scored_by=scored_by,
+        failed=(at < 0) & np.isin(run["query_row"].to_numpy(), wanted[0]),
+    )
+
+
+def lines_of(run: pa.Table) -> Keys:
+    """A run's lines as keys of a mono."""
+    queries = run["query_row"].to_numpy().astype(np.int64)
+    return queries, run["passage_row"].to_numpy(), np.full(len(queries), -1, np.int64)
+
+
+def _at(values: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """values[places], anything where a place is -1."""
+    return values[places] if len(values) else np.zeros(len(places), values.dtype)

@@ -1,0 +1,157 @@
+"""Texts in memory through the tokenizer and the forward of the stages: their bytes, no store."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from raypipe.errors import RowsFailed
+from raypipe.models.encoder import Encoder, load_encoder
+from raypipe.models.folder.conventions import AnyConventions
+from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.opening import open_tokenizer
+from raypipe.models.scorer import Scorer, load_scorer
+from raypipe.ranking.candidates import Keys
+from raypipe.stages.encode import as_stored
+from raypipe.stages.texts.tokenize import BATCH_ROWS, MAX_PIECES, SAMPLED_TEXTS, refuse_other_inputs
+from raypipe.storage.payloads.tokens import Flat, Offsets, concatenate
+from raypipe.text.pairs import TextSlice
+from raypipe.text.tokenize import tokenize_batch
+
+ENCODED_ROWS = 8192
+"""Rows held as fp32 at a time; they change no byte."""
+MODELS_KEPT = 4
+"""Models that stay open for the next call."""
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A model to open, equal to another if its files and conventions are."""
+
+    model: ModelFolder = field(compare=False)
+    files: tuple[str, str, str]
+    conventions: AnyConventions
+    device: str
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    forward: Encoder | Scorer
+    tokenizer: Tokenizer
+    threads: int
+    """Those with which rows keep their bytes; see `settle`."""
+
+
+def encode_texts(
+    model: ModelFolder, texts: Sequence[str], *, side: str, device: str
+) -> NDArray[np.float16]:
+    """What an encode stage stores of these texts, fp16 [N, dim].
+
+    Args:
+        model: an encoder.
+        texts: without the model's prefix, which is put before each.
+        side: query or passage.
+        device: cpu or cuda.
+
+    Raises:
+        InputError: the model is no encoder, or cannot be opened.
+        RowsFailed: vectors that are not finite, in fp32 or as fp16; rows are positions.
+    """
+    with _on_threads(model, device) as opened:
+        forward = opened.forward
+        assert isinstance(forward, Encoder)
+        flat, offsets = _pieces(opened.tokenizer, model, texts, side)
+        out = np.empty((len(texts), forward.dim), np.float16)
+        for start in range(0, len(texts), ENCODED_ROWS):
+            stop = min(start + ENCODED_ROWS, len(texts))
+            try:
+                found = forward.encode(flat, offsets[start : stop + 1], side=side)
+                out[start:stop] = as_stored(found)
+            except RowsFailed as failed:
+                raise RowsFailed([start + row for row in failed.rows], failed.reason) from None
+        return out
+
+
+def score_texts(
+    model: ModelFolder, queries: Sequence[str], passages: Sequence[str], keys: Keys, *, device: str
+) -> NDArray[np.float32]:
+    """What a score stage stores of these candidates, float32 [N].
+
+    Args:
+        model: a mono or duo model.
+        queries: texts by query row; only those that a key names are tokenised.
+        passages: texts by passage row; likewise.
+        keys: (query row, passage row, other row) of each candidate; of a mono other is not read.
+        device: cpu or cuda.
+
+    Raises:
+        InputError: the model is an encoder, or cannot be opened.
+        RowsFailed: scores that are not finite; rows are positions in `keys`.
+    """
+    with _on_threads(model, device) as opened:
+        forward = opened.forward
+        assert isinstance(forward, Scorer)
+        query_rows, *sides = keys[: 1 + model.reranker.num_passages]
+        (query,) = _parts(opened.tokenizer, model, queries, "query", [query_rows])
+        parts = _parts(opened.tokenizer, model, passages, "passage", sides)
+        scores = forward.score(query, parts)
+    bad = np.flatnonzero(~np.isfinite(scores))
+    if len(bad):
+        raise RowsFailed(bad.tolist(), "the score is not finite")
+    return scores
+
+
+@contextmanager
+def _on_threads(model: ModelFolder, device: str) -> Iterator[_Opened]:
+    """The model with torch on the threads that it computes with; the caller's are put back."""
+    before = torch.get_num_threads()
+    config = json.dumps(model.config(), sort_keys=True)
+    files = (model.weights_sha256, model.tokenizer_sha256, config)
+    try:
+        opened = _open(_Wanted(model, files, model.conventions, device, before))
+        torch.set_num_threads(opened.threads)
+        yield opened
+    finally:
+        torch.set_num_threads(before)
+
+
+@lru_cache(maxsize=MODELS_KEPT)
+def _open(wanted: _Wanted) -> _Opened:
+    load = load_encoder if wanted.conventions.kind == "encoder" else load_scorer
+    forward = load(wanted.model, device=wanted.device, threads=wanted.threads)
+    return _Opened(forward, open_tokenizer(wanted.model), torch.get_num_threads())
+
+
+def _pieces(
+    tokenizer: Tokenizer, model: ModelFolder, texts: Sequence[str], side: str
+) -> tuple[Flat, Offsets]:
+    """Word pieces as a tokenize stage makes them, after its look at 1,000 texts."""
+    refuse_other_inputs(tokenizer, list(texts[:: -(-len(texts) // SAMPLED_TEXTS) or 1]), model)
+    prefix = model.conventions.prefix(side)
+    parts = []
+    for start in range(0, max(len(texts), 1), BATCH_ROWS):
+        prefixed = [prefix + text for text in texts[start : start + BATCH_ROWS]]
+        parts.append(tokenize_batch(tokenizer, prefixed, max_pieces=MAX_PIECES))
+    return concatenate(parts)
+
+
+def _parts(
+    tokenizer: Tokenizer,
+    model: ModelFolder,
+    texts: Sequence[str],
+    side: str,
+    columns: Sequence[NDArray[np.int64]],
+) -> list[TextSlice]:
+    """The pieces of each column's rows as one text of each input."""
+    named = np.unique(np.concatenate(columns))
+    flat, offsets = _pieces(tokenizer, model, [texts[row] for row in named.tolist()], side)
+    starts, counts = offsets[:-1], np.diff(offsets)
+    places = [np.searchsorted(named, column) for column in columns]
+    return [TextSlice(flat, starts[place], counts[place]) for place in places]

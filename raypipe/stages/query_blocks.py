@@ -1,0 +1,52 @@
+"""What the stages have in common that make one table for each block of queries."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from raypipe import schema
+from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, ranges
+from raypipe.storage.payloads.tables import write_table
+from raypipe.storage.records import Json, Shard
+from raypipe.storage.stored import Stored
+
+RUN_ROW_BYTES = 32
+"""Query row, passage row, score, rank, and the name of what scored it."""
+Block = Callable[[Shard], pa.Table | tuple[pa.Table, Mapping[str, Json]]]
+"""The table of a block's queries, and facts of it beside its number of rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The query set and the collection that a ranking is of."""
+
+    queries: Stored
+    collection: Stored
+
+    def stores(self) -> dict[str, Stored]:
+        """Both by the names that every run's spec has for them."""
+        return {"queries": self.queries, "collection": self.collection}
+
+
+def query_blocks(queries: Stored, sizing: Sizing) -> list[Shard]:
+    """Shards of `shard_queries` queries."""
+    return ranges(queries.num_rows, sizing.shard_queries)
+
+
+def opened_blocks(site: Site, block: Block, columns: pa.Schema = schema.RUN) -> Opened:
+    """An opened stage whose payload is the table of each block; one beat a block."""
+
+    def run(shard: Shard, skip: Rows, beat: Beat) -> Payload:
+        beat(())
+        made = block(shard)
+        table, facts = made if isinstance(made, tuple) else (made, {})
+        path = site.scratch / f"{shard.index}.parquet"
+        return Payload(path, {"rows": write_table(path, columns, [table]), **facts})
+
+    return Opened(run)
+
+
+def num_lines(run: Stored) -> int:
+    """Lines of a run's tables."""
+    return sum(int(record.facts["rows"]) for record in run.manifest.records)

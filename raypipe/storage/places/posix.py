@@ -1,0 +1,194 @@
+"""Storage in a folder: temporary file, fsync, link; nothing is ever renamed over."""
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from raypipe.errors import CorruptError
+from raypipe.files import sync
+from raypipe.storage.holder import label_is_dead, process_label
+from raypipe.storage.records import hash_file
+from raypipe.storage.storage import Storage, checked_name
+
+
+class PosixStorage:
+    """A root folder of stores; every create is a hard link, so the first writer wins.
+
+    Unfinished files live under `tmp/OWNER/`: of a store, so that whoever holds its lease can
+    sweep what a killed invocation left, or of a process, swept once it is provably dead.
+    """
+
+    def __init__(self, root: Path, owner: str | None = None) -> None:
+        self.root = root
+        self.uri = str(root)
+        self._owner = owner
+        self._verified: set[str] = set()
+
+    def create(self, name: str, data: bytes) -> bool:
+        """See Storage."""
+        target = self.root / checked_name(name)
+        if target.exists():  # cheap, and it is the link that decides
+            return False
+        temporary = self._temporary()
+        _write_durably(temporary, data)
+        try:
+            return _link(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def replace(self, name: str, data: bytes) -> None:
+        """See Storage."""
+        target = self.root / checked_name(name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self._temporary()
+        _write_durably(temporary, data)
+        os.replace(temporary, target)
+
+    def append(self, name: str, line: bytes) -> None:
+        """See Storage; one write call with O_APPEND, so lines of two writers do not mix."""
+        target = self.root / checked_name(name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(descriptor, line.rstrip(b"\n") + b"\n")
+        finally:
+            os.close(descriptor)
+
+    def tail(self, name: str, start: int) -> tuple[bytes, int]:
+        """See Storage; `start` is a byte."""
+        try:
+            with (self.root / checked_name(name)).open("rb") as file:
+                file.seek(start)
+                data = file.read()
+        except FileNotFoundError:
+            return b"", start
+        whole = data[: data.rfind(b"\n") + 1]
+        return whole, start + len(whole)
+
+    def read(self, name: str) -> bytes:
+        """See Storage."""
+        return (self.root / checked_name(name)).read_bytes()
+
+    def exists(self, name: str) -> bool:
+        """See Storage."""
+        return (self.root / checked_name(name)).exists()
+
+    def put(self, sha256: str, file: Path) -> None:
+        """See Storage; a file of this root's scratch is linked, any other is copied first.
+
+        A damaged blob under this hash is replaced: the hash says what belongs there.
+        """
+        target = self._blob(sha256)
+        if target.exists() and hash_file(target) == sha256:
+            return
+        temporary = file
+        if not file.is_relative_to(self.root / "tmp"):
+            temporary = self._temporary()
+            shutil.copyfile(file, temporary)
+        sync(temporary)
+        if hash_file(temporary) != sha256:
+            raise CorruptError(f"{file}: its bytes changed between hashing and storing; run again")
+        os.chmod(temporary, 0o444)
+        if not _link(temporary, target) and hash_file(target) != sha256:
+            os.replace(temporary, target)
+        temporary.unlink(missing_ok=True)
+
+    def has(self, sha256: str) -> bool:
+        """See Storage."""
+        return self._blob(sha256).exists()
+
+    def check(self, sha256: str) -> None:
+        """See Storage."""
+        path = self._blob(sha256)
+        found = hash_file(path) if path.exists() else "no file"
+        if found != sha256:
+            raise CorruptError(
+                f"blobs/{sha256[:2]}/{sha256}: expected these bytes' SHA-256, found {found}. "
+                "`raypipe verify` lists the shards it belongs to and how to rebuild them."
+            )
+
+    def local(self, sha256: str) -> Path:
+        """See Storage; the blob itself, its hash verified once a process."""
+        if sha256 not in self._verified:
+            self.check(sha256)
+            self._verified.add(sha256)
+        return self._blob(sha256)
+
+    def scratch(self) -> Path:
+        """See Storage."""
+        folder = self._folder() / uuid.uuid4().hex
+        folder.mkdir(parents=True)
+        return folder
+
+    def owned(self, owner: str) -> Storage:
+        """See Storage."""
+        return PosixStorage(self.root, checked_name(owner))
+
+    def sweep(self) -> None:
+        """See Storage."""
+        shutil.rmtree(self._folder(), ignore_errors=True)
+        for folder in (self.root / "tmp").glob("process-*"):
+            if label_is_dead(folder.name):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def names(self, prefix: str) -> Iterator[str]:
+        """See Storage; sorted."""
+        start = self.root / prefix if prefix else self.root
+        for folder, folders, files in os.walk(start):
+            folders.sort()
+            for file in sorted(files):
+                yield str((Path(folder) / file).relative_to(self.root))
+
+    def delete(self, name: str) -> None:
+        """See Storage; folders that become empty go too."""
+        path = self.root / checked_name(name)
+        path.unlink(missing_ok=True)
+        for parent in path.parents:
+            if parent == self.root:
+                break
+            try:
+                parent.rmdir()
+            except OSError:
+                break  # something stands in it, perhaps since a moment ago
+
+    def free_bytes(self) -> int | None:
+        """See Storage."""
+        existing = next(p for p in (self.root, *self.root.parents) if p.exists())
+        return shutil.disk_usage(existing).free
+
+    def _blob(self, sha256: str) -> Path:
+        return self.root / "blobs" / sha256[:2] / checked_name(sha256)
+
+    def _temporary(self) -> Path:
+        folder = self._folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / uuid.uuid4().hex
+
+    def _folder(self) -> Path:
+        return self.root / "tmp" / (self._owner or process_label())
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"root": self.root, "uri": self.uri, "_owner": self._owner, "_verified": set()}
+
+
+def _write_durably(path: Path, data: bytes) -> None:
+    with path.open("wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _link(source: Path, target: Path) -> bool:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        return False
+    except FileNotFoundError:
+        if not source.exists():
+            raise
+        return _link(source, target)  # the folder was empty, and another process removed it
+    sync(target.parent)
+    return True

@@ -1,0 +1,46 @@
+"""The words and numbers that recipes, help texts and code share, each defined once."""
+
+from typing import Literal, get_args
+
+Format = Literal["msmarco-v1", "msmarco-v2", "beir", "pyserini", "ir-datasets", "python-docs"]
+"""Formats of a collection. msmarco-v1 means id TAB text, whatever the collection."""
+FusionMethod = Literal["alternate", "rrf", "weighted", "average"]
+Aggregation = Literal["sum", "binary", "min", "max", "sample", "symmetric-sum", "symmetric-log-sum"]
+ScoreScale = Literal["log-probability", "probability", "raw"]
+"""What a monoBERT model's scores are; a duoBERT model's are always probabilities."""
+LossName = Literal[
+    "cross-entropy",
+    "multi-label-margin",
+    "info-nce",
+    "margin-mse",
+    "kl",
+    "pairwise-hinge",
+]
+Tail = Literal["keep", "drop"]
+"""What happens to the candidates below the first k, which the reranker does not score."""
+
+K0 = 1000
+"""Candidates per query for a monoBERT model (Nogueira et al. 2019)."""
+K1 = 50
+"""Candidates per query for a duoBERT model (Nogueira et al. 2019)."""
+DEPTH = 1000
+"""Passages per query in a run."""
+BM25_K1 = 0.9
+BM25_B = 0.4
+"""The defaults of Anserini and Pyserini, for any collection."""
+RRF_K = 60.0
+"""The constant of reciprocal rank fusion (Cormack et al. 2009, section 2)."""
+
+MEASURES = ("nDCG@10", "RR@10", "AP", "R@1000")
+"""What commands measure by default."""
+
+
+def words(of: object) -> tuple[str, ...]:
+    """The words of one of the types above, in their order."""
+    return get_args(of)
+
+
+def listed(of: object, *without: str) -> str:
+    """The same words, except `without`, for a help text: `a, b or c`."""
+    *most, last = [word for word in words(of) if word not in without]
+    return f"{', '.join(most)} or {last}"

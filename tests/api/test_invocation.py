@@ -1,0 +1,54 @@
+import threading
+
+import pytest
+
+import raypipe
+from raypipe.config import load_recipe
+from raypipe.errors import InputError, RefusedError
+
+
+def test_an_invocation_gives_its_runs_measures_and_table(made):
+    assert made.summary["status"] == "complete"
+    assert list(made.runs) == ["test"]
+    assert list(made.runs["test"]) == ["dense", "mono", "duo-sum", "duo-min", "fused", "rrf"]
+    assert made.runs is made.runs
+    assert made.table.startswith((made.folder / "table.md").read_text()[:20])
+    assert "duo-sum" in made.table
+    assert len(repr(made)) < 200
+
+
+def test_the_same_call_computes_nothing_again_and_a_change_is_refused_when_frozen(recipe, made):
+    loaded = raypipe.Recipe.load(recipe)
+    again = raypipe.run(loaded, made.folder, progress=True)
+    assert all(stage["reused"] for stage in again.summary["stages"].values())
+    assert again.runs["test"]["mono"].equals(made.runs["test"]["mono"])
+    with pytest.raises(RefusedError, match="depth 15 -> 3"):
+        raypipe.run(recipe, made.folder, overrides={"stages.rrf.depth": 3}, frozen=True)
+    with pytest.raises(InputError, match="overrides: the recipe is loaded already"):
+        raypipe.run(loaded, made.folder, overrides={"stages.rrf.depth": 3})
+
+
+def test_a_part_of_a_recipe_gives_the_runs_of_that_part(recipe, tmp_path):
+    found = raypipe.run(load_recipe(recipe), tmp_path / "work", until="dense")
+    assert list(found.runs["test"]) == ["dense"]
+    with pytest.raises(InputError, match="only"):
+        raypipe.run(recipe, tmp_path / "work", only="nothing")
+
+
+def test_it_runs_in_another_thread(recipe, made):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(raypipe.run(recipe, made.folder)))
+    thread.start()
+    thread.join()
+    assert found[0].summary["status"] == "complete"
+
+
+def test_stores_that_were_taken_away_are_told(recipe, tmp_path):
+    import shutil
+
+    from raypipe.errors import IncompleteError
+
+    found = raypipe.run(recipe, tmp_path / "work", until="dense")
+    shutil.rmtree(tmp_path / "work" / "stores" / "dense.test")
+    with pytest.raises(IncompleteError, match="dense.test.*run it again"):
+        found.runs  # noqa: B018

@@ -1,0 +1,125 @@
+import json
+from dataclasses import asdict
+
+import pyarrow as pa
+import pytest
+
+import raypipe
+from raypipe import schema
+from raypipe.api.given.judgements import qrels_of
+from raypipe.errors import InputError
+
+RUN = {"q": {"a": 3.0, "b": 2.0}, "r": {"a": 1.0}}
+QRELS = {"q": {"b": 1}, "r": {"a": 1}}
+
+
+@pytest.fixture(scope="module")
+def files(made, qrels, tmp_path_factory):
+    """Runs and judgements as the command line takes them."""
+    folder = tmp_path_factory.mktemp("files")
+    for name in ("dense", "mono"):
+        raypipe.write_run(made.runs["test"][name], folder / f"{name}.parquet")
+    lines = [f"{q} 0 {p} {g}\n" for q, grades in qrels.items() for p, g in grades.items()]
+    (folder / "qrels.txt").write_text("".join(lines))
+    return folder
+
+
+def test_a_measure_has_a_mean_and_a_value_a_query():
+    found = raypipe.evaluate(RUN, QRELS, ["RR@10"])
+    assert found.mean == {"RR@10": 0.75}
+    assert found.per_query == {"RR@10": {"q": 0.5, "r": 1.0}}
+    assert found.num_topics == {"RR@10": 2}
+    assert "0.75" in repr(found) and "'q'" not in repr(found)
+
+
+def test_several_runs_are_measured_by_name(tmp_path):
+    raypipe.write_run(RUN, tmp_path / "run.parquet")
+    found = raypipe.evaluate({"one": RUN, "two": tmp_path / "run.parquet"}, QRELS, "RR@10, R@1")
+    assert {name: m.mean for name, m in found.items()} == {
+        "one": {"RR@10": 0.75, "R@1": 0.5},
+        "two": {"RR@10": 0.75, "R@1": 0.5},
+    }
+
+
+def test_means_are_the_pipelines_and_the_verbs(made, qrels, files, raypipe_cli):
+    measures = ["nDCG@10", "RR@10"]
+    found = raypipe.evaluate(made.runs["test"], qrels, measures)
+    assert {n: m.mean for n, m in found.items()} == made.summary["measures"]["test"]
+    told = raypipe_cli("evaluate", files / "mono.parquet", "--qrels", files / "qrels.txt", "--json")
+    (of_file,) = json.loads(told.stdout).values()
+    own = raypipe.evaluate(files / "mono.parquet", files / "qrels.txt")
+    assert of_file == {"mean": own.mean, "n": own.num_topics}
+
+
+def test_comparisons_are_the_verbs(made, qrels, files, raypipe_cli):
+    paths = [files / "dense.parquet", files / "mono.parquet"]
+    told = raypipe_cli("compare", *paths, "--qrels", files / "qrels.txt", "--json")
+    body = json.loads(told.stdout)
+    runs = {str(path): made.runs["test"][path.stem] for path in paths}
+    found = raypipe.compare(runs, qrels)
+    assert found.family == body["family"]
+    assert [asdict(row) for row in found.rows] == body["comparisons"]
+    assert {name: asdict(each) for name, each in found.ties.items()} == body["ties"]
+    assert found.ties[str(paths[0])].num_rows > 0
+
+
+def test_ties_of_a_trec_file_are_those_that_were_lowered(made, qrels, tmp_path):
+    run = made.runs["test"]["dense"]
+    raypipe.write_run(run, tmp_path / "run.trec")
+    found = raypipe.compare({"table": run, "file": str(tmp_path / "run.trec")}, qrels)
+    assert found.ties["file"].num_lowered > 0 == found.ties["table"].num_lowered
+    assert found.ties["file"].num_rows == found.ties["table"].num_rows
+
+
+def test_a_baseline_and_a_seed_are_taken():
+    runs = {"one": RUN, "two": {"q": {"b": 1.0}}}
+    first = raypipe.compare(runs, QRELS, "RR@10")
+    assert [(row.run, row.difference is None) for row in first.rows] == [
+        ("one", True),
+        ("two", False),
+    ]
+    other = raypipe.compare(runs, QRELS, "RR@10", baseline="two", seed=1)
+    assert other.rows[0].difference.mean == -first.rows[1].difference.mean == 0.25
+    for more, told in (
+        ({"runs": {"one": RUN}}, "runs: found one; expected two or more"),
+        ({"runs": RUN}, "runs: found one; expected two or more"),
+        ({"baseline": "three"}, "baseline: expected one of the runs, one, two; found 'three'"),
+        ({"measures": ["NumRel"]}, "NumRel: a count over all queries"),
+    ):
+        with pytest.raises(InputError, match=told):
+            raypipe.compare(**{"runs": runs, "qrels": QRELS, **more})
+
+
+def test_judgements_come_as_dictionaries_tables_and_files(tmp_path):
+    (tmp_path / "qrels.txt").write_text("q 0 b 1\nr 0 a 1\n")
+    columns = {"query_id": ["q", "r"], "passage_id": ["b", "a"], "relevance": [1, 1]}
+    wanted = pa.table(columns, schema=schema.QRELS)
+    frame = pa.table({**columns, "more": [1, 2]}).to_pandas()
+    for given in (QRELS, pa.table(columns), frame, tmp_path / "qrels.txt"):
+        assert qrels_of(given).equals(wanted)
+    assert qrels_of({1: {2: 3}}).to_pylist()[0] == {
+        "query_id": "1",
+        "passage_id": "2",
+        "relevance": 3,
+    }
+
+
+@pytest.mark.parametrize(
+    ("qrels", "told"),
+    [
+        (7, "qrels: found int; expected a table with query_id, passage_id and relevance"),
+        ({}, "qrels: no judgements"),
+        ({"q": ["b"]}, "qrels: query 'q': expected a dictionary passage id -> grade"),
+        ({"q": {"b": 0.5}}, "qrels: query 'q', passage 'b': expected an integer grade, found 0.5"),
+        ({"q": {"b": True}}, "expected an integer grade, found True"),
+        ({"q": {None: 1}}, "qrels: query 'q', passage None: expected a string as passage id"),
+        (pa.table({"query_id": ["q"]}), "qrels: expected a column passage_id; found query_id"),
+        ({"x": {"b": 1}}, "run and qrels share no query"),
+    ],
+)
+def test_what_are_no_judgements_is_refused(qrels, told):
+    with pytest.raises(InputError) as refused:
+        raypipe.evaluate(RUN, qrels)
+    assert told in str(refused.value)
+    with pytest.raises(InputError, match="measure 'nDG@10': unknown"):
+        raypipe.evaluate(RUN, QRELS, "nDG@10")

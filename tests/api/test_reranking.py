@@ -1,0 +1,128 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import raypipe
+from raypipe import schema
+from raypipe.errors import InputError
+
+RUN = {"q": {"a": 4.0, "b": 3.0, "c": 2.0, "d": 1.0}}
+
+
+def ids(run):
+    return run["passage_id"].to_pylist()
+
+
+def test_a_monos_run_is_the_pipelines(passages, queries, tiny_mono, made):
+    runs = made.runs["test"]
+    found = raypipe.rerank(runs["dense"], queries, passages, tiny_mono, k=12)
+    assert found.equals(runs["mono"])
+    assert not found.equals(runs["dense"])
+
+
+def test_a_duos_run_is_the_pipelines(passages, queries, tiny_duo, made):
+    runs = made.runs["test"]
+    found = raypipe.rerank(runs["mono"], queries, passages, tiny_duo, k=5)
+    assert found.equals(runs["duo-sum"])
+    other = {"k": 5, "method": "min", "tail": "drop"}
+    assert raypipe.rerank(runs["mono"], queries, passages, tiny_duo, **other).equals(
+        runs["duo-min"]
+    )
+
+
+def test_scores_made_before_give_the_same_run(passages, queries, tiny_mono, tiny_duo, made):
+    runs = made.runs["test"]
+    scores = raypipe.score(runs["dense"], queries, passages, tiny_mono, k=12)
+    found = raypipe.rerank(runs["dense"], passages=passages, scores=scores, k=12)
+    assert sorted(map(str, found.to_pylist())) == sorted(map(str, runs["mono"].to_pylist()))
+    found = raypipe.rerank(runs["dense"], queries, passages, scores=scores, k=12)
+    assert found.equals(runs["mono"])
+    pairs = raypipe.score(runs["mono"], queries, passages, tiny_duo, k=5)
+    found = raypipe.rerank(runs["mono"], queries, passages, scores=pairs, k=5)
+    assert found.equals(runs["duo-sum"])
+
+
+def test_the_rest_stays_below_in_its_order_with_its_scores():
+    scores = {"q": {"a": -3.0, "b": -1.0, "c": -2.0}}
+    found = raypipe.rerank(RUN, scores=scores, k=3)
+    assert found.schema == schema.RUN_FILE
+    assert ids(found) == ["b", "c", "a", "d"]
+    assert found["score"].to_pylist() == [-1.0, -2.0, -3.0, 1.0]
+    assert found["rank"].to_pylist() == [1, 2, 3, 4]
+    assert ids(raypipe.rerank(RUN, scores=scores, k=3, tail="drop")) == ["b", "c", "a"]
+    assert ids(raypipe.rerank(RUN, scores=scores, k=1)) == ["a", "b", "c", "d"]
+
+
+def test_scores_are_an_array_a_dictionary_or_a_table():
+    wanted = ["d", "b", "c", "a"]
+    values = [1.0, 3.0, 2.0, 4.0]
+    table = pa.table({"query_id": ["q"] * 4, "passage_id": list("abcd"), "score": values})
+    for scores in (
+        np.array(values),
+        np.array(values, np.float32),
+        {"q": dict(zip("abcd", values, strict=True))},
+        table,
+        table.to_pandas(),
+    ):
+        assert ids(raypipe.rerank(RUN, scores=scores)) == wanted
+    beyond = np.array([1, 2, np.nan, np.inf])
+    assert ids(raypipe.rerank(RUN, scores=beyond, k=2)) == ["b", "a", "c", "d"]
+
+
+def test_ties_go_by_place_among_the_passages_else_by_id():
+    scores = np.zeros(4)
+    assert ids(raypipe.rerank(RUN, scores=scores)) == ["a", "b", "c", "d"]
+    passages = {"c": "", "a": "", "d": "", "b": ""}
+    assert ids(raypipe.rerank(RUN, passages=passages, scores=scores)) == ["c", "a", "d", "b"]
+
+
+def test_scores_of_other_candidates_are_left_out():
+    scores = {"q": {"a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0, "e": 9.0}, "other": {"a": 1.0}}
+    assert ids(raypipe.rerank(RUN, scores=scores)) == ["d", "c", "b", "a"]
+
+
+def test_an_empty_run_stays_empty(tiny_mono):
+    assert raypipe.rerank({}, scores={}).equals(schema.RUN_FILE.empty_table())
+    assert raypipe.rerank({}, [], [], tiny_mono).equals(schema.RUN_FILE.empty_table())
+
+
+def test_pairs_are_aggregated_by_the_method():
+    pairs = pa.table(
+        {
+            "query_id": ["q"] * 2,
+            "passage_id": ["a", "b"],
+            "other_id": ["b", "a"],
+            "probability": [0.25, 0.75],
+        }
+    )
+    found = raypipe.rerank(RUN, scores=pairs, k=2)
+    assert ids(found) == ["b", "a", "c", "d"]
+    assert found["score"].to_pylist()[:2] == [0.75, 0.25]
+    found = raypipe.rerank(RUN, scores=pairs, k=2, method="symmetric-sum")
+    assert found["score"].to_pylist()[:2] == [1.5, 0.5]
+    with pytest.raises(InputError, match="4 of 6 pairs that sum needs were not scored"):
+        raypipe.rerank(RUN, scores=pairs, k=3)
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({}, "expected scores, or queries and passages to score now"),
+        ({"scores": {"q": {"a": 1.0}}}, "scores: 3 of 4 candidates have no score, first (q, b)"),
+        ({"scores": np.zeros(3)}, "found float64 [3]; expected one number a line of the run, [4]"),
+        ({"scores": np.array(["a"] * 4)}, "expected one number a line"),
+        ({"scores": np.array([0, np.nan, 0, 0])}, "1 of 4 are not finite"),
+        ({"scores": [1, 2, 3, 4]}, "scores: found list; expected what `score` returned of a run"),
+        ({"scores": {"q": {"a": "x"}}}, "scores: query 'q', passage 'a': could not convert"),
+        ({"scores": {"q": {1: 2.0, "1": 3.0}}, "run": {"q": {"1": 0.0}}}, "1 candidates again"),
+        ({"scores": pa.table({"query_id": ["q"]})}, "scores: expected a column passage_id"),
+        ({"scores": np.zeros(4), "k": 0}, "k: expected a whole number from 1; found 0"),
+        ({"scores": np.zeros(4), "tail": "cut"}, "tail: expected one of keep, drop; found 'cut'"),
+        ({"scores": np.zeros(4), "method": "mean"}, "method: expected one of sum, binary"),
+        ({"scores": np.zeros(4), "passages": ["a"]}, "first a, b, c, d; give the passages"),
+    ],
+)
+def test_what_cannot_rerank_is_refused(more, told):
+    with pytest.raises(InputError) as refused:
+        raypipe.rerank(**{"run": RUN, **more})
+    assert told in str(refused.value)

@@ -1,0 +1,99 @@
+import json
+import subprocess
+import sys
+
+from ranked_tables import write_trec
+
+from raypipe.cli.main import run as command
+from raypipe.evaluation.compare import compare
+
+
+def files(folder, num_queries):
+    """A baseline that finds `a` at ranks 1 to 4 in turn and a run that always has it first."""
+    paths = []
+    for name in ("base", "other"):
+        lines = []
+        for number in range(num_queries):
+            place = 1 + number % 4 if name == "base" else 1
+            for rank in range(1, 5):
+                passage = "a" if rank == place else f"x{rank}"
+                lines.append(f"{number} Q0 {passage} {rank} {-rank} t\n")
+        paths.append(folder / name)
+        paths[-1].write_text("".join(lines))
+    qrels = folder / "qrels"
+    qrels.write_text("".join(f"{number} 0 a 1\n" for number in range(num_queries)))
+    return [str(path) for path in paths], str(qrels)
+
+
+def told(capsys, runs, qrels, *options):
+    arguments = ["compare", *runs, "--qrels", qrels, "--measures", "RR", *options]
+    code, _ = command(arguments)
+    assert code == 0
+    return capsys.readouterr().out
+
+
+def test_the_seed_of_the_command_line_reaches_interval_and_test(tmp_path, capsys):
+    runs, qrels = files(tmp_path, 40)
+    lines = (tmp_path / "other").read_text().splitlines(keepends=True)
+    # A few losses, so that neither the interval nor p stands at an end.
+    for number in range(0, 40, 4):
+        lines[4 * number : 4 * number + 4] = [
+            f"{number} Q0 {'a' if rank == 4 else f'x{rank}'} {rank} {-rank} t\n"
+            for rank in range(1, 5)
+        ]
+    (tmp_path / "other").write_text("".join(lines))
+    rows = []
+    for seed in (1, 2):
+        body = json.loads(told(capsys, runs, qrels, "--seed", str(seed), "--json"))
+        rows.append(body["comparisons"][1])
+    assert rows[0]["difference"]["mean"] == rows[1]["difference"]["mean"]
+    assert rows[0]["difference"]["low"] != rows[1]["difference"]["low"]
+    assert rows[0]["p_randomisation"] != rows[1]["p_randomisation"]
+    expected = compare_files(runs, qrels, seed=2)
+    assert rows[1]["difference"]["low"] == expected.difference.low
+    assert rows[1]["p_randomisation"] == expected.p_randomisation
+
+
+def compare_files(runs, qrels, seed):
+    from pathlib import Path
+
+    from raypipe.data.qrels import read_qrels
+    from raypipe.evaluation.run_files.runs import read_run
+
+    tables = {name: read_run(Path(name)) for name in runs}
+    return compare(tables, read_qrels(Path(qrels)), ["RR"], baseline=runs[0], seed=seed).rows[1]
+
+
+def test_the_command_tells_sign_interval_and_wins_of_the_run_not_of_the_baseline(tmp_path, capsys):
+    runs, qrels = files(tmp_path, 4)
+    out = told(capsys, runs, qrels)
+    # RR of the baseline 1, 1/2, 1/3, 1/4: mean 25/48; the run 1: difference 23/48.
+    (line,) = [line for line in out.splitlines() if line.startswith(runs[1] + "  1.0000")]
+    assert "+0.4792" in line and " 3/1/0 " in line
+
+
+def test_the_command_tells_it_all_and_loads_nothing_heavy(tmp_path):
+    one = write_trec(tmp_path / "one", [("1", "a", 1, 2.0), ("1", "b", 2, 2.0), ("2", "b", 1, 1.0)])
+    two = tmp_path / "two"
+    two.write_text("1\tb\t1\n1\ta\t2\n2\ta\t1\n")
+    qrels = tmp_path / "qrels"
+    qrels.write_text("1 0 a 1\n1 0 b 0\n2 0 a 1\n")
+    code = (
+        "import sys; from raypipe.cli.main import run; codes = [run(sys.argv[1:]), "
+        "run([*sys.argv[1:], '--json', '--per-query', sys.argv[-1] + '.tsv'])]; "
+        "print([c[0] for c in codes], "
+        "[m for m in ('torch','ray','jnius','transformers') if m in sys.modules])"
+    )
+    arguments = ["compare", one, two, "--measures", "RR@10 nDCG@10", "--qrels", qrels]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True
+    )
+    assert done.stdout.splitlines()[-1] == "[0, 0] []", done.stderr
+    assert "RR@10 (n=2)" in done.stdout and "p (Holm)" in done.stdout
+    assert "warning: every score is an fp16 number" in done.stdout
+    assert f"{two}: ranks without scores, no ties" in done.stdout
+    body = json.loads(done.stdout.splitlines()[-2])
+    assert body["family"] == 2 and len(body["comparisons"]) == 4
+    lines = (tmp_path / "qrels.tsv").read_text().splitlines()
+    assert len(lines) == 1 + 2 * 2 * 2
+    assert f"2\tRR@10\t{two}\t1.0\t1.0" in lines

@@ -1,0 +1,24 @@
+import subprocess
+import sys
+
+from small_board import GOOD, write
+
+
+def test_check_loads_neither_torch_nor_ray_nor_java_nor_transformers(tmp_path):
+    write(tmp_path / "run.tsv", GOOD)
+    code = (
+        "import sys; from raypipe.cli.main import run; "
+        f"code = run(['leaderboard', 'check', {str(tmp_path / 'run.tsv')!r}, '--task', 'local']); "
+        "print(code, [m for m in ('torch','ray','jnius','transformers') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "(0, 'complete') []", done.stderr
+
+
+def test_the_command_line_tells_every_rule_and_exits_2(tmp_path, raypipe_cli):
+    path = write(tmp_path / "run.tsv", GOOD.replace("7\t10\t1", "7\t10\t0"))
+    done = raypipe_cli("leaderboard", "check", path, "--task", "msmarco-passage")
+    assert done.returncode == 2
+    assert "BROKEN ranks" in done.stdout and "BROKEN query set" in done.stdout
+    assert "ok     repeated passages" in done.stdout and "-      tag" in done.stdout
+    assert raypipe_cli("leaderboard", "check", path, "--task", "msmarco").returncode == 2

@@ -1,0 +1,59 @@
+"""A toy task whose shards one worker computes in this process."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import pytest
+from numbers_stage import SHARDS
+
+from raypipe.cluster.backend import Task
+from raypipe.stages.stage import Needs, Opened, Payload, Site
+from raypipe.storage.ledger import Ledger
+from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.spec import StageSpec
+
+
+@dataclass
+class Numbers:
+    """Writes its rows' numbers; a batch is two rows."""
+
+    spec: StageSpec = field(default_factory=lambda: StageSpec("numbers", 1, {"x": 1}))
+    fault: Exception | None = None
+    seen: list = field(default_factory=list)
+    needs: Needs = Needs()
+    skips_rows: ClassVar[bool] = False
+
+    def open(self, site):
+        self.site = site
+        if self.fault is not None:
+            raise self.fault
+        return Opened(self.write, {"numerics": "toy", "python": "told by the stage"})
+
+    def write(self, shard, skip, beat):
+        if self.fault is not None:
+            raise self.fault
+        kept = [row for row in range(shard.start, shard.stop) if row not in skip]
+        for start in range(0, len(kept), 2):
+            beat(kept[start : start + 2])
+            self.seen.append(self.look())
+        path = self.site.scratch / f"{shard.index}.txt"
+        path.write_text(" ".join(map(str, kept)))
+        return Payload(path, {"rows": len(kept)})
+
+    def look(self):
+        return None
+
+
+@pytest.fixture
+def work(tmp_path):
+    """A task in a folder of its own."""
+    storage, stage = PosixStorage(tmp_path / "stores"), Numbers()
+    ledger = Ledger(storage, "numbers", stage.spec, SHARDS)
+    return Task(stage, ledger)
+
+
+@pytest.fixture
+def opened(work, tmp_path):
+    """Its stage in a worker."""
+    (tmp_path / "scratch").mkdir()
+    return work.stage.open(Site(tmp_path / "scratch"))

@@ -1,0 +1,117 @@
+"""The loop event by event: what is submitted to whom, what counts as a failure, what is told."""
+
+import pytest
+from scripted_loop import PLAIN, SHARDS, done, play
+
+from raypipe.cluster.backend import (
+    Beating,
+    Failed,
+    Lost,
+    Preempted,
+    Ready,
+)
+from raypipe.errors import IncompleteError, InputError, RefusedError
+
+
+def kinds(ledger):
+    return [note["event"] for note in ledger.notes]
+
+
+def test_one_worker_computes_shard_after_shard_and_is_let_go():
+    found = play(Ready(1, {"x": 1}), done(1, 0, 2.0), done(1, 1), done(1, 2))
+    assert found.error is None and found.facts == [({"x": 1}, None)]
+    assert found.backend.submitted == [(1, n, (), PLAIN) for n in range(3)]
+    assert found.backend.killed == [1] and found.reports == [1, 2, 3]
+    report = found.report
+    assert (report.num_planned, report.num_reused, report.num_done) == (3, 0, 3)
+    # Ready after one second, the last commit after four.
+    assert (report.seconds, report.working_seconds) == (4.0, 3.0)
+    assert found.ledger.notes[0] == {"event": "done", "shard": 0, "seconds": 2.0}
+
+
+def test_what_stands_is_kept_and_no_more_workers_start_than_there_is_work():
+    found = play(Ready(1, {}), done(1, 0), done(1, 2), held=[1], num_actors=1)
+    assert [index for _, index, _, _ in found.backend.submitted] == [0, 2]
+    assert (found.report.num_planned, found.report.num_reused, found.report.num_done) == (3, 1, 2)
+    found = play(Ready(2, {}), Ready(1, {}), done(1, 2), done(2, 0), held=[1], num_actors=9)
+    assert found.backend.started == 2
+    assert found.backend.submitted == [(2, 0, (), PLAIN), (1, 2, (), PLAIN)]
+    assert play(shards=3, held=[0, 1, 2]).backend.started == 0
+
+
+def test_a_shard_is_tried_so_often_and_no_more_and_goes_to_the_front():
+    error = ValueError("x")
+    script = [Ready(1, {}), Failed(1, SHARDS[0], error), Ready(2, {}), done(2, 0), done(2, 1)]
+    found = play(*script, done(2, 2), max_attempts=2)
+    assert found.error is None
+    assert [index for _, index, _, _ in found.backend.submitted] == [0, 0, 1, 2]
+    note = found.ledger.notes[0]
+    assert note == {"event": "failed", "shard": 0, "reason": "ValueError('x')", "attempt": 1}
+    script = [Ready(1, {}), Failed(1, SHARDS[0], error), Ready(2, {}), Failed(2, SHARDS[0], error)]
+    found = play(*script, max_attempts=2)
+    assert isinstance(found.error, IncompleteError) and found.error.__cause__ is error
+    assert "rows [0, 10) failed 2 times" in str(found.error)
+
+
+def test_failures_are_counted_by_shard():
+    error = ValueError("x")
+    script = [Ready(1, {}), Failed(1, SHARDS[0], error), Ready(2, {}), done(2, 0)]
+    script += [Failed(2, SHARDS[1], error), Ready(3, {}), done(3, 1), done(3, 2)]
+    assert play(*script, max_attempts=2).error is None
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_workers_that_end_before_their_first_shard_are_counted(limit):
+    script = [Failed(n, None, ValueError("no weights")) for n in range(1, limit + 1)]
+    found = play(*script, max_attempts=limit)
+    assert f"{limit} workers in a row ended before their first" in str(found.error)
+    fewer = play(*script[:-1], Ready(limit, {}), *[done(limit, n) for n in range(3)],
+                 max_attempts=limit)  # fmt: skip
+    assert fewer.error is None
+
+
+@pytest.mark.parametrize("shard", [None, SHARDS[1]])
+def test_what_a_stage_says_of_its_input_ends_the_invocation_at_once(shard):
+    found = play(Ready(1, {}), Failed(1, shard, InputError("bad")), max_attempts=99)
+    assert isinstance(found.error, InputError)
+    where = "a worker that was opening" if shard is None else "rows [10, 20)"
+    assert where in found.error.__notes__[0] and "simulated" in found.error.__notes__[0]
+
+
+def test_preemption_costs_no_attempt_and_a_loss_does():
+    script = [Ready(1, {}), Preempted(1, "spot"), Ready(2, {}), done(2, 0), done(2, 1), done(2, 2)]
+    found = play(*script, max_attempts=1)
+    assert found.error is None and kinds(found.ledger)[0] == "preempted"
+    assert (found.report.num_preempted, found.report.num_lost) == (1, 0)
+    found = play(Ready(1, {}), Lost(1, "killed"), max_attempts=1)
+    assert "failed 1 times" in str(found.error) and "killed" in str(found.error)
+    # One that had nothing yet is only replaced.
+    script = [Preempted(1, "spot"), Ready(2, {}), done(2, 0), done(2, 1), done(2, 2)]
+    assert play(*script, max_attempts=1).error is None
+
+
+@pytest.mark.parametrize(("beats", "silence"), [(False, 100), (True, 50)])
+def test_a_silent_worker_is_lost_after_its_time_and_not_before(beats, silence):
+    """Silence of 50 seconds at a time; before the first batch more of it is allowed."""
+    first = [Beating(1)] if beats else []
+    waits = [None] * (silence // 50)
+    rest = [done(1, 0), done(1, 1), done(1, 2)]
+    limits = {"silent_seconds": 50, "silent_seconds_opening": 100}
+    found = play(Ready(1, {}), *first, *waits, *rest, **limits)
+    assert found.error is None and found.report.num_lost == 0
+    again = [Ready(2, {}), done(2, 0), done(2, 1), done(2, 2)]
+    found = play(Ready(1, {}), *first, *waits, None, *again, **limits)
+    assert found.error is None and found.report.num_lost == 1 and 1 in found.backend.killed
+    assert f"no heartbeat for {silence} s" in found.ledger.notes[0]["reason"]
+
+
+def test_a_late_word_of_a_worker_that_was_given_up_changes_nothing():
+    script = [Ready(1, {}), Preempted(1, "spot"), Ready(1, {}), Ready(2, {}), done(2, 0)]
+    found = play(*script, done(2, 1), done(2, 2))
+    assert found.error is None and found.report.num_preempted == 1 and len(found.facts) == 2
+
+
+def test_a_stop_ends_every_worker_and_is_raised():
+    stop = RefusedError("stop")
+    found = play(Ready(1, {}), should_stop=lambda: stop, num_actors=2)
+    assert found.error is stop and sorted(found.backend.killed) == [1, 2]

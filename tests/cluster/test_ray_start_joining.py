@@ -1,0 +1,238 @@
+"""Clusters started and joined: what Ray is asked for and what its answers lead to.
+
+Ray is a fake here: the real one, which the tests marked `ray` start, cannot be made to fail at each
+step, nor to listen on another network.
+"""
+
+import os
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from raypipe.cluster import ray_start
+from raypipe.cluster.ray_start import ENVIRONMENT, LocalRay, connect, start_local
+from raypipe.errors import IncompleteError, InputError, RefusedError
+
+
+class Closing:
+    closed = False
+
+    def close(self):
+        self.closed = True
+
+
+class Daemon:
+    def __init__(self, name, status=psutil.STATUS_SLEEPING, running=True):
+        self._name, self.state, self.running = name, status, running
+
+    def name(self):
+        return self._name
+
+    def is_running(self):
+        return self.running
+
+    def status(self):
+        return self.state
+
+
+@pytest.mark.parametrize("name", ["gcs_server", "raylet"])
+@pytest.mark.parametrize("how", ["gone", "zombie"])
+def test_a_daemon_that_has_ended_is_named_and_other_children_do_not_count(monkeypatch, name, how):
+    children = [Daemon("other"), Daemon("gcs_server"), Daemon("raylet")]
+    monkeypatch.setattr(psutil.Process, "children", lambda self: children)
+    reaper = Closing()
+    local = LocalRay(reaper, {})
+    children[0].running = False
+    local.check()
+    assert not local.ended()
+    daemon = next(each for each in children if each.name() == name)
+    daemon.running, daemon.state = how != "gone", psutil.STATUS_ZOMBIE if how == "zombie" else "x"
+    assert local.ended()
+    with pytest.raises(IncompleteError, match=f"Ray's {name} on this machine has ended"):
+        local.check()
+    assert not reaper.closed
+    local.close()
+    assert reaper.closed
+
+
+class Ray:
+    """What Ray is asked for."""
+
+    def __init__(self, nodes=(), dashboard="", error=None, wait=0.0):
+        self.asked, self.environments, self.shut = [], [], 0
+        self._nodes, self._dashboard, self._error, self._wait = nodes, dashboard, error, wait
+
+    def init(self, **options):
+        self.asked.append(options)
+        self.environments.append(dict(os.environ))
+        time.sleep(self._wait)
+        if self._error is not None:
+            raise self._error
+        return SimpleNamespace(dashboard_url=self._dashboard)
+
+    def nodes(self):
+        return [{"NodeManagerAddress": host, "Alive": alive} for host, alive in self._nodes]
+
+    def cluster_resources(self):
+        return {"CPU": 4.0}
+
+    def shutdown(self):
+        self.shut += 1
+
+
+@pytest.fixture
+def use(monkeypatch):
+    for name in (*ENVIRONMENT, "RAY_AUTH_MODE", "RAY_JOB_CONFIG_JSON_ENV_VAR"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+
+    def use(*arguments, **options):
+        found = Ray(*arguments, **options)
+        monkeypatch.setattr(ray_start, "ray", found)
+        return found
+
+    return use
+
+
+EXPECTED = {
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DEDUP_LOGS": "0",
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "10",
+}
+
+
+def test_a_cluster_of_this_process_is_asked_for_what_is_given(use, monkeypatch):
+    ray = use()
+    reaper = Closing()
+    monkeypatch.setattr(ray_start, "Reaper", lambda: reaper)
+    local = start_local(num_cpus=3, num_gpus=2)
+    (asked,) = ray.asked
+    assert asked.pop("logging_level") == 40
+    assert asked == {
+        "address": "local", "num_cpus": 3, "num_gpus": 2, "include_dashboard": False,
+        "object_store_memory": 200 * 1024 * 1024, "log_to_driver": False,
+    }  # fmt: skip
+    assert {name: os.environ[name] for name in EXPECTED} == EXPECTED
+    start_local(num_cpus=1)
+    assert ray.asked[1]["num_gpus"] == 0
+    local.close()
+    assert reaper.closed
+
+
+@pytest.mark.parametrize("own", [None, "7"])
+def test_its_workers_inherit_threads_and_mode_and_this_process_keeps_its_own(use, monkeypatch, own):
+    ray = use()
+    monkeypatch.setattr(ray_start, "Reaper", Closing)
+    monkeypatch.setenv("OMP_NUM_THREADS", own or "")
+    if own is None:
+        monkeypatch.delenv("OMP_NUM_THREADS")
+    monkeypatch.setenv("MKL_CBWR", "AVX2,STRICT")
+    local = start_local(num_cpus=1, threads=3)
+    wanted = {**EXPECTED, "OMP_NUM_THREADS": "3", "MKL_CBWR": "AVX2,STRICT"}
+    assert local.environment == wanted
+    assert {name: ray.environments[0].get(name) for name in wanted} == wanted
+    assert os.environ.get("OMP_NUM_THREADS") == own
+    assert os.environ["MKL_CBWR"] == "AVX2,STRICT"
+    given = '{"runtime_env": {"env_vars": {"OMP_NUM_THREADS": "4"}}}'
+    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", given)
+    submitted = start_local(num_cpus=1, threads=3).environment
+    assert submitted == {k: v for k, v in wanted.items() if k != "OMP_NUM_THREADS"}
+
+
+def test_a_cluster_that_does_not_start_leaves_nothing_behind(use, monkeypatch):
+    use(error=RuntimeError("no port\nmore"))
+    reaper = Closing()
+    monkeypatch.setattr(ray_start, "Reaper", lambda: reaper)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    with pytest.raises(IncompleteError, match="Ray did not start on this machine: no port; run"):
+        start_local(num_cpus=1, threads=3)
+    assert reaper.closed and "OMP_NUM_THREADS" not in os.environ
+
+
+NEAR, FAR = ("127.0.0.1", True), ("10.0.0.5", True)
+
+
+def test_a_cluster_that_is_joined_is_refused_only_where_others_reach_it(use, monkeypatch):
+    ray = use([NEAR, ("10.0.0.6", False)])
+    assert connect("127.0.0.1:6379") == {"CPU": 4.0} and ray.shut == 0
+    assert ray.asked[0]["address"] == "127.0.0.1:6379"
+    assert ray.asked[0]["runtime_env"]["env_vars"]["RAY_DEDUP_LOGS"] == "0"
+    assert ray.asked[0]["log_to_driver"] is False and os.environ["RAY_DEDUP_LOGS"] == "0"
+    ray = use([FAR, NEAR])
+    with pytest.raises(RefusedError, match=r"at x:1 listens on 10\.0\.0\.5 and asks"):
+        connect("x:1")
+    assert ray.shut == 1
+    assert connect("x:1", allow_open=True) == {"CPU": 4.0} and ray.shut == 1
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    assert connect("x:1") == {"CPU": 4.0}
+    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", '{"runtime_env": {"env_vars": {"X": "1"}}}')
+    monkeypatch.setitem(ENVIRONMENT, "X", "2")
+    connect("x:1")
+    assert "X" not in ray.asked[-1]["runtime_env"]["env_vars"]
+
+
+def test_a_cluster_that_does_not_answer_is_an_input_error(use, monkeypatch):
+    use(error=ConnectionError("nobody there"))
+    with pytest.raises(InputError, match="RAY_ADDRESS x:1: nobody there"):
+        connect("x:1")
+    use(wait=1.0)
+    monkeypatch.setattr(ray_start, "JOIN_SECONDS", 0.1)
+    with pytest.raises(InputError, match="RAY_ADDRESS x:1: no answer after 0 s"):
+        connect("x:1")
+
+
+@pytest.fixture
+def dashboard():
+    """A server that answers with `status` and remembers what it was asked."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            server.seen.append(self.path)
+            self.send_response(server.status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *arguments): ...
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    server.seen, server.status = [], 200
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize(("status", "refused"), [(200, True), (401, False), (403, False),
+                                                 (500, True)])  # fmt: skip
+def test_the_dashboards_answer_to_a_stranger_decides(use, monkeypatch, dashboard, status, refused):
+    dashboard.status = status
+    url = f"127.0.0.1:{dashboard.server_port}"
+    ray = use([FAR], dashboard=url)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    if refused:
+        with pytest.raises(RefusedError):
+            connect("x:1")
+    else:
+        connect("x:1")
+    assert dashboard.seen == ["/api/jobs/"] and ray.shut == refused
+
+
+def test_where_no_dashboard_listens_the_mode_here_decides(use, monkeypatch):
+    assert ray_start._status_without_token("") is None
+    assert ray_start._status_without_token("127.0.0.1:9") is None
+    use([FAR], dashboard="127.0.0.1:9")
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    assert connect("x:1") == {"CPU": 4.0}
+
+
+def test_hosts_on_loopback():
+    loopback = [ray_start._is_loopback(h) for h in ("localhost", "127.0.0.9", "::1", "10.0.0.1")]
+    assert loopback == [True, True, True, False]

@@ -1,0 +1,42 @@
+import pytest
+
+from raypipe.config import load_recipe, select
+from raypipe.errors import InputError
+
+
+def test_all_stages_run_in_the_order_of_the_recipe(text: str):
+    assert select(load_recipe(text)) == ["lucene", "embeddings", "bm25", "dense", "fused"]
+
+
+def test_only_is_that_stage_alone(text: str):
+    assert select(load_recipe(text), only="fused") == ["fused"]
+
+
+@pytest.mark.parametrize(
+    ("until", "expected"),
+    [
+        ("lucene", ["lucene"]),
+        ("dense", ["embeddings", "dense"]),
+        ("bm25", ["lucene", "bm25"]),
+        ("fused", ["lucene", "embeddings", "bm25", "dense", "fused"]),
+    ],
+)
+def test_until_is_what_the_stage_needs(text: str, until: str, expected: list[str]):
+    assert select(load_recipe(text), until=until) == expected
+
+
+def test_an_unknown_stage_is_told_with_the_nearest(text: str):
+    with pytest.raises(InputError, match="--until: no stage 'bm52'; did you mean bm25?"):
+        select(load_recipe(text), until="bm52")
+
+
+def test_only_and_until_exclude_each_other(text: str):
+    with pytest.raises(InputError, match="expected one of them; found both"):
+        select(load_recipe(text), only="bm25", until="dense")
+
+
+def test_inputs_are_named_in_reading_order(text: str):
+    stages = load_recipe(text).stages
+    assert stages["fused"].inputs == ("bm25", "dense")
+    assert stages["dense"].inputs == ("embeddings",)
+    assert stages["lucene"].inputs == ()

@@ -1,0 +1,112 @@
+from pathlib import Path
+from typing import get_args
+
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from raypipe.config import load_recipe, resolved_yaml
+from raypipe.config.fields import Source
+from raypipe.config.pipeline.recipe import Recipe
+
+
+def line_of(text: str, start: str) -> str:
+    (line,) = [line.strip() for line in text.splitlines() if line.strip().startswith(start)]
+    return line
+
+
+def test_the_resolved_recipe_is_the_recipe(text: str, tmp_path: Path):
+    recipe = load_recipe(text, base=tmp_path, overrides=["stages.fused.k=10"])
+    resolved = resolved_yaml(recipe)
+    assert load_recipe(resolved, base=Path("/elsewhere")) == recipe
+    assert resolved_yaml(load_recipe(resolved)) == resolved
+
+
+def test_defaults_are_written_with_their_source(text: str):
+    resolved = resolved_yaml(load_recipe(text))
+    assert (
+        line_of(resolved, "k1:") == "k1: 0.9  # default; Anserini and Pyserini, for any collection"
+    )
+    assert line_of(resolved, "k:") == "k: 60.0  # default; Cormack et al. 2009, section 2"
+    assert line_of(resolved, "gpus:") == "gpus: all  # default; raypipe's choice"
+    weighted = resolved_yaml(load_recipe(text.replace("rrf", "weighted")))
+    assert line_of(weighted, "weights:") == (
+        "weights: [0.5, 0.5]  # default; equal weights, raypipe's choice"
+    )
+
+
+def test_a_value_that_was_chosen_is_not_called_a_default(text: str):
+    overrides = ["stages.bm25.bm25={k1: 0.82, b: 0.5}", "resources.gpus=2", "stages.bm25.depth=7"]
+    resolved = resolved_yaml(load_recipe(text, overrides=overrides))
+    assert line_of(resolved, "k1:").startswith("k1: 0.82  # Anserini: tuned for recall@1000")
+    assert line_of(resolved, "b:") == "b: 0.5"
+    assert line_of(resolved, "gpus:") == "gpus: 2"
+    assert line_of(resolved, "depth: 7") == "depth: 7"
+
+
+def test_overrides_are_in_the_record_and_not_applied_again(text: str):
+    recipe = load_recipe(text, overrides=["stages.bm25.depth=7"])
+    again = load_recipe(resolved_yaml(recipe), overrides=["stages.bm25.depth=8"])
+    assert again.overrides == ("stages.bm25.depth=7", "stages.bm25.depth=8")
+    assert again.stages["bm25"].depth == 8  # type: ignore[union-attr]
+
+
+def parts(model: type[BaseModel]) -> set[type[BaseModel]]:
+    from raypipe.config.pipeline import kinds as of_stages
+    from raypipe.config.pipeline.kinds.search import Bm25, Fixed, Tune, Tuned
+    from raypipe.config.pipeline.parts import Collection, Evaluate, Model, QuerySet, Resources
+
+    kinds = {Collection, Evaluate, Model, QuerySet, Resources, Bm25, Fixed, Tune, Tuned}
+    kinds |= {*of_stages.KINDS.values(), *get_args(of_stages.Stage)}
+    return {model, *kinds}
+
+
+def test_every_scalar_default_has_a_source():
+    without = [
+        f"{part.__name__}.{name}"
+        for part in parts(Recipe)
+        for name, field in part.model_fields.items()
+        if isinstance(field.default, str | int | float)
+        and not any(isinstance(entry, Source) for entry in field.metadata)
+    ]
+    assert without == []
+
+
+def test_stage_names_that_yaml_would_change_survive(text: str):
+    text = text.replace("  lucene:", "  no:").replace("index: lucene", "index: 'no'")
+    text = text.replace("dense", "'1e3'").replace("bm25", "'2021'")
+    recipe = load_recipe(text)
+    assert list(recipe.stages) == ["no", "embeddings", "2021", "1e3", "fused"]
+    assert load_recipe(resolved_yaml(recipe)) == recipe
+
+
+@given(
+    relevance=st.text(st.characters(exclude_categories=["Cs", "Cn", "Co"]), min_size=1),
+    k=st.floats(min_value=0, allow_nan=False, allow_infinity=False),
+)
+def test_any_text_and_number_survives(relevance: str, k: float):
+    try:
+        yaml.safe_load(relevance)
+    except yaml.reader.ReaderError:
+        return  # signs that no YAML file may hold
+    except yaml.YAMLError:
+        pass
+    recipe = load_recipe(
+        {
+            "format": 1,
+            "name": "x",
+            "collection": {"format": "python-docs"},
+            "queries": {"test": {"builtin": "test"}},
+            "models": {"m": {"path": "minilm"}},
+            "stages": {
+                "i": {"do": "index"},
+                "a": {"do": "search", "index": "i"},
+                "b": {"do": "search", "index": "i"},
+                "c": {"do": "fuse", "runs": ["a", "b"], "method": "rrf", "k": k},
+            },
+            "evaluate": {"measures": ["AP"], "relevance": relevance},
+        }
+    )
+    assert recipe.evaluate and recipe.evaluate.relevance == relevance
+    assert load_recipe(resolved_yaml(recipe)) == recipe

@@ -1,0 +1,49 @@
+import pytest
+
+from raypipe.data.formats.fields import checked_id, id_and_text, json_id, shown, without_surrogates
+
+
+def test_a_value_is_shown_up_to_40_characters():
+    assert shown("x" * 38) == "'" + "x" * 38 + "'"
+    assert shown("x" * 39) == "'" + "x" * 39 + "..."
+    assert shown("\u00e9") == "'\\xe9'" and shown(7) == "7"
+
+
+@pytest.mark.parametrize(
+    "bad", ["a\x00", "a\x1f", "\x7f", "\x9f", "\u0085", "\ufeff", "a b", "\u2003"]
+)
+def test_controls_and_blanks_are_in_no_id(bad):
+    with pytest.raises(ValueError, match="white space or a control character in the query id"):
+        checked_id(bad, field="query id")
+
+
+@pytest.mark.parametrize("good", ["a", "\u00a1", "!", "~", "a/b%20c"])
+def test_other_characters_may_be_in_an_id(good):
+    assert checked_id(good) == good
+    with pytest.raises(ValueError, match="empty id"):
+        checked_id("")
+
+
+def test_a_line_without_a_tab_is_shown_at_its_beginning_even_where_it_is_not_utf8():
+    with pytest.raises(ValueError, match="found no tab in '\\\\ufffdab'"):
+        id_and_text(b"\xffab")
+    with pytest.raises(UnicodeDecodeError):
+        id_and_text(b"1\t\xff")
+
+
+def test_the_first_id_field_that_is_there_counts():
+    assert json_id({"b": "2", "a": "1"}, "a", "b") == "1"
+    assert json_id({"b": 0}, "a", "b") == "0"
+    with pytest.raises(ValueError, match='expected a field "a", found no fields'):
+        json_id({}, "a")
+    with pytest.raises(ValueError, match="found 'k0', .*'k7'$"):
+        json_id({f"k{n}": 1 for n in range(9)}, "a")
+
+
+def test_lone_surrogates_are_replaced_and_pairs_are_not():
+    assert without_surrogates("a\ud800b\udc00\U0001f600") == "a\ufffdb\ufffd\U0001f600"
+
+
+def test_a_bad_id_is_told_with_its_field():
+    with pytest.raises(ValueError, match="white space or a control character in the pid 'a b'"):
+        json_id({"pid": "a b"}, "pid")

@@ -1,0 +1,164 @@
+"""The embedded collection: the same bytes, honest splits, neither trivial nor hopeless."""
+
+import hashlib
+import os
+import platform
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from raypipe.data.python_docs.build import (
+    PythonDocs,
+    python_docs,
+    sized,
+    write_python_docs,
+)
+from raypipe.data.python_docs.draft import Draft
+from raypipe.errors import InputError
+
+REPOSITORY = Path(__file__).parents[3]
+
+
+WRITE = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from raypipe.data.python_docs.build import python_docs, write_python_docs
+write_python_docs(Path(sys.argv[2]), python_docs())
+"""
+
+
+@pytest.fixture(scope="module")
+def draft(docs_draft: Draft) -> Draft:
+    return docs_draft
+
+
+@pytest.fixture(scope="module")
+def docs(standard_docs: PythonDocs) -> PythonDocs:
+    return standard_docs
+
+
+@pytest.fixture(scope="module")
+def small(small_docs: PythonDocs) -> PythonDocs:
+    return small_docs
+
+
+def check_is_valid(docs: PythonDocs) -> None:
+    """Unique ids without white space, texts on one line, every query with a relevant passage."""
+    ids = [passage_id for passage_id, _ in docs.passages]
+    query_ids = [query_id for rows in docs.queries.values() for query_id, _ in rows]
+    texts = [text for rows in (docs.passages, *docs.queries.values()) for _, text in rows]
+    assert len(set(ids)) == len(ids)
+    assert len(set(query_ids)) == len(query_ids)
+    assert not [each for each in ids + query_ids if re.search(r"\s", each)]
+    assert not [text for text in texts if text != " ".join(text.split())]
+    assert list(docs.queries) == list(docs.qrels) == ["train", "dev", "test"]
+    for split, rows in docs.qrels.items():
+        assert {query_id for query_id, _, _ in rows} == {each for each, _ in docs.queries[split]}
+        assert {passage_id for _, passage_id, _ in rows} <= set(ids)
+        assert {relevance for _, _, relevance in rows} == {1}
+        assert len({row[:2] for row in rows}) == len(rows)
+
+
+def test_same_bytes_from_processes_with_other_hash_seeds_folders_and_locales(
+    tmp_path: Path, docs: PythonDocs
+) -> None:
+    digests = set()
+    for seed, locale in (("1", "C"), ("31", "C.UTF-8")):
+        home = tmp_path / seed
+        home.mkdir()
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "LC_ALL": locale, "HOME": str(home)}
+        subprocess.run(
+            [sys.executable, "-I" if seed == "1" else "-OO", "-c", WRITE, REPOSITORY, home / "x"],
+            cwd=home,
+            env=environment,
+            check=True,
+        )
+        digests.add(folder_digest(home / "x"))
+    write_python_docs(tmp_path / "here", docs)
+    assert digests == {folder_digest(tmp_path / "here")}
+
+
+def test_what_a_library_does_to_builtins_changes_no_byte(docs: PythonDocs) -> None:
+    import builtins
+
+    original = builtins.print
+    builtins.print = lambda *arguments, **options: original(*arguments, **options)
+    try:
+        assert python_docs() == docs
+    finally:
+        builtins.print = original
+
+
+def folder_digest(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def test_a_bound_gives_the_collection_of_that_size(small: PythonDocs) -> None:
+    assert python_docs(max_passages=300) == small
+    assert 240 <= len(small.passages) <= 300
+
+
+def test_files_are_tab_separated_and_trec(tmp_path: Path, small: PythonDocs) -> None:
+    write_python_docs(tmp_path, small)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "collection.tsv",
+        *(f"qrels.{split}.txt" for split in ("dev", "test", "train")),
+        *(f"queries.{split}.tsv" for split in ("dev", "test", "train")),
+    ]
+    lines = (tmp_path / "collection.tsv").read_bytes().decode().split("\n")
+    assert [tuple(line.split("\t")) for line in lines[:-1]] == small.passages
+    assert lines[-1] == ""
+    query_id, zero, passage_id, grade = (tmp_path / "qrels.test.txt").read_text().split()[:4]
+    assert (query_id, passage_id, int(grade)) == small.qrels["test"][0]
+    assert zero == "0"
+
+
+def test_the_version_is_the_implementation_and_the_full_version(docs: PythonDocs) -> None:
+    assert docs.version == f"{platform.python_implementation()} {platform.python_version()}"
+
+
+def test_collection_is_valid_and_large_enough(docs: PythonDocs) -> None:
+    check_is_valid(docs)
+    assert 5000 <= len(docs.passages) <= 6000
+    assert len(docs.queries["test"]) >= 200
+    assert len(docs.queries["dev"]) >= 150
+    assert len(docs.queries["train"]) >= 1000
+    assert len({text for _, text in docs.passages}) == len(docs.passages)
+    counts = {split: len(rows) for split, rows in docs.queries.items()}
+    assert docs.facts["passages"] == len(docs.passages)
+    assert docs.facts["queries"] == counts
+
+
+def test_no_machine_shows_in_the_texts(docs: PythonDocs) -> None:
+    found = [text for _, text in docs.passages if re.search(r"0x[0-9a-f]{7}|/(usr|home)/", text)]
+    assert found == []
+
+
+@pytest.mark.parametrize("max_passages", [100, 300, 1000])
+def test_smaller_collections_are_valid_and_keep_whole_sections(
+    draft: Draft, docs: PythonDocs, max_passages: int
+) -> None:
+    less = sized(draft, max_passages=max_passages)
+    check_is_valid(less)
+    assert max_passages * 0.8 <= len(less.passages) <= max_passages
+    assert all(less.queries.values())
+    modules = {passage_id.split(".")[0] for passage_id, _ in less.passages}
+    assert len(modules) > max_passages / 20
+    for split in less.qrels:
+        both = {query_id for query_id, _ in less.queries[split]}
+        rows = [row for row in docs.qrels[split] if row[0] in both]
+        held = {row[0] for row in rows}
+        assert rows == [row for row in less.qrels[split] if row[0] in held]
+
+
+@pytest.mark.parametrize("max_passages", [-1, 0, 99])
+def test_too_small_a_collection_is_refused(max_passages: int) -> None:
+    with pytest.raises(InputError, match=f"at least 100, found {max_passages}"):
+        python_docs(max_passages=max_passages)

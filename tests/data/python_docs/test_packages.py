@@ -1,0 +1,32 @@
+import pytest
+
+from raypipe.data.python_docs import packages as python_docs_packages
+from raypipe.data.python_docs.packages import package_sections
+from raypipe.errors import InputError
+
+
+def test_sections_of_packages_leave_out_tests_private_and_broken_files(tmp_path, monkeypatch):
+    site = tmp_path / "site"
+    files = {
+        "beta/__init__.py": "'Beta.'", "beta/_inner/deep.py": "def f(): 'F.'",
+        "beta/tests/t.py": "'no'", "beta/broken.py": "def (", "beta/docs.py": "'no'",
+        "alpha.py": "'Alpha.'", "_hidden.py": "'no'", "json/__init__.py": "'no'",
+        "data/readme.txt": "", "setup.py": "'no'", "beta/large.py": "'no' #" + "x" * 93,
+        "beta/small.py": "'yes' #" + "x" * 92,
+    }  # fmt: skip
+    for name, text in files.items():
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text(text)
+    assert python_docs_packages.MAX_BYTES == 2_000_000
+    monkeypatch.setattr(python_docs_packages, "MAX_BYTES", 100)
+    assert (len(files["beta/large.py"]), len(files["beta/small.py"])) == (99, 99)
+    (site / "beta/large.py").write_text("'no' #" + "x" * 94)
+    found = [(s.name, s.text) for s in package_sections([site])]
+    assert found == [
+        ("alpha", "Alpha."), ("beta", "Beta."),
+        ("beta.deep.f", "F."), ("beta.small", "yes"),
+    ]  # fmt: skip
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(InputError, match="expected installed packages, found none"):
+        list(package_sections([empty]))

@@ -1,0 +1,148 @@
+"""Small workspaces that several test files of the driver read."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+import yaml
+from held_recipe import HELD
+from mended_inputs import COLLECTION, QRELS, QUERIES, RUN
+from small_invocation import RECIPE as INVOCABLE
+from small_workspace import IDS, TEXTS
+from watchers import Silent
+
+from raypipe.config import load_recipe
+from raypipe.driver.pipeline import Options, run_pipeline
+
+SMALL = """
+format: 1
+name: small
+collection: {{format: msmarco-v1, input: {folder}/passages.tsv}}
+queries:
+  dev: {{file: {folder}/queries.tsv, qrels: {folder}/qrels.txt}}
+  other: {{file: {folder}/queries.tsv, report: false}}
+models: {{tiny: {{path: {model}}}}}
+stages:
+  vectors: {{do: encode, model: tiny}}
+  dense: {{do: search, index: vectors, depth: 2}}
+  given: {{do: read, runs: {{dev: {folder}/run.trec}}}}
+  fused: {{do: fuse, runs: [given, dense], method: rrf, depth: 3}}
+evaluate:
+  measures: [RR@10]
+  baseline: given
+  topics: two of them
+  relevance: grade 1
+resources: {{backend: inline, device: cpu, shard_rows: 2, shard_tokens: 9}}
+"""
+
+
+@pytest.fixture(scope="session")
+def small_workspace(tiny_model, tmp_path_factory):
+    """The workspace, and what its invocation returned and said."""
+    folder = tmp_path_factory.mktemp("small")
+    lines = (f"{i}\t{t}\n" for i, t in zip(IDS, TEXTS, strict=True))
+    (folder / "passages.tsv").write_text("".join(lines))
+    (folder / "queries.tsv").write_text("q1\ta zebra\nq2\tthe lease\nq3\trun\n")
+    (folder / "qrels.txt").write_text("q1 0 p0 1\nq2 0 p4 1\n")
+    (folder / "run.trec").write_text("q1 Q0 p3 1 9 x\nq1 Q0 p0 2 8 x\nq3 Q0 p1 1 7 x\n")
+    said = []
+    recipe = load_recipe(SMALL.format(folder=folder, model=tiny_model), source="small")
+    outcome = run_pipeline(recipe, folder / "work", Options(), watcher=Silent(), say=said.append)
+    return folder / "work", outcome, said
+
+
+@pytest.fixture
+def invocable(tmp_path, tiny_model, tiny_mono):
+    """A folder with five passages and three queries, two of them judged; its recipe."""
+    texts = ["the zebra", "a lease", "of shards", "rank a query", "run"]
+    (tmp_path / "passages.tsv").write_text("".join(f"p{i}\t{t}\n" for i, t in enumerate(texts)))
+    (tmp_path / "queries.tsv").write_text("q1\ta zebra\nq2\tthe lease\nq3\trun\n")
+    (tmp_path / "qrels.txt").write_text("q1 0 p0 1\nq3 0 p4 1\n")
+    text = INVOCABLE.format(folder=tmp_path, model=tiny_model, mono=tiny_mono)
+    return tmp_path, load_recipe(text, source="small")
+
+
+@pytest.fixture
+def mendable(tmp_path, tiny_model, tiny_mono):
+    """A folder with every input of the pipeline that `invoke` runs."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    words = "alpha beta gamma delta epsilon zeta eta theta".split()
+    texts = [" ".join(words[(i + j) % len(words)] for j in range(2 + i)) for i in range(9)]
+    (folder / COLLECTION).write_text("".join(f"p{i}\t{t}\n" for i, t in enumerate(texts)))
+    (folder / QUERIES).write_text("q1\tbeta gamma\nq2\ttheta\n")
+    (folder / QRELS).write_text("q1 0 p1 1\nq2 0 p7 2\n")
+    lines = [f"{q} Q0 p{row} {row + 1} {9 - row} x\n" for q in ("q1", "q2") for row in range(5)]
+    (folder / RUN).write_text("".join(lines))
+    shutil.copytree(tiny_model, folder / "encoder")
+    shutil.copytree(tiny_mono, folder / "mono")
+    return folder
+
+
+@pytest.fixture
+def invoke(mendable, tmp_path):
+    def go(out="work", **overrides):
+        recipe = {
+            "format": 1,
+            "name": "mended",
+            "collection": {"format": "msmarco-v1", "input": str(mendable / COLLECTION)},
+            "queries": {"test": {"file": str(mendable / QUERIES), "qrels": str(mendable / QRELS)}},
+            "models": {
+                "encoder": {"path": str(mendable / "encoder")},
+                "mono": {"path": str(mendable / "mono")},
+            },
+            "stages": {
+                "embeddings": {"do": "encode", "model": "encoder"},
+                "dense": {"do": "search", "index": "embeddings", "depth": 5},
+                "given": {"do": "read", "runs": {"test": str(mendable / RUN)}},
+                "fused": {"do": "fuse", "runs": ["dense", "given"], "method": "rrf"},
+                "mono": {"do": "score", "run": "fused", "model": "mono", "k0": 3},
+            },
+            "evaluate": {"measures": ["nDCG@10"]},
+            "resources": {"backend": "inline", "device": "cpu"},
+            **overrides.pop("more", {}),
+        }
+        options = overrides.pop("options", Options())
+        checked = load_recipe(recipe, source="mended", **overrides)
+        return run_pipeline(checked, tmp_path / out, options, watcher=Silent()).summary
+
+    return go
+
+
+EXPORTED = """
+format: 1
+name: exported
+collection: {{format: msmarco-v1, input: {files}/passages.tsv}}
+queries: {{test: {{file: {files}/queries.test.tsv, qrels: {files}/qrels.test.txt}}}}
+models: {{minilm: {{path: minilm}}}}
+stages:
+  lucene: {{do: index}}
+  embeddings: {{do: encode, model: minilm}}
+  bm25: {{do: search, index: lucene, depth: 100}}
+  dense: {{do: search, index: embeddings, depth: 100}}
+resources: {{backend: inline, device: cpu, shard_tokens: 4000}}
+"""
+
+
+@pytest.fixture(scope="session")
+def exported(small_files, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exported")
+    (folder / "recipe.yaml").write_text(EXPORTED.format(files=small_files))
+    command = [sys.executable, "-m", "raypipe", "pipeline", folder / "recipe.yaml"]
+    done = subprocess.run([*command, "--out", folder / "work"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder / "work"
+
+
+@pytest.fixture
+def held(tmp_path):
+    """A workspace's recipe, with changes."""
+
+    def made(**changes):
+        folder = tmp_path / "held"
+        folder.mkdir(exist_ok=True)
+        (folder / "recipe.yaml").write_text(yaml.safe_dump({**HELD, **changes}, sort_keys=False))
+        return folder
+
+    return made

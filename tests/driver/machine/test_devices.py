@@ -1,0 +1,131 @@
+"""What a machine or a cluster has to run on, and how it is shared among actors."""
+
+import pytest
+
+from raypipe.driver.machine import devices
+from raypipe.driver.machine.devices import Devices, choose, nvidia_devices, of_cluster
+from raypipe.errors import InputError
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """A machine with so many cores and GPUs."""
+    import torch
+
+    def made(cores, gpus=0, visible=None):
+        monkeypatch.setattr(devices, "num_cores", lambda: cores)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda place: f"GPU {place}")
+        names = [f"GPU {n}" for n in range(gpus)] if visible is None else visible
+        monkeypatch.setattr(devices, "nvidia_devices", lambda: names)
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("cores", "asked", "actors", "threads"),
+    [
+        (4, {}, 4, 1),
+        (8, {}, 8, 1),
+        (20, {}, 8, 2),
+        (1, {}, 1, 1),
+        (10, {"actors": 3}, 3, 3),
+        (2, {"actors": 5}, 5, 1),
+        (10, {"threads": 7}, 8, 7),
+        (10, {"actors": "2", "threads": "3"}, 2, 3),
+    ],
+)
+def test_cores_are_shared_among_at_most_eight_actors(machine, cores, asked, actors, threads):
+    machine(cores)
+    found = choose(**asked)
+    assert (found.device, found.num_actors, found.threads) == ("cpu", actors, threads)
+    assert (found.num_gpus, found.gpus_visible, found.gpu_name) == (0, 0, "")
+
+
+def test_every_gpu_of_the_machine_gets_an_actor_unless_told_otherwise(machine):
+    machine(16, gpus=4)
+    found = choose()
+    assert (found.device, found.num_gpus, found.num_actors, found.threads) == ("cuda", 4, 4, 1)
+    assert (found.gpus_visible, found.gpu_name) == (4, "GPU 0")
+    found = choose("cuda", gpus=2, threads=3)
+    assert (found.num_gpus, found.num_actors, found.threads, found.gpus_visible) == (2, 2, 3, 4)
+    assert choose(gpus=4, actors=6).num_actors == 6
+    assert choose("cpu").device == "cpu"
+    with pytest.raises(InputError, match="5 asked for, 4 can be used"):
+        choose(gpus=5)
+
+
+def test_a_gpu_that_torch_cannot_use_is_no_cpu(machine):
+    machine(4, visible=["NVIDIA X"])
+    with pytest.raises(InputError, match=r"auto: 1 NVIDIA device\(s\) are here \(NVIDIA X\)"):
+        choose()
+    assert choose("cpu").device == "cpu"
+    machine(4)
+    with pytest.raises(InputError, match=r"cuda: 0 NVIDIA device\(s\) are here \(none\)"):
+        choose("cuda")
+
+
+def test_the_driver_is_asked_for_its_devices(monkeypatch, tmp_path):
+    program = tmp_path / "nvidia-smi"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert nvidia_devices() == []
+    program.write_text("#!/bin/sh\necho NVIDIA A\necho NVIDIA B\n")
+    program.chmod(0o755)
+    assert nvidia_devices() == ["NVIDIA A", "NVIDIA B"]
+    program.write_text("#!/bin/sh\necho no driver\nexit 9\n")
+    assert nvidia_devices() == []
+
+
+def test_a_clusters_cores_are_divided_by_the_threads_of_an_actor():
+    def cpu(resources, **asked):
+        found = of_cluster(resources, **asked)
+        assert found.device == "cpu"
+        return found.num_actors, found.threads
+
+    assert cpu({"CPU": 12.0}) == (12, 1) and cpu({"CPU": 13.0}, threads=4) == (3, 4)
+    assert cpu({"CPU": 2.0}, threads=4) == (1, 4) and cpu({"CPU": 9.0}, actors=2) == (2, 1)
+    assert cpu({}, threads=1)[0] == devices.num_cores() >= 1
+    assert cpu({"CPU": 3.0, "GPU": 2.0}, device="cpu") == (3, 1)
+
+
+def test_the_line_of_the_devices():
+    cpu = Devices("cpu", 0, "", 0, 1, 4, "2.13")
+    assert cpu.line() == "device: CPU, torch 2.13, fp32, 1 actor x 4 threads"
+    two = Devices("cpu", 0, "", 0, 2, 1, "2.13")
+    assert two.line() == "device: CPU, torch 2.13, fp32, 2 actors x 1 threads"
+    gpus = Devices("cuda", 2, "H", 8, 2, 1, "2.13")
+    assert gpus.line() == "device: 2 x H (of 8 visible), torch 2.13, fp32, 2 actors"
+
+
+GPU_NODES = {"CPU": 64.0, "GPU": 16.0, "accelerator_type:H100": 2.0, "node:10.0.0.5": 1.0}
+
+
+def test_every_gpu_of_the_cluster_gets_an_actor():
+    found = of_cluster(GPU_NODES)
+    assert (found.device, found.num_gpus, found.num_actors) == ("cuda", 16, 16)
+    assert found.line().startswith("device: 16 x H100 (of 16 visible)")
+
+
+def test_fewer_gpus_and_more_actors_can_be_asked_for():
+    found = of_cluster(GPU_NODES, gpus=4, actors=8)
+    assert (found.num_gpus, found.num_actors) == (4, 8)
+
+
+def test_without_gpus_every_core_gets_an_actor():
+    found = of_cluster({"CPU": 96.0})
+    assert (found.device, found.num_actors, found.threads) == ("cpu", 96, 1)
+    assert of_cluster(GPU_NODES, "cpu", threads=4).num_actors == 16
+
+
+def test_cuda_on_a_cluster_without_gpus_is_refused_unless_a_count_says_what_will_come():
+    with pytest.raises(InputError, match="resources.gpus=N"):
+        of_cluster({"CPU": 0.0}, "cuda")
+    scaling = of_cluster({"CPU": 0.0}, "cuda", gpus=2)
+    assert (scaling.device, scaling.num_actors) == ("cuda", 2)
+    assert "2 x GPU (of 0 visible)" in scaling.line()
+
+
+def test_two_kinds_of_gpu_are_both_named():
+    mixed = {"GPU": 3.0, "accelerator_type:H100": 1.0, "accelerator_type:A100": 1.0}
+    assert of_cluster(mixed).gpu_name == "A100 + H100"

@@ -1,0 +1,129 @@
+"""How many bytes a stage's pending shards are expected to take, by hand."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from raypipe.driver.machine.space import check_space, estimated_bytes
+from raypipe.errors import InputError
+from raypipe.models.folder.loading import resolve_model
+from raypipe.stages.bm25 import Bm25Stage, IndexStage
+from raypipe.stages.encode import EncodeStage
+from raypipe.stages.fuse import FuseStage
+from raypipe.stages.query_blocks import Sides
+from raypipe.stages.scoring.candidates import CandidatesStage, Request
+from raypipe.stages.scoring.rerank import AggregateStage, PairsStage, RerankStage
+from raypipe.stages.scoring.score import ScoreStage
+from raypipe.stages.scoring.token_rows import PassageTokensStage
+from raypipe.stages.search import MergeStage, PartsStage
+from raypipe.stages.texts.ids import IdsStage
+from raypipe.stages.texts.prepare import ConvertStage, CountStage
+from raypipe.stages.texts.tokenize import TokenizeStage
+from raypipe.storage.records import Manifest, Record, Shard
+from raypipe.storage.stored import Stored
+
+SHARDS = [Shard(0, 0, 100), Shard(1, 100, 300), Shard(2, 300, 400)]
+
+
+PENDING = SHARDS[1:]
+"""300 of 400 rows."""
+
+
+RECORDS = (Record(SHARDS[0], "aa", 1000), Record(SHARDS[1], "bb", 600))
+
+
+STORED = Stored(None, Manifest("texts", "f", RECORDS, ()))
+"""300 rows in 1,600 bytes."""
+
+
+SIDES = Sides(STORED, STORED)
+
+
+@pytest.fixture
+def encode(tiny_model):
+    return EncodeStage(STORED, resolve_model(str(tiny_model)), "passage")
+
+
+def test_an_embedding_takes_two_bytes_a_number_of_each_row(encode):
+    assert estimated_bytes(encode, SHARDS, PENDING) == 300 * 32 * 2
+    assert estimated_bytes(encode, SHARDS, []) == 0
+
+
+def test_embeddings_that_do_not_fit_by_a_byte_are_refused(encode):
+    ledger = SimpleNamespace(shards=SHARDS, pending=lambda: PENDING, store="vectors")
+
+    def with_free(free):
+        return SimpleNamespace(free_bytes=lambda: free, uri="/disk")
+
+    check_space(with_free(19_200), encode, ledger)
+    with pytest.raises(InputError, match=r"19,200 bytes\).*19,199 bytes"):
+        check_space(with_free(19_199), encode, ledger)
+    check_space(with_free(None), encode, ledger)
+
+
+def facts(num_bytes, compressed):
+    return SimpleNamespace(num_bytes=num_bytes, compressed=compressed)
+
+
+@pytest.mark.parametrize(
+    ("stage", "expected"),
+    [
+        # 5 bytes of text a compressed one; three quarters of the rows are missing.
+        (ConvertStage([], [facts(800, False), facts(400, True)], "msmarco-v1"), 2800 * 3 // 4),
+        (TokenizeStage(STORED, None, None), (1600 + 8 * 300) * 3 // 4),
+        (IdsStage(STORED), 24 * 300),
+        (Bm25Stage("b", SIDES, STORED, 0.9, 0.4, 50), 32 * 50 * 300),
+        (PartsStage("p", STORED, STORED, 50), 32 * 50 * 300),
+        (MergeStage("m", STORED, SIDES, 50), 32 * 50 * 300),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_other_stages_by_hand(stage, expected):
+    assert estimated_bytes(stage, SHARDS, PENDING) == expected
+
+
+def stored(*records):
+    return Stored(None, Manifest("x", "f", tuple(records), ()))
+
+
+COLLECTION = stored(Record(Shard(0, 0, 100), "aa", 1000), Record(Shard(1, 100, 300), "bb", 600))
+
+
+RUN = stored(
+    Record(Shard(0, 0, 4), "aa", 9, {"rows": 50}), Record(Shard(1, 4, 10), "bb", 9, {"rows": 70})
+)
+"""10 queries with 120 lines."""
+
+
+ALL, FIRST, SAMPLE = Request(k0=5), Request(k1=7), Request(k1=7, sample=2)
+
+
+@pytest.mark.parametrize(
+    ("stage", "expected"),
+    [
+        (IndexStage(COLLECTION), 3 * 1600 * 3 // 4),
+        (FuseStage("f", {}, SIDES, method="rrf", depth=50), 32 * 50 * 300),
+        (CandidatesStage(None, 1, RUN, ALL, ()), 20 * 120),
+        # 7 of each of 10 queries, each with the 6 others, or with 2 of them.
+        (CandidatesStage(None, 1, RUN, FIRST, ()), 20 * 70 * 6),
+        (CandidatesStage(None, 1, RUN, SAMPLE, ()), 20 * 70 * 2),
+        (CandidatesStage(None, 1, RUN, Request(k1=7, sample=9), ()), 20 * 70 * 6),
+        (CandidatesStage(None, 1, RUN, Request(k1=50), ()), 20 * 120 * 49),
+        (PairsStage("p", RUN, None, FIRST, SIDES), 24 * 70 * 6),
+        (PassageTokensStage(COLLECTION, None, None), 1600 + 8 * 300),
+        (PassageTokensStage(stored(Record(Shard(0, 0, 1), "aa", 5)), None, None), 1500 + 8 * 300),
+        (PassageTokensStage(stored(), None, None), 8 * 300),
+        (ScoreStage(None, None, None, None, None, False), 24 * 300),
+        (RerankStage("r", RUN, None, ALL, "keep", SIDES), 32 * 120),
+        (AggregateStage("a", RUN, RUN, FIRST, "sum", "keep", SIDES), 32 * 120),
+        (CountStage([], "msmarco-v1"), 0),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_bytes_of_further_stages_by_hand(stage, expected):
+    assert estimated_bytes(stage, SHARDS, PENDING) == expected
+
+
+def test_a_plan_without_rows_needs_nothing_and_one_row_all():
+    assert estimated_bytes(IndexStage(COLLECTION), [], []) == 0
+    assert estimated_bytes(IndexStage(COLLECTION), [Shard(0, 0, 1)], [Shard(0, 0, 1)]) == 4800

@@ -1,0 +1,122 @@
+"""Score and aggregate stages of a recipe: what is computed, kept and ranked."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from reranking_recipe import lines
+
+from raypipe import schema
+from raypipe.driver.upkeep.export import export
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.opening import open_tokenizer
+from raypipe.models.scorer import load_scorer
+from raypipe.text.pairs import TextSlice
+from raypipe.text.tokenize import tokenize_batch
+
+
+def payloads(stores, name, columns):
+    tables = []
+    for manifest in sorted(stores.glob(f"{name}/*/manifest.json")):
+        for record in json.loads(manifest.read_text())["body"]["records"]:
+            tables.append(pq.read_table(stores / "blobs" / record["sha256"][:2] / record["sha256"]))
+    return pa.concat_tables(tables).cast(columns) if tables else columns.empty_table()
+
+
+def texts_of(path):
+    pairs = (line.split("\t", 1) for line in path.read_text().splitlines())
+    return dict(pairs)
+
+
+def scored_one_by_one(folder, query, passages):
+    model = resolve_model(str(folder))
+    parts = []
+    for text in (query, *passages):
+        flat, offsets = tokenize_batch(open_tokenizer(model), [text], max_pieces=512)
+        parts.append(TextSlice(flat, offsets[:-1], np.diff(offsets)))
+    return float(load_scorer(model).score(parts[0], parts[1:])[0])
+
+
+def test_mono_reorders_its_first_k0_by_scores_of_pairs_alone(finished, files, tiny_mono):
+    work = finished[0] / "work"
+    first, mono = lines(work, "first"), lines(work, "mono")
+    queries, passages = texts_of(files / "queries.test.tsv"), texts_of(files / "passages.tsv")
+    row = {passage: place for place, passage in enumerate(passages)}
+    for query in list(first)[:4]:
+        top = first[query][:12]
+        scores = {p: scored_one_by_one(tiny_mono, queries[query], [passages[p]]) for p in top}
+        expected = sorted(top, key=lambda p: (-np.float32(scores[p]), row[p]))
+        assert mono[query] == expected + first[query][12:]
+
+
+def test_duo_sum_reorders_its_first_k1_by_sums_of_every_pair(finished, files, tiny_duo):
+    work = finished[0] / "work"
+    mono, duo = lines(work, "mono"), lines(work, "duo-sum")
+    queries, passages = texts_of(files / "queries.test.tsv"), texts_of(files / "passages.tsv")
+    for query in list(mono)[:4]:
+        top = mono[query][:4]
+        sums = {
+            i: sum(
+                np.float64(
+                    np.float32(
+                        scored_one_by_one(tiny_duo, queries[query], [passages[i], passages[j]])
+                    )
+                )
+                for j in top
+                if j != i
+            )
+            for i in top
+        }
+        assert duo[query] == sorted(top, key=lambda p: -sums[p]) + mono[query][4:]
+
+
+def test_depth_is_unchanged_but_where_the_tail_is_dropped(finished):
+    root, summary = finished
+    recall = {name: m["R@20"] for name, m in summary["measures"]["test"].items()}
+    same = {recall[name] for name in ("first", "mono", "duo-sum", "duo-sample")}
+    assert len(same) == 1 and same != {0.0}
+    assert all(len(found) == 3 for found in lines(root / "work", "duo-min").values())
+
+
+def test_every_probability_is_kept_and_inferences_are_those_evaluated(finished):
+    root, _ = finished
+    num_queries = len(lines(root / "work", "first"))
+    kept = payloads(root / "stores", "duo.test", schema.SCORES)
+    evaluated = payloads(root / "stores", "scores@duo.test.1", schema.SCORES)
+    assert kept.num_rows == evaluated.num_rows == num_queries * 4 * 3
+    assert payloads(root / "stores", "scores@mono.test.1", schema.SCORES).num_rows == (
+        num_queries * 12
+    )
+
+
+def test_inferences_are_told_of_each_system(finished):
+    root, summary = finished
+    num_queries = len(lines(root / "work", "first"))
+    told = {name: system.get("inferences") for name, system in summary["systems"]["test"].items()}
+    both = num_queries * (12 + 12)
+    expected = {"first": None, "mono": num_queries * 12, "duo-sum": both, "duo-min": both}
+    assert told == {**expected, "duo-sample": both}
+    assert f"- duo-sum: {both:,} inferences" in (root / "work" / "table.md").read_text()
+
+
+def test_runs_and_pairs_are_exported_with_original_ids(finished, tmp_path):
+    root, _ = finished
+    count = export(root / "stores" / "duo.test", "parquet", tmp_path / "pairs")
+    pairs = pq.read_table(tmp_path / "pairs" / "pairs.parquet")
+    assert pairs.column_names == ["query_id", "passage_id", "other_id", "probability"]
+    mono = lines(root / "work", "mono")
+    found = set(zip(*(pairs[c].to_pylist() for c in pairs.column_names[:3]), strict=True))
+    expected = {(q, i, j) for q, ps in mono.items() for i in ps[:4] for j in ps[:4] if i != j}
+    assert found == expected and count == len(expected)
+    assert export(root / "stores" / "duo-sum.test", "parquet", tmp_path / "run") == sum(
+        map(len, lines(root / "work", "duo-sum").values())
+    )
+
+
+def test_no_passage_outside_the_run_is_tokenised(finished, files):
+    root, summary = finished
+    named = {p for ps in lines(root / "work", "first").values() for p in ps[:12]}
+    assert summary["stages"]["pieces@mono.test.1"]["rows"] == len(named)
+    tokenised = {path.parent.parent.name for path in root.glob("stores/tokens@*/*/manifest.json")}
+    assert tokenised == {"tokens@mono.test", "tokens@duo.test"}

@@ -1,0 +1,35 @@
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from raypipe.driver.recipe.execute import _compare_workers, _working_seconds
+from raypipe.driver.workspace import Workspace
+from raypipe.errors import InputError
+
+
+def test_workers_that_differ_in_what_could_change_bytes_are_refused():
+    seen = {"python": "3.11", "torch": "2"}
+    _compare_workers("x", seen, {"python": "3.11", "torch": "2", "ray": "1", "tokenizers": "5"})
+    _compare_workers("x", seen, {"python": "3.11", "ray": "2"})
+    for key, value in (("torch", "3"), ("tokenizers", "6"), ("python", "3.12")):
+        with pytest.raises(InputError, match=f"x: a worker has {key} {value}, expected "):
+            _compare_workers("x", seen, {key: value})
+
+
+def test_a_stores_time_is_of_its_last_publication(tmp_path):
+    workspace = Workspace(tmp_path / "w")
+    manifest = SimpleNamespace(store="x", fingerprint="f")
+    assert _working_seconds(workspace, manifest) is None
+    log = tmp_path / "w" / "stores" / "x" / "f" / "attempts.jsonl"
+    log.parent.mkdir(parents=True)
+    lines = [{"event": "published", "working_seconds": 1.5}, {"event": "other"}]
+    for more, expected in (
+        ([], 1.5),
+        ([{"event": "published", "working_seconds": 2.5}, {"event": "x"}], 2.5),
+        ([{"event": "published", "working_seconds": None}], None),
+    ):
+        log.write_text("".join(json.dumps(line) + "\n" for line in [*lines, *more]))
+        assert _working_seconds(workspace, manifest) == expected
+    log.write_text('{"event": "other"}\n')
+    assert _working_seconds(workspace, manifest) is None

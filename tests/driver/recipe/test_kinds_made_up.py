@@ -1,0 +1,227 @@
+"""A kind of stage that nobody wrote yet: three files and two unions, and every command has it.
+
+The package is copied, the kind added to the copy, and the commands run in processes of their own.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import raypipe
+
+PACKAGE = Path(raypipe.__file__).parent
+FILES = {
+    "config/pipeline/kinds/first.py": '''\
+"""The first passages of the collection for every query."""
+
+from typing import Annotated, ClassVar, Literal
+
+from raypipe.config.fields import OWN, Count, Source
+from raypipe.config.pipeline.kinds.kind import Kind
+
+
+class First(Kind):
+    """The first passages of the collection, whatever the query."""
+
+    labels: ClassVar = {"first": "run"}
+
+    do: Literal["first"]
+    depth: Annotated[Count, Source(OWN)] = 3
+''',
+    "driver/recipe/kinds/first.py": '''\
+"""RUN.SET."""
+
+from raypipe.config.pipeline.kinds.first import First
+from raypipe.driver.recipe.chain import Chain
+from raypipe.driver.recipe.basis import Basis
+from raypipe.driver.recipe.system import System
+from raypipe.names import of_stage
+from raypipe.stages.first import FirstStage
+
+
+def system(basis: Basis, name: str, stage: First, query_set: str) -> System:
+    store = of_stage(name, query_set)
+    stored = basis.stores.ensure(store, FirstStage(name, basis.sides(query_set), stage.depth))
+    return System(name, "run", stored, Chain((store,)), "collection", "none")
+''',
+    "stages/first.py": '''\
+"""The first passages of a collection as a run."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from raypipe.stages.query_blocks import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
+from raypipe.stages.run_tables import dense_table
+from raypipe.stages.stage import Needs
+from raypipe.storage.stored import spec_over
+
+
+@dataclass(frozen=True)
+class FirstStage:
+    name: str
+    sides: Sides
+    depth: int
+    needs: Needs = Needs()
+    skips_rows: ClassVar[bool] = False
+
+    @property
+    def spec(self):
+        params = {"depth": self.depth, "name": self.name}
+        return spec_over("first", 1, params, self.sides.stores(), produces="run")
+
+    def shards(self, sizing):
+        return query_blocks(self.sides.queries, sizing)
+
+    def estimated_bytes(self, num_rows, num_planned):
+        return RUN_ROW_BYTES * self.depth * num_rows
+
+    def open(self, site):
+        return opened_blocks(site, self._block)
+
+    def _block(self, shard):
+        rows = np.tile(np.arange(self.depth), (shard.num_rows, 1))
+        scores = np.tile(np.linspace(1, 0.5, self.depth, dtype=np.float32), (shard.num_rows, 1))
+        return dense_table(shard.start, rows, scores, scored_by=self.name)
+''',
+}
+EDITS = {
+    "config/pipeline/kinds/__init__.py": [
+        ("import Fuse\n", "import Fuse\nfrom raypipe.config.pipeline.kinds.first import First\n"),
+        ("Plain = Index |", "Plain = First | Index |"),
+    ],
+    "driver/recipe/kinds/__init__.py": [
+        (
+            "import Basis\n",
+            "import Basis\nfrom raypipe.config.pipeline.kinds.first import First\n",
+        ),
+        ("import aggregate,", "import first, aggregate,"),
+        (
+            "        case Read():",
+            "        case First():\n"
+            "            return first.system(basis, name, stage, query_set)\n"
+            "        case Read():",
+        ),
+    ],
+}
+"""Each an import and a line of a union or of the match over it."""
+RECIPE = """\
+format: 1
+name: made-up
+collection: {format: msmarco-v1, input: collection.tsv}
+queries:
+  test: {file: queries.tsv, qrels: qrels.txt}
+stages:
+  start: {do: first}
+  again: {do: first, depth: 2}
+  both:  {do: fuse, runs: [start, again], method: rrf}
+evaluate: {measures: [RR@10], baseline: start}
+resources: {backend: inline}
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A copy of the package that has the kind, beside a collection and a recipe of it."""
+    folder = tmp_path_factory.mktemp("made-up")
+    shutil.copytree(PACKAGE, folder / "raypipe", ignore=shutil.ignore_patterns("__pycache__"))
+    for name, text in FILES.items():
+        assert not (PACKAGE / name).exists()
+        (folder / "raypipe" / name).write_text(text)
+    for name, edits in EDITS.items():
+        path = folder / "raypipe" / name
+        text = path.read_text()
+        for old, new in edits:
+            assert text.count(old) == 1, f"{name}: {old}"
+            text = text.replace(old, new)
+        path.write_text(text)
+    (folder / "collection.tsv").write_text("".join(f"p{i}\ttext {i}\n" for i in range(5)))
+    (folder / "queries.tsv").write_text("q1\tone\nq2\ttwo\n")
+    (folder / "qrels.txt").write_text("q1 0 p1 1\nq2 0 p0 1\n")
+    (folder / "recipe.yaml").write_text(RECIPE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def command(place):
+    def run(*arguments, expected=0):
+        done = subprocess.run(
+            [sys.executable, "-m", "raypipe", *arguments],
+            cwd=place,
+            env={**os.environ, "PYTHONPATH": str(place)},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == expected, done.stderr
+        return done
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def finished(place, command):
+    command("pipeline", "recipe.yaml", "--out", "work")
+    return place / "work"
+
+
+def test_it_is_run_fused_measured_and_described(finished):
+    run = (finished / "runs" / "test" / "start.trec").read_text().splitlines()
+    assert [line.split()[2] for line in run] == ["p0", "p1", "p2"] * 2
+    summary = json.loads((finished / "summary.json").read_text())
+    assert summary["measures"]["test"]["start"]["RR@10"] == pytest.approx((1 / 2 + 1) / 2)
+    system = summary["systems"]["test"]["start"]
+    assert (system["reranks"], system["model"]) == ("collection", "none")
+    assert system["ms_per_query"] is not None
+    row = next(line for line in (finished / "table.md").read_text().splitlines() if "start" in line)
+    assert "0.7500" in row
+    assert "depth: 3  # default; raypipe's choice" in (finished / "recipe.yaml").read_text()
+
+
+def test_a_recipe_of_it_is_checked_like_any(command, place):
+    told = command("pipeline", "recipe.yaml", "--out", "bad", "stages.start.dept=2", expected=2)
+    assert "stages.start.dept: unknown key; did you mean depth?" in told.stderr
+    told = command(
+        "pipeline", "recipe.yaml", "--out", "bad", "stages.both.runs=[start, x]", expected=2
+    )
+    assert "expected an earlier stage of kind aggregate or first or fuse" in told.stderr
+
+
+def test_a_changed_setting_of_it_is_refused_when_frozen(command, finished):
+    command("pipeline", "recipe.yaml", "--out", "work", "--frozen")
+    told = command(
+        "pipeline", "recipe.yaml", "--out", "work", "--frozen", "stages.again.depth=1", expected=4
+    )
+    assert "again.test: params.depth 2 -> 1" in told.stderr
+
+
+def test_its_run_is_exported_with_ids(command, finished, place):
+    command("export", "work/stores/start.test", "--to", "parquet", "--out", "exported")
+    table = pq.read_table(place / "exported" / "run.parquet")
+    assert table["passage_id"].to_pylist() == ["p0", "p1", "p2"] * 2
+    assert table["query_id"].to_pylist() == ["q1"] * 3 + ["q2"] * 3
+
+
+def test_its_stores_are_kept_by_gc_while_they_are_referred_to(command, finished):
+    command("gc", "work", "--yes")
+    command("verify", "work")
+    assert (finished / "stores" / "start.test").is_dir()
+
+
+def test_its_bytes_are_estimated_before_work_starts(place):
+    code = (
+        "from raypipe.driver.machine.space import estimated_bytes\n"
+        "from raypipe.stages.first import FirstStage\n"
+        "from raypipe.storage.records import Shard\n"
+        "print(estimated_bytes(FirstStage('x', None, 10), [Shard(0, 0, 7)], [Shard(0, 0, 7)]))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(place)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=place)
+    assert done.stdout == f"{32 * 10 * 7}\n", done.stderr

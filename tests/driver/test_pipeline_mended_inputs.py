@@ -1,0 +1,96 @@
+"""Bad input, mended, and the same command again: complete, with the bytes of a calm invocation."""
+
+import os
+import shutil
+
+import pytest
+from mended_inputs import COLLECTION, QRELS, QUERIES, RUN, appended, written
+
+from raypipe.driver.pipeline import Options
+from raypipe.driver.upkeep.gc import find_garbage
+from raypipe.driver.upkeep.status import open_workspace, status
+from raypipe.driver.upkeep.verify import verify
+from raypipe.errors import InputError, RefusedError
+
+DAMAGES = [
+    (COLLECTION, appended(b"p0\tthe first id again\n")),
+    (COLLECTION, appended(b"an id without a text\n")),
+    (COLLECTION, appended(b"p9\t\xff\xfe\n")),
+    (COLLECTION, lambda path: path.write_bytes(b"")),
+    (QUERIES, appended(b"q1\tthe first id again\n")),
+    (QUERIES, appended(b"an id without a text\n")),
+    (QUERIES, lambda path: path.write_bytes(b"")),
+    (QRELS, appended(b"q1 0 p1 much\n")),
+    (QRELS, lambda path: path.write_bytes(b"")),
+    (RUN, appended(b"q1 Q0 nobody 6 0.1 x\n")),
+    (RUN, appended(b"nobody Q0 p1 1 0.1 x\n")),
+    (RUN, appended(b"q1 Q0 p8 6 high x\n")),
+    (RUN, appended(b"q1 Q0 p1 6 0.1 x\n")),
+    ("encoder/tokenizer.json", lambda path: path.unlink()),
+    ("mono/model.safetensors", lambda path: path.unlink()),
+    ("mono/config.json", lambda path: path.unlink()),
+]
+
+
+IDS = [f"{name}-{number}" for number, (name, _) in enumerate(DAMAGES)]
+
+
+@pytest.mark.parametrize(("name", "damage"), DAMAGES, ids=IDS)
+def test_bad_input_is_told_and_once_mended_the_same_command_completes(
+    mendable, invoke, tmp_path, name, damage
+):
+    good = (mendable / name).read_bytes()
+    damage(mendable / name)
+    for _ in range(2):
+        with pytest.raises(InputError):
+            invoke()
+    if (tmp_path / "work").exists():
+        assert status(tmp_path / "work").exit_code == 2
+    (mendable / name).write_bytes(good)
+    invoke()
+    assert status(tmp_path / "work").exit_code == 0
+    assert verify(open_workspace(tmp_path / "work")) == []
+    invoke(out="calm")
+    assert written(tmp_path / "work") == written(tmp_path / "calm")
+
+
+@pytest.mark.parametrize("name", [COLLECTION, QUERIES, QRELS, RUN])
+def test_a_complete_workspace_whose_input_was_bad_for_a_while_is_reused(
+    mendable, invoke, tmp_path, name
+):
+    invoke()
+    before, good = written(tmp_path / "work"), (mendable / name).read_bytes()
+    stamp = (mendable / name).stat()
+    appended(b"an id without a text or else a line too much\n")(mendable / name)
+    with pytest.raises(InputError):
+        invoke()
+    (mendable / name).write_bytes(good)
+    os.utime(mendable / name, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    summary = invoke(options=Options(frozen=True))
+    again = {store for store, stage in summary["stages"].items() if not stage["reused"]}
+    assert again <= {"count@collection"}, "a file that was written is read once more"
+    assert written(tmp_path / "work") == before
+
+
+def test_bad_queries_leave_nothing_behind_in_the_stores(mendable, invoke, tmp_path):
+    appended(b"q1\tthe first id again\n")(mendable / QUERIES)
+    with pytest.raises(InputError):
+        invoke()
+    assert not list((tmp_path / "work" / "stores").glob("queries@*"))
+    garbage = find_garbage(open_workspace(tmp_path / "work"), spared_seconds=-1)
+    assert garbage.strangers == []
+
+
+def test_a_deleted_store_is_computed_again_even_with_another_setting(invoke, tmp_path):
+    invoke()
+    shutil.rmtree(tmp_path / "work" / "stores" / "fused.test")
+    invoke(overrides=["stages.fused.k=10"])
+    invoke(out="calm", overrides=["stages.fused.k=10"])
+    assert written(tmp_path / "work") == written(tmp_path / "calm")
+
+
+def test_frozen_refuses_where_a_store_it_must_compare_with_is_gone(invoke, tmp_path):
+    invoke()
+    shutil.rmtree(tmp_path / "work" / "stores" / "fused.test")
+    with pytest.raises(RefusedError, match=r"fused\.test: its store was deleted"):
+        invoke(options=Options(frozen=True))

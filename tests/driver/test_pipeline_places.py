@@ -1,0 +1,106 @@
+from types import SimpleNamespace
+
+import pytest
+from small_invocation import Watching
+
+from raypipe.driver import pipeline
+from raypipe.driver.machine import devices
+from raypipe.driver.machine.devices import Devices
+from raypipe.driver.machine.place import Place, devices_at, started
+from raypipe.driver.pipeline import Options, run_pipeline
+from raypipe.driver.recipe.basis import Basis
+from raypipe.driver.recipe.execute import Execution
+from raypipe.driver.training import place
+from raypipe.driver.workspace import Workspace
+from raypipe.names import of_queries
+from raypipe.stages.stage import Needs
+
+
+def test_nothing_may_fail_or_is_forbidden_unless_asked(tmp_path):
+    execution = Execution(Workspace(tmp_path), None, None, None)
+    assert (execution.max_failed_rows, execution.numerics_one) == (0, False)
+    assert execution.may_run(of_queries("dev")) and execution.should_stop() is None
+    assert Options() == Options(None, None, False, None, False, None)
+    assert place.TrainOptions() == place.TrainOptions(None, False)
+    basis = Basis(None, None)
+    assert (basis.needs, basis.budget_tokens, basis.models) == (Needs(), None, {})
+
+
+CUDA = Devices("cuda", 2, "H", 4, 6, 3, "2")
+
+
+class Built(Exception):
+    """Raised where basis are built, to look at what they are built of."""
+
+
+def test_a_gpu_is_needed_by_each_actor_where_there_is_one(invocable, monkeypatch):
+    folder, recipe = invocable
+    seen = []
+
+    def basis(recipe, stores, **given):
+        seen.append((given["needs"].num_gpus, given["needs"].threads, given["budget_tokens"]))
+        raise Built
+
+    monkeypatch.setattr(pipeline, "Basis", basis)
+    for device in (CUDA, Devices("cpu", 0, "", 0, 1, 2, "2")):
+        monkeypatch.setattr(devices, "choose", lambda *_, d=device, **__: d)
+        with pytest.raises(Built):
+            run_pipeline(recipe, folder / "w", Options(), watcher=Watching())
+    assert seen == [(1.0, 3, None), (0.0, 2, None)]
+
+
+@pytest.fixture
+def ray(monkeypatch):
+    """What is asked of Ray, which is not started."""
+    from raypipe.cluster import ray_pool, ray_start
+
+    asked = []
+
+    def connect(address, *, allow_open=False):
+        asked.append(("connect", address, allow_open))
+        return {"CPU": 4.0}
+
+    def local(**given):
+        asked.append(("local", given))
+        return "local"
+
+    monkeypatch.setattr(ray_start, "connect", connect)
+    monkeypatch.setattr(ray_start, "start_local", local)
+    monkeypatch.setattr(ray_pool, "RayBackend", lambda **given: asked.append(("backend", given)))
+    monkeypatch.setattr(devices, "num_cores", lambda: 5)
+    return asked
+
+
+def test_a_cluster_is_joined_and_one_of_our_own_is_begun(ray):
+    def recipe(**resources):
+        return SimpleNamespace(
+            resources=SimpleNamespace(
+                **{"gpus": "all", "actors": "auto", "threads": 2, "device": "auto",
+                   "backend": "ray", "workers": 4, **resources}
+            )
+        )  # fmt: skip
+
+    joined = Place("ray", "x:1", allow_open_cluster=True)
+    asked = {"gpus": "all", "actors": "auto", "threads": 2}
+    assert devices_at(joined, "auto", **asked).num_actors == 2  # 4 cores, 2 threads each
+    devices_at(Place("ray", "x:1"), "auto", **asked)
+    started(joined, CUDA, num_cpus=6)
+    started(Place("ray"), CUDA, num_cpus=6)
+    assert ray == [
+        ("connect", "x:1", True), ("connect", "x:1", False), ("backend", {"threads": 3}),
+        ("local", {"num_cpus": 6, "num_gpus": 2, "threads": 3}),
+        ("backend", {"threads": 3, "local": "local"}),
+    ]  # fmt: skip
+    ray.clear()
+    options = place.TrainOptions(ray_address="x:1", allow_open_cluster=True)
+    assert place.devices_of(recipe(), options).num_actors == 2
+    place.backend_of(recipe(), CUDA, options)
+    place.backend_of(recipe(), CUDA, place.TrainOptions())
+    place.backend_of(recipe(workers=1), CUDA, place.TrainOptions())
+    assert ray == [
+        ("connect", "x:1", True), ("backend", {"threads": 3}),
+        ("local", {"num_cpus": 8, "num_gpus": 2, "threads": 3}),
+        ("backend", {"threads": 3, "local": "local"}),
+        ("local", {"num_cpus": 5, "num_gpus": 2, "threads": 3}),
+        ("backend", {"threads": 3, "local": "local"}),
+    ]  # fmt: skip

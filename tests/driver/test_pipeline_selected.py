@@ -1,0 +1,67 @@
+"""Which stages an invocation runs, and on what."""
+
+from types import SimpleNamespace
+
+from raypipe.config import load_recipe
+from raypipe.driver import pipeline
+from raypipe.names import Role, of_collection, of_queries, of_stage, scoring_of, tokens_of
+
+SCORES = scoring_of(Role.SCORES, "m", "dev", 1)
+
+
+RECIPE = """
+format: 1
+name: small
+collection: {format: msmarco-v1, input: /c/passages.tsv}
+queries: {dev: {file: /c/q.tsv}, quiet: {file: /c/q.tsv, report: false}}
+models: {tiny: {path: /m/tiny}, mono: {path: /m/mono}}
+stages:
+  vectors: {do: encode, model: tiny}
+  dense: {do: search, index: vectors, depth: 2}
+  mono: {do: score, run: dense, model: mono, k0: 2}
+"""
+
+
+def test_only_computes_a_stages_own_stores_and_its_models_scores():
+    recipe = load_recipe(RECIPE, source="x")
+    allowed = pipeline._allowed(recipe, ["mono"])
+    assert allowed(of_stage("mono", "dev")) and allowed(SCORES) is False
+    assert allowed(scoring_of(Role.SCORES, "mono", "dev", 1)) and allowed(tokens_of("mono", "dev"))
+    for store in (of_stage("dense", "dev"), tokens_of("tiny"), of_queries("dev")):
+        assert not allowed(store)
+    assert not allowed(of_collection(Role.PASSAGES))
+    dense = pipeline._allowed(recipe, ["dense"])
+    assert dense(of_stage("dense", "dev", Role.PARTS)) and not dense(tokens_of("tiny"))
+
+
+def test_selected_stages_are_asked_in_order_for_each_reported_set(monkeypatch):
+    asked = []
+
+    def system(name, query_set):
+        asked.append((name, query_set))
+        return name
+
+    monkeypatch.setattr(pipeline, "Graph", lambda basis: SimpleNamespace(system=system))
+    basis = SimpleNamespace(
+        recipe=load_recipe(RECIPE, source="x"), collection=lambda: asked.append("collection")
+    )
+    systems = pipeline._systems(basis, ["vectors", "mono"])
+    assert asked == ["collection", ("vectors", None), ("mono", "dev")]
+    assert systems == {"dev": ["mono"]}
+
+
+def test_resources_become_shards_and_actors():
+    chosen = SimpleNamespace(num_actors=3, device="cuda", threads=2)
+    sizing = pipeline._sizing(load_recipe(RECIPE, source="x"), chosen)
+    assert (sizing.num_actors, sizing.shard_tokens) == (3, 4_000_000)
+    chosen.device = "cpu"
+    given = ["resources.shard_tokens=7", "resources.shard_rows=8", "resources.shard_queries=9"]
+    sizing = pipeline._sizing(load_recipe(RECIPE, source="x"), chosen)
+    assert sizing.shard_tokens == 60_000
+    sizing = pipeline._sizing(load_recipe(RECIPE, overrides=given, source="x"), chosen)
+    assert (sizing.shard_tokens, sizing.shard_rows, sizing.shard_queries) == (7, 8, 9)
+
+
+def test_lines_go_to_stderr(capsys):
+    pipeline.to_stderr("x")
+    assert capsys.readouterr() == ("", "x\n")

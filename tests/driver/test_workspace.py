@@ -1,0 +1,58 @@
+import pytest
+
+from raypipe.driver.invocation import invocation
+from raypipe.driver.workspace import Workspace
+from raypipe.errors import CorruptError, LimitError, RefusedError
+from raypipe.storage.root import ROOT_FORMAT
+
+
+def test_a_workspace_keeps_its_identity_marks_once_and_writes_no_ref_twice(tmp_path):
+    workspace = Workspace(tmp_path / "deep" / "w", str(tmp_path / "s"))
+    assert workspace.refs() == {} and not (tmp_path / "s" / ROOT_FORMAT).exists()
+    workspace.mark()
+    (tmp_path / "s" / ROOT_FORMAT).unlink()
+    workspace.mark()
+    assert not (tmp_path / "s" / ROOT_FORMAT).exists()
+    workspace.refer("a", "1")
+    file = tmp_path / "s" / "refs" / f"{workspace.id}.json"
+    before = file.stat()
+    workspace.refer("a", "1")
+    assert (file.stat().st_ino, file.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    workspace.refer("b", "2")
+    workspace.refer("a", "3")
+    assert Workspace(tmp_path / "deep" / "w", str(tmp_path / "s")).refs() == {"a": "3", "b": "2"}
+    assert Workspace(tmp_path / "other").id != workspace.id
+    names = [workspace.leave_nonce("a", "1") for _ in range(2)]
+    assert names[0][0] == names[1][0] != workspace.leave_nonce("a", "2")[0]
+    assert names[0][1] != names[1][1] and len(names[0][1]) == 32
+    assert workspace.stores.read(names[0][0]) == names[1][1].encode()
+    assert workspace.read_summary() is None
+    workspace.write_summary({"a": 1})
+    assert workspace.read_summary() == {"a": 1}
+    assert (workspace.folder / "summary.json").read_text() == '{\n "a": 1\n}\n'
+    (workspace.folder / "summary.json").write_text("{")
+    with pytest.raises(CorruptError, match="expected a JSON object"):
+        workspace.read_summary()
+
+
+def test_a_summary_says_running_and_then_how_it_ended(tmp_path):
+    workspace = Workspace(tmp_path / "w")
+
+    def held():
+        return workspace.read_summary()
+
+    with invocation(workspace, "mine") as summary:
+        during = held()
+        assert (during["status"], during["exit"], during["recipe"]) == ("running", None, "mine")
+        assert during["reason"] is None and len(during["run"]) == 12 and during["format"] == 1
+        with pytest.raises(RefusedError), invocation(workspace, "other"):
+            pass
+        summary["systems"] = {"a": 1}
+    assert held() == summary
+    assert (held()["status"], held()["exit"], held()["systems"]) == ("complete", 0, {"a": 1})
+    assert 0 <= held()["seconds"] < 60
+    for error, code in ((LimitError("too\nmany"), 5), (KeyError("too"), 1)):
+        with pytest.raises(type(error)), invocation(workspace, "mine"):
+            raise error
+        assert (held()["status"], held()["exit"]) == ("failed", code)
+        assert held()["reason"] in ("too", "'too'") and "seconds" not in held()

@@ -1,0 +1,105 @@
+from types import SimpleNamespace
+
+import pytest
+from training_body import recipe
+
+from raypipe.driver.machine import devices
+from raypipe.driver.machine.devices import Devices
+from raypipe.driver.training import place
+from raypipe.driver.training.place import (
+    TrainOptions,
+    backend_of,
+    check_fits,
+    devices_of,
+    start_model,
+    threads_of,
+)
+from raypipe.errors import InputError
+
+
+def chosen(device="cpu", gpus=0, threads=3):
+    return Devices(device, gpus, "", gpus, 1, threads, "2")
+
+
+HERE, THERE = TrainOptions(), TrainOptions(ray_address="x:1")
+
+
+TINY = SimpleNamespace(adapter=None, config=lambda: {"max_position_embeddings": 64})
+
+
+def test_inputs_exactly_as_long_as_the_model_fit():
+    check_fits(recipe(), TINY, chosen(), HERE)
+    with pytest.raises(InputError, match="limits allow 65 tokens, /m/start has 64 positions"):
+        check_fits(recipe(model={"total_limit": 65}), TINY, chosen(), HERE)
+    encoder = {"start": "/m/start", "preset": "repbert", "total_limit": None}
+    for limits, good in (((62, 8), True), ((8, 62), True), ((63, 8), False), ((8, 63), False)):
+        given = {**encoder, "query_limit": limits[0], "passage_limit": limits[1]}
+        if good:
+            check_fits(recipe(model=given, loss={"name": "pairwise-hinge"}), TINY, chosen(), HERE)
+        else:
+            with pytest.raises(InputError, match="allow 65 tokens"):
+                check_fits(
+                    recipe(model=given, loss={"name": "pairwise-hinge"}), TINY, chosen(), HERE
+                )
+
+
+def test_workers_are_no_more_than_the_gpus_of_this_machine():
+    two = recipe(resources={"backend": "ray", "workers": 2})
+    check_fits(two, TINY, chosen("cuda", 2), HERE)
+    check_fits(two, TINY, chosen("cpu"), HERE)
+    check_fits(two, TINY, chosen("cuda", 1), THERE)  # a cluster may have more
+    with pytest.raises(InputError, match="resources.workers: 2 requested, 1 GPUs found"):
+        check_fits(two, TINY, chosen("cuda", 1), HERE)
+
+
+def test_an_adapter_is_not_trained_over_another():
+    over = SimpleNamespace(adapter="a", config=TINY.config)
+    check_fits(recipe(), over, chosen(), HERE)
+    trained = recipe(model={"adapter": {"rank": 4}})
+    check_fits(trained, TINY, chosen(), HERE)
+    with pytest.raises(InputError, match="is an adapter itself"):
+        check_fits(trained, over, chosen(), HERE)
+
+
+@pytest.mark.parametrize(
+    ("resources", "gpus", "options", "expected"),
+    [
+        ({}, 0, HERE, 12),
+        ({"backend": "ray", "workers": 5}, 0, HERE, 2),
+        ({"backend": "ray", "workers": 2}, 5, HERE, 2),
+        ({"workers": 1}, 4, HERE, 3),
+        ({"backend": "ray", "workers": 50}, 0, HERE, 1),
+        ({"backend": "ray", "threads": 7, "workers": 5}, 0, THERE, 7),
+        ({"backend": "ray"}, 0, THERE, 3),
+        ({"backend": "ray"}, 0, HERE, 12),
+        ({}, 0, THERE, 12),
+    ],
+)
+def test_cores_are_shared_among_the_workers(monkeypatch, resources, gpus, options, expected):
+    monkeypatch.setattr(devices, "num_cores", lambda: 12)
+    given = recipe(resources={"backend": "inline", **resources})
+    assert threads_of(given, chosen(gpus=gpus), options) == expected
+
+
+def test_an_inline_training_is_here_whatever_the_cluster(monkeypatch):
+    given = recipe(resources={"backend": "inline", "device": "cpu", "threads": 2})
+    found = devices_of(given, THERE)
+    assert (found.device, found.threads) == ("cpu", 2) and found.num_actors >= 1
+    backend = backend_of(given, chosen(threads=5), THERE)
+    assert (type(backend).__name__, backend._device, backend._threads) == (
+        "InlineBackend",
+        "cpu",
+        5,
+    )
+    none = Devices("cuda", 0, "", 0, 0, 1, "2")
+    monkeypatch.setattr(devices, "choose", lambda device, threads: none)
+    assert devices_of(given, HERE).num_actors == 1
+
+
+def test_a_start_has_the_recipes_conventions_unless_it_is_packaged(tiny_model, monkeypatch):
+    asked = []
+    monkeypatch.setattr(place, "resolve_model", lambda *args: asked.append(args))
+    start_model(recipe(model={"start": str(tiny_model)}))
+    start_model(recipe(model={"start": "minilm"}))
+    start_model(recipe(model={"start": "minilm-mono"}))
+    assert asked == [(str(tiny_model), "monobert"), ("minilm", None), ("minilm-mono", None)]

@@ -1,0 +1,27 @@
+from types import SimpleNamespace
+
+from raypipe.driver.training.table import training_table
+
+
+def job(**recipe):
+    given = {"name": "mine", "dev": ["a", "b"], "validate_": SimpleNamespace(measure="RR@10")}
+    return SimpleNamespace(recipe=SimpleNamespace(**{**given, **recipe}))
+
+
+def test_the_first_of_the_best_checkpoints_is_marked_as_chosen():
+    history = [
+        {"step": 10, "mean": 0.25, "values": [0.25, 0.25]},
+        {"step": 2000, "mean": 0.5, "values": [0.25, 0.75]},
+        {"step": 3000, "mean": 0.5, "values": [0.5, 0.5]},
+    ]
+    assert training_table(job(), history, ["told"], "books") == (
+        "# mine\n\nRR@10 on dev sets:\n\n| step | a | b | mean |\n|---|---|---|---|\n"
+        "| 10 | 0.2500 | 0.2500 | 0.2500 |\n"
+        "| 2,000 (chosen) | 0.2500 | 0.7500 | 0.5000 |\n"
+        "| 3,000 | 0.5000 | 0.5000 | 0.5000 |\n\n"
+        "- the model is the checkpoint that is best here, so these are not test results\n"
+        "- told\n- its weights have seen: books\n"
+    )
+    once = training_table(job(), history[:1], [], "x")
+    assert "(chosen)" not in once and "measured once: nothing was chosen" in once
+    assert training_table(job(), [], [], "x") == "# mine\n\n- its weights have seen: x\n"

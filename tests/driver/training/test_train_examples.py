@@ -1,0 +1,152 @@
+import pytest
+
+from raypipe.config import load_training
+from raypipe.errors import InputError
+
+
+def test_triples_by_id_are_trained_on_without_guarded_queries(
+    small_recipe, train, small_files, tmp_path
+):
+    queries = [
+        line.split("\t") for line in (small_files / "queries.train.tsv").read_text().splitlines()
+    ]
+    ids = [line.split("\t")[0] for line in (small_files / "passages.tsv").read_text().splitlines()]
+    triples = tmp_path / "qidpidtriples.tsv"
+    triples.write_text(
+        "".join(f"{q}\t{ids[n]}\t{ids[n + 1]}\n" for n, (q, _) in enumerate(queries))
+    )
+    guard = tmp_path / "guard.tsv"
+    guard.write_text(f"x\t{queries[0][1].upper()}\n")
+    train_set = {
+        "collection": "docs",
+        "queries": str(small_files / "queries.train.tsv"),
+        "triples": str(triples),
+    }
+    path = small_recipe(train={"docs": train_set}, guard={"test": {"queries": str(guard)}})
+    trained = train(path, tmp_path / "out")
+    facts = trained.summary["examples"]["docs"]
+    assert facts["dropped"]["same_query"] == 1
+    assert facts["examples"] == len(queries) - 1 - facts["dropped"]["near_query"]
+    triples.write_text("nobody\ta\tb\n")
+    with pytest.raises(InputError, match="line 1: nobody a b: an id is not in"):
+        train(path, tmp_path / "other")
+
+
+def test_triples_of_texts_are_split_once_and_trained_on_like_triples_by_id(
+    small_recipe, train, tmp_path
+):
+    lines = [f"what is topic {n}\tabout topic {n % 5}\tabout topic {n % 5 + 5}" for n in range(20)]
+    file = tmp_path / "triples.tsv"
+    file.write_text("\n".join(lines) + "\n")
+    path = small_recipe(train={"docs": None, "small": {"texts": str(file)}})
+    trained = train(path, tmp_path / "out")
+    assert trained.summary["examples"]["small"]["examples"] == 20
+    folder = tmp_path / "out" / "triples" / "small"
+    assert len((folder / "passages.tsv").read_text().splitlines()) == 10
+    assert (folder / "triples.tsv").read_text().splitlines()[7] == "7\t4\t5"
+    before = (folder / "triples.tsv").stat().st_mtime_ns
+    train(path, tmp_path / "out", "seed=3")
+    assert (folder / "triples.tsv").stat().st_mtime_ns == before
+    file.write_text("only two\tcolumns\n")
+    with pytest.raises(InputError, match="line 1: expected query, relevant and irrelevant"):
+        train(path, tmp_path / "other")
+
+
+def test_smaller_training_sizes_are_parts_of_larger_ones(small_recipe, train, tmp_path):
+    def examples(count):
+        from raypipe.storage.records import unseal
+        from raypipe.training.examples.table import map_examples
+
+        body = small_recipe(f"size-{count}")
+        text = body.read_text().replace(
+            "    negatives:", f"    examples_at_most: {count}\n    negatives:"
+        )
+        body.write_text(text)
+        train(body, tmp_path / str(count), "steps=4")
+        (record,) = (tmp_path / str(count) / "stores" / "examples@docs").glob("*/shards/*")
+        sha256 = unseal(record.name, record.read_bytes())["sha256"]
+        found = map_examples(tmp_path / str(count) / f"stores/blobs/{sha256[:2]}/{sha256}")
+        rows = zip(found.query_rows.tolist(), found.passage_rows.tolist(), strict=True)
+        return {(query, *passages) for query, passages in rows}
+
+    small, large = examples(10), examples(25)
+    assert len(small) == 10 and len(large) == 25
+    assert small < large
+
+
+@pytest.mark.parametrize("loss", ["margin-mse", "kl"])
+def test_a_teachers_run_is_learnt_from(small_recipe, train, small_files, tmp_path, loss):
+    path = small_recipe(loss={"name": loss})
+    run = [line.split() for line in (tmp_path / "train.trec").read_text().splitlines()]
+    judged = (small_files / "qrels.train.txt").read_text().splitlines()
+    scores = {(row[0], row[2]): float(row[4]) for row in run}
+    scores |= {(line.split()[0], line.split()[2]): 2.0 for line in judged[1:]}
+    teacher = tmp_path / "teacher.trec"
+    lines = [f"{q} Q0 {p} 1 {score} teacher\n" for (q, p), score in sorted(scores.items())]
+    teacher.write_text("".join(lines))
+    path.write_text(
+        path.read_text().replace("    negatives:", f"    teacher: {teacher}\n    negatives:")
+    )
+    trained = train(path, tmp_path / "out")
+    facts = trained.summary["examples"]["docs"]
+    # Every judged passage but the first has a score; the first has one only if its run holds it.
+    without = (judged[0].split()[0], judged[0].split()[2]) not in scores
+    assert facts["short"]["without_teacher"] == int(without)
+    assert facts["examples"] == len(judged) - int(without) - facts["short"]["without_negatives"]
+    with pytest.raises(InputError, match="learns from its scores"):
+        load_training(small_recipe("no-teacher", loss={"name": loss}))
+
+
+def test_passages_judged_for_an_evaluation_are_left_out_of_both_sides(
+    small_recipe, train, small_files, tmp_path
+):
+    test = {
+        "queries": str(small_files / "queries.test.tsv"),
+        "qrels": str(small_files / "qrels.test.txt"),
+        "collection": "docs",
+        "leave_out_passages": True,
+    }
+    trained = train(small_recipe(guard={"test": test}), tmp_path / "out")
+    dropped = trained.summary["examples"]["docs"]["dropped"]
+    judged = {line.split()[2] for line in (small_files / "qrels.test.txt").read_text().splitlines()}
+    run = [line.split() for line in (tmp_path / "train.trec").read_text().splitlines()]
+    assert dropped["left_out_negative"] == sum(row[2] in judged for row in run) > 0
+    with pytest.raises(InputError, match="leave_out_passages: needs qrels and collection"):
+        load_training(small_recipe(guard={"test": {**test, "collection": None}}))
+
+
+def test_several_dev_sets_are_averaged(small_recipe, train, small_files, tmp_path):
+    path = small_recipe(steps=4, validate={"every": 4})
+    text = path.read_text()
+    start = text.index("dev:\n")
+    block = text[start:].split("guard:")[0]
+    again = block.replace("dev:\n", "").replace("  docs:", "  more:", 1).replace("k: 10", "k: 3")
+    path.write_text(text.replace(block, block + again))
+    (measured,) = train(path, tmp_path / "out").summary["history"]
+    assert len(measured["values"]) == 2
+    assert measured["mean"] == pytest.approx(sum(measured["values"]) / 2)
+
+
+def test_a_dev_set_of_fewer_queries_is_that_of_the_first(
+    small_recipe, train, small_files, tmp_path
+):
+    def measured(name, queries, **limits):
+        path = small_recipe(name, steps=4)
+        text = path.read_text().replace(str(small_files / "queries.dev.tsv"), str(queries))
+        path.write_text(
+            text.replace(
+                "    k: 10\n", "    k: 10\n" + "".join(f"    {k}: {v}\n" for k, v in limits.items())
+            )
+        )
+        return train(path, tmp_path / name).summary["history"][0]["mean"]
+
+    lines = (small_files / "queries.dev.tsv").read_text().splitlines(keepends=True)
+    judged = {x.split()[0] for x in (small_files / "qrels.dev.txt").read_text().splitlines()}
+    first = [line for line in lines if line.split("\t")[0] in judged][:3]
+    (tmp_path / "first.tsv").write_text("".join(first))
+    run = (tmp_path / "dev.trec").read_text().splitlines(keepends=True)
+    fewer = measured("fewer", small_files / "queries.dev.tsv", queries_at_most=3)
+    asked = {line.split("\t")[0] for line in first}
+    kept = "".join(line for line in run if line.split()[0] in asked)
+    (tmp_path / "dev.trec").write_text(kept)
+    assert fewer == measured("first", tmp_path / "first.tsv")

@@ -1,0 +1,138 @@
+import pytest
+
+from raypipe.config import load_training
+from raypipe.errors import InputError
+
+
+def test_all_problems_of_a_recipe_are_told_at_once(small_recipe):
+    path = small_recipe(
+        steps=10,
+        optimiser={"rate": 1e-3, "warmup": 6},
+        loss={"name": "info-nce"},
+        dev={"docs": {"collection": "dcos", "queries": "q", "qrels": "r", "run": "s"}},
+    )
+    with pytest.raises(InputError) as error:
+        load_training(path)
+    told = "\n".join(error.value.problems)
+    assert "optimiser.warmup: 6 steps of warm-up exceed half of the 10 steps" in told
+    assert "loss.name: expected a loss of mono models" in told
+    assert "dev.docs.collection: no such collection; did you mean docs?" in told
+    assert "line" in told
+
+
+def test_unknown_keys_name_the_nearest(small_recipe):
+    with pytest.raises(InputError, match="optimiser.warmpu: unknown key; did you mean warmup"):
+        load_training(small_recipe(optimiser={"warmpu": 3}))
+
+
+def test_missing_files_are_all_told(small_recipe, train, tmp_path):
+    path = small_recipe(guard={"test": {"queries": "gone.tsv"}})
+    with pytest.raises(InputError, match="gone.tsv: no such file"):
+        train(path, tmp_path / "out")
+
+
+def test_limits_beyond_the_models_positions_are_refused_before_any_work(
+    small_recipe, train, tmp_path
+):
+    with pytest.raises(InputError, match="allow 128 tokens, .* has 64 positions"):
+        train(small_recipe(model={"total_limit": 128}), tmp_path / "out")
+    assert not (tmp_path / "out" / "stores").exists()
+
+
+def test_an_unknown_measure_is_refused_before_any_work(small_recipe, train, tmp_path):
+    with pytest.raises(InputError, match="ndcg"):
+        train(small_recipe(validate={"measure": "ndcg"}), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_lower_grades_beside_multi_label_margin_are_refused(small_recipe):
+    model = {"preset": "repbert", "query_limit": 20, "passage_limit": 40, "total_limit": None}
+    path = small_recipe(model=model, loss={"name": "multi-label-margin"})
+    text = path.read_text()
+    path.write_text(text.replace("    negatives:", "    min_grade: 2\n    negatives:"))
+    with pytest.raises(InputError, match="min_grade: expected 1 with multi-label-margin, found 2"):
+        load_training(path)
+
+
+def test_a_guard_that_would_leave_out_nothing_is_refused(
+    small_recipe, train, small_files, tmp_path
+):
+    qrels = tmp_path / "judged.txt"
+    lines = (small_files / "qrels.test.txt").read_text().splitlines()
+    rows = (line.split() for line in lines)
+    qrels.write_text("".join(f"{q} 0 elsewhere-{p} {grade}\n" for q, _, p, grade in rows))
+    test = {
+        "queries": str(small_files / "queries.test.tsv"),
+        "qrels": str(qrels),
+        "collection": "docs",
+        "leave_out_passages": True,
+    }
+    path = small_recipe(guard={"test": test})
+    with pytest.raises(
+        InputError, match="leave_out_passages: none of .* is in the collection docs"
+    ):
+        train(path, tmp_path / "out")
+
+
+def test_what_a_workspace_of_score_kept_below_its_candidates_teaches_nothing(
+    small_recipe, train, small_files, tiny_model, tiny_mono, tmp_path
+):
+    from raypipe.config import load_recipe
+    from raypipe.driver.pipeline import Options, run_pipeline
+
+    path = small_recipe(loss={"name": "margin-mse"})
+    run = tmp_path / "train.trec"
+    judged = [x.split() for x in (small_files / "qrels.train.txt").read_text().splitlines()]
+    lines = run.read_text().splitlines()
+    place = {}
+    for number, (query, _, passage, _) in enumerate(judged):  # at rank 5 or 20 of its query
+        place.setdefault((query, (5, 20)[number % 2]), passage)
+    rows = [line.split() for line in lines]
+    moved = set((query, passage) for (query, _), passage in place.items())
+    rows = [row for row in rows if (row[0], row[2]) not in moved or (row[0], int(row[3])) in place]
+    told = ((q, place.get((q, int(rank)), p), rank, score) for q, _, p, rank, score, _ in rows)
+    run.write_text("".join(f"{q} Q0 {p} {rank} {score} made\n" for q, p, rank, score in told))
+    body = {
+        "format": 1,
+        "name": "teaching",
+        "collection": {"format": "msmarco-v1", "input": str(small_files / "passages.tsv")},
+        "queries": {"train": {"file": str(small_files / "queries.train.tsv")}},
+        "models": {"mono": {"path": str(tiny_mono)}},
+        "stages": {
+            "first": {"do": "read", "runs": {"train": str(run)}},
+            "taught": {"do": "score", "run": "first", "model": "mono", "k0": 12},
+        },
+        "resources": {"backend": "inline", "device": "cpu"},
+    }
+    watcher = type("Silent", (), dict.fromkeys(("began", "advanced", "ended"), lambda *_: None))()
+    run_pipeline(
+        load_recipe(body, source="teaching"), tmp_path / "teacher", Options(), watcher=watcher
+    )
+    text = path.read_text()
+    path.write_text(
+        text.replace("    negatives:", f"    teacher: {tmp_path / 'teacher'}\n    negatives:")
+    )
+    trained = train(path, tmp_path / "out")
+    scored = {
+        (q, p): float(score)
+        for q, _, p, rank, score, _ in map(
+            str.split, (tmp_path / "teacher/runs/train/taught.trec").read_text().splitlines()
+        )
+        if int(rank) <= 12
+    }
+    judged = {(query, passage) for query, _, passage, _ in judged}
+    facts = trained.summary["examples"]["docs"]
+    # Of 30 candidates each 12 were scored: relevant passages among those are learnt, no others.
+    assert facts["short"]["without_teacher"] == len(judged - scored.keys())
+    assert facts["examples"] == len(judged & scored.keys()) > 0
+    with pytest.raises(InputError, match="expected a workspace of `raypipe score`"):
+        train(
+            small_recipe(loss={"name": "kl"}, train={"docs": {**yaml_of(path), "teacher": "/"}}),
+            tmp_path / "other",
+        )
+
+
+def yaml_of(path):
+    import yaml
+
+    return yaml.safe_load(path.read_text())["train"]["docs"]

@@ -1,0 +1,183 @@
+"""A training that ended, was stopped or killed, and the same command again."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from raypipe.errors import InputError, Interrupted
+from raypipe.training.steps import update
+
+
+def test_a_finished_training_does_not_run_again(small_recipe, weights, train, tmp_path):
+    recipe = small_recipe()
+    first = train(recipe, tmp_path / "out")
+    before = weights(tmp_path / "out")
+    log = tmp_path / "out" / "train" / "progress.jsonl"
+    number = len(log.read_text().splitlines())
+    again = train(recipe, tmp_path / "out")
+    assert len(log.read_text().splitlines()) == number
+    assert again.summary["fingerprint"] == first.summary["fingerprint"]
+    assert_same_bytes(before, weights(tmp_path / "out"))
+    other = train(recipe, tmp_path / "out", "seed=1")
+    assert other.summary["fingerprint"] != first.summary["fingerprint"]
+
+
+@pytest.mark.parametrize("after", [1, 4, 7])
+def test_an_interrupted_training_ends_with_the_undisturbed_weights(
+    small_recipe, weights, train, tmp_path, monkeypatch, after
+):
+    recipe = small_recipe()
+    train(recipe, tmp_path / "calm")
+    with stopped_at(monkeypatch, after), pytest.raises(Interrupted):
+        train(recipe, tmp_path / "cut")
+    train(recipe, tmp_path / "cut")
+    assert_same_bytes(weights(tmp_path / "calm"), weights(tmp_path / "cut"))
+
+
+@pytest.mark.timeout(420)
+def test_a_training_killed_at_any_moment_ends_with_the_undisturbed_weights(
+    small_recipe, weights, train, tmp_path
+):
+    recipe = small_recipe(steps=40, validate={"every": 10}, checkpoint_every=5)
+    train(recipe, tmp_path / "calm")
+    command = [
+        sys.executable,
+        "-m",
+        "raypipe",
+        "train",
+        str(recipe),
+        "--out",
+        str(tmp_path / "cut"),
+    ]
+    codes = []
+    for number in range(4):
+        before = checkpoints(tmp_path / "cut")
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while number < 3 and child.poll() is None:
+            if checkpoints(tmp_path / "cut") - before:
+                time.sleep(0.02 * number)
+                child.kill()
+                break
+            time.sleep(0.005)
+        codes.append(child.wait())
+    assert codes == [-signal.SIGKILL] * 3 + [0], "three killed while they trained, the last whole"
+    assert_same_bytes(weights(tmp_path / "calm"), weights(tmp_path / "cut"))
+
+
+def checkpoints(out):
+    """Names of the records of checkpoints that are there now; the job prunes the older ones."""
+    try:
+        return {p.name for p in (out / "stores" / "weights@small").glob("*/steps/*.json")}
+    except FileNotFoundError:
+        return set()
+
+
+def test_a_training_ends_early_when_measurements_no_longer_rise(small_recipe, train, tmp_path):
+    path = small_recipe(
+        steps=40,
+        optimiser={"rate": 1e-12, "warmup": 0, "decay": "constant"},
+        validate={"every": 2, "patience": 3},
+    )
+    trained = train(path, tmp_path / "out")
+    # Nothing changes at that rate: the first measurement is the best, three more end it.
+    assert [each["step"] for each in trained.summary["history"]] == [2, 4, 6, 8]
+    assert trained.summary["step"] == 2
+
+
+def test_a_checkpoint_that_was_not_measured_is_measured_when_the_training_goes_on(
+    small_recipe, weights, train, tmp_path, monkeypatch
+):
+    from raypipe.training.checkpoints.measuring import Measuring
+
+    path = small_recipe(checkpoint_every=5, validate={"every": 4})
+    calm = train(path, tmp_path / "calm").summary
+    real = Measuring.values
+
+    def killed(self, trainee, comm):
+        raise KeyboardInterrupt
+
+    for _ in calm["history"]:  # each invocation dies while it measures, the first one too
+        monkeypatch.setattr(Measuring, "values", killed)
+        with pytest.raises(KeyboardInterrupt):
+            train(path, tmp_path / "cut")
+        monkeypatch.setattr(Measuring, "values", real)
+        once = iter([real])
+        monkeypatch.setattr(
+            Measuring, "values", lambda *given, once=once: next(once, killed)(*given)
+        )
+        with contextlib.suppress(KeyboardInterrupt):
+            train(path, tmp_path / "cut")
+    monkeypatch.undo()
+    found = train(path, tmp_path / "cut").summary
+    assert (found["history"], found["step"]) == (calm["history"], calm["step"])
+    assert_same_bytes(weights(tmp_path / "calm"), weights(tmp_path / "cut"))
+
+
+def test_a_checkpoint_that_was_removed_before_it_was_measured_is_told(
+    small_recipe, train, tmp_path, monkeypatch
+):
+    path = small_recipe(checkpoint_every=1, validate={"every": 4})
+    with stopped_at(monkeypatch, 7), pytest.raises(Interrupted):
+        train(path, tmp_path / "out")
+    for part in ("steps", "measurements"):
+        (record,) = (tmp_path / "out" / "stores" / "weights@small").glob(f"*/{part}/0000004.json")
+        record.unlink()
+    with pytest.raises(InputError, match="1 steps, first 4, are neither measured nor there"):
+        train(path, tmp_path / "out")
+
+
+def test_threads_and_full_weights_resume_bit_for_bit_too(
+    small_recipe, weights, train, tmp_path, monkeypatch
+):
+    recipe = small_recipe(resources={"threads": 2}, batch=24)
+    train(recipe, tmp_path / "calm")
+    with stopped_at(monkeypatch, 6), pytest.raises(Interrupted):
+        train(recipe, tmp_path / "cut")
+    train(recipe, tmp_path / "cut")
+    assert_same_bytes(weights(tmp_path / "calm"), weights(tmp_path / "cut"))
+
+
+@contextlib.contextmanager
+def stopped_at(monkeypatch, count):
+    """SIGTERM to this process in the count-th backward; no other follows."""
+    real, seen = update.backward, []
+
+    def counted(*arguments, **named):
+        seen.append(1)
+        if len(seen) == count:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real(*arguments, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(update, "backward", counted)
+        yield
+    assert len(seen) == count
+
+
+def test_a_measurement_whose_line_was_lost_stands_in_the_curves_all_the_same(
+    small_recipe, train, tmp_path, monkeypatch
+):
+    path = small_recipe()
+    with stopped_at(monkeypatch, 6), pytest.raises(Interrupted):
+        train(path, tmp_path / "out")
+    (log,) = (tmp_path / "out" / "stores" / "weights@small").glob("*/progress.jsonl")
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join(line for line in lines if '"mean"' not in line))
+    train(path, tmp_path / "out")
+    told = (tmp_path / "out" / "train" / "progress.jsonl").read_text().splitlines()
+    measured = [event for event in map(json.loads, told) if "mean" in event]
+    assert [event["step"] for event in measured] == [4, 8, 12]
+    assert "loss" in json.loads(told[0])
+
+
+def assert_same_bytes(left, right):
+    assert left.keys() == right.keys()
+    for name in left:
+        assert torch.equal(left[name], right[name]), name

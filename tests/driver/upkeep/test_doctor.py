@@ -1,0 +1,61 @@
+"""What the doctor finds and says."""
+
+import pytest
+
+from raypipe.driver.machine.devices import num_cores
+from raypipe.driver.upkeep import doctor
+from raypipe.driver.upkeep.doctor import _numerics, neighbours_line
+from raypipe.errors import InputError
+from raypipe.models.device import numerics_class
+from raypipe.models.neighbours import Settled
+
+
+def test_a_finding_tells_what_was_found_or_why_not():
+    def fails(error):
+        def check():
+            raise error
+
+        return check
+
+    assert doctor._tried("a", lambda: "fine") == doctor.Trial("a", True, "fine")
+    for error in (InputError("bad"), ImportError("bad"), OSError("bad")):
+        assert doctor._tried("a", fails(error)) == doctor.Trial("a", False, "bad")
+    with pytest.raises(KeyError):
+        doctor._tried("a", fails(KeyError("bad")))
+
+
+def test_the_doctor_tells_the_free_space_in_gigabytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(doctor.PosixStorage, "free_bytes", lambda self: 2_600_000_000)
+    assert doctor._disk(tmp_path) == f"3 GB free at {tmp_path}"
+    monkeypatch.setattr(doctor.PosixStorage, "free_bytes", lambda self: None)
+    assert doctor._disk(tmp_path).startswith("0 GB")
+
+
+KEPT = "a row's bytes do not depend on its neighbours with "
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ({1: Settled(1, True)}, KEPT + "1 thread"),
+        ({1: Settled(1, True), 2: Settled(2, True)}, KEPT + "1 and 2 threads"),
+        (
+            {1: Settled(1, True), 2: Settled(1, True)},
+            KEPT + "1 thread; with 2 threads they would, so 1 is used instead",
+        ),
+        ({4: Settled(1, True)}, KEPT + "1 thread; with 4 threads they would, so 1 is used instead"),
+    ],
+)
+def test_with_how_many_threads_rows_keep_their_bytes(found, told):
+    assert neighbours_line(found) == told
+
+
+def test_what_is_not_promised_is_said_with_the_remedy():
+    told = neighbours_line({1: Settled(1, False), 2: Settled(1, False)})
+    assert "to 1e-3, not to the bit" in told and "AUTO,STRICT" in told
+
+
+def test_the_probe_and_the_mode_are_among_the_findings():
+    told = _numerics()
+    assert told.startswith(numerics_class("cpu")) or "cuda" in told
+    assert f"{num_cores()} thread" in told or "unproven" in told or "1e-3" in told

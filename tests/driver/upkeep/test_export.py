@@ -1,0 +1,107 @@
+"""Exports of a small finished workspace, by hand."""
+
+import json
+import os
+import shutil
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from small_workspace import IDS, TEXTS
+
+from raypipe.driver.upkeep.export import export
+from raypipe.errors import IncompleteError, InputError
+
+
+@pytest.fixture
+def stores(small_workspace):
+    return small_workspace[0] / "stores"
+
+
+def test_embeddings_leave_with_the_ids_of_their_rows(small_workspace, stores, tmp_path):
+    import faiss
+
+    assert export(stores / "vectors", "numpy", tmp_path / "n") == 5
+    vectors = np.load(tmp_path / "n" / "embeddings.npy")
+    assert vectors.shape == (5, 32) and vectors.dtype == np.float16
+    assert (tmp_path / "n" / "ids.txt").read_text() == "".join(f"{i}\n" for i in IDS)
+    assert len(np.unique(vectors, axis=0)) == 5
+    assert export(stores / "vectors", "faiss", tmp_path / "f") == 5
+    index = faiss.read_index(str(tmp_path / "f" / "index"))
+    assert (index.ntotal, index.metric_type) == (5, faiss.METRIC_INNER_PRODUCT)
+    np.testing.assert_array_equal(index.reconstruct_n(0, 5), vectors.astype(np.float32))
+    assert (tmp_path / "f" / "docid").read_text() == "p0\np1\np2\np3\np4\n"
+    assert export(stores / "vectors.dev", "numpy", tmp_path / "q") == 3
+    assert (tmp_path / "q" / "ids.txt").read_text() == "q1\nq2\nq3\n"
+    queries = np.load(tmp_path / "q" / "embeddings.npy").astype(np.float64)
+    best = np.argsort(-(queries @ vectors.astype(np.float64).T).astype(np.float32), axis=1)[:, :2]
+    lines = (small_workspace[0] / "runs" / "dev" / "dense.tsv").read_text().splitlines()
+    found = [line.split("\t") for line in lines]
+    assert found == [
+        [f"q{query + 1}", IDS[row], str(rank)]
+        for query, rows in enumerate(best)
+        for rank, row in enumerate(rows, 1)
+    ]
+
+
+def test_a_collection_leaves_as_json_lines_or_a_table(stores, tmp_path):
+    assert export(stores / "passages@collection", "pyserini", tmp_path / "j") == 5
+    lines = (tmp_path / "j" / "passages.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"id": i, "contents": text} for i, text in zip(IDS, TEXTS, strict=True)
+    ]
+    assert export(stores / "passages@collection", "parquet", tmp_path / "p") == 5
+    table = pq.read_table(tmp_path / "p" / "passages.parquet")
+    assert table.to_pydict() == {"passage_id": IDS, "text": TEXTS}
+
+
+@pytest.mark.parametrize("name", ["given", "dense", "fused"])
+def test_a_run_of_any_stage_leaves_with_ids(small_workspace, stores, tmp_path, name):
+    lines = (small_workspace[0] / "runs" / "dev" / f"{name}.tsv").read_text().splitlines()
+    assert export(stores / f"{name}.dev", "parquet", tmp_path / "r") == len(lines) > 0
+    table = pq.read_table(tmp_path / "r" / "run.parquet").to_pylist()
+    found = [f"{row['query_id']}\t{row['passage_id']}\t{row['rank']}" for row in table]
+    assert found == lines
+
+
+def test_an_export_takes_the_newest_complete_store_or_the_one_named(stores, tmp_path):
+    copied = shutil.copytree(stores, tmp_path / "stores", copy_function=shutil.copy2)
+    (one,) = [p for p in (copied / "vectors").iterdir() if p.is_dir()]
+    assert export(one, "numpy", tmp_path / "a") == 5
+    (tmp_path / "b").mkdir()  # an empty target may stand
+    assert export(copied / "vectors", "numpy", tmp_path / "b") == 5
+    older = copied / "vectors" / "0" / "manifest.json"
+    older.parent.mkdir()
+    older.write_text("{}")
+    os.utime(older, (1, 1))
+    assert export(copied / "vectors", "numpy", tmp_path / "c") == 5
+    (one / "manifest.json").unlink()
+    with pytest.raises(IncompleteError, match="not complete; run its pipeline again"):
+        export(one, "numpy", tmp_path / "d")
+    shutil.rmtree(older.parent)
+    with pytest.raises(InputError, match="of a complete store"):
+        export(copied / "vectors", "numpy", tmp_path / "d")
+    assert not (tmp_path / "d").exists()
+
+
+def test_an_export_without_what_its_store_was_made_from_leaves_nothing(stores, tmp_path):
+    copied = shutil.copytree(stores, tmp_path / "stores", copy_function=shutil.copy2)
+    shutil.rmtree(copied / "tokens@tiny")
+    with pytest.raises(
+        IncompleteError, match=r"tokens@tiny/\w{32}: not complete; run its pipeline"
+    ):
+        export(copied / "vectors", "numpy", tmp_path / "out")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["stores"]
+
+
+def test_what_cannot_be_exported_is_refused_with_what_can(stores, tmp_path):
+    with pytest.raises(InputError, match="expected one of numpy, faiss, pyserini, parquet"):
+        export(stores / "vectors", "csv", tmp_path / "o")
+    with pytest.raises(InputError, match="a store of vectors can be exported to: faiss, numpy$"):
+        export(stores / "vectors", "parquet", tmp_path / "o")
+    with pytest.raises(InputError, match="a store of tokens can be exported to: nothing$"):
+        export(stores / "tokens@tiny", "numpy", tmp_path / "o")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "x").touch()
+    with pytest.raises(InputError, match="not empty"):
+        export(stores / "vectors", "numpy", tmp_path / "full")

@@ -1,0 +1,152 @@
+"""Exports that other tools open, and BM25 beside pyserini's own command."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from raypipe.cli.main import run as run_verb
+from raypipe.data.qrels import read_qrels
+from raypipe.data.queries import read_queries
+from raypipe.evaluation.measures import evaluate
+from raypipe.evaluation.run_files.runs import read_run
+
+pytestmark = pytest.mark.jvm
+
+
+# pyserini asks its Java for a module that small runtimes lack; a JVM that runs already it takes.
+PYSERINI = """
+import json, os, runpy, sys
+from raypipe.engines.lucene.java import start_jvm
+start_jvm()
+os.environ.setdefault("OPENAI_API_KEY", "unused")
+for command in json.loads(sys.argv[1]):
+    sys.argv = command
+    runpy.run_module(command[0], run_name="__main__")
+"""
+
+
+def pyserini(*commands):
+    """Its commands one after the other, in one process of their own."""
+    told = json.dumps([[str(word) for word in command] for command in commands])
+    command = [sys.executable, "-c", PYSERINI, told]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def export(store, to, out):
+    code, reason = run_verb(["export", str(store), "--to", to, "--out", str(out)])
+    assert code == 0, reason
+    return out
+
+
+def ranking(path):
+    found: dict[str, list[str]] = {}
+    for row in read_run(path).to_pylist():
+        found.setdefault(row["query_id"], []).append(row["passage_id"])
+    return found
+
+
+def test_exported_embeddings_are_the_stored_ones_in_row_order(exported, small_files, tmp_path):
+    out = export(exported / "stores" / "embeddings", "numpy", tmp_path / "numpy")
+    vectors = np.load(out / "embeddings.npy")
+    ids = (out / "ids.txt").read_text().splitlines()
+    lines = (small_files / "passages.tsv").read_text().splitlines()
+    assert vectors.dtype == np.float16 and vectors.shape == (300, 384)
+    assert ids == [line.split("\t")[0] for line in lines]
+    np.testing.assert_allclose(np.linalg.norm(vectors.astype(np.float64), axis=1), 1, atol=1e-3)
+
+
+def test_exported_faiss_folder_gives_the_same_top_100(exported, tmp_path):
+    import faiss
+
+    passages = export(exported / "stores" / "embeddings", "faiss", tmp_path / "faiss")
+    queries = export(exported / "stores" / "embeddings.test", "numpy", tmp_path / "queries")
+    index = faiss.read_index(str(passages / "index"))
+    docid = (passages / "docid").read_text().splitlines()
+    wanted = ranking(exported / "runs/test/dense.tsv")
+    names = (queries / "ids.txt").read_text().splitlines()
+    _, found = index.search(np.load(queries / "embeddings.npy").astype(np.float32), 100)
+    for query, rows in zip(names, found, strict=True):
+        assert {docid[row] for row in rows} == set(wanted[query])
+
+
+def test_pyserinis_own_searchers_open_the_exported_folders(exported, small_files, tmp_path):
+    lucene = export(exported / "stores" / "lucene", "pyserini", tmp_path / "lucene")
+    out = tmp_path / "bm25.tsv"
+    pyserini(
+        [
+            *("pyserini.search.lucene", "--index", lucene, "--hits", 100, "--bm25"),
+            *("--topics", small_files / "queries.test.tsv", "--output", out),
+            *("--output-format", "msmarco", "--k1", 0.9, "--b", 0.4),
+        ]
+    )
+    ours, theirs = ranking(exported / "runs/test/bm25.tsv"), ranking(out)
+    assert ours.keys() == theirs.keys()
+    assert all(set(ours[query]) == set(theirs[query]) for query in ours)
+
+
+def test_exported_runs_have_original_ids(exported, tmp_path):
+    out = export(exported / "stores" / "dense.test", "parquet", tmp_path / "run")
+    table = pq.read_table(out / "run.parquet")
+    assert table.select(["query_id", "passage_id"]).equals(
+        read_run(exported / "runs/test/dense.trec").select(["query_id", "passage_id"])
+    )
+
+
+def test_an_export_refuses_a_target_with_files_and_a_wrong_form(exported, tmp_path, capsys):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("x")
+    told = ["export", str(exported / "stores" / "lucene"), "--to"]
+    assert run_verb([*told, "pyserini", "--out", str(tmp_path / "full")])[0] == 2
+    capsys.readouterr()
+    assert run_verb([*told, "numpy", "--out", str(tmp_path / "new")])[0] == 2
+    assert "pyserini" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+def agree(collection, queries, qrels, ours, tmp_path):
+    """Both index and search; measures on each one's own ranks agree to 4 decimals.
+
+    Anserini breaks ties by id as a string, raypipe by row: ids that sort like rows give both one
+    rule, and the original ids come back before anything is measured.
+    """
+    (tmp_path / "input").mkdir()
+    with (tmp_path / "input" / "passages.jsonl").open("w") as out:
+        for row, (_, text) in enumerate(collection):
+            out.write(json.dumps({"id": f"{row:07d}", "contents": text}) + "\n")
+    topics = tmp_path / "topics.tsv"
+    topics.write_text("".join(f"{q}\t{text}\n" for q, text in queries))
+    index = [
+        *("pyserini.index.lucene", "--collection", "JsonCollection", "--threads", 1),
+        *("--input", tmp_path / "input", "--index", tmp_path / "index", "--storeRaw"),
+        *("--generator", "DefaultLuceneDocumentGenerator", "--storePositions", "--storeDocvectors"),
+    ]
+    search = [
+        *("pyserini.search.lucene", "--index", tmp_path / "index", "--hits", 1000, "--bm25"),
+        *("--topics", topics, "--output", tmp_path / "theirs.tsv", "--k1", 0.9, "--b", 0.4),
+        *("--output-format", "msmarco"),
+    ]
+    pyserini(index, search)
+    lines = [line.split("\t") for line in (tmp_path / "theirs.tsv").read_text().splitlines()]
+    back = [f"{query}\t{collection[int(row)][0]}\t{rank}\n" for query, row, rank in lines]
+    (tmp_path / "theirs.tsv").write_text("".join(back))
+    measures = ["nDCG@10", "RR@10", "AP", "R@100"]
+    found = evaluate(read_run(ours), qrels, measures).mean
+    theirs = evaluate(read_run(tmp_path / "theirs.tsv"), qrels, measures).mean
+    for measure in measures:
+        assert f"{found[measure]:.4f}" == f"{theirs[measure]:.4f}", measure
+
+
+def test_bm25_agrees_with_pyserinis_command_line_on_nfcorpus(nfcorpus, raypipe_data, tmp_path):
+    folder = raypipe_data / "nfcorpus"
+    out = export(nfcorpus / "stores" / "passages@collection", "pyserini", tmp_path / "passages")
+    lines = map(json.loads, (out / "passages.jsonl").read_text().splitlines())
+    collection = [(line["id"], line["contents"]) for line in lines]
+    qrels = read_qrels(folder / "qrels" / "test.tsv.gz")
+    kept = set(qrels["query_id"].to_pylist())
+    queries = [query for query in read_queries(folder / "queries.jsonl.gz") if query[0] in kept]
+    agree(collection, queries, qrels, nfcorpus / "runs/test/bm25.tsv", tmp_path)

@@ -1,0 +1,100 @@
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+from tiny_workspace import RECIPE, run
+
+from raypipe.driver.upkeep.status import open_workspace, status
+from raypipe.errors import InputError
+from raypipe.storage.lease import acquire
+
+
+def test_status_of_a_killed_invocation_is_3_and_of_a_running_one_0(root):
+    work = open_workspace(root / "work")
+    assert (status(root / "work").state, status(root / "work").exit_code) == ("complete", 0)
+    work.write_summary({"status": "running", "exit": None, "run": "x"})
+    assert (status(root / "work").state, status(root / "work").exit_code) == ("killed", 3)
+    held = acquire(work.own, "lease.json")
+    assert (status(root / "work").state, status(root / "work").exit_code) == ("running", 0)
+    held.release()
+    with pytest.raises(InputError, match="no workspace"):
+        status(root / "nowhere")
+
+
+def test_status_and_evaluate_load_nothing_heavy(root, small_files):
+    code = (
+        "import sys\n"
+        "from raypipe.cli.main import run\n"
+        "codes = [run(sys.argv[1:3])[0], run(['evaluate', *sys.argv[3:]])[0]]\n"
+        "bad = {'torch', 'ray', 'transformers', 'jnius', 'faiss'} & set(sys.modules)\n"
+        "sys.exit(f'{codes} {bad}' if bad or any(codes) else 0)"
+    )
+    arguments = ["status", root / "work", root / "work/runs/test/dense.trec"]
+    arguments += ["--qrels", small_files / "qrels.test.txt"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "nDCG@10 (n=" in done.stdout
+
+
+def test_a_driver_killed_in_the_night_reads_as_killed(root, small_files, raypipe_cli, tmp_path):
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(RECIPE.format(files=small_files, stores=tmp_path / "stores", model="minilm"))
+    command = [
+        sys.executable,
+        "-m",
+        "raypipe",
+        "pipeline",
+        str(recipe),
+        "--out",
+        str(tmp_path / "w"),
+    ]
+    driver = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("stores/embeddings/*/shards/*")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    driver.kill()
+    driver.wait()
+    told = raypipe_cli("status", tmp_path / "w")
+    assert told.returncode == 3
+    assert told.stderr.splitlines()[-1].startswith("raypipe: exit 3")
+    assert raypipe_cli("pipeline", recipe, "--out", tmp_path / "w").returncode == 0
+    assert raypipe_cli("status", tmp_path / "w").returncode == 0
+    assert not [p for p in tmp_path.rglob("tmp/*/*") if p.is_file()]
+
+
+@pytest.mark.parametrize("below", ["", "/work"])
+def test_a_file_in_the_place_of_a_workspace_is_refused(small_files, tmp_path, below):
+    (tmp_path / "taken").write_text("mine")
+    with pytest.raises(InputError, match="taken.*: expected a folder, found the file"):
+        run(small_files, tmp_path / f"taken{below}", tmp_path / "stores")
+    assert (tmp_path / "taken").read_text() == "mine" and not (tmp_path / "stores").exists()
+
+
+def test_status_tells_how_far_each_store_is(small_workspace, tmp_path):
+    copied = shutil.copytree(small_workspace[0], tmp_path / "w", copy_function=shutil.copy2)
+    found = status(copied)
+    assert (found.state, found.exit_code, found.reason) == ("complete", 0, "complete")
+    assert list(found.stores) == sorted(found.stores)
+    assert set(map(str, found.stores.values())) == {"{'state': 'complete'}"}
+    (manifest,) = (copied / "stores" / "vectors").glob("*/manifest.json")
+    manifest.unlink()
+    records = sorted(manifest.parent.glob("shards/*.json"))
+    records[0].unlink()
+    assert status(copied).stores["vectors"] == {
+        "state": "incomplete", "shards": len(records), "done": len(records) - 1,
+    }  # fmt: skip
+    (manifest.parent / "plan.json").unlink()
+    assert status(copied).stores["vectors"] == {"state": "not planned"}
+    open_workspace(copied).write_summary({"status": "failed", "exit": 5, "reason": "no space"})
+    found = status(copied)
+    assert (found.state, found.exit_code, found.reason) == ("failed", 5, "no space")
+    (copied / "summary.json").unlink()
+    with pytest.raises(InputError, match="no invocation has begun"):
+        status(copied)
+    for asks in (status, open_workspace):
+        with pytest.raises(InputError, match="no workspace"):
+            asks(tmp_path)

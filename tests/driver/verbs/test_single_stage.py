@@ -1,0 +1,154 @@
+import json
+
+import pytest
+from held_recipe import HELD
+
+from raypipe.config.pipeline.kinds import DenseSearch, DuoScore, MonoScore
+from raypipe.driver.verbs.single_stage import (
+    aggregate_recipe,
+    collection_of,
+    model_of,
+    recipe_of,
+    score_recipe,
+    search_recipe,
+)
+from raypipe.errors import InputError
+
+
+def test_a_collection_is_a_workspaces_or_told_by_its_files(held, tmp_path):
+    folder = held()
+    assert collection_of(folder) == {
+        "collection": HELD["collection"],
+        "stores": str(folder / "stores"),
+    }
+    assert collection_of(held(stores="s3://b/x"))["stores"] == "s3://b/x"
+    file = tmp_path / "passages.tsv"
+    file.write_text("1\ttext\n")
+    found = collection_of(file)
+    assert found == {"collection": {"format": "msmarco-v1", "input": str(file)}}
+
+
+def test_a_search_is_of_the_one_index_that_fits(held, tmp_path):
+    queries = tmp_path / "q.tsv"
+    folder = held()
+    with pytest.raises(InputError, match="it has lucene, vectors; name one with --model"):
+        search_recipe(folder, queries, model=None, depth=5, k1=None, b=None)
+    with pytest.raises(InputError, match="'other' fits 0"):
+        search_recipe(folder, queries, model="other", depth=5, k1=None, b=None)
+    with pytest.raises(InputError, match="expected a workspace with an index"):
+        search_recipe(tmp_path, queries, model=None, depth=5, k1=None, b=None)
+    for named in ("vectors", "minilm"):
+        found = search_recipe(folder, queries, model=named, depth=5, k1=None, b=None)
+        assert list(found.stages) == ["vectors", "search"]
+        assert (found.stages["search"].index, found.stages["search"].depth) == ("vectors", 5)
+        assert isinstance(found.stages["search"], DenseSearch)
+        assert found.queries["queries"].file == str(queries)
+    bm25 = {
+        (k1, b): search_recipe(folder, queries, model="lucene", depth=5, k1=k1, b=b)
+        .stages["search"]
+        .bm25
+        for k1, b in ((None, None), (1.2, None), (None, 0.75))
+    }
+    assert {key: (each.k1, each.b) for key, each in bm25.items()} == {
+        (None, None): (0.9, 0.4), (1.2, None): (1.2, 0.4), (None, 0.75): (0.9, 0.75),
+    }  # fmt: skip
+
+
+def scored(tmp_path, duo, depth, settings=None, qrels=None):
+    collection = tmp_path / "passages.tsv"
+    collection.write_text("1\ttext\n")
+    recipe = score_recipe(
+        tmp_path / "r.trec", collection, tmp_path / "q.tsv", model=model_of("minilm", None),
+        duo=duo, depth=depth, settings=settings or {}, qrels=qrels, measures="RR@10, nDCG@5",
+    )  # fmt: skip
+    return recipe, recipe.stages["score"]
+
+
+def test_a_given_run_is_scored_to_the_papers_depths_unless_told(tmp_path):
+    _, mono = scored(tmp_path, False, None)
+    assert isinstance(mono, MonoScore)
+    assert (mono.k0, mono.run, mono.model) == (1000, "run", "model")
+    _, duo = scored(tmp_path, True, None)
+    assert isinstance(duo, DuoScore) and duo.k1 == 50
+    assert scored(tmp_path, False, 7)[1].k0 == 7 and scored(tmp_path, True, 7)[1].k1 == 7
+    recipe, mono = scored(tmp_path, False, 7, {"tail": "drop", "score": None})
+    assert mono.tail == "drop" and recipe.evaluate is None
+    recipe, _ = scored(tmp_path, False, 7, qrels=tmp_path / "qrels.txt")
+    assert recipe.evaluate.measures == ("RR@10", "nDCG@5") and recipe.evaluate.baseline == "run"
+    assert recipe.queries["queries"].qrels == str(tmp_path / "qrels.txt")
+    assert recipe.stages["run"].runs == {"queries": str(tmp_path / "r.trec")}
+
+
+def test_a_model_is_packaged_or_a_folder_with_its_preset(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert model_of("minilm", None) == {"model": {"path": "minilm"}}
+    found = model_of("m", "monobert")
+    assert found == {"model": {"path": str(tmp_path / "m"), "preset": "monobert"}}
+
+
+def test_a_workspaces_pairs_are_aggregated_beside_what_it_has(held, tmp_path):
+    folder = held()
+    found = aggregate_recipe(folder, method="sum", k1=None, m=None, seed=3, tail="keep")
+    assert list(found.stages) == ["lucene", "vectors", "bm25", "pairs", "sum"]
+    stage = found.stages["sum"]
+    assert (stage.pairs, stage.method, stage.k1, stage.seed, stage.tail) == (
+        "pairs", "sum", 9, 3, "keep",
+    )  # fmt: skip
+    assert found.stores == str(folder / "stores") and found.evaluate.baseline == "bm25"
+    less = aggregate_recipe(folder, method="sample", k1=5, m=2, seed=0, tail="drop").stages[
+        "sample"
+    ]
+    assert (less.k1, less.m, less.tail) == (5, 2, "drop")
+    other = held(evaluate={"measures": ["RR@10"], "baseline": "gone"}, stores="/s")
+    found = aggregate_recipe(other, method="sum", k1=None, m=None, seed=3, tail="keep")
+    assert found.evaluate.baseline is None and found.stores == "/s"
+    stages = {name: stage for name, stage in HELD["stages"].items() if name != "pairs"}
+    for changed in (stages, {**HELD["stages"], "more": HELD["stages"]["pairs"]}):
+        with pytest.raises(InputError, match="expected one score stage with k1"):
+            aggregate_recipe(
+                held(stages=changed), method="sum", k1=None, m=None, seed=3, tail="keep"
+            )
+    with pytest.raises(InputError, match="expected a workspace in which a duo"):
+        aggregate_recipe(tmp_path, method="sum", k1=None, m=None, seed=3, tail="keep")
+
+
+@pytest.mark.parametrize(
+    ("names", "form"),
+    [
+        (["corpus.jsonl.gz", "queries.jsonl"], "beir"),
+        (["a.tsv.gz", "notes.md"], "msmarco-v1"),
+        (["a.json", "b.txt"], "pyserini"),
+        (["corpus.json"], "pyserini"),
+        (["notes.md"], None),
+        ([], None),
+    ],
+)
+def test_a_folders_files_tell_its_format(tmp_path, names, form):
+    folder = tmp_path / "c"
+    folder.mkdir()
+    for name in names:
+        (folder / name).touch()
+    if form is None:
+        with pytest.raises(InputError, match="its format is unknown"):
+            collection_of(folder)
+    else:
+        found = collection_of(folder)
+        assert found == {"collection": {"format": form, "input": str(folder)}}
+    (tmp_path / "corpus.jsonl").touch()  # a file: no BEIR folder
+    assert collection_of(tmp_path / "corpus.jsonl")["collection"]["format"] == "pyserini"
+    with pytest.raises(InputError, match="no such collection"):
+        collection_of(tmp_path / "none")
+
+
+def test_a_recipe_of_a_verb_names_where_it_came_from(tmp_path):
+    keys = {"collection": {"format": "msmarco-v1", "input": "/c/p.tsv"}}
+    found = recipe_of(keys, {"lucene": {"do": "index"}}, queries={}, evaluate=None)
+    assert (found.format, found.name, found.queries, found.evaluate) == (1, "single", {}, None)
+    with pytest.raises(InputError, match="the command line"):
+        recipe_of(keys, {"lucene": {"do": "nothing"}})
+    folder = tmp_path / "w"
+    folder.mkdir()
+    body = {**keys, "format": 1, "name": "x", "stages": {"r": {"do": "read", "runs": {}}}}
+    (folder / "recipe.yaml").write_text(json.dumps(body))
+    with pytest.raises(InputError, match="it has none; name one with --model"):
+        search_recipe(folder, tmp_path / "q.tsv", model=None, depth=5, k1=None, b=None)

@@ -1,0 +1,42 @@
+import subprocess
+import sys
+
+import pytest
+
+from raypipe.errors import InputError
+from raypipe.evaluation.names import parse_measures
+
+
+def test_all_bad_names_are_told_at_once_with_the_nearest_known_one():
+    names = ["nDGC@10", "mrr@10", "AP@0", "RR(foo=1)@10", "P(rel=0)@5", "AP", "x y", ""]
+    with pytest.raises(InputError) as caught:
+        parse_measures(names)
+    found = caught.value.problems
+    assert len(found) == 7
+    assert found[0] == "measure 'nDGC@10': unknown; the nearest known one is nDCG@10"
+    assert found[1].endswith("nearest known one is MRR@10")
+    assert "expected a cutoff from 1 to 1000000; found 0" in found[2]
+    assert "unsupported params found: ['foo']" in found[3]
+    with pytest.raises(InputError, match="found none"):
+        parse_measures([])
+
+
+def test_a_cutoff_of_zero_does_not_end_the_process():
+    """trec_eval answers AP@0 with an assertion in C, which no handler would catch."""
+    code = "from raypipe.evaluation.names import parse_measures as p\ntry: p(['AP@0', 'P@0'])\n"
+    code += "except ValueError: print('refused')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "refused\n")
+
+
+@pytest.mark.parametrize("name", ["RR@0", "RR@1000001", "RR(rel=0)", "P@True", "RR(rel=1000001)"])
+def test_cutoffs_and_grades_out_of_range_are_refused(name):
+    with pytest.raises(InputError):
+        parse_measures([name])
+
+
+def test_cutoffs_and_grades_at_the_ends_of_their_range_are_taken():
+    names = ["RR@1", "RR@1000000", "RR(rel=1)", "P(rel=1000000)@5"]
+    assert list(parse_measures(names)) == names
+    with pytest.raises(InputError, match="found none"):
+        parse_measures([])

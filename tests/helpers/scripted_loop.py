@@ -1,0 +1,75 @@
+"""A backend that plays given events to the loop."""
+
+from types import SimpleNamespace
+
+from raypipe.cluster.backend import (
+    Done,
+    Mode,
+    Task,
+)
+from raypipe.cluster.loop import Limits, run
+from raypipe.cluster.simulated import SimulatedLedger
+from raypipe.stages.stage import Needs
+from raypipe.storage.records import Record, Shard
+
+
+class Scripted:
+    """A backend that plays given events; `None` in the script lets 50 seconds pass."""
+
+    def __init__(self, ledger, script):
+        self.ledger, self.script = ledger, list(script)
+        self.clock, self.started = 0.0, 0
+        self.submitted, self.killed = [], []
+
+    def start(self, task):
+        self.started += 1
+        return self.started
+
+    def submit(self, worker, shard, skip, mode):
+        self.submitted.append((worker, shard.index, tuple(skip), mode))
+
+    def wait(self, seconds):
+        if not self.script:
+            raise AssertionError("the script has ended and the loop goes on")
+        event = self.script.pop(0)
+        self.clock += 50.0 if event is None else 1.0
+        if isinstance(event, Done) and event.record is not None:
+            self.ledger.imagine(event.shard)
+        return [] if event is None else [event]
+
+    def kill(self, worker):
+        self.killed.append(worker)
+
+    def now(self):
+        return self.clock
+
+
+SHARDS = [Shard(i, 10 * i, 10 * i + 10) for i in range(3)]
+
+
+PLAIN, CAREFUL, PROBE = Mode.PLAIN, Mode.CAREFUL, Mode.PROBE
+
+
+def done(worker, index, seconds=1.0):
+    return Done(worker, SHARDS[index], Record(SHARDS[index], "", 0, {}), seconds)
+
+
+def play(*script, shards=3, skips_rows=False, held=(), **limits):
+    ledger = SimulatedLedger(SHARDS[:shards])
+    for index in held:
+        ledger.commits[index] = 1
+    backend = Scripted(ledger, script)
+    told = SimpleNamespace(ledger=ledger, backend=backend, reports=[], facts=[], error=None)
+    calls = {name: limits.pop(name) for name in ("should_stop",) if name in limits}
+    try:
+        told.report = run(
+            Task(SimpleNamespace(skips_rows=skips_rows, needs=Needs()), ledger),
+            backend,
+            Limits(**limits),
+            on_progress=lambda report: told.reports.append(report.num_done),
+            on_ready=lambda facts, process: told.facts.append((facts, process)),
+            **calls,
+        )
+    except Exception as error:
+        told.error = error
+    return told

@@ -1,0 +1,29 @@
+"""Texts, word pieces and candidates as stages take them."""
+
+from raypipe import schema
+from raypipe.models.folder.opening import open_tokenizer
+from raypipe.stages.scoring.candidates import Part
+
+WORDS = ["the", "a", "of", "lease", "shard", "rank", "query", "passage", "zebra", "run"]
+
+
+def text(n):
+    """n + 1 different words, a piece each."""
+    return " ".join(WORDS[(n + i) % 10] for i in range(n + 1))
+
+
+def shards_of(stored):
+    return [(r.shard.start, r.shard.stop) for r in stored.manifest.records]
+
+
+def pieces(model, texts):
+    tokenizer = open_tokenizer(model)
+    return [tokenizer.encode(one, add_special_tokens=False).ids for one in texts]
+
+
+def candidates_of(stores, *lines):
+    columns = [[line[i] for line in lines] for i in range(3)]
+    return Part(
+        stores.tables(schema.CANDIDATES, columns, ranges=[(0, 1)], facts=[{"rows": len(lines)}]),
+        None,
+    )

@@ -1,0 +1,9 @@
+"""A watcher of an invocation that tells nobody."""
+
+
+class Silent:
+    def began(self, store, report): ...
+
+    def advanced(self, store, report): ...
+
+    def ended(self, store, result): ...

@@ -1,0 +1,82 @@
+"""The boards' rules: each broken one is told."""
+
+import pytest
+from small_board import DL, GOOD, SMALL, broken, write
+
+from raypipe.leaderboard.boards import BOARDS
+from raypipe.leaderboard.lines import read_run_lines
+from raypipe.leaderboard.rules import check_lines
+
+
+def check(tmp_path, text, board=SMALL, **options):
+    return check_lines(read_run_lines(write(tmp_path / "run", text)), board, **options)
+
+
+def test_a_good_run_breaks_no_rule_and_what_does_not_apply_is_told(tmp_path):
+    findings = check(tmp_path, GOOD)
+    assert broken(findings) == []
+    assert {f.rule for f in findings if not f.applies} == {"scores", "tag"}
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        (("7\t10\t1", "7\t10\t0"), "ranks"),
+        (("7\t12\t3", "7\t12\t4"), "ranks"),
+        (("7\t11\t2", "7\t10\t2"), "repeated passages"),
+        (("7\t11\t2", "7 11 2"), "file format"),
+        (("7\t11\t2", "7\t11\t2.0"), "file format"),
+        (("7\t11\t2", "\n7\t11\t2"), "file format"),
+        (("\t99\t", "\t9\u0669\t"), "passage ids"),
+        (("\t99\t", "\t100\t"), "passage ids"),
+        (("\t99\t", "\t099\t"), "passage ids"),
+        (("\t99\t", "\tD99\t"), "passage ids"),
+        (("9\t99\t3\n", "9\t99\t3\n9\t98\t4\n"), "depth"),
+        (("9\t99\t3\n", ""), "rows"),
+    ],
+)
+def test_each_broken_rule_is_the_one_that_is_told(tmp_path, change, rule):
+    assert broken(check(tmp_path, GOOD.replace(*change))) == [rule]
+
+
+def test_query_ids_are_whole_numbers_of_the_query_set(tmp_path):
+    assert "query ids" in broken(check(tmp_path, GOOD.replace("9\t", "q\t")))
+    assert broken(check(tmp_path, GOOD.replace("9\t", "8\t"), queries=["7", "9"])) == ["query set"]
+    assert broken(check(tmp_path, GOOD, queries=["9", "7"])) == []
+    assert broken(check(tmp_path, GOOD, query_set="eval")) == ["query set"]
+
+
+def test_fewer_rows_may_be_allowed(tmp_path):
+    assert broken(check(tmp_path, GOOD.replace("9\t99\t3\n", ""), fewer_rows=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ((" 2.0 ", " 2.5 "), ["scores"]),
+        ((" 2.0 ", " 2.499999999 "), ["scores"]),  # equal in float32
+        ((" 2.0 a", " 2.0 b"), ["tag"]),
+        (("_6 2 ", "_6 3 "), ["ranks"]),
+        (("msmarco_passage_01_6", "x6"), ["passage ids"]),
+        (("msmarco_passage_01_6", "msmarco_passage_01_5"), None),
+    ],
+)
+def test_trec_dl_wants_falling_scores_one_tag_and_its_ids(tmp_path, change, rule):
+    found = broken(check(tmp_path, DL.replace(*change), BOARDS["trec-dl"]))
+    assert found == (rule or ["repeated passages"])
+
+
+def test_trec_dl_of_v2_takes_100_rows_and_of_v1_1000(tmp_path):
+    def rows(count, name):
+        return "".join(f"1 Q0 {name}{n} {n + 1} {-n} a\n" for n in range(count))
+
+    board = BOARDS["trec-dl"]
+    assert broken(check(tmp_path, rows(101, "msmarco_passage_01_"), board)) == ["depth"]
+    assert broken(check(tmp_path, rows(1000, ""), board)) == []
+    assert broken(check(tmp_path, rows(1001, ""), board)) == ["depth"]
+
+
+def test_trec_car_takes_its_query_and_paragraph_ids(tmp_path):
+    line = f"enwiki:A%20b/C%20d Q0 {'0a' * 20} 1 1.0 x\n"
+    assert broken(check(tmp_path, line, BOARDS["trec-car"])) == []
+    assert broken(check(tmp_path, line.replace("0a", "0g"), BOARDS["trec-car"])) == ["passage ids"]

@@ -1,0 +1,88 @@
+"""A row's bytes do not know its neighbours: by default, and with the kernels of other CPUs."""
+
+import json
+import os
+import subprocess
+import sys
+
+import company
+import pytest
+
+from raypipe import numerics
+from raypipe.models.blas import blas
+from raypipe.models.folder.loading import resolve_model
+
+AVX2 = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
+VARIABLES = {numerics.VARIABLE, *AVX2}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    return company.make_models(tmp_path_factory.mktemp("models"))
+
+
+def in_child(models, environment, threads, names=company.NAMES):
+    """What the program finds where only `environment` chooses kernels and mode."""
+    kept = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    done = subprocess.run(
+        [sys.executable, company.__file__, str(models), str(threads), *names],
+        capture_output=True,
+        text=True,
+        env={**kept, **environment},
+        timeout=230,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def check(found):
+    """Nothing differs where it is promised; and it is promised where MKL is strict."""
+    for name, told in found.items():
+        unproven = told["numerics"].endswith("neighbours: unproven")
+        assert unproven or told["differ"] == 0, (name, told)
+        assert not (unproven and "STRICT" in told["numerics"]), (name, told)
+
+
+@pytest.mark.parametrize(
+    ("threads", "names"),
+    [
+        (1, company.NAMES),
+        (2, company.NAMES),
+        (4, company.NAMES[:3]),  # the probe of BERT-base takes 10 s with twice as many as cores
+        pytest.param(4, company.NAMES[3:], marks=pytest.mark.long),
+    ],
+)
+def test_a_rows_bytes_do_not_know_its_neighbours(models, threads, names):
+    check(company.all_of(models, threads, names))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_a_rows_bytes_do_not_know_its_neighbours_in_a_tiny_model(tiny_model, threads):
+    model = resolve_model(str(tiny_model))
+    differ, told = company.encoder_differs(model, threads)
+    check({"tiny": {"differ": differ, "numerics": told}})
+
+
+def test_nor_with_the_kernels_of_a_cpu_that_has_avx2_alone(models):
+    found = in_child(models, {numerics.VARIABLE: numerics.STRICT, **AVX2}, 2)
+    check(found)
+    if blas().startswith("mkl"):
+        assert all("AVX2,STRICT" in one["numerics"] for one in found.values())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", sorted(AVX2))
+@pytest.mark.parametrize("mode", [None, numerics.STRICT])
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_nor_with_the_older_kernels_of_one_library_alone(models, name, mode, threads):
+    given = {} if mode is None else {numerics.VARIABLE: mode}
+    check(in_child(models, {name: AVX2[name], **given}, threads))
+
+
+def test_a_program_with_a_mode_of_its_own_is_told_what_holds(models):
+    """As a library, on a CPU with AVX2 alone: MKL mixes rows there, and the class says so."""
+    found = in_child(models, AVX2, 1, ["minilm", "base-duo"])
+    check(found)
+    if blas().startswith("mkl"):
+        assert all("off (AVX2)" in told["numerics"] for told in found.values())
+    assert all("unproven" in told["numerics"] for told in found.values() if told["differ"])

@@ -1,0 +1,25 @@
+import pytest
+import torch
+import torch.nn.functional as F
+from model_parts import tensors
+
+from raypipe.errors import InputError
+from raypipe.models.bert.heads import read_head
+
+
+@pytest.mark.parametrize("prefix", ["", "bert."])
+@pytest.mark.parametrize(("units", "label"), [(1, None), (2, 0), (2, 1)])
+def test_a_head_is_a_tanh_pooler_and_a_classifier(prefix, units, label):
+    weights = tensors(prefix, units)
+    first = torch.randn(3, 4)
+    pooled = torch.tanh(
+        F.linear(
+            first, weights[f"{prefix}pooler.dense.weight"], weights[f"{prefix}pooler.dense.bias"]
+        )
+    )
+    expected = F.linear(pooled, weights["classifier.weight"], weights["classifier.bias"])
+    found = read_head(weights, relevant_label=label)
+    assert found.num_units == units and found.classifier[0].shape == (16, 4)
+    torch.testing.assert_close(found.logits(first), expected, atol=1e-6, rtol=1e-5)
+    with pytest.raises(InputError, match=f"has {units} units"):
+        read_head(weights, relevant_label=None if units == 2 else 1)

@@ -1,0 +1,115 @@
+"""What a model folder is said to be, by hand."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from json_files import changed, write
+from safetensors.torch import load_file, save_file
+
+from raypipe.errors import InputError
+from raypipe.models.convert.describe import describe
+from raypipe.models.folder.config_checks import (
+    tensor_shapes,
+)
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.opening import load_weights
+from raypipe.models.scorer import load_scorer
+
+
+def test_an_encoder_is_described_with_what_it_leaves_unused(encoder):
+    found = describe(str(encoder), None)
+    assert (found.kind, found.problems, found.notes) == ("encoder", [], [])
+    assert found.architecture == {
+        "architectures": ["BertModel"], "model_type": "bert", "layers": 2, "hidden": 32,
+        "heads": 4, "positions": 64,
+        "vocabulary": json.loads((encoder / "config.json").read_text())["vocab_size"],
+    }  # fmt: skip
+    assert found.unused == ["pooler.dense.bias", "pooler.dense.weight"] and found.missing == []
+    assert (found.weights["segment_rows"], found.weights["head_units"]) == (2, None)
+    shapes = tensor_shapes(encoder / "model.safetensors")
+    assert (found.weights["tensors"], found.weights["dtypes"]) == (len(shapes), ["F32"])
+    assert found.weights["bytes"] == (encoder / "model.safetensors").stat().st_size
+    assert found.tokenizer["file"] == "tokenizer.json" and found.made_by is None
+    assert found.tokenizer["pieces"] == found.architecture["vocabulary"]
+    changed(encoder / "config.json", vocab_size=found.tokenizer["pieces"] - 1)
+    problems = describe(str(encoder), None).problems
+    assert any(problem.endswith("it is another model's tokenizer") for problem in problems)
+    with pytest.raises(InputError, match="no such model folder"):
+        describe(str(encoder / "config.json"), None)
+
+
+def test_what_a_folder_lacks_is_all_told(encoder):
+    (encoder / "config.json").unlink()
+    (encoder / "tokenizer.json").unlink()
+    (encoder / "model.safetensors").unlink()
+    (encoder / "b.pt").touch()
+    (encoder / "a.npz").touch()
+    (encoder / "c.txt").touch()
+    problems = describe(str(encoder), None).problems
+    assert problems == [
+        f"{encoder}: no tokenizer.json or vocab.txt; put it beside the weights",
+        f"{encoder}: no config.json",
+        f"{encoder}: expected model.safetensors, found a.npz, b.pt; convert it: "
+        f"raypipe model convert {encoder} --out DIR",
+    ]
+    (encoder / "vocab.txt").write_text("a\nb\n")
+    (encoder / "model.safetensors").write_bytes(b"no")
+    found = describe(str(encoder), None)
+    assert found.tokenizer["pieces"] == 2 and found.weights is None
+    assert "not a safetensors file" in found.problems[-1] and len(found.problems) == 2
+
+
+def test_tensors_that_a_model_lacks_or_does_not_read_are_named_by_the_files_names(mono):
+    weights = load_file(mono / "model.safetensors")
+    weights["lost"] = torch.ones(1)
+    bias = weights.pop("bert.pooler.dense.bias")
+    save_file(weights, mono / "model.safetensors")
+    found = describe(str(mono), None)
+    assert (found.unused, found.missing) == (["lost"], ["bert.pooler.dense.bias"])
+    assert found.weights["head_units"] == 2
+    save_file({**weights, "bert.pooler.dense.bias": bias}, mono / "model.safetensors")
+    changed(mono / "raypipe.json", total_limit=65, made_by={"x": 1})
+    found = describe(str(mono), None)
+    (problem,) = found.problems
+    assert problem == f"{mono}: conventions allow 65 tokens, the model has 64 positions"
+    assert found.made_by == {"x": 1} and found.unused == ["lost"]
+
+
+def test_a_duos_own_third_row_is_no_problem(tiny_duo, tmp_path):
+    folder = shutil.copytree(tiny_duo, tmp_path / "duo")
+    changed(folder / "config.json", type_vocab_size=2)
+    assert describe(str(folder), None).problems == []
+
+
+@pytest.mark.parametrize("name", ["minilm-mono", "minilm-duo"])
+def test_a_shipped_adapter_is_described_over_its_base(name):
+    found = describe(name, None)
+    assert found.problems == [] and found.kind == name.removeprefix("minilm-")
+    assert found.notes == ["an adapter over minilm, merged by peft when it is loaded"]
+    assert (found.unused, found.missing) == ([], []) and found.weights["rank"] > 0
+    assert found.architecture["hidden"] == 384 and found.made_by["recipe"] == name
+    model = resolve_model(name)
+    tensors = load_weights(model)
+    rows = len(tensors["bert.embeddings.token_type_embeddings.weight"])
+    assert rows == (3 if name.endswith("duo") else 2)
+    assert len(tensors["classifier.bias"]) == (1 if model.reranker.relevant_label is None else 2)
+    assert load_scorer(model).conventions.kind == found.kind
+
+
+def test_an_adapter_needs_a_base_that_is_none_itself(tmp_path):
+    adapter = tmp_path / "a"
+    write(adapter / "adapter_config.json", {"r": 1})
+    write(adapter / "raypipe.json", {})
+    with pytest.raises(InputError, match="an adapter without its model"):
+        resolve_model(str(adapter))
+    assert any("without its model" in problem for problem in describe(str(adapter), None).problems)
+    write(adapter / "raypipe.json", {"base": "minilm-mono"})
+    with pytest.raises(InputError, match="lies over minilm-mono, an adapter itself"):
+        resolve_model(str(adapter))
+    write(adapter / "raypipe.json", {"base": "minilm"})
+    with pytest.raises(InputError, match="expected adapter_model.safetensors beside"):
+        resolve_model(str(adapter))
+    with pytest.raises(InputError, match="the adapter has its own third segment"):
+        resolve_model("minilm-duo", segment_row="zero")

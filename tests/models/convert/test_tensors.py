@@ -1,0 +1,67 @@
+import pytest
+import torch
+
+from raypipe.errors import InputError
+from raypipe.models.convert.tensors import rename
+from raypipe.models.folder.conventions import Conventions, PairConventions
+
+CONFIG = {
+    "hidden_size": 4, "intermediate_size": 6, "max_position_embeddings": 16,
+    "num_attention_heads": 2, "num_hidden_layers": 1, "type_vocab_size": 2, "vocab_size": 9,
+}  # fmt: skip
+
+
+ENCODER = Conventions(
+    pooling="mean", normalise=False, query_segment=0, passage_segment=1, query_limit=3,
+    passage_limit=6,
+)  # fmt: skip
+
+
+def duo(row):
+    return PairConventions(
+        kind="duo", query_limit=3, passage_limit=4, total_limit=16, relevant_label=1,
+        score="probability", segment_row=row,
+    )  # fmt: skip
+
+
+def model_tensors(units, segments=2):
+    from raypipe.models.bert.tensor_names import expected_shapes
+
+    shapes = expected_shapes({**CONFIG, "type_vocab_size": segments}, num_labels=units)
+    return {name: torch.full(shape, float(n)) for n, (name, shape) in enumerate(shapes.items())}
+
+
+SEGMENTS = "bert.embeddings.token_type_embeddings.weight"
+
+
+def test_a_third_row_is_the_commands_or_the_conventions_own():
+    table = torch.tensor([[1.0] * 4, [2.0] * 4])
+    tensors = {**model_tensors(2), "embeddings.token_type_embeddings.weight": table}
+    for asked, held, last in (("zero", "copy", 0), (None, "copy", 2), ("copy", None, 2)):
+        found = rename(tensors, CONFIG, duo(held), segment_row=asked)
+        assert found.tensors[SEGMENTS].tolist() == [[1] * 4, [2] * 4, [last] * 4]
+        assert found.segment_row == {"row": 2, "from": asked or held}
+        assert (found.segment_rows, found.num_labels) == (3, 2)
+    whole = rename(model_tensors(2, segments=3), CONFIG, duo(None), segment_row=None)
+    assert whole.segment_row is None and whole.segment_rows == 3
+    with pytest.raises(InputError, match="expected a duo model, found encoder"):
+        rename(model_tensors(None), CONFIG, ENCODER, segment_row="zero")
+    without = {n: t for n, t in tensors.items() if "token_type" not in n}
+    with pytest.raises(InputError, match="lacks the tensor embeddings.token_type_embeddings"):
+        rename(without, CONFIG, duo("zero"), segment_row=None)
+
+
+def test_an_encoder_leaves_its_head_behind_and_tells_what_was_renamed():
+    tensors = model_tensors(2)
+    gamma = tensors.pop("embeddings.LayerNorm.weight")
+    tensors["embeddings.LayerNorm.gamma"] = gamma
+    tensors["lost"] = torch.ones(1)
+    found = rename(tensors, CONFIG, ENCODER, segment_row=None)
+    assert found.left_out == ["classifier.bias", "classifier.weight", "lost"]
+    assert found.renamed == {"embeddings.LayerNorm.weight": "embeddings.LayerNorm.gamma"}
+    assert torch.equal(found.tensors["embeddings.LayerNorm.weight"], gamma)
+    assert len(found.tensors) == 5 + 16 + 2 and found.num_labels is None  # the pooler stays
+    assert found.transposed == []
+    tensors["bert.embeddings.LayerNorm.weight"] = gamma
+    with pytest.raises(InputError, match="two tensors claim one place: bert.emb.* and emb"):
+        rename(tensors, CONFIG, ENCODER, segment_row=None)

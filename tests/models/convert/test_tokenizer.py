@@ -1,0 +1,60 @@
+import json
+
+import checkpoints as made
+import pytest
+
+from raypipe.errors import InputError
+from raypipe.models.convert.tokenizer import find_tokenizer, write_tokenizer
+
+
+def touch(folder, *names):
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        (folder / name).write_bytes(b"x")
+    return folder
+
+
+def test_the_first_folder_with_a_tokenizer_and_the_letters_it_reads(tmp_path):
+    one, two = touch(tmp_path / "1"), touch(tmp_path / "2", "tokenizer.json", "vocab.txt")
+    found = find_tokenizer([one, two], None)
+    assert (found.folder, found.lower_case, found.lower_case_from) == (two, None, None)
+    made.write_vocabulary(one)
+    with pytest.raises(InputError, match="nothing says whether texts are lowered"):
+        find_tokenizer([one, two], None)
+    with pytest.raises(InputError, match="nothing says whether texts are lowered"):
+        find_tokenizer([one, two], "other")
+    assert find_tokenizer([one, two], "duobert-reference").lower_case is True
+    made.write_vocabulary(one, config={"do_lower_case": False})
+    found = find_tokenizer([one, two], "monobert")
+    assert (found.lower_case, found.lower_case_from) == (
+        False,
+        "tokenizer_config.json do_lower_case",
+    )
+    for preset, told in (
+        ("repbert", "bert-base-uncased"), ("monobert", "bert-large-uncased"),
+        ("duobert-reference", "bert-large-uncased"), ("minilm", "FOLDER$"), (None, "FOLDER$"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=f"no tokenizer.json or vocab.txt; .*{told}"):
+            find_tokenizer([tmp_path], preset)
+
+
+def test_a_tokenizer_without_the_specials_is_refused_for_each(tmp_path):
+    words = made.write_vocabulary(tmp_path / "w", config={"do_lower_case": True})
+    text = (words / "vocab.txt").read_text()
+    out = touch(tmp_path / "out")
+    config = {"vocab_size": 37, "max_position_embeddings": 8}
+    record, notes = write_tokenizer(find_tokenizer([words], None), out, config)
+    assert sorted(record["files"]) == ["tokenizer_config.json", "vocab.txt"] and notes == []
+    assert "model_max_length" not in (out / "tokenizer_config.json").read_text()
+    body = json.loads((out / "tokenizer.json").read_text())
+    for lost in ("[CLS]", "[SEP]", "[UNK]"):
+        vocabulary = {(k if k != lost else "zz"): v for k, v in body["model"]["vocab"].items()}
+        added = [each for each in body["added_tokens"] if each["content"] != lost]
+        changed = {**body, "added_tokens": added, "post_processor": None}
+        changed["model"] = {**body["model"], "vocab": vocabulary}
+        bad = touch(tmp_path / f"bad{lost[1:4]}")
+        (bad / "tokenizer.json").write_text(json.dumps(changed))
+        with pytest.raises(InputError, match=rf"the tokenizer has no \{lost[:-1]}") as told:
+            write_tokenizer(find_tokenizer([bad], None), touch(tmp_path / "x"), config)
+        assert len(told.value.problems) == 1
+    assert text.count("\n") == 37

@@ -1,0 +1,39 @@
+import pytest
+from json_files import write
+
+from raypipe.models.folder.cross_encoder import is_cross_encoder, num_labels_of, read_cross_encoder
+
+
+@pytest.mark.parametrize(
+    ("config", "units"),
+    [({}, 2), ({"num_labels": 1}, 1), ({"num_labels": 0}, 0), ({"id2label": {"0": "a"}}, 1),
+     ({"num_labels": 3, "id2label": {"0": "a"}}, 3), ({"id2label": {}}, 2)],
+)  # fmt: skip
+def test_units_of_a_head_are_stated_named_or_two(config, units):
+    assert num_labels_of(config) == units
+
+
+def test_a_cross_encoder_is_known_by_its_architecture():
+    assert is_cross_encoder({"architectures": ["X", "BertForSequenceClassification"]})
+    assert not is_cross_encoder({"architectures": ["BertModel"]}) and not is_cross_encoder({})
+
+
+@pytest.mark.parametrize(
+    ("fields", "score", "source"),
+    [
+        ({}, "raw", "no activation is stated: the unit as it is"),
+        ({"sentence_transformers": None, "sbert_ce_default_activation_function": "x.Identity"},
+         "raw", "config.json sbert_ce_default_activation_function"),
+        ({"sentence_transformers": {"activation_fn": "a.Sigmoid"},
+          "sbert_ce_default_activation_function": "x.Identity"},
+         "probability", "config.json sentence_transformers.activation_fn"),
+    ],
+)  # fmt: skip
+def test_the_first_activation_that_is_stated_counts(tmp_path, fields, score, source):
+    write(tmp_path / "config.json", {"num_labels": 1, "max_position_embeddings": 8, **fields})
+    found = read_cross_encoder(tmp_path)
+    assert (found.values["score"], found.sources["score"]) == (score, source)
+    assert (found.values["total_limit"], found.values["relevant_label"]) == (8, None)
+    assert found.problems == {} and found.refusals == []
+    write(tmp_path / "config.json", {"num_labels": 1})
+    assert list(read_cross_encoder(tmp_path).problems) == ["total_limit"]

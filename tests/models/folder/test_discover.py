@@ -1,0 +1,225 @@
+"""Conventions read from folders as sentence-transformers and transformers write them."""
+
+import json
+
+import checkpoints as made
+import pytest
+from json_files import write
+from tokenizers import BertWordPieceTokenizer
+
+from raypipe.errors import InputError
+from raypipe.models.folder.conventions import Conventions, PairConventions
+from raypipe.models.folder.discover import discover
+from raypipe.models.folder.loading import packaged_folder
+from raypipe.models.folder.presets import PRESETS
+
+OLD_MODULES = ["Transformer", "Pooling", "Normalize"]
+MEAN = {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True}
+
+
+def base(folder, **config):
+    made.write_vocabulary(folder)
+    made.write_config(folder, **made.SIZES, type_vocab_size=2, model_type="bert", **config)
+    BertWordPieceTokenizer(str(folder / "vocab.txt")).save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def sentence(folder, *, modules=OLD_MODULES, pooling=MEAN, settings=None, prompts=None):
+    """As releases before 6 save it: dotted names under sentence_transformers.models."""
+    base(folder, architectures=["BertModel"])
+    places = ["", *(f"{number}_{name}" for number, name in enumerate(modules) if number)]
+    prefix = "sentence_transformers.models."
+    listed = [
+        {"idx": number, "name": str(number), "path": place, "type": prefix + name}
+        for number, (name, place) in enumerate(zip(modules, places, strict=True))
+    ]
+    write(folder / "modules.json", listed)
+    write(folder / "1_Pooling" / "config.json", pooling)
+    settings = {"max_seq_length": 128, "do_lower_case": False} if settings is None else settings
+    write(folder / "sentence_bert_config.json", settings)
+    write(folder / "config_sentence_transformers.json", prompts or {})
+    return folder
+
+
+def cross(folder, *, units=1, **fields):
+    labels = {str(unit): f"LABEL_{unit}" for unit in range(units)}
+    names = ["BertForSequenceClassification"]
+    base(folder, architectures=names, id2label=labels, **fields)
+    write(folder / "tokenizer_config.json", {"model_max_length": 256})
+    return folder
+
+
+def test_the_packaged_models_own_files_say_what_its_preset_says():
+    found = discover(packaged_folder(), None).conventions
+    assert found.to_json() == PRESETS["minilm"].to_json()
+
+
+def test_a_sentence_transformer_says_all_its_conventions_and_where(tmp_path):
+    found = discover(sentence(tmp_path / "m"), None)
+    assert found.conventions == Conventions(
+        pooling="mean",
+        normalise=True,
+        query_segment=0,
+        passage_segment=0,
+        query_limit=126,
+        passage_limit=126,
+    )
+    assert found.sources["pooling"] == "1_Pooling/config.json"
+    assert found.sources["query_limit"].startswith("sentence_bert_config.json max_seq_length")
+    assert set(found.sources) == {*found.conventions.to_json(), "start_weights_saw"}
+
+
+def test_release_6_writes_other_names_and_is_read_as_well(tmp_path):
+    folder = sentence(tmp_path / "m", settings={"transformer_task": "feature-extraction"})
+    types = [
+        "sentence_transformers.base.modules.transformer.Transformer",
+        "sentence_transformers.sentence_transformer.modules.pooling.Pooling",
+    ]
+    listed = [{"idx": i, "path": ["", "1_Pooling"][i], "type": t} for i, t in enumerate(types)]
+    write(folder / "modules.json", listed)
+    pooling = {"embedding_dimension": 32, "pooling_mode": "cls", "include_prompt": True}
+    write(folder / "1_Pooling" / "config.json", pooling)
+    write(folder / "tokenizer_config.json", {"model_max_length": 30})
+    prompts = {"query": "query: ", "document": "passage: "}
+    body = {"prompts": prompts, "similarity_fn_name": "cosine"}
+    write(folder / "config_sentence_transformers.json", body)
+    found = discover(folder, None)
+    conventions = found.conventions
+    assert (conventions.pooling, conventions.normalise) == ("cls", False)
+    assert (conventions.query_limit, conventions.passage_limit) == (28, 28)
+    assert (conventions.query_prefix, conventions.passage_prefix) == ("query: ", "passage: ")
+    assert "similarity_fn_name cosine" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"modules": ["Transformer", "Pooling", "Dense", "Normalize"]}, "found .*Dense"),
+        ({"pooling": {"pooling_mode_max_tokens": True}}, "mean or cls, found max"),
+        ({"pooling": {**MEAN, "pooling_mode_cls_token": True}}, "found cls and mean"),
+        ({"pooling": {}}, "mean or cls, found none"),
+        (
+            {"pooling": {**MEAN, "include_prompt": False}, "prompts": {"prompts": {"query": "q"}}},
+            "include_prompt",
+        ),
+        ({"prompts": {"similarity_fn_name": "euclidean"}}, "cosine or dot, found euclidean"),
+        (
+            {"prompts": {"prompts": {"s2p": "x"}, "default_prompt_name": "s2p"}},
+            "query_prefix: .*which side",
+        ),
+    ],
+)
+def test_what_raypipe_cannot_do_or_must_not_guess_is_refused_by_name(tmp_path, changed, told):
+    with pytest.raises(InputError, match=told):
+        discover(sentence(tmp_path / "m", **changed), None)
+
+
+def test_raypipe_json_settles_what_the_files_leave_open_and_wins_over_them(tmp_path):
+    prompts = {"prompts": {"s2p": "x"}, "default_prompt_name": "s2p"}
+    folder = sentence(tmp_path / "m", prompts=prompts)
+    given = {"query_prefix": "x", "passage_prefix": "", "normalise": False}
+    write(folder / "raypipe.json", given)
+    found = discover(folder, None)
+    assert found.conventions.query_prefix == "x" and not found.conventions.normalise
+    assert found.sources["query_prefix"] == found.sources["normalise"] == "raypipe.json"
+    write(folder / "raypipe.json", {**given, "poolign": "mean"})
+    with pytest.raises(InputError, match="poolign: expected one of"):
+        discover(folder, None)
+
+
+def test_a_text_lowered_beside_a_tokenizer_that_keeps_capitals_is_refused(tmp_path):
+    folder = sentence(tmp_path / "m", settings={"max_seq_length": 9, "do_lower_case": True})
+    discover(folder, None)  # the tokenizer lowers
+    made = BertWordPieceTokenizer(str(folder / "vocab.txt"), lowercase=False)
+    made.save(str(folder / "tokenizer.json"))
+    with pytest.raises(InputError, match="do_lower_case"):
+        discover(folder, None)
+
+
+def test_a_tokenizer_whose_inputs_are_not_berts_is_refused(tmp_path):
+    folder = sentence(tmp_path / "m")
+    body = json.loads((folder / "tokenizer.json").read_text())
+    body["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": [{"Sequence": {"id": "A", "type_id": 0}}],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {},
+    }
+    write(folder / "tokenizer.json", body)
+    with pytest.raises(InputError, match=r"expected inputs \[CLS\] a \[SEP\].*found a in \[0\]"):
+        discover(folder, None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "score"),
+    [
+        ({}, "raw"),
+        (
+            {"sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity"}},
+            "raw",
+        ),
+        (
+            {"sbert_ce_default_activation_function": "torch.nn.modules.activation.Sigmoid"},
+            "probability",
+        ),
+    ],
+)
+def test_a_cross_encoder_of_one_unit_says_all_its_conventions(tmp_path, fields, score):
+    assert discover(cross(tmp_path / "m", **fields), None).conventions == PairConventions(
+        kind="mono",
+        query_limit=None,
+        passage_limit=None,
+        total_limit=256,
+        relevant_label=None,
+        score=score,
+    )
+
+
+def test_a_cross_encoder_saved_by_release_6_has_a_modules_json_of_its_own(tmp_path):
+    folder = cross(tmp_path / "m")
+    kind = "sentence_transformers.base.modules.transformer.Transformer"
+    write(folder / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": kind}])
+    told = {"activation_fn": "torch.nn.modules.activation.Sigmoid", "prompts": {}}
+    write(folder / "config_sentence_transformers.json", told)
+    found = discover(folder, None)
+    assert (found.conventions.kind, found.conventions.score) == ("mono", "probability")
+    assert found.sources["score"] == "config_sentence_transformers.json activation_fn"
+
+
+def test_two_units_do_not_say_which_means_relevant(tmp_path):
+    folder = cross(tmp_path / "m", units=2)
+    with pytest.raises(InputError) as told:
+        discover(folder, None)
+    assert [problem.split(": ")[1] for problem in told.value.problems] == [
+        "relevant_label",
+        "score",
+    ]
+    assert "monobert" in told.value.problems[0]
+    write(folder / "raypipe.json", {"relevant_label": 1, "score": "log-probability"})
+    assert discover(folder, None).conventions.relevant_label == 1
+    assert discover(folder, "monobert").sources["score"] == "preset monobert"
+
+
+@pytest.mark.parametrize(
+    ("units", "fields", "told"),
+    [
+        (3, {}, "one or two units, found 3"),
+        (1, {"sentence_transformers": {"activation_fn": "torch.nn.Tanh"}}, "Identity or Sigmoid"),
+    ],
+)
+def test_other_heads_are_refused(tmp_path, units, fields, told):
+    with pytest.raises(InputError, match=told):
+        discover(cross(tmp_path / "m", units=units, **fields), None)
+
+
+def test_a_longest_input_beyond_the_positions_is_cut_to_them(tmp_path):
+    folder = cross(tmp_path / "m")
+    write(folder / "tokenizer_config.json", {"model_max_length": 10**30})
+    found = discover(folder, None)
+    assert found.conventions.total_limit == 512
+    assert "max_position_embeddings" in found.sources["total_limit"]
+
+
+def test_a_folder_that_says_nothing_is_an_error(tmp_path):
+    with pytest.raises(InputError, match="nothing says"):
+        discover(base(tmp_path / "m", architectures=["BertModel"]), None)

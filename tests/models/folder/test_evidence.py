@@ -1,0 +1,105 @@
+import json
+
+import pytest
+
+from raypipe.errors import InputError
+from raypipe.models.folder.evidence import (
+    Evidence,
+    check_tokenizer,
+    read_json,
+    read_object,
+    read_prompts,
+    token_limit,
+)
+
+
+@pytest.mark.parametrize(
+    ("stated", "longest", "positions", "expected"),
+    [
+        (7, 5, 9, 7), (None, 5, 9, 5), (None, 9, 9, 9), (None, 1e30, 9, 9), (None, None, 9, 9),
+        (None, 5, None, 5), (None, None, None, None), (None, 8.0, 9, 8),
+    ],
+)  # fmt: skip
+def test_the_longest_input_is_stated_or_the_lesser_of_two(
+    tmp_path, stated, longest, positions, expected
+):
+    if stated is not None:
+        (tmp_path / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": stated}))
+    if longest is not None:
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": longest}))
+    config = {} if positions is None else {"max_position_embeddings": positions}
+    assert token_limit(tmp_path, config)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "query", "passage", "problems"),
+    [
+        ({}, "", "", 0),
+        ({"prompts": {"query": "q", "passage": "p", "corpus": "c"}}, "q", "p", 0),
+        ({"prompts": {"document": "d", "passage": "p"}}, "", "d", 0),
+        ({"prompts": {"corpus": "c"}}, "", "c", 0),
+        ({"prompts": {"query": None}}, "", "", 0),
+        ({"prompts": {"query": "q"}, "default_prompt_name": "query"}, "q", "", 0),
+        ({"prompts": {"other": "o"}, "default_prompt_name": "other"}, "", "", 2),
+        ({"prompts": {"other": ""}, "default_prompt_name": "other"}, "", "", 0),
+        ({"prompts": {}, "default_prompt_name": "other"}, "", "", 0),
+    ],
+)
+def test_prompts_become_the_prefix_of_their_side(tmp_path, body, query, passage, problems):
+    (tmp_path / "config_sentence_transformers.json").write_text(json.dumps(body))
+    found = Evidence()
+    read_prompts(tmp_path, found)
+    values = (found.values["query_prefix"] or "", found.values["passage_prefix"] or "")
+    assert values == (query, passage) and len(found.problems) == problems
+    (tmp_path / "config_sentence_transformers.json").write_text('{"prompts": ["x"]}')
+    with pytest.raises(InputError, match="prompts: expected an object"):
+        read_prompts(tmp_path, Evidence())
+    (tmp_path / "list.json").write_text("[]")
+    with pytest.raises(InputError, match="expected a JSON object, found list"):
+        read_object(tmp_path / "list.json")
+    assert read_object(tmp_path / "absent.json") == {}
+
+
+def post_processed(folder, single, pair):
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordPiece
+    from tokenizers.pre_tokenizers import Whitespace
+    from tokenizers.processors import TemplateProcessing
+
+    made = Tokenizer(
+        WordPiece({"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "a": 3, "b": 4}, unk_token="[UNK]")
+    )
+    made.pre_tokenizer = Whitespace()
+    if single is not None:
+        specials = [("[CLS]", 1), ("[SEP]", 2)]
+        made.post_processor = TemplateProcessing(single=single, pair=pair, special_tokens=specials)
+    made.enable_truncation(1)
+    made.enable_padding(length=9)
+    folder.mkdir(exist_ok=True)
+    made.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+GOOD = ("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1")
+
+
+@pytest.mark.parametrize(
+    ("single", "pair", "alone", "together"),
+    [
+        (*GOOD, True, True),
+        (None, None, True, True),
+        (GOOD[0], "[CLS] $A [SEP] $B:1 [SEP]:0", True, False),
+        (GOOD[0], "[CLS] $A [SEP] $B:0 [SEP]:0", True, False),
+        (GOOD[0], "[CLS] $A [SEP] [SEP] $B:1 [SEP]:1", True, False),
+        ("$A [SEP]", GOOD[1], False, True),
+        ("[CLS]:1 $A:1 [SEP]:1", GOOD[1], False, True),
+    ],
+)
+def test_only_berts_own_inputs_are_taken(tmp_path, single, pair, alone, together):
+    folder = post_processed(tmp_path / "t", single, pair)
+    for as_pair, good in ((False, alone), (True, together)):
+        found = Evidence()
+        check_tokenizer(folder, found, pair=as_pair)
+        assert (found.refusals == []) is good
+    check_tokenizer(tmp_path, found := Evidence(), pair=True)
+    assert found.refusals == [] and read_json(tmp_path / "none") is None

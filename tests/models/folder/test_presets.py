@@ -1,0 +1,106 @@
+import json
+from dataclasses import replace
+
+import pytest
+from model_parts import DUO, ENCODER, MONO
+
+from raypipe.errors import InputError
+from raypipe.models.folder.conventions import PairConventions
+from raypipe.models.folder.presets import PRESETS, conventions_of, conventions_problems
+
+
+def test_presets_are_those_of_the_papers_and_their_code():
+    repbert, minilm = PRESETS["repbert"], PRESETS["minilm"]
+    assert (repbert.pooling, repbert.normalise, repbert.segment("passage")) == ("mean", False, 1)
+    assert (repbert.limit("query"), repbert.limit("passage")) == (20, 256)
+    assert (minilm.pooling, minilm.normalise, minilm.segment("passage")) == ("mean", True, 0)
+    assert (minilm.limit("query"), minilm.limit("passage")) == (254, 254)
+    limits = {
+        name: (each.query_limit, each.passage_limit, each.total_limit)
+        for name, each in PRESETS.items()
+        if isinstance(each, PairConventions)
+    }
+    assert limits == {
+        "monobert": (64, None, 512),
+        "monobert-reference": (62, None, 511),
+        "monobert-longest-first": (None, None, 512),
+        "duobert": (62, 223, 512),
+        "duobert-reference": (62, None, 510),
+    }
+    for name, each in PRESETS.items():
+        assert conventions_problems(each) == [], name
+        if isinstance(each, PairConventions):
+            assert each.relevant_label == 1 and each.num_passages == (2 if "duo" in name else 1)
+            assert each.score == ("probability" if "duo" in name else "log-probability")
+
+
+@pytest.mark.parametrize(
+    ("found", "field"),
+    [
+        (replace(ENCODER, kind="dense"), "kind"),
+        (replace(ENCODER, pooling="max"), "pooling"),
+        (replace(ENCODER, query_limit=0), "query_limit"),
+        (replace(ENCODER, passage_limit=True), "passage_limit"),
+        (replace(MONO, query_limit=0), "query_limit"),
+        (replace(MONO, total_limit=4), "total_limit"),
+        (replace(MONO, relevant_label=2), "relevant_label"),
+        (replace(MONO, score="odds"), "score"),
+        (replace(MONO, segment_row="one"), "segment_row"),
+        (replace(DUO, score="raw"), "score"),
+        (replace(DUO, query_limit=None, passage_limit=None), "query_limit"),
+        (replace(MONO, query_limit=None, passage_limit=5), "passage_limit"),
+        (replace(DUO, total_limit=14), "total_limit"),  # 3 + 2 + 2 * 5 = 15
+        (replace(MONO, total_limit=6), "total_limit"),  # 3 + 2 + 2 = 7
+        (replace(MONO, passage_limit=11), "total_limit"),  # 3 + 2 + 12 = 17
+    ],
+)
+def test_conventions_that_feed_no_model_are_told_by_field(found, field):
+    (problem,) = conventions_problems(found)
+    assert problem.startswith(f"{field}: ")
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        replace(ENCODER, pooling="cls", query_limit=1),
+        replace(MONO, total_limit=7),
+        replace(MONO, passage_limit=10),
+        replace(MONO, query_limit=None, total_limit=5),
+        replace(MONO, relevant_label=0),
+        replace(MONO, relevant_label=None, score="raw"),
+        replace(DUO, total_limit=15),
+        replace(DUO, segment_row="copy"),
+        replace(DUO, query_limit=1, passage_limit=None, total_limit=7),
+    ],
+)
+def test_conventions_exactly_at_their_bounds_are_taken(found):
+    assert conventions_problems(found) == []
+
+
+def test_fields_are_read_beside_the_weights_and_records_passed_over(tmp_path):
+    path = tmp_path / "raypipe.json"
+    body = {"kind": "mono", "query_limit": 3, "passage_limit": None, "total_limit": 16}
+    body |= {"relevant_label": 1, "score": "raw", "made_by": {"x": 1}, "base": "b"}
+    path.write_text(json.dumps(body))
+    assert conventions_of(tmp_path, None) == replace(MONO, score="raw")
+    path.write_text(json.dumps({**body, "colour": "red"}))
+    with pytest.raises(InputError, match="colour.*expected a JSON object with kind, query_limit"):
+        conventions_of(tmp_path, None)
+    for text in ("[1, 2]", "3", '"mono"'):
+        path.write_text(text)
+        with pytest.raises(InputError, match=r"raypipe\.json: expected a JSON object, found"):
+            conventions_of(tmp_path, None)
+    path.write_text("{")
+    with pytest.raises(InputError, match=r"raypipe\.json: expected JSON, found"):
+        conventions_of(tmp_path, None)
+    for kind, found in ((None, "None"), ("Mono", "'Mono'"), (["mono"], r"\['mono'\]")):
+        path.write_text(json.dumps({**body, "kind": kind}))
+        with pytest.raises(InputError, match=f"kind: expected encoder, mono or duo, found {found}"):
+            conventions_of(tmp_path, None)
+    path.write_text(json.dumps({"base": "minilm"}))
+    with pytest.raises(InputError, match="kind: expected encoder, mono or duo, found nothing"):
+        conventions_of(tmp_path, None)
+    with pytest.raises(InputError, match="did you mean monobert"):
+        conventions_of(tmp_path, "monobrt")
+    with pytest.raises(InputError, match="nothing says"):
+        conventions_of(tmp_path / "nowhere", None)

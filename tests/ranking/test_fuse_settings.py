@@ -1,0 +1,31 @@
+import pyarrow as pa
+import pytest
+
+from raypipe import schema
+from raypipe.errors import InputError
+from raypipe.ranking.fuse import fuse_tables
+
+
+def run(*lines, scored_by="bm25"):
+    columns = list(zip(*lines, strict=True)) if lines else [[], [], [], []]
+    return pa.table([*map(list, columns), [scored_by] * len(lines)], schema=schema.RUN)
+
+
+def test_settings_are_refused_only_where_they_are_wrong():
+    a, b = run((0, 1, 1, 2.0)), run((0, 2, 1, 1.0))
+
+    def problems(**settings):
+        with pytest.raises(InputError) as caught:
+            fuse_tables([a, b], scored_by="f", **settings)
+        return caught.value.problems
+
+    assert len(fuse_tables([a, b], method="rrf", k=0, depth=1, scored_by="f")) == 1
+    assert len(fuse_tables([a, b], method="weighted", weights=[0, -1], scored_by="f")) == 2
+    for k in (-0.5, float("inf"), float("nan")):
+        assert problems(method="rrf", k=k) == [f"fuse: k: expected a number from 0; found {k}"]
+    assert "depth: expected 1 or more; found 0" in problems(method="average", depth=0)[0]
+    assert "weights are for method weighted" in problems(method="rrf", weights=[1, 1])[0]
+    assert "finite numbers" in problems(method="weighted", weights=[1, float("inf")])[0]
+    assert "expected one of alternate, rrf" in problems(method="mean")[0]
+    with pytest.raises(InputError, match="two runs or more; found 1"):
+        fuse_tables([a], method="rrf", scored_by="f")

@@ -1,0 +1,76 @@
+import pyarrow as pa
+import pytest
+from long_collection import (
+    NUM_PASSAGES,
+    commit,
+    passages,
+)
+
+from raypipe import schema
+from raypipe.engines.lucene.pack import pack_folder
+from raypipe.errors import CorruptError
+from raypipe.stages.bm25 import Bm25Stage, IndexStage, open_index
+from raypipe.stages.query_blocks import Sides
+from raypipe.stages.stage import Site, Sizing
+from raypipe.storage.payloads.tables import read_table, write_table
+from raypipe.storage.places.posix import PosixStorage
+
+pytestmark = pytest.mark.jvm
+
+
+def stored_table(storage, name, table_schema, table):
+    path = storage.scratch() / "payload"
+    write_table(path, table_schema, [table])
+    return commit(storage, name, [(path, table.num_rows)])
+
+
+@pytest.fixture
+def storage(tmp_path):
+    return PosixStorage(tmp_path / "stores")
+
+
+@pytest.fixture
+def collection(storage):
+    return stored_table(storage, "collection", schema.PASSAGES, passages(0, NUM_PASSAGES))
+
+
+@pytest.fixture
+def index(storage, long_index):
+    packed = storage.scratch() / "packed"
+    pack_folder(long_index, packed)
+    return commit(storage, "lucene", [(packed, NUM_PASSAGES)])
+
+
+def test_an_index_of_another_collection_is_refused_when_a_stage_opens_it(storage, index, tmp_path):
+    others = pa.table(
+        [[f"q{row}" for row in range(NUM_PASSAGES)], ["x"] * NUM_PASSAGES], schema=schema.PASSAGES
+    )
+    other = stored_table(storage, "other", schema.PASSAGES, others)
+    with pytest.raises(CorruptError, match=r"stores/lucene/\w+: document 0: .*'q0' of row 0"):
+        open_index(index, other, tmp_path / "index")
+
+
+def test_many_shards_of_queries_find_what_one_shard_finds(storage, collection, index, tmp_path):
+    texts = [f"w{n} w{n + 3} own{n * 90 + 1}" for n in range(29)] + ["zebra"]
+    queries = pa.table([[f"q{n}" for n in range(30)], texts], schema=schema.QUERIES)
+    queries = stored_table(storage, "queries", schema.QUERIES, queries)
+    stage = Bm25Stage("bm25", Sides(queries, collection), index, 0.9, 0.4, 20)
+    site = Site(tmp_path / "scratch")
+    site.scratch.mkdir()
+    opened = stage.open(site)
+    runs = []
+    for size in (7, 30):
+        parts = []
+        for shard in stage.shards(Sizing(shard_queries=size)):
+            payload = opened.run(shard, (), lambda rows: None)
+            parts.append(read_table(payload.path, schema.RUN))
+            assert payload.facts == {"rows": parts[-1].num_rows}
+            assert set(parts[-1]["query_row"].to_pylist()) == set(range(shard.start, shard.stop))
+        runs.append((len(parts), pa.concat_tables(parts)))
+    assert [num for num, _ in runs] == [5, 1]
+    assert runs[0][1].equals(runs[1][1])
+    assert runs[1][1].num_rows == 30 * 20
+
+
+def test_the_spec_of_an_index_says_in_row_order(collection):
+    assert IndexStage(collection).spec.semantics == 2

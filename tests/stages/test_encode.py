@@ -1,0 +1,88 @@
+import numpy as np
+import pytest
+from stage_inputs import pieces, shards_of, text
+
+from raypipe.errors import RowsFailed
+from raypipe.models.encoder import load_encoder
+from raypipe.models.folder.loading import resolve_model
+from raypipe.stages.encode import EncodeStage
+from raypipe.stages.stage import Site, Sizing
+from raypipe.storage.records import Shard
+
+
+@pytest.fixture
+def encoded(stores, tiny_model):
+    """(model, its tokens in two shards: rows of 1, 2, ... pieces)."""
+    model = resolve_model(str(tiny_model))
+    rows = pieces(model, [text(n) for n in range(6)])
+    return model, rows, stores.tokens(rows[:4], rows[4:])
+
+
+def alone(model, rows, side):
+    encoder = load_encoder(model)
+    found = []
+    for row in rows:
+        flat, offsets = np.array(row, np.uint16), np.array([0, len(row)])
+        found.append(encoder.encode(flat, offsets, side=side)[0].astype(np.float16))
+    return np.stack(found)
+
+
+def vectors_of(stored):
+    return np.concatenate([stored.vectors(record) for record in stored.manifest.records])
+
+
+@pytest.mark.parametrize("side", ["passage", "query"])
+def test_embeddings_are_those_of_each_row_alone_in_shards_by_tokens(stores, encoded, side):
+    model, rows, tokens = encoded
+    stage = EncodeStage(tokens, model, side)
+    # 1 + 2 + ... + 6 pieces and 12 specials are 33 tokens: 3 shards of at most 11 or 2 rows.
+    stored = stores.finished(stage, Sizing(shard_tokens=11))
+    assert shards_of(stored) == [(0, 2), (2, 4), (4, 6)]
+    for tokens_of_shard, num_shards in ((33, 1), (32, 2), (17, 2), (16, 3), (7, 3), (6, 6), (1, 6)):
+        assert len(stage.shards(Sizing(shard_tokens=tokens_of_shard))) == num_shards
+    assert vectors_of(stored).tobytes() == alone(model, rows, side).tobytes()
+    assert [r.facts["rows"] for r in stored.manifest.records] == [2, 2, 2]
+
+
+def test_sides_have_stores_of_their_own(stores, encoded):
+    model, _, tokens = encoded
+    names = {EncodeStage(tokens, model, side).spec.fingerprint() for side in ("passage", "query")}
+    assert len(names) == 2
+
+
+def test_rows_to_skip_are_zeros_and_the_others_stay_as_they_are(stores, encoded):
+    model, rows, tokens = encoded
+    beats = []
+    stored = stores.finished(EncodeStage(tokens, model, "passage"), skip=[1, 4], beats=beats)
+    expected = alone(model, rows, "passage")
+    expected[[1, 4]] = 0
+    assert vectors_of(stored).tobytes() == expected.tobytes()
+    assert sorted(row for batch in beats for row in batch) == [0, 2, 3, 5]
+
+
+def test_vectors_beyond_fp16_or_not_finite_are_told_by_their_rows(stores, encoded, monkeypatch):
+    model, _, tokens = encoded
+    stage = EncodeStage(tokens, model, "passage")
+    shard = stage.shards(Sizing(shard_tokens=11))[1]
+    real = load_encoder(model)
+
+    class Bad:
+        numerics = real.numerics
+
+        def encode(self, flat, offsets, **settings):
+            vectors = real.encode(flat, offsets, **settings)
+            vectors[1, 0] = self.value
+            if not np.isfinite(self.value):
+                raise RowsFailed([1], "not finite")
+            return vectors
+
+    bad = Bad()
+    monkeypatch.setattr("raypipe.stages.encode.load_encoder", lambda *given, **settings: bad)
+    opened = stage.open(Site(stores.scratch))
+    for bad.value, said in ((70_000.0, "fp16"), (np.inf, "not finite")):
+        with pytest.raises(RowsFailed, match=said) as failed:
+            opened.run(shard, (), lambda rows: None)
+        assert list(failed.value.rows) == [3]
+        with pytest.raises(RowsFailed, match=said) as failed:
+            opened.run(Shard(0, 1, 5), (1,), lambda rows: None)
+        assert list(failed.value.rows) == [3]

@@ -1,0 +1,46 @@
+import pytest
+
+from raypipe import schema
+from raypipe.errors import InputError
+from raypipe.stages.query_blocks import Sides
+from raypipe.stages.read_run import ReadRunStage
+from raypipe.stages.texts.ids import IdsStage
+
+
+def rows_of(table):
+    return [tuple(row.values()) for row in table.to_pylist()]
+
+
+def run_file(folder, text):
+    file = folder / "given.trec"
+    file.write_text(text)
+    return file
+
+
+def test_a_given_run_keeps_its_order_scores_and_ranks_by_query_row(stores, tmp_path):
+    collection, queries = stores.passages(["a", "b"], ["c"]), stores.queries("x", "y", "z")
+    file = run_file(
+        tmp_path, "q2 Q0 p1 1 5 t\nq2 Q0 p0 2 4 t\nq0 Q0 p2 1 0.5 t\nq0 Q0 p1 2 0.25 t\n"
+    )
+    ids = stores.finished(IdsStage(collection))
+    stored = stores.finished(ReadRunStage("given", file, Sides(queries, collection), ids))
+    assert rows_of(stored.whole_table(schema.RUN)) == [
+        (0, 2, 1, 0.5, "given"), (0, 1, 2, 0.25, "given"),
+        (2, 1, 1, 5.0, "given"), (2, 0, 2, 4.0, "given"),
+    ]  # fmt: skip
+    assert stored.num_rows == 3 and stored.manifest.records[0].facts["rows"] == 4
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("q9 Q0 p1 1 5 t\n", "1 query ids are not in the query set, first q9"),
+        ("q0 Q0 p7 1 5 t\nq1 Q0 p7 1 4 t\n", "1 passage ids are not in the collection, first p7"),
+        ("q0 Q0 p9 1 5 t\nq0 Q0 p8 2 4 t\n", "2 passage ids are not .* first p8, p9"),
+    ],
+)
+def test_ids_that_nobody_has_are_refused(stores, tmp_path, line, said):
+    collection, queries = stores.passages(["a", "b"]), stores.queries("x", "y")
+    ids, sides = stores.finished(IdsStage(collection)), Sides(queries, collection)
+    with pytest.raises(InputError, match=said):
+        stores.finished(ReadRunStage("given", run_file(tmp_path, line), sides, ids))

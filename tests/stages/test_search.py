@@ -1,0 +1,53 @@
+import numpy as np
+import pytest
+
+from raypipe import schema
+from raypipe.stages.search import MergeStage, PartsStage
+from raypipe.stages.stage import Sizing
+from raypipe.storage.records import Shard
+
+
+def dot(queries, vectors):
+    return np.asarray(queries, np.float64) @ np.asarray(vectors, np.float64).T
+
+
+@pytest.mark.parametrize("actors", [1, 2, 9])
+@pytest.mark.parametrize("block", [1, 2, 9])
+def test_spans_and_query_blocks_do_not_show_in_the_run(stores, actors, block):
+    rng = np.random.default_rng(1)
+    arrays = [rng.integers(-3, 4, (n, 4)) for n in (3, 1, 4, 2)]
+    asked = [rng.integers(-3, 4, (n, 4)) for n in (2, 3)]
+    without = {2, 5}
+    embeddings = stores.vectors(*arrays, skipped=sorted(without))
+    queries = stores.vectors(*asked, skipped=[1])
+    sizing = Sizing(num_actors=actors, shard_queries=block)
+    parts = stores.finished(PartsStage("dense", embeddings, queries, 3), sizing)
+    run = stores.finished(MergeStage("dense", parts, stores.sides(5), 3), sizing).whole_table(
+        schema.RUN
+    )
+    products = dot(np.concatenate(asked), np.concatenate(arrays))
+    expected = []
+    for query in (0, 2, 3, 4):
+        order = sorted(set(range(10)) - without, key=lambda row: (-products[query, row], row))[:3]
+        expected += [(query, row, rank, products[query, row]) for rank, row in enumerate(order, 1)]
+    found = [tuple(line.values())[:4] for line in run.to_pylist()]
+    assert found == expected and set(run["scored_by"].to_pylist()) == {"dense"}
+
+
+def test_a_search_has_a_shard_for_each_span_and_block(stores):
+    embeddings = stores.vectors(*[np.ones((1, 2))] * 5)
+    queries = stores.vectors(np.ones((4, 2)))
+    stage = PartsStage("dense", embeddings, queries, 3)
+    assert stage.shards(Sizing(num_actors=1, shard_queries=2)) == [
+        Shard(0, 0, 2, 0, 3), Shard(1, 2, 4, 0, 3), Shard(2, 0, 2, 3, 5), Shard(3, 2, 4, 3, 5),
+    ]  # fmt: skip
+    names = {
+        stage.spec.fingerprint(),
+        PartsStage("dense", embeddings, queries, 4).spec.fingerprint(),
+        PartsStage("other", embeddings, queries, 3).spec.fingerprint(),
+        PartsStage("dense", queries, queries, 3).spec.fingerprint(),
+    }
+    assert len(names) == 4
+    sides = stores.sides(4)
+    merged = {MergeStage("dense", queries, sides, depth).spec.fingerprint() for depth in (3, 4)}
+    assert len(merged) == 2

@@ -1,0 +1,92 @@
+"""Every stage: its shards, its first beat, its version (see also VERSIONS in conftest.py)."""
+
+import numpy as np
+import pytest
+
+from raypipe import schema
+from raypipe.models.folder.loading import resolve_model
+from raypipe.stages.bm25 import Bm25Stage, IndexStage
+from raypipe.stages.fuse import FuseStage
+from raypipe.stages.query_blocks import Sides
+from raypipe.stages.scoring.candidates import Part, Request
+from raypipe.stages.scoring.rerank import AggregateStage, PairsStage, RerankStage
+from raypipe.stages.scoring.score import score_base
+from raypipe.stages.search import MergeStage, PartsStage
+from raypipe.stages.stage import Needs, Sizing, ranges
+from raypipe.storage.records import Shard
+from raypipe.storage.spec import StageSpec
+from raypipe.training import job
+from raypipe.training.examples import stage as examples_stage
+
+
+def test_shards_are_at_most_so_large_as_equal_as_can_be_and_never_none():
+    assert ranges(7, 3) == [Shard(0, 0, 2), Shard(1, 2, 4), Shard(2, 4, 7)]
+    assert ranges(6, 3) == [Shard(0, 0, 3), Shard(1, 3, 6)]
+    assert ranges(3, 3) == [Shard(0, 0, 3)]
+    assert ranges(0, 3) == [Shard(0, 0, 0)]
+
+
+def test_a_stage_needs_one_core_and_no_gpu_unless_it_says_so():
+    assert Needs() == Needs(num_cpus=1.0, num_gpus=0.0, threads=1, memory_bytes=0)
+    assert Sizing() == Sizing(
+        num_actors=1, shard_tokens=250_000, shard_rows=100_000, shard_queries=1_000
+    )
+
+
+@pytest.mark.parametrize(("num_rows", "size"), [(0, 5), (1, 5), (5, 5), (6, 5), (17, 4), (100, 1)])
+def test_ranges_hold_every_row_once_and_are_as_equal_as_can_be(num_rows, size):
+    shards = ranges(num_rows, size)
+    assert [row for s in shards for row in range(s.start, s.stop)] == list(range(num_rows))
+    assert [s.index for s in shards] == list(range(len(shards)))
+    sizes = [s.num_rows for s in shards]
+    assert max(sizes) <= size and max(sizes) - min(sizes) <= 1
+    assert len(shards) == max(1, -(-num_rows // size))
+
+
+def test_lucenes_stages_and_a_table_of_scores_have_the_versions_they_were_stored_with(
+    stores, tiny_mono
+):
+    passages, queries = stores.passages(["a"]), stores.queries("b")
+    index = IndexStage(passages)
+    search = Bm25Stage("bm25", Sides(queries, passages), passages, 0.9, 0.4, 10)
+    scores = score_base(resolve_model(str(tiny_mono)), passages, queries)
+    versions = {spec.stage: spec.semantics for spec in (index.spec, search.spec, scores)}
+    assert versions == {"index": 2, "bm25": 1, "scores": 2}
+
+
+def test_a_training_and_its_examples_have_theirs():
+    assert (job.SEMANTICS, examples_stage.SEMANTICS) == (3, 3)
+
+
+BASE = StageSpec("scores", 1)
+
+
+@pytest.fixture
+def made(stores):
+    run = stores.run([(0, 1, 2.0), (0, 2, 1.0)])
+    lines = [[0, 0], [1, 2], [2, 1]]
+    facts = [{"rows": 2, "first_query": 0, "last_query": 0, "failed": 0}]
+    candidates = stores.tables(schema.CANDIDATES, lines, ranges=[(0, 1)], facts=facts)
+    pairs = stores.tables(schema.SCORES, [*lines, [0.25, 0.75]], ranges=[(0, 1)], facts=facts)
+    singles = [[0, 0], [1, 2], [-1, -1]]
+    alone = stores.tables(schema.SCORES, [*singles, [1.0, 2.0]], ranges=[(0, 1)], facts=facts)
+    k0, k1 = Request(k0=2), Request(k1=2)
+    vectors, one = stores.vectors(np.ones((2, 2)), np.ones((1, 2))), stores.sides(1)
+    return {
+        "rerank": RerankStage("m", run, BASE, k0, "keep", one, (Part(candidates, alone),)),
+        "pairs": PairsStage("d", run, BASE, k1, one, (Part(candidates, pairs),)),
+        "aggregate": AggregateStage("a", run, pairs, k1, "sum", "keep", one),
+        "fuse": FuseStage("f", {"a": run, "b": run}, one, "rrf", 5),
+        "merge": MergeStage("s", run, one, 5),
+        "parts": PartsStage("s", vectors, vectors, 5),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "beats"),
+    [("rerank", 1), ("pairs", 1), ("aggregate", 1), ("fuse", 1), ("merge", 1), ("parts", 2)],
+)
+def test_a_stage_beats_before_it_reads(stores, made, name, beats):
+    told = []
+    stores.finished(made[name], Sizing(num_actors=1), beats=told)
+    assert told == [[]] * beats

@@ -1,0 +1,148 @@
+"""Word pieces as a stage; a tokenizer whose inputs cannot be sliced from them is refused."""
+
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+import tiny
+from stage_inputs import pieces, shards_of, text
+from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
+
+from raypipe import schema
+from raypipe.errors import InputError
+from raypipe.models.folder.loading import resolve_model
+from raypipe.stages.stage import Site, Sizing
+from raypipe.stages.texts import tokenize
+from raypipe.stages.texts.tokenize import TokenizeStage
+from raypipe.storage.ledger import Ledger
+from raypipe.storage.payloads.tables import write_table
+from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.records import Shard
+from raypipe.storage.spec import StageSpec
+from raypipe.storage.stored import Stored
+
+
+def test_each_row_is_tokenised_once_in_shards_that_leave_no_actor_idle(stores, tiny_model):
+    model = resolve_model(str(tiny_model))
+    texts = [text(n % 7) for n in range(5)]
+    collection = stores.passages(texts[:2], texts[2:])
+    stage = TokenizeStage(collection, schema.PASSAGES, model)
+    beats = []
+    stored = stores.finished(stage, Sizing(num_actors=2), beats=beats)
+    assert shards_of(stored) == [(0, 2), (2, 5)] and beats == [[0, 1], [2, 3, 4]]
+    assert shards_of(stores.finished(stage, Sizing(shard_rows=2))) == [(0, 1), (1, 3), (3, 5)]
+    flat, offsets = stored.tokens(0, 5)
+    assert [flat[a:b].tolist() for a, b in zip(offsets, offsets[1:], strict=False)] == pieces(
+        model, texts
+    )
+    assert [r.facts["pieces"] for r in stored.manifest.records] == [3, 3 + 4 + 5]
+    prefixed = TokenizeStage(collection, schema.PASSAGES, model, prefix="query ")
+    assert prefixed.spec.fingerprint() != stage.spec.fingerprint()
+    flat, offsets = stores.finished(prefixed).tokens(1, 2)
+    assert flat.tolist() == pieces(model, ["query " + texts[1]])[0]
+
+
+def test_no_rows_are_one_shard_without_pieces(stores, tiny_model):
+    stage = TokenizeStage(stores.passages([]), schema.PASSAGES, resolve_model(str(tiny_model)))
+    stored = stores.finished(stage)
+    assert shards_of(stored) == [(0, 0)] and stored.manifest.records[0].facts["pieces"] == 0
+
+
+@pytest.fixture
+def passages(tmp_path):
+    ledger = Ledger(PosixStorage(tmp_path), "passages", StageSpec("x", 1), [Shard(0, 0, 3)])
+    file = ledger.storage.scratch() / "payload"
+    table = pa.table([["a", "b", "c"], ["zebra run", "", "a lease"]], schema=schema.PASSAGES)
+    write_table(file, schema.PASSAGES, [table])
+    ledger.commit(ledger.shards[0], file, {"rows": 3})
+    return Stored(ledger.storage, ledger.publish())
+
+
+@pytest.mark.parametrize(("template", "fits"), [("[CLS] $A [SEP]", True), ("[CLS] $A", False)])
+def test_a_tokenizer_that_builds_other_inputs_is_refused(tmp_path, passages, template, fits):
+    folder = tiny.make_tiny_bert(tmp_path / "model")
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    ids = [(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")]
+    tokenizer.post_processor = TemplateProcessing(single=template, special_tokens=ids)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    stage = TokenizeStage(passages, schema.PASSAGES, resolve_model(str(folder)))
+    site = Site(passages.storage.scratch())
+    if fits:
+        assert stage.open(site).run(Shard(0, 0, 3), (), lambda rows: None).facts["rows"] == 3
+    else:
+        with pytest.raises(InputError, match="zebra run"):
+            stage.open(site)
+
+
+def stage(num_rows):
+    read = []
+
+    def table(schema, start, stop):
+        assert schema == "schema"
+        read.append((start, stop))
+        texts = SimpleNamespace(to_pylist=lambda: list(range(start, stop)))
+        return {"text": texts}
+
+    found = TokenizeStage(SimpleNamespace(num_rows=num_rows, table=table), "schema", "model")
+    return found, read
+
+
+@pytest.mark.parametrize(
+    ("num_rows", "expected", "reads"),
+    [
+        (0, [], []),
+        (5, [0, 1, 2, 3, 4], [(0, 5)]),
+        (250, list(range(250)), [(0, 100), (100, 200), (200, 250)]),
+        (1000, list(range(1000)), [(n, n + 100) for n in range(0, 1000, 100)]),
+        (1001, list(range(0, 1001, 2)), [(n, min(n + 200, 1001)) for n in range(0, 1001, 200)]),
+        (2500, list(range(0, 2500, 3)), [(n, min(n + 300, 2500)) for n in range(0, 2500, 300)]),
+    ],
+)
+def test_at_most_a_thousand_texts_at_equal_distances_are_compared(
+    monkeypatch, num_rows, expected, reads
+):
+    compared = []
+
+    def refuse(tokenizer, texts, model):
+        assert (tokenizer, model) == ("tokenizer", "model")
+        compared.extend(texts)
+
+    monkeypatch.setattr(tokenize, "refuse_other_inputs", refuse)
+    found, read = stage(num_rows)
+    found._check_slicing("tokenizer")
+    assert compared == expected and read == reads
+    assert len(compared) <= 1000 == tokenize.SAMPLED_TEXTS
+
+
+@pytest.mark.parametrize(("kind", "pairs"), [("mono", True), ("duo", False), ("encoder", False)])
+def test_a_mono_is_compared_on_pairs_and_what_differs_is_named(monkeypatch, kind, pairs):
+    model = SimpleNamespace(conventions=SimpleNamespace(kind=kind), folder="folder")
+    asked, answer = [], [None]
+
+    def first_difference(tokenizer, texts, *, pairs):
+        asked.append((texts, pairs))
+        return answer[0]
+
+    monkeypatch.setattr(tokenize, "first_difference", first_difference)
+    tokenize.refuse_other_inputs("tokenizer", ["a"], model)
+    assert asked == [(["a"], pairs)]
+    answer[0] = "x" * 70
+    with pytest.raises(InputError, match="folder: the tokenizer's own input for 'x{60}' is not"):
+        tokenize.refuse_other_inputs("tokenizer", ["a"], model)
+
+
+@pytest.mark.parametrize(
+    ("num_rows", "actors", "rows", "sizes"),
+    [
+        (10, 1, 100, [10]),
+        (10, 4, 100, [3, 3, 2, 2]),
+        (10, 4, 2, [2] * 5),
+        (0, 4, 2, [0]),
+    ],
+)
+def test_no_actor_idles_for_want_of_shards(num_rows, actors, rows, sizes):
+    found, _ = stage(num_rows)
+    shards = found.shards(Sizing(num_actors=actors, shard_rows=rows))
+    assert sorted((s.num_rows for s in shards), reverse=True) == sizes
+    assert (tokenize.MAX_PIECES, tokenize.BATCH_ROWS) == (512, 2048)

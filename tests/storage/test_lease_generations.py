@@ -1,0 +1,97 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from raypipe.errors import CorruptError, RefusedError
+from raypipe.storage.holder import Life, Process, this_process
+from raypipe.storage.lease import acquire, lease_state
+from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.records import seal, unseal
+
+NAME = "toy/f/lease.json"
+
+
+@pytest.fixture
+def storage(tmp_path):
+    return PosixStorage(tmp_path)
+
+
+def test_a_process_is_not_kept_alive_by_its_lease(tmp_path):
+    code = (
+        "from raypipe.storage.lease import acquire; "
+        "from raypipe.storage.places.posix import PosixStorage; "
+        f"from pathlib import Path; held = acquire(PosixStorage(Path({str(tmp_path)!r})), {NAME!r})"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    found = lease_state(PosixStorage(tmp_path), NAME)
+    assert found.life() is Life.DEAD and not found.released
+
+
+def test_what_stands_tells_generation_holder_processes_and_release(storage):
+    assert lease_state(storage, NAME) is None
+    held = acquire(storage, NAME)
+    found = lease_state(storage, NAME)
+    assert (found.generation, found.holder, found.released) == (1, this_process(), False)
+    assert found.processes == () and found.life() is Life.ALIVE
+    other = Process("h", "b", "n", 7, 1.0)
+    held.add_processes([other])
+    held.add_processes([other])
+    again = lease_state(storage, NAME)
+    assert again.processes == (other,) and again.counter > found.counter
+    held.release()
+    last = lease_state(storage, NAME)
+    assert last.released and last.life() is Life.DEAD and last.counter > again.counter
+    assert not held.lost
+
+
+def test_every_claim_is_kept_so_that_each_holder_before_knows_it_was_succeeded(storage):
+    for generation in range(1, 6):
+        held = acquire(storage, NAME)
+        assert held.generation == generation
+        held.release()
+    claims = [Path(name).stem for name in storage.names("") if ".json.d/" in name]
+    assert claims == [f"{generation:07d}" for generation in range(1, 6)]
+
+
+def test_a_damaged_renewal_guards_nothing_and_a_damaged_claim_is_refused(storage):
+    acquire(storage, NAME).release()
+    storage.replace(NAME, b"{}")
+    found = lease_state(storage, NAME)
+    assert (found.generation, found.counter, found.released) == (1, 0, False)
+    storage.replace(f"{NAME}.d/0000001.json", b"{}")
+    with pytest.raises(CorruptError):
+        lease_state(storage, NAME)
+
+
+def test_a_claim_beyond_the_renewal_is_the_newest(storage):
+    held = acquire(storage, NAME)
+    held.release()
+    newer = Process("elsewhere", "b", "n", 7, 1.0)
+    storage.create(f"{NAME}.d/0000002.json", seal({"holder": newer.to_json()}))
+    found = lease_state(storage, NAME)
+    assert (found.generation, found.holder, found.counter) == (2, newer, 0)
+    assert found.life() is Life.UNKNOWN and found.processes == ()
+
+
+def test_one_of_whom_nothing_is_known_is_watched_and_refused_when_it_renews(storage):
+    elsewhere = Process("elsewhere", "b", "n", 7, 1.0)
+    body = {"generation": 1, "counter": 5, "holder": elsewhere.to_json(), "processes": []}
+    storage.create(f"{NAME}.d/0000001.json", seal({"holder": elsewhere.to_json()}))
+    storage.replace(NAME, seal({**body, "released": False}))
+
+    def renew(found):
+        assert (found.generation, found.counter) == (1, 5)
+        storage.replace(NAME, seal({**body, "counter": 6, "released": False}))
+
+    with pytest.raises(RefusedError, match="process 7 on elsewhere is at work"):
+        acquire(storage, NAME, watch_seconds=5, on_watch=renew)
+
+    def release(found):
+        storage.replace(NAME, seal({**body, "counter": 7, "released": True}))
+
+    held = acquire(storage, NAME, watch_seconds=5, on_watch=release)
+    assert held.generation == 2
+    held.release()
+    assert unseal(NAME, storage.read(NAME))["generation"] == 2

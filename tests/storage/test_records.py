@@ -1,0 +1,93 @@
+"""Records of one byte string each: every flipped bit is found."""
+
+import pytest
+
+from raypipe.errors import CorruptError
+from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.records import (
+    Manifest,
+    Record,
+    Shard,
+    canonical,
+    digest,
+    hash_file,
+    seal,
+    unseal,
+)
+
+
+@pytest.fixture
+def storage(tmp_path):
+    return PosixStorage(tmp_path / "stores")
+
+
+def test_one_value_has_one_byte_string():
+    assert canonical({"b": 1, "a": [1.5, None, "ü"]}) == b'{"a":[1.5,null,"\\u00fc"],"b":1}'
+    with pytest.raises(ValueError):
+        canonical({"a": float("nan")})
+    assert digest(b"") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+
+def test_any_other_byte_of_a_sealed_record_is_refused(tmp_path):
+    data = seal({"a": 1})
+    assert unseal("x", data) == {"a": 1} and data.endswith(b"}\n")
+    for bad in (data[:-1], data + b"\n", b" " + data, data.replace(b"1", b"2", 1), b"[]", b"{}"):
+        with pytest.raises(CorruptError, match="x: the record's bytes"):
+            unseal("x", bad)
+    listed = {"body": [1], "sha256": digest(canonical([1]))}
+    with pytest.raises(CorruptError):
+        unseal("x", canonical(listed) + b"\n")
+    path = tmp_path / "f"
+    path.write_bytes(b"abc")
+    assert hash_file(path) == digest(b"abc")
+
+
+def test_a_shard_is_five_numbers_and_told_with_its_span():
+    assert Shard(3, 5, 9).num_rows == 4 and Shard(3, 5, 9).to_json() == [3, 5, 9, 0, 0]
+    assert str(Shard(3, 5, 9)) == "shard 00003 rows [5, 9)"
+    assert str(Shard(3, 5, 9, 0, 2)) == "shard 00003 rows [5, 9) x [0, 2)"
+
+
+def test_a_payload_that_changed_before_it_was_stored_is_refused(storage, tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(b"1")
+    with pytest.raises(CorruptError, match="changed"):
+        storage.put(digest(b"2"), path)
+    assert not storage.has(digest(b"2")) and not storage.has(digest(b"1"))
+    storage.put(digest(b"1"), path)
+    assert storage.has(digest(b"1"))
+    storage.check(digest(b"1"))
+    with pytest.raises(CorruptError):
+        storage.check(digest(b"2"))
+
+
+def test_seal_round_trips_a_body():
+    body = {"b": [1, 2], "a": {"c": None, "d": "é"}}
+    assert unseal("x.json", seal(body)) == body
+
+
+def test_every_flipped_bit_of_a_record_is_found():
+    sealed = seal({"shard": [0, 0, 10, 0, 0], "sha256": "ab" * 32, "rows": 10})
+    for position in range(len(sealed)):
+        for bit in range(8):
+            damaged = bytearray(sealed)
+            damaged[position] ^= 1 << bit
+            with pytest.raises(CorruptError, match="x.json"):
+                unseal("x.json", bytes(damaged))
+
+
+def test_truncated_and_extended_records_are_found():
+    sealed = seal({"a": 1})
+    for damaged in (sealed[:-1], sealed[:10], b"", sealed + b"\n", b" " + sealed):
+        with pytest.raises(CorruptError):
+            unseal("x.json", damaged)
+
+
+def test_manifest_bytes_round_trip_and_name_the_digest():
+    records = (Record(Shard(0, 0, 4), "aa", 8, {"rows": 4, "numerics": "cpu"}),)
+    manifest = Manifest("s", "f", records, ("cpu",), (2,))
+    again = Manifest.from_bytes("m", manifest.to_bytes())
+    assert again == manifest
+    assert again.digest == manifest.digest
+    assert again.num_rows == 4
+    assert again.coverage == 0.75

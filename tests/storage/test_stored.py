@@ -1,0 +1,84 @@
+import numpy as np
+import pyarrow as pa
+
+from raypipe.storage.ledger import Ledger
+from raypipe.storage.payloads.tables import write_table
+from raypipe.storage.payloads.tokens import (
+    taken,
+    write_tokens,
+)
+from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.records import Shard
+from raypipe.storage.spec import StageSpec
+from raypipe.storage.stored import Stored, committed
+
+NUMBERS = pa.schema([("number", pa.int64()), ("text", pa.string())])
+
+
+SPEC = StageSpec("toy", 1)
+
+
+def numbers(start, stop):
+    rows = range(start, stop)
+    return pa.table([list(rows), [f"t{row}" for row in rows]], schema=NUMBERS)
+
+
+ROWS = [[5, 6, 7], [], [8], [9, 10], []]
+
+
+FLAT = np.array([piece for row in ROWS for piece in row], np.uint16)
+
+
+OFFSETS = np.cumsum([0, *map(len, ROWS)]).astype(np.int64)
+
+
+def as_rows(found):
+    flat, offsets = found
+    return [flat[a:b].tolist() for a, b in zip(offsets, offsets[1:], strict=False)]
+
+
+def ledger(tmp_path, sizes, store="toy"):
+    edges = np.cumsum([0, *sizes]).tolist()
+    shards = [Shard(i, edges[i], edges[i + 1]) for i in range(len(sizes))]
+    return Ledger(PosixStorage(tmp_path), store, SPEC, shards)
+
+
+def commit(book, shard, write):
+    path = book.storage.scratch() / "payload"
+    write(path)
+    book.commit(shard, path, {"rows": shard.num_rows})
+
+
+def test_rows_of_a_store_are_read_over_its_shards(tmp_path):
+    book = ledger(tmp_path, [2, 3, 1])
+    for s in book.shards:
+        commit(book, s, lambda p, s=s: write_table(p, NUMBERS, [numbers(s.start, s.stop)]))
+    stored = Stored(book.storage, book.publish())
+    for start in range(7):
+        for stop in range(7):
+            found = stored.table(NUMBERS, start, stop)["number"].to_pylist()
+            assert found == list(range(6))[start:stop]
+    assert stored.whole_table(NUMBERS)["number"].to_pylist() == list(range(6))
+    spans = [(r.shard.index, a, b) for r, a, b in stored.overlapping(1, 5)]
+    assert spans == [(0, 1, 2), (1, 0, 3)]
+
+
+def test_pieces_of_a_store_are_read_over_its_shards(tmp_path):
+    book = ledger(tmp_path, [2, 3])
+    for s in book.shards:
+        flat, offsets = taken(FLAT, OFFSETS, np.arange(s.start, s.stop))
+        commit(book, s, lambda p, f=flat, o=offsets: write_tokens(p, f, o))
+    stored = Stored(book.storage, book.publish())
+    for start in range(5):
+        for stop in range(start + 1, 6):
+            assert as_rows(stored.tokens(start, stop)) == ROWS[start:stop]
+
+
+def test_what_is_committed_of_an_unfinished_store_is_seen_in_shard_order(tmp_path):
+    assert committed(PosixStorage(tmp_path), "toy", SPEC) is None
+    book = ledger(tmp_path, [2, 3, 1])
+    for index in (2, 0):
+        commit(book, book.shards[index], lambda p, i=index: p.write_bytes(b"%d" % i))
+    found = committed(PosixStorage(tmp_path), "toy", SPEC)
+    assert [record.shard.index for record in found.manifest.records] == [0, 2]
+    assert book.manifest() is None

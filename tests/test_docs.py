@@ -1,0 +1,63 @@
+"""What docs/ shows of the command line is there: verbs, options, packaged recipes."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+
+from raypipe.cli.main import app
+from raypipe.config import recipe_names
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+TABLE = re.findall(r"^\| `raypipe ([^`]*)` \|(.*)", (ROOT / "docs/commands.md").read_text(), re.M)
+
+
+def leaves(command, words=()):
+    """Each verb, as the words that call it -> its options."""
+    if hasattr(command, "commands"):
+        return {
+            k: v for n, c in command.commands.items() for k, v in leaves(c, (*words, n)).items()
+        }
+    return {words: {option for each in command.params for option in each.opts}}
+
+
+OPTIONS = leaves(typer.main.get_command(app))
+
+
+def verb_of(words):
+    return tuple(words[: 2 if words[0] in ("leaderboard", "model") else 1])
+
+
+def test_the_table_of_commands_has_every_verb_once():
+    assert sorted(verb_of(shown.split()) for shown, _ in TABLE) == sorted(OPTIONS)
+
+
+@pytest.mark.parametrize("shown, said", TABLE, ids=lambda text: text[:20])
+def test_every_option_in_the_table_is_there(shown, said):
+    found = re.findall(r"--[a-z][a-z0-9-]*", shown + said)
+    assert set(found) <= OPTIONS[verb_of(shown.split())]
+
+
+def commands(page):
+    """Lines `    [NAME=value ...] raypipe VERB ...`, also after `do` in a loop of the shell."""
+    found = re.findall(
+        r"^    (?:.*?; do )?(?:[A-Z_]+=\S+ )*raypipe ([^;#\n]*)", page.read_text(), re.M
+    )
+    return [shlex.split(line) for line in found]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_in_a_page_is_there_with_its_options_and_recipe(page):
+    for words in commands(page):
+        options = OPTIONS[verb_of(words)]
+        assert {word for word in words if word.startswith("--")} <= options, words
+        if words[0] in ("pipeline", "train") and "$" not in words[1]:
+            assert words[1] in recipe_names(words[0]), words
+
+
+def test_commands_are_found_in_the_pages():
+    count = {page.name: len(commands(page)) for page in PAGES}
+    assert count["training.md"] == 4 and count["adapters.md"] == 7 and count["results.md"] == 3

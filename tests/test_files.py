@@ -1,0 +1,59 @@
+"""A file that takes another's place is whole, durable, and alone."""
+
+import os
+
+import pytest
+
+from raypipe.files import replace_file, replacing
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_the_old_file_stands_until_the_block_ends(tmp_path):
+    path = tmp_path / "deep" / "x.tsv"
+    for content in (b"one", b"two"):
+        with replacing(path) as file:
+            file.write(content)
+            assert not path.exists() or path.read_bytes() == b"one"
+        assert path.read_bytes() == content and names(path.parent) == ["x.tsv"]
+
+
+def test_an_error_leaves_the_old_file_and_nothing_beside_it(tmp_path):
+    path = tmp_path / "x.tsv"
+    path.write_bytes(b"old")
+    with pytest.raises(RuntimeError), replacing(path) as file:
+        file.write(b"half")
+        raise RuntimeError
+    assert path.read_bytes() == b"old" and names(tmp_path) == ["x.tsv"]
+
+
+def test_bytes_are_durable_before_the_name_and_the_name_after(tmp_path, monkeypatch):
+    path, calls = tmp_path / "x.tsv", []
+    fsync, replace = os.fsync, os.replace
+
+    def noted_fsync(descriptor):
+        calls.append(("fsync", os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}"))))
+        fsync(descriptor)
+
+    def noted_replace(source, target):
+        calls.append(("replace", os.path.basename(source)))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(os, "replace", noted_replace)
+    with replacing(path) as file:
+        file.write(b"one")
+    beside = calls[0][1]
+    assert calls == [("fsync", beside), ("replace", beside), ("fsync", tmp_path.name)]
+
+
+def test_a_file_of_the_same_bytes_is_left_untouched(tmp_path):
+    path = tmp_path / "a" / "x.json"
+    replace_file(path, b"1")
+    before = path.stat()
+    replace_file(path, b"1")
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    replace_file(path, b"2")
+    assert path.read_bytes() == b"2" and names(path.parent) == ["x.json"]

@@ -1,0 +1,31 @@
+"""The README's training commands, run as shown."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_training_commands_run_as_shown(small_recipe, tmp_path):
+    section = README.split("## Train\n")[1].split("\n## ")[0]
+    commands = re.findall(r"^    raypipe (.*)$", section, re.MULTILINE)
+    assert [command.split()[0] for command in commands] == ["train", "train", "model"]
+    path = small_recipe("my-training", name_="unused")
+    text = path.read_text().replace("name: small", "name: my-training")
+    lines = [line for line in text.splitlines() if not line.startswith("name_:")]
+    path.write_text("\n".join(lines))
+    for command in commands:
+        done = subprocess.run(
+            [sys.executable, "-m", "raypipe", *shlex.split(command)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        assert done.returncode == 0, done.stderr
+    assert "mono" in done.stdout

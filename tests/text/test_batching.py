@@ -1,0 +1,36 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from raypipe.text.batching import batches
+
+
+@given(st.lists(st.integers(2, 40), max_size=60), st.integers(1, 100))
+def test_batches_hold_every_row_once_within_the_budget_by_length(lengths, budget):
+    sizes = np.array(lengths, np.int64)
+    found = list(batches(sizes, budget_tokens=budget))
+    order = [row for batch in found for row in batch.tolist()]
+    assert order == sorted(range(len(lengths)), key=lambda row: (lengths[row], row))
+    assert all(len(batch) == 1 or sizes[batch].sum() <= budget for batch in found)
+
+
+@pytest.mark.parametrize(
+    ("budget", "expected"),
+    [
+        (5, [[1], [3], [0], [2]]),
+        (6, [[1, 3], [0], [2]]),
+        (9, [[1, 3], [0], [2]]),
+        (10, [[1, 3, 0], [2]]),
+        (14, [[1, 3, 0], [2]]),
+        (17, [[1, 3, 0, 2]]),
+        (1, [[1], [3], [0], [2]]),
+    ],
+)
+def test_batches_are_filled_to_the_budget_and_not_beyond(budget, expected):
+    found = batches(np.array([4, 3, 7, 3]), budget_tokens=budget)
+    assert [batch.tolist() for batch in found] == expected
+
+
+def test_batches_of_nothing_are_none():
+    assert list(batches(np.empty(0, np.int64), budget_tokens=5)) == []

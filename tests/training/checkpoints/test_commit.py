@@ -1,0 +1,52 @@
+import pytest
+from course import Course
+from safetensors.torch import load_file
+
+from raypipe.errors import InputError
+from raypipe.storage.ledger import Ledger
+from raypipe.training.checkpoints import commit
+
+
+@pytest.fixture
+def course(tmp_path, monkeypatch):
+    return lambda **recipe: Course(tmp_path, monkeypatch, **recipe)
+
+
+def test_the_best_checkpoint_is_committed_and_the_last_where_none_is_measured(course):
+    found = course()
+    found.go()
+    commit.commit(found.job, device="cpu")
+    ledger = Ledger(found.job.storage, "train-x", found.spec)
+    record = ledger.record(ledger.shards[0])
+    assert (record.facts["step"], record.facts["rows"]) == (6, 1)
+    assert [each["step"] for each in record.facts["history"]] == [3, 6, 9, 10]
+    assert record.facts["numerics"].endswith(", fp32")
+    tensors = load_file(found.job.storage.local(record.sha256))
+    assert {name: t.item() for name, t in tensors.items()} == {"w": 6.0}
+
+
+def test_the_last_is_committed_where_nothing_is_measured(course):
+    found = course(validate_=None)
+    found.go()
+    commit.commit(found.job, device="cpu")
+    ledger = Ledger(found.job.storage, "train-x", found.spec)
+    record = ledger.record(ledger.shards[0])
+    assert (record.facts["step"], record.facts["history"]) == (10, [])
+
+
+def test_nothing_is_committed_while_a_measurement_is_missing(course):
+    found = course()
+    found.go(beside=True)
+    with pytest.raises(InputError, match="the checkpoints of 4 steps, first 3"):
+        commit.commit(found.job, device="cpu")
+
+
+@pytest.fixture(autouse=True)
+def planned(course, monkeypatch):
+    """The driver has planned the store of one shard before its workers commit."""
+    from raypipe.storage.records import Shard
+
+    inner = commit.Ledger
+    monkeypatch.setattr(
+        commit, "Ledger", lambda storage, store, spec: inner(storage, store, spec, [Shard(0, 0, 1)])
+    )

@@ -1,0 +1,118 @@
+"""A dev set and its measure by hand: which candidates, whose scores, what is averaged."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from dev_runs import RUN
+
+from raypipe.training.checkpoints import validate
+from raypipe.training.steps.comm import Solo
+
+EVALUATE = validate.evaluate
+
+
+class Trainee:
+    device = "cpu"
+
+    def __init__(self, kind="mono"):
+        self.conventions, self.measured = SimpleNamespace(kind=kind), 0
+
+    def measuring(self):
+        self.measured += 1
+        return torch.no_grad()
+
+
+def data(k, run=RUN, relevant=(("a", "d12"), ("b", "d10"))):
+    qrels = pa.table({
+        "query_id": [q for q, _ in relevant], "passage_id": [p for _, p in relevant],
+        "relevance": pa.array([1] * len(relevant), pa.int32()),
+    })  # fmt: skip
+    ids = {10: "d10", 11: "d11", 12: "d12"}
+    return SimpleNamespace(run=run, k=k, qrels=qrels, query_ids={0: "a", 1: "b"}, passage_ids=ids)
+
+
+def measure(monkeypatch, scores, *sets, kind="mono", comm=None, warned=None, **options):
+    asked = []
+
+    def score(trainee, model, dev, keys, specials):
+        assert (model, specials) == ("model", "specials")
+        asked.append([tuple(map(int, key)) for key in zip(*keys, strict=True)])
+        return np.array([scores[key] for key in asked[-1]], np.float32)
+
+    monkeypatch.setattr(validate, "_scores", score)
+
+    def evaluate(run, qrels, measures, *, warn):
+        if warned is not None:
+            warned.append(warn)
+        return EVALUATE(run, qrels, measures, warn=False)
+
+    monkeypatch.setattr(validate, "evaluate", evaluate)
+    trainee = Trainee(kind)
+    found = validate.measured(
+        trainee, "model", sets, "RR@10", comm or Solo(), "specials", **options
+    )
+    assert trainee.measured == 1
+    return found, asked
+
+
+SCORES = {
+    (0, 10, -1): 0.25,
+    (0, 11, -1): 0.5,
+    (0, 12, -1): 0.75,
+    (1, 12, -1): -3.0,
+    (1, 10, -1): -2,
+}
+
+
+@pytest.mark.parametrize(
+    ("k", "expected"),
+    [
+        (1, (1 / 3 + 1 / 2) / 2),  # nothing moves
+        (2, (1 / 3 + 1) / 2),  # a: 11, 10, 12; b: 10, 12
+        (3, 1.0),
+    ],
+)
+def test_the_first_k_candidates_are_reordered_and_the_others_stay_below(monkeypatch, k, expected):
+    (found,), asked = measure(monkeypatch, SCORES, data(k))
+    assert found == pytest.approx(expected)
+    assert [len([key for key in asked[0] if key[0] == 0])] == [k]
+
+
+def test_each_dev_set_has_its_own_measure_and_warnings_are_as_asked(monkeypatch):
+    warned = []
+    found, asked = measure(monkeypatch, SCORES, data(3), data(1), warned=warned)
+    assert found == pytest.approx([1.0, 5 / 12]) and len(asked) == 2
+    measure(monkeypatch, SCORES, data(1), warned=warned, warn=True)
+    assert warned == [False, False, True]
+
+
+class OneOfTwo(Solo):
+    """The second of two workers; the first one's scores are added to its own."""
+
+    rank, world = 1, 2
+
+    def __init__(self, others):
+        self.others = others
+
+    def sum_(self, tensors):
+        tensors[0].add_(torch.tensor(self.others))
+
+
+def test_every_worker_scores_its_share_and_knows_all(monkeypatch):
+    comm = OneOfTwo([0.25, 0.0, 0.75, 0.0, -3.0])
+    found, asked = measure(monkeypatch, SCORES, data(3), comm=comm)
+    assert asked == [[(0, 11, -1), (1, 10, -1)]] and found == [1.0]
+
+
+def test_a_duo_orders_by_the_sums_over_its_pairs(monkeypatch):
+    """The sum of what each is preferred by, over the others."""
+    pairs = {(0, 10, 11): 0.9, (0, 11, 10): 0.1, (0, 10, 12): 0.2, (0, 12, 10): 0.8,
+             (0, 11, 12): 0.3, (0, 12, 11): 0.7, (1, 12, 10): 0.4, (1, 10, 12): 0.6}  # fmt: skip
+    # 10: 0.9 + 0.2; 11: 0.1 + 0.3; 12: 0.8 + 0.7.
+    (found,), asked = measure(monkeypatch, pairs, data(3), kind="duo")
+    assert sorted(asked[0]) == sorted(pairs) and found == 1.0
+    (found,), _ = measure(monkeypatch, pairs, data(2), kind="duo")
+    assert found == pytest.approx((1 / 3 + 1) / 2)

@@ -1,0 +1,212 @@
+"""A global batch's gradient is one, whoever computes it: workers, packing, transformers."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import (
+    AutoTokenizer,  # noqa: F401  (transformers' own forward is the oracle)
+    BertConfig,
+    BertForSequenceClassification,
+)
+
+SCRIPT = Path(__file__).parents[2] / "helpers" / "gradients.py"
+TOLERANCE = 1e-5
+
+
+@pytest.fixture(scope="module")
+def own():
+    import gradients
+
+    return gradients
+
+
+def assert_equal_gradients(found, expected):
+    assert found.keys() == expected.keys()
+    largest = max(gradient.abs().max().item() for gradient in expected.values())
+    assert largest > 0
+    for name, gradient in expected.items():
+        difference = (found[name] - gradient).abs().max().item()
+        assert difference <= TOLERANCE * largest, name
+
+
+@pytest.mark.parametrize("kind", ["mono", "duo", "low-rank"])
+def test_packed_and_one_by_one_agree(own, tiny_model, kind):
+    from raypipe.training.steps.comm import Solo
+
+    packed = own.gradients(*own.make_trainee(tiny_model, kind), kind, Solo(), budget=100_000)
+    single = own.gradients(*own.make_trainee(tiny_model, kind), kind, Solo(), budget=1)
+    assert packed[0].item() == pytest.approx(single[0].item(), rel=1e-5)
+    assert_equal_gradients(packed[1], single[1])
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_several_workers_give_the_gradient_of_one(own, tiny_model, tmp_path, world):
+    kinds = list(own.KINDS)
+    command = [sys.executable, str(SCRIPT), str(tmp_path), str(tiny_model), ",".join(kinds)]
+    workers = [subprocess.Popen([*command, str(rank), str(world), "200"]) for rank in range(world)]
+    assert [worker.wait(timeout=120) for worker in workers] == [0] * world
+    found = load_file(tmp_path / f"gradients-{world}.safetensors")
+    from raypipe.training.steps.comm import Solo
+
+    for kind in kinds:
+        loss, expected = own.gradients(*own.make_trainee(tiny_model, kind), kind, Solo())
+        of_kind = {
+            name.removeprefix(f"{kind} "): gradient
+            for name, gradient in found.items()
+            if name.startswith(f"{kind} ")
+        }
+        assert of_kind.pop("loss").item() == pytest.approx(loss.item(), rel=1e-5)
+        assert_equal_gradients(of_kind, expected)
+
+
+def test_the_gradient_is_that_of_transformers_padded_batch(own, tiny_model):
+    from raypipe.training.steps.batch import pair_inputs_of
+    from raypipe.training.steps.comm import Solo
+
+    trainee, layouts = own.make_trainee(tiny_model, "mono")
+    batch = own.make_batch()
+    loss, found = own.gradients(trainee, layouts, "mono", Solo(), batch=batch)
+    model = BertForSequenceClassification(BertConfig.from_pretrained(tiny_model)).eval()
+    state = {name: weight.detach() for name, weight in trainee.weights.items()}
+    model.load_state_dict(state, strict=False)
+    inputs = pair_inputs_of(batch, trainee.conventions, layouts["pair"])
+    longest = int(inputs.lengths.max())
+    ids = torch.zeros(len(inputs.lengths), longest, dtype=torch.long)
+    mask, segments = torch.zeros_like(ids), torch.zeros_like(ids)
+    for row in range(len(ids)):
+        parts = [inputs.query, *inputs.passages]
+        texts = [p.flat[p.starts[row] : p.starts[row] + p.counts[row]].tolist() for p in parts]
+        cls_id, sep_id = layouts["pair"].first, layouts["pair"].last
+        tokens = [cls_id, *texts[0], sep_id, *texts[1], sep_id]
+        ids[row, : len(tokens)] = torch.tensor(tokens)
+        mask[row, : len(tokens)] = 1
+        segments[row, len(texts[0]) + 2 : len(tokens)] = 1
+    logits = model(input_ids=ids, attention_mask=mask, token_type_ids=segments).logits
+    expected = torch.nn.functional.cross_entropy(logits, torch.from_numpy(inputs.targets).long())
+    expected.backward()
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
+    theirs = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    assert_equal_gradients({name: found[name] for name in theirs}, theirs)
+
+
+def test_low_rank_weights_give_the_gradients_that_peft_gives(own, tiny_model):
+    import peft
+
+    from raypipe.training.steps.comm import Solo
+
+    trainee, layouts = own.make_trainee(tiny_model, "low-rank")
+    batch = own.make_batch(num_examples=3)
+    _, found = own.gradients(trainee, layouts, "low-rank", Solo(), batch=batch)
+    base = own.make_trainee(tiny_model, "mono")[0]
+    model = BertForSequenceClassification(BertConfig.from_pretrained(tiny_model)).eval()
+    model.load_state_dict({n: w.detach() for n, w in base.weights.items()}, strict=False)
+    config = peft.LoraConfig(
+        task_type="SEQ_CLS",
+        r=2,
+        lora_alpha=4.0,
+        target_modules=["query", "key", "value", "dense"],
+        modules_to_save=["classifier"],
+    )
+    model = peft.get_peft_model(model, config).eval()
+    names = {
+        n: n.replace(".default", "").replace(".modules_to_save", "")
+        for n, _ in model.named_parameters()
+    }
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            key = names[name].removeprefix("base_model.model.")
+            if parameter.requires_grad:
+                parameter.copy_(trainee.weights[key])
+    from raypipe.text.inputs import make_inputs
+    from raypipe.training.steps.batch import pair_inputs_of
+
+    inputs = pair_inputs_of(batch, trainee.conventions, layouts["pair"])
+    packed = make_inputs([inputs.query, *inputs.passages], layouts["pair"])
+    total = torch.zeros(())
+    start = 0
+    for row, length in enumerate(packed.lengths.tolist()):
+        span = slice(start, start + length)
+        logits = model(
+            input_ids=torch.from_numpy(packed.ids[span])[None],
+            token_type_ids=torch.from_numpy(packed.segments[span])[None],
+        ).logits
+        target = torch.tensor([int(inputs.targets[row])])
+        total = total + torch.nn.functional.cross_entropy(logits, target) / len(packed.lengths)
+        start += length
+    total.backward()
+    theirs = {
+        names[n].removeprefix("base_model.model."): p.grad
+        for n, p in model.named_parameters()
+        if p.requires_grad
+    }
+    assert_equal_gradients(found, theirs)
+
+
+def test_recomputing_layers_changes_no_gradient_and_dropout_is_drawn_by_step(own, tiny_model):
+    from raypipe.training.steps.comm import Solo
+
+    def run(draw=(0, 0), **settings):
+        trainee, layouts = own.make_trainee(tiny_model, "mono", **settings)
+        return own.gradients(trainee, layouts, "mono", Solo(), draw=draw)
+
+    dropped = run(dropout=0.3)
+    again = run(dropout=0.3)
+    assert dropped[0].item() == again[0].item()
+    assert dropped[0].item() != run(dropout=0.3, draw=(0, 1))[0].item()
+    recomputed = run(dropout=0.3, recompute=True)
+    assert recomputed[0].item() == pytest.approx(dropped[0].item(), rel=1e-6)
+    assert_equal_gradients(recomputed[1], dropped[1])
+
+
+def test_bf16_is_near_fp32(own, tiny_model):
+    from raypipe.training.steps.comm import Solo
+
+    exact = own.gradients(*own.make_trainee(tiny_model, "mono"), "mono", Solo())
+    half = own.gradients(*own.make_trainee(tiny_model, "mono", bf16=True), "mono", Solo())
+    assert half[0].item() == pytest.approx(exact[0].item(), rel=2e-2)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "encoder-nce"])
+def test_an_encoders_gradient_is_that_of_transformers_vectors(own, tiny_model, kind):
+    from transformers import BertModel
+
+    from raypipe.training.steps.comm import Solo
+
+    trainee, layouts = own.make_trainee(tiny_model, kind)
+    batch = own.make_batch()
+    loss, found = own.gradients(trainee, layouts, kind, Solo(), batch=batch)
+    model = BertModel(BertConfig.from_pretrained(tiny_model), add_pooling_layer=False).eval()
+    names = {name: name.removeprefix("bert.") for name in trainee.weights}
+    model.load_state_dict({names[n]: w.detach() for n, w in trainee.weights.items()}, strict=False)
+
+    def vectors(part, limit, segment):
+        out = []
+        for start, count in zip(part.starts, part.counts, strict=True):
+            pieces = part.flat[start : start + min(count, limit)].tolist()
+            ids = torch.tensor([[layouts["query"].first, *pieces, layouts["query"].last]])
+            hidden = model(input_ids=ids, token_type_ids=torch.full_like(ids, segment))
+            out.append(hidden.last_hidden_state[0].mean(dim=0))  # [CLS] and [SEP] too, no norm
+        return torch.stack(out)
+
+    scores = vectors(batch.query, 12, 0) @ vectors(batch.passage, 40, 1).T
+    positive = torch.from_numpy(batch.positive)
+    if kind == "encoder":
+        targets = torch.full(positive.shape, -1)
+        for row, known in enumerate(positive):
+            (places,) = known.nonzero(as_tuple=True)
+            targets[row, : len(places)] = places
+        expected = torch.nn.MultiLabelMarginLoss()(scores, targets)
+    else:
+        own_place = torch.arange(len(scores)) * batch.num_passages
+        others = positive.clone()
+        others[torch.arange(len(scores)), own_place] = False
+        kept = scores.masked_fill(others, float("-inf"))
+        expected = torch.nn.functional.cross_entropy(kept, own_place)
+    expected.backward()
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
+    theirs = {f"bert.{n}": p.grad for n, p in model.named_parameters() if p.grad is not None}
+    assert_equal_gradients({name: found[name] for name in theirs}, theirs)

@@ -1,0 +1,88 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from raypipe.training.steps.objective import Objective
+
+UNITS = torch.log(torch.tensor([[1.0, 3.0], [1.0, 1.0]]))  # P(unit 1): 0.75 and 0.5
+
+
+TARGETS = np.array([1.0, 0.0], np.float32)
+
+
+CROSS = -(math.log(0.75) + math.log(0.5)) / 2
+
+
+def test_cross_entropy_is_the_mean_over_an_examples_inputs_whatever_its_weight():
+    found = Objective("cross-entropy", judgements=9.0).of_units(UNITS, TARGETS, 2, None, 1)
+    assert found.tolist() == pytest.approx([CROSS])
+    each = Objective("cross-entropy").of_units(UNITS, TARGETS, 1, None, 1)
+    assert each.tolist() == pytest.approx([-math.log(0.75), -math.log(0.5)])
+
+
+def test_a_teachers_loss_takes_the_difference_of_two_units_and_judgements_are_added():
+    """Raw scores log 3 and 0; the teacher's margin is 1."""
+    teacher = np.array([[3.0, 2.0]], np.float32)
+    margin = (math.log(3) - 1) ** 2
+    assert Objective("margin-mse").of_units(
+        UNITS, TARGETS, 2, teacher, 1
+    ).tolist() == pytest.approx([margin])
+    other = Objective("margin-mse").of_units(UNITS, TARGETS, 2, teacher, 0)
+    assert other.tolist() == pytest.approx([(-math.log(3) - 1) ** 2])
+    both = Objective("margin-mse", judgements=0.5).of_units(UNITS, TARGETS, 2, teacher, 1)
+    assert both.tolist() == pytest.approx([margin + 0.5 * CROSS])
+    one = Objective("margin-mse").of_units(UNITS[:, 1:], TARGETS, 2, teacher, None)
+    assert one.tolist() == pytest.approx([margin])  # log 3 - log 1
+    duo = Objective("margin-mse").of_units(UNITS, TARGETS, 2, teacher, 1, duo=True)
+    pair = Objective("margin-mse").of_lists(torch.tensor([[[math.log(3), 0.0]]]), teacher)
+    assert duo.tolist() == pytest.approx(pair.tolist())
+
+
+def test_examples_without_every_score_of_the_teacher_teach_nothing_and_give_no_gradient():
+    scores = torch.tensor([[2.0, 0.0], [2.0, 0.0]], requires_grad=True)
+    teacher = np.array([[1.0, 0.0], [1.0, np.nan]], np.float32)
+    found = Objective("margin-mse").of_lists(scores, teacher)
+    assert found.tolist() == [1.0, 0.0]
+    found.sum().backward()
+    assert scores.grad.tolist() == [[2.0, -2.0], [0.0, 0.0]]
+    kl = Objective("kl").of_lists(torch.tensor([[0.0, 0.0]]), np.array([[1.0, 1.0]], np.float32))
+    assert kl.tolist() == pytest.approx([0.0])
+    hinge = Objective("pairwise-hinge", margin=3.0).of_lists(scores.detach(), None)
+    assert hinge.tolist() == [1.0, 1.0]
+    assert Objective("pairwise-hinge").of_lists(torch.tensor([[0.5, 0.0]]), None).tolist() == [0.5]
+
+
+def test_the_losses_of_a_batch_by_name():
+    scores, positive = torch.tensor([[2.0, 1.5]]), torch.tensor([[True, False]])
+    own = torch.tensor([0])
+    margin = Objective("multi-label-margin").of_batch(scores, positive, own)
+    assert margin.tolist() == [0.25]
+    nce = Objective("info-nce", temperature=0.5).of_batch(scores, positive, own)
+    assert nce.tolist() == pytest.approx([math.log(1 + math.exp(-1.0))])
+    assert Objective("info-nce").temperature == 1.0
+
+
+def test_judgements_are_added_to_a_teachers_loss_and_stand_alone_where_it_has_no_score():
+    units = torch.tensor([[0.0, 2.0], [0.0, -1.0], [0.0, 0.0], [0.0, 0.0]], requires_grad=True)
+    targets = np.array([1, 0, 1, 0], np.float32)
+    teacher = np.array([[3.0, 1.0], [np.nan, np.nan]], np.float32)
+    found = Objective("margin-mse", judgements=4.0).of_units(units, targets, 2, teacher, 1)
+    # margins: (2 - -1) against (3 - 1): 1; cross-entropies: softplus(-2), softplus(-1); log 2 twice
+    judged = (math.log1p(math.exp(-2)) + math.log1p(math.exp(-1))) / 2
+    assert found.tolist() == pytest.approx([1.0 + 4 * judged, 4 * math.log(2)])
+    found.sum().backward()
+    assert units.grad.isfinite().all()
+    alone = Objective("margin-mse").of_units(units, targets, 2, teacher, 1)
+    assert alone.tolist() == pytest.approx([1.0, 0.0])
+
+
+def test_margin_mse_of_a_duo_regresses_both_orders_on_the_teachers_margin():
+    # Inputs of an example: (relevant, other), (other, relevant) of each of its two negatives.
+    units = torch.tensor([[0.0, 2.0], [0.0, -1.5], [1.0, 0.0], [0.0, 0.5]])
+    targets = np.array([1, 0, 1, 0], np.float32)
+    teacher = np.array([[3.0, 1.0, 4.0]], np.float32)
+    found = Objective("margin-mse").of_units(units, targets, 4, teacher, 1, duo=True)
+    # margins 2 and -1: raw 2, -1.5 against 2, -2; raw -1, 0.5 against -1, 1
+    assert found.tolist() == pytest.approx([(0 + 0.25 + 0 + 0.25) / 4])

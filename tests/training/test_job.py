@@ -1,0 +1,48 @@
+"""What of its start model and recipe decides a training."""
+
+import json
+
+import pytest
+
+from raypipe.config.training.recipe import TrainedModel
+from raypipe.errors import InputError
+from raypipe.models.folder.presets import PRESETS
+from raypipe.training.job import conventions_of_training
+
+
+def test_a_recipe_lays_its_limits_over_the_presets():
+    mono = conventions_of_training(TrainedModel(start="x", preset="monobert", query_limit=7))
+    assert (mono.query_limit, mono.total_limit) == (7, PRESETS["monobert"].total_limit)
+    assert mono.relevant_label == PRESETS["monobert"].relevant_label
+    one = conventions_of_training(TrainedModel(start="x", preset="monobert", head=1))
+    assert one.relevant_label is None
+    duo = conventions_of_training(TrainedModel(start="x", preset="duobert"))
+    assert duo.segment_row == "copy"
+    zero = conventions_of_training(TrainedModel(start="x", preset="duobert", segment_row="zero"))
+    assert zero.segment_row == "zero"
+    with pytest.raises(InputError, match=r"model\.total_limit: an encoder has"):
+        conventions_of_training(TrainedModel(start="x", preset="repbert", total_limit=9))
+    encoder = conventions_of_training(TrainedModel(start="x", preset="repbert", passage_limit=9))
+    assert encoder.passage_limit == 9
+
+
+def change(folder, **fields):
+    body = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**body, **fields}))
+
+
+def test_the_start_models_config_is_in_the_fingerprint(job, folder):
+    before = job().spec
+    change(folder, num_attention_heads=1, initializer_range=0.1)
+    changes = [str(each) for each in before.diff(job().spec)]
+    assert changes == [
+        "params.start_config.initializer_range 0.02 -> 0.1",
+        "params.start_config.num_attention_heads 4 -> 1",
+    ]
+
+
+def test_an_encoder_draws_no_head_and_its_fingerprint_has_no_range(job, folder):
+    encoder = {"preset": "repbert", "total_limit": None, "passage_limit": 20, "loss": "info-nce"}
+    before = job(**encoder).spec.fingerprint()
+    change(folder, initializer_range=0.1)
+    assert job(**encoder).spec.fingerprint() == before
