@@ -10,7 +10,7 @@ from raypipe.models.scorer import load_scorer
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.scoring.score import ScoreStage, score_base
 from raypipe.stages.stage import Site, Sizing
-from raypipe.text.pairs import Part as Texts
+from raypipe.text.pairs import TextSlice as Texts
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
+from raypipe.text.inputs import Layout
 
 
 def test_each_row_is_tokenised_once_in_shards_that_leave_no_actor_idle(stores, tiny_model):
@@ -117,19 +118,24 @@ def test_at_most_a_thousand_texts_at_equal_distances_are_compared(
 
 @pytest.mark.parametrize(("kind", "pairs"), [("mono", True), ("duo", False), ("encoder", False)])
 def test_a_mono_is_compared_on_pairs_and_what_differs_is_named(monkeypatch, kind, pairs):
-    model = SimpleNamespace(conventions=SimpleNamespace(kind=kind), folder="folder")
+    family = SimpleNamespace(layout=lambda tokenizer, segments: Layout(1, (2,), 2, tuple(segments)))
+    model = SimpleNamespace(conventions=SimpleNamespace(kind=kind), folder="folder", family=family)
+    tokenizer = SimpleNamespace(id_to_token=["[PAD]", "[CLS]", "[SEP]"].__getitem__)
     asked, answer = [], [None]
 
-    def first_difference(tokenizer, texts, *, pairs):
-        asked.append((texts, pairs))
+    def first_difference(tokenizer, texts, single, pair):
+        assert single.segments == (0,)
+        asked.append((texts, pair is not None and pair.segments == (0, 1)))
         return answer[0]
 
     monkeypatch.setattr(tokenize, "first_difference", first_difference)
-    tokenize.refuse_other_inputs("tokenizer", ["a"], model)
+    tokenize.refuse_other_inputs(tokenizer, ["a"], model)
     assert asked == [(["a"], pairs)]
     answer[0] = "x" * 70
-    with pytest.raises(InputError, match="folder: the tokenizer's own input for 'x{60}' is not"):
-        tokenize.refuse_other_inputs("tokenizer", ["a"], model)
+    told = r"folder: the tokenizer's own input for 'x{60}' is not \[CLS\] pieces \[SEP\]"
+    told += r" \(of a pair, with segments \(0, 1\)\)," if pairs else ","
+    with pytest.raises(InputError, match=told):
+        tokenize.refuse_other_inputs(tokenizer, ["a"], model)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from raypipe.driver.upkeep.export import export
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import load_scorer
-from raypipe.text.pairs import Part
+from raypipe.text.pairs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 
 
@@ -34,7 +34,7 @@ def scored_one_by_one(folder, query, passages):
     parts = []
     for text in (query, *passages):
         flat, offsets = tokenize_batch(open_tokenizer(model), [text], max_pieces=512)
-        parts.append(Part(flat, offsets[:-1], np.diff(offsets)))
+        parts.append(TextSlice(flat, offsets[:-1], np.diff(offsets)))
     return float(load_scorer(model).score(parts[0], parts[1:])[0])
 
 
