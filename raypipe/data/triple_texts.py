@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from raypipe.data.files.compression import open_binary
 from raypipe.errors import InputError
-from raypipe.files import replacing
+from raypipe.storage.files import replacing
 
 FILES = ("passages.tsv", "queries.tsv", "triples.tsv")
 

@@ -23,9 +23,9 @@ from raypipe.driver.report.measure import measure
 from raypipe.driver.report.summary import summary_of
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError
-from raypipe.files import replace_file
 from raypipe.names import StoreName, Thing
 from raypipe.stages.stage import Needs, Sizing
+from raypipe.storage.files import replace_file
 
 SHARD_TOKENS = {"cpu": 60_000, "cuda": 4_000_000}
 """About 10 s of MiniLM on one core, so that progress is visible; about 4M tokens on a GPU."""

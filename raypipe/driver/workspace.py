@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from raypipe.errors import CorruptError, InputError
-from raypipe.files import replace_file
+from raypipe.storage.files import replace_file
 from raypipe.storage.places.opening import open_storage
 from raypipe.storage.records import FORMAT, Json, seal, unseal_format
 from raypipe.storage.root import check_root, mark_root

@@ -19,7 +19,6 @@ from raypipe.errors import InputError
 from raypipe.evaluation.exports import write_msmarco, write_trec
 from raypipe.evaluation.lowered import lowered
 from raypipe.evaluation.run_files.runs import read_run
-from raypipe.files import replace_file
 from raypipe.leaderboard.boards import Board
 from raypipe.leaderboard.fill import Filled, fill
 from raypipe.leaderboard.findings import Finding, broken, does_not_apply, holds, refuse_broken
@@ -27,6 +26,7 @@ from raypipe.leaderboard.lines import RunLines, of_table, read_run_lines
 from raypipe.leaderboard.metadata import check_metadata, read_metadata
 from raypipe.leaderboard.rules import check_lines
 from raypipe.leaderboard.script import reciprocal_rank
+from raypipe.storage.files import replace_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

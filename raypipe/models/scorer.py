@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from raypipe.errors import InputError
-from raypipe.models.family import Body, Head
+from raypipe.models.body import Body, Head
 from raypipe.models.folder.conventions import PairConventions
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import layouts_of, load_weights

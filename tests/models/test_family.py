@@ -8,7 +8,8 @@ from tokenizers.models import WordLevel
 
 from raypipe.errors import InputError
 from raypipe.models.bert import FAMILY
-from raypipe.models.family import FAMILIES, Body, Family, Files, Head, family_of
+from raypipe.models.body import Body, Head
+from raypipe.models.family import FAMILIES, Family, Files, family_of
 from raypipe.text.inputs import Layout
 
 

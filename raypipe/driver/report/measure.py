@@ -20,9 +20,9 @@ from raypipe.driver.workspace import Workspace
 from raypipe.evaluation.difference import difference
 from raypipe.evaluation.exports import write_msmarco, write_trec
 from raypipe.evaluation.measures import Measured, evaluate
-from raypipe.files import replace_file
 from raypipe.names import Role, StoreName
 from raypipe.stages.run_tables import with_ids
+from raypipe.storage.files import replace_file
 
 log = logging.getLogger(__name__)
 

@@ -27,10 +27,10 @@ from raypipe.driver.training.triple_sets import with_ids
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError
 from raypipe.evaluation.names import parse_measures
-from raypipe.files import replace_file
 from raypipe.models.folder.adapters import adapter_folder
 from raypipe.models.folder.model_folder import starting_weights
 from raypipe.stages.stage import Sizing
+from raypipe.storage.files import replace_file
 from raypipe.storage.lease import acquire
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Manifest, Shard

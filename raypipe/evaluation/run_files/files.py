@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from raypipe.errors import InputError
-from raypipe.files import replacing
+from raypipe.storage.files import replacing
 
 BLOCK_BYTES = 4 << 20
 
@@ -42,7 +42,7 @@ def line_blocks(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes
 
 @contextmanager
 def replacing_run(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write that then replaces `path`: see `raypipe.files.replacing`.
+    """A file to write that then replaces `path`: see `raypipe.storage.files.replacing`.
 
     A file whose name ends in .gz, .bz2 or .zst is compressed, without a time stamp.
     """

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from raypipe.errors import CorruptError
-from raypipe.files import sync
+from raypipe.storage.files import sync
 from raypipe.storage.holder import label_is_dead, process_label
 from raypipe.storage.records import hash_file
 from raypipe.storage.storage import Storage, checked_name

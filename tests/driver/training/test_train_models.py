@@ -16,7 +16,8 @@ def test_the_model_scores_and_opens_in_transformers_with_equal_numbers(
 ):
     from transformers import AutoModelForSequenceClassification
 
-    from raypipe.models.folder.loading import layouts_of, resolve_model
+    from raypipe.models.folder.loading import resolve_model
+    from raypipe.models.folder.opening import layouts_of
     from raypipe.models.scorer import load_scorer
 
     said = []
@@ -25,6 +26,7 @@ def test_the_model_scores_and_opens_in_transformers_with_equal_numbers(
     assert model.reranker.kind == "mono"
     layout = layouts_of(model)["pair"]
     cls_id, sep_id = layout.first, layout.last
+
     query, passage = [10, 11], [20, 21, 22]
     parts = [
         TextSlice(np.array(p, np.uint16), np.array([0]), np.array([len(p)]))
@@ -44,7 +46,7 @@ def test_the_model_scores_and_opens_in_transformers_with_equal_numbers(
     assert steps == [4, 8, 12]
     best = max(summary["history"], key=lambda each: each["mean"])
     assert summary["step"] == best["step"]
-    assert "no test figures" in trained.table
+    assert "not test results" in trained.table
     assert any(line.startswith("guard: docs: dropped") for line in said)
     lines = (tmp_path / "out" / "train" / "progress.jsonl").read_text().splitlines()
     told = [json.loads(line) for line in lines]

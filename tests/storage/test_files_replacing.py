@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from raypipe.files import replace_file, replacing
+from raypipe.storage.files import replace_file, replacing
 
 
 def names(folder):
