@@ -67,7 +67,7 @@ def _check_spec(task: Task, when: str) -> None:
     changes = task.ledger.spec.diff(task.stage.spec)
     if changes:
         raise InputError(
-            f"{platform.node()}: {task.ledger.store}: expected the inputs as {when}, found "
+            f"{platform.node()}: {task.ledger.store}: expected the same inputs as {when}, found "
             f"{'; '.join(map(str, changes))}. Every node must see the same input files and "
             f"packages. {LEAVE_INPUTS}"
         )

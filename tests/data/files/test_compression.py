@@ -149,7 +149,7 @@ def test_damage_is_told_with_the_byte_reached(tmp_path):
     with pytest.raises(InputError, match="damaged gzip data after byte 10 of"):
         open_binary(path).read()
     path.write_bytes(gzip.compress(b"x" * 1234)[:-3])
-    with pytest.raises(InputError, match="truncated: the gzip data stop after byte 1,234 of"):
+    with pytest.raises(InputError, match="cut off: the gzip data stop after byte 1,234 of"):
         open_binary(path).read()
 
 

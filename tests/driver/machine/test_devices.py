@@ -52,7 +52,7 @@ def test_every_gpu_of_the_machine_gets_an_actor_unless_told_otherwise(machine):
     assert (found.num_gpus, found.num_actors, found.threads, found.gpus_visible) == (2, 2, 3, 4)
     assert choose(gpus=4, actors=6).num_actors == 6
     assert choose("cpu").device == "cpu"
-    with pytest.raises(InputError, match="5 asked for, 4 can be used"):
+    with pytest.raises(InputError, match="5 requested, 4 can be used"):
         choose(gpus=5)
 
 

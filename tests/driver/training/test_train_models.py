@@ -42,7 +42,7 @@ def test_the_model_scores_and_opens_in_transformers_with_equal_numbers(
     assert steps == [4, 8, 12]
     best = max(summary["history"], key=lambda each: each["mean"])
     assert summary["step"] == best["step"]
-    assert "no test figures" in trained.table
+    assert "not test results" in trained.table
     assert any(line.startswith("guard: docs: dropped") for line in said)
     lines = (tmp_path / "out" / "train" / "progress.jsonl").read_text().splitlines()
     told = [json.loads(line) for line in lines]

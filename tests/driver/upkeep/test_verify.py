@@ -93,7 +93,7 @@ def test_a_deleted_spec_is_told_by_verify_and_written_anew(root, small_files):
     spec.unlink()
     (damage,) = verify(open_workspace(root / "work"))
     assert damage.name.endswith("/spec.json") and damage.remedy.startswith("run again")
-    with pytest.raises(IncompleteError, match=r"embeddings/\w+: its spec.json is gone"):
+    with pytest.raises(IncompleteError, match=r"embeddings/\w+: its spec.json is missing"):
         export(root / "stores" / "embeddings", "numpy", root / "numpy")
     run(small_files, root / "work", root / "stores")
     assert spec.read_bytes() == before and verify(open_workspace(root / "work")) == []
