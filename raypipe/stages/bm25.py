@@ -96,8 +96,7 @@ class Bm25Stage:
         return RUN_ROW_BYTES * self.depth * num_rows
 
     def open(self, site: Site) -> Opened:
-        """See Stage; unpacks the index into the worker's scratch, then computes each block's
-        run."""
+        """See Stage; unpacks the index into scratch, then computes each block's run."""
         searcher = open_index(self.index, self.sides.collection, site.scratch / "index")
         return opened_blocks(site, partial(self._block, searcher))
 

@@ -55,8 +55,7 @@ class BucketStorage:
         self._fs.pipe_file(self._key(key), line.rstrip(b"\n") + b"\n")
 
     def tail(self, name: str, start: int) -> tuple[bytes, int]:
-        """See Storage; `start` is a line. A line written later with an earlier clock may be
-        skipped."""
+        """See Storage; `start` is a line. A later line with an earlier clock may be skipped."""
         self._fs.invalidate_cache()
         lines = sorted(self._fs.find(self._key(f"{name}.lines")))
         data = b"".join(self._fs.cat_file(line) for line in lines[start:])

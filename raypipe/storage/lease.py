@@ -63,8 +63,7 @@ class Lease:
         self._renew()
 
     def release(self) -> None:
-        """Release the lease; a successor can take it at once. If one already has it, nothing
-        changes."""
+        """Release the lease for a successor; does nothing if one already has it."""
         self._ended.set()
         self._thread.join()
         self._renew(released=True)
@@ -81,8 +80,7 @@ class Lease:
         return self._lost
 
     def _renew(self, released: bool = False) -> None:
-        """Write that the holder is alive or has released the lease; nothing once it is taken
-        over."""
+        """Write that the holder is alive, or has released the lease; nothing after a takeover."""
         with self._lock:
             if self._taken_over():
                 return

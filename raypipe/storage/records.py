@@ -130,8 +130,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A finished store: every shard's record, in shard order. If it exists, the store is
-    complete."""
+    """Every shard's record, in shard order; its existence means that the store is complete."""
 
     store: str
     fingerprint: str

