@@ -72,7 +72,7 @@ class Invocation:
         fingerprint = self.summary["stages"][str(name)]["fingerprint"]
         manifest = read_manifest(storage, str(name), fingerprint)
         if manifest is None:
-            raise IncompleteError(f"{name}/{fingerprint}: not in the stores any more; run it again")
+            raise IncompleteError(f"{name}/{fingerprint}: no longer in the stores; run it again")
         return Stored(storage, manifest)
 
 

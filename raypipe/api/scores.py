@@ -76,7 +76,7 @@ def _table(given: Any, run: pa.Table) -> pa.Table:
     if isinstance(given, np.ndarray):
         if given.shape != (len(run),) or given.dtype.kind not in "fiu":
             raise InputError(
-                f"scores: found {given.dtype} {list(given.shape)}; expected one number a line of "
+                f"scores: found {given.dtype} {list(given.shape)}; expected one number per line of "
                 f"the run, [{len(run)}]"
             )
         return run.select(["query_id", "passage_id"]).append_column("score", [given])
@@ -95,7 +95,7 @@ def _refuse_repeats(keys: Keys, queries: pa.Array, passages: pa.Array) -> None:
     same = np.logical_and.reduce([part[order][1:] == part[order][:-1] for part in keys])
     if same.any():
         shown = _shown(keys, order[1:][same], queries, passages)
-        raise InputError(f"scores: {int(same.sum())} candidates again, first {shown}; keep one")
+        raise InputError(f"scores: {int(same.sum())} candidates repeated, first {shown}; keep one")
 
 
 def _shown(keys: Keys, at: NDArray[np.int64], queries: pa.Array, passages: pa.Array) -> str:

@@ -111,7 +111,7 @@ def _tuples(given: Any, model: "ModelFolder", device: str) -> NDArray[np.float32
     for place, each in enumerate(tuples):
         if not isinstance(each, Sequence) or isinstance(each, str) or len(each) != width:
             raise InputError(
-                f"score: candidate {place}: expected {wanted} for the {model.reranker.kind} model "
+                f"score: candidate {place}: expected {wanted} for the {model.reranker.kind}BERT model "
                 f"{model.path}; found {each!r:.80}"
             )
     columns = list(zip(*tuples, strict=True)) or [()] * width

@@ -63,7 +63,7 @@ def ids_of(given: Any, kind: str, count: int) -> pa.Array:
     """
     ids = list(range(count)) if given is None else _listed(given)
     if len(ids) != count:
-        raise InputError(f"{kind}_ids: found {len(ids)}; expected one a vector, {count}")
+        raise InputError(f"{kind}_ids: found {len(ids)}; expected one per vector, {count}")
     return _checked(ids, [""] * count, kind).ids
 
 

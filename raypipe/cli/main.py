@@ -66,7 +66,7 @@ def run(arguments: list[str]) -> tuple[int, str]:
         command = typer.main.get_command(app)
         result = command.main(args=arguments, prog_name="raypipe", standalone_mode=False)
         code = result if isinstance(result, int) else 0
-        return code, "complete" if code == 0 else "as the workspace says"
+        return code, "complete" if code == 0 else "as recorded in the workspace"
     except RaypipeError as error:
         _tell(error)
         return error.exit_code, first_line(error)

@@ -103,7 +103,7 @@ def _fields(metadata: Mapping[str, Any]) -> Finding:
 def _embargo(metadata: Mapping[str, Any], day: date | None) -> Finding:
     value = metadata.get("embargo_until")
     if value is None:
-        return does_not_apply("embargo", "none is asked for")
+        return does_not_apply("embargo", "none is requested")
     found = re.fullmatch(r"(\d{4})/(\d{2})/(\d{2})", value) if isinstance(value, str) else None
     try:
         until = date(*map(int, found.groups())) if found else None

@@ -209,7 +209,7 @@ def _write(
             and metadata_file.read_bytes() != text.encode()
         ):
             raise InputError(
-                f"{metadata_file}: stands there with other metadata; give a new id, or remove it"
+                f"{metadata_file}: it exists with other metadata; give a new id, or remove it"
             )
         if target.exists():
             _refuse_other_bytes(target, beside)
@@ -226,6 +226,6 @@ def _refuse_other_bytes(standing: Path, new: Path) -> None:
     after = {path.name: path.read_bytes() for path in new.iterdir()}
     if before != after:
         raise InputError(
-            f"{standing}: a submission of this id stands there with other runs; give a new id, or "
-            "remove that folder if it was never handed in"
+            f"{standing}: a submission of this id exists with other runs; give a new id, or "
+            "remove that folder if it was never submitted"
         )

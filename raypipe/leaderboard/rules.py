@@ -46,7 +46,7 @@ def check_lines(
 def _form(run: RunLines, board: Board) -> Finding:
     rule = "file format"
     if run.form == "table" or (run.form != board.form and board.task != "local"):
-        detail = f"{run.path.name} is no {board.form} file; pack writes one from it"
+        detail = f"{run.path.name} is not a {board.form} file; pack writes one from it"
         return does_not_apply(rule, detail)
     if run.separators:
         return broken(rule, f"{run.path}: {run.separators}; the board's script splits on tabs")
@@ -58,7 +58,7 @@ def _ids(run: RunLines, board: Board) -> tuple[int | None, Finding]:
     rule = "passage ids"
     names = [str(name) for name in run.passages.names.to_pylist()]
     if not board.depths:
-        return None, does_not_apply(rule, "any id is taken")
+        return None, does_not_apply(rule, "any id is accepted")
     best: list[str] = names
     depth = board.depths[0][1]
     for pattern, rows in board.depths:
@@ -83,10 +83,10 @@ def _ids(run: RunLines, board: Board) -> tuple[int | None, Finding]:
 def _query_ids(run: RunLines, board: Board) -> Finding:
     rule = "query ids"
     if board.form != "msmarco" or board.task == "local":
-        return does_not_apply(rule, "any id without blanks is taken")
+        return does_not_apply(rule, "any id without blanks is accepted")
     strangers = [name for name in run.query_ids if not re.fullmatch(r"[0-9]+", name)]
     if strangers:
-        return broken(rule, f"{len(strangers):,} are no whole numbers, first {strangers[0]!r}")
+        return broken(rule, f"{len(strangers):,} are not whole numbers, first {strangers[0]!r}")
     return holds(rule, f"{len(run.query_ids):,} queries")
 
 
@@ -118,7 +118,7 @@ def _repeats(run: RunLines) -> Finding:
     if len(twice):
         query, passage = queries[twice[0]], passages[twice[0]]
         detail = (
-            f"{len(twice):,} passages stand twice in a query; first: query "
+            f"{len(twice):,} passages occur twice in a query; first: query "
             f"{run.query_ids[query]}, passage {run.passages.names[int(passage)].as_py()}"
         )
         return broken(rule, detail)
@@ -137,7 +137,7 @@ def _depth(run: RunLines, depth: int | None) -> Finding:
             f"{run.query_ids[deep[0]]} with {rows[deep[0]]:,}; cut them"
         )
         return broken(rule, detail)
-    return holds(rule, f"at most {rows.max(initial=0):,} rows a query, {depth:,} allowed")
+    return holds(rule, f"at most {rows.max(initial=0):,} rows per query, {depth:,} allowed")
 
 
 def _rows(run: RunLines, board: Board, depth: int | None, fewer_rows: bool) -> Finding:
@@ -153,7 +153,7 @@ def _rows(run: RunLines, board: Board, depth: int | None, fewer_rows: bool) -> F
         f"{run.query_ids[short[0]]} with {rows[short[0]]:,}), of which the board's script warns"
     )
     if fewer_rows:
-        return holds(rule, f"{detail}; taken as asked")
+        return holds(rule, f"{detail}; accepted, as requested")
     return broken(rule, f"{detail}; fill them from an earlier run, or allow fewer rows")
 
 
@@ -197,7 +197,7 @@ def _scores(run: RunLines, board: Board) -> Finding:
             f"{run.query_ids[codes[rising[0]]]}; trec_eval would order them by id"
         )
         return broken(rule, detail)
-    return holds(rule, "strictly falling with the rank")
+    return holds(rule, "strictly decreasing with the rank")
 
 
 def _tag(run: RunLines, board: Board) -> Finding:

@@ -109,8 +109,8 @@ def test_pairs_are_aggregated_by_the_method():
     [
         ({}, "expected scores, or queries and passages to score now"),
         ({"scores": {"q": {"a": 1.0}}}, "scores: 3 of 4 candidates have no score, first (q, b)"),
-        ({"scores": np.zeros(3)}, "found float64 [3]; expected one number a line of the run, [4]"),
-        ({"scores": np.array(["a"] * 4)}, "expected one number a line"),
+        ({"scores": np.zeros(3)}, "found float64 [3]; expected one number per line of the run, [4]"),
+        ({"scores": np.array(["a"] * 4)}, "expected one number per line"),
         ({"scores": np.array([0, np.nan, 0, 0])}, "1 of 4 are not finite"),
         ({"scores": [1, 2, 3, 4]}, "scores: found list; expected what `score` returned of a run"),
         ({"scores": {"q": {"a": "x"}}}, "scores: query 'q', passage 'a': could not convert"),
