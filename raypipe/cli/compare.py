@@ -1,4 +1,4 @@
-"""The command compare. It loads no torch, Ray or Java."""
+"""The command compare. It loads neither torch, Ray nor Java."""
 
 from dataclasses import asdict
 from pathlib import Path

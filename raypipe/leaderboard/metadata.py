@@ -22,7 +22,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
     """The metadata file.
 
     Raises:
-        InputError: it is no JSON object.
+        InputError: it is not a JSON object.
     """
     try:
         body = json.loads(path.read_bytes())
@@ -41,9 +41,9 @@ def check_metadata(
     """The rules about the id, the metadata, the embargo and two submissions in 30 days.
 
     Args:
-        board: whose rules.
+        board: the board with the rules.
         submission: the id, yyyymmdd-name.
-        metadata: what the metadata file says.
+        metadata: the content of the metadata file.
         earlier: folders with ID-metadata.json files of earlier submissions.
     """
     rules = ("id", "metadata", "embargo", "two in 30 days")

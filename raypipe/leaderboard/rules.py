@@ -1,4 +1,4 @@
-"""A run's lines against the rules of a board; nothing is written and nothing mended."""
+"""Checks a run's lines against the rules of a board; writes and corrects nothing."""
 
 import re
 from collections.abc import Sequence
@@ -18,15 +18,14 @@ def check_lines(
     query_set: str | None = None,
     fewer_rows: bool = False,
 ) -> list[Finding]:
-    """Every rule of the board about the run itself, in a fixed order.
+    """The findings about every rule of the board for the run itself, in a fixed order.
 
     Args:
         run: the lines as read.
-        board: whose rules.
-        queries: ids that the run must have, all and no others; None: their number is compared
-            with the board's query sets.
-        query_set: which of the board's query sets it is (dev, eval); None: any.
-        fewer_rows: take queries with fewer rows than the board's script expects.
+        board: the board with the rules.
+        queries: exactly the ids that the run must have; None compares their number with the board's
+        query sets. query_set: which of the board's query sets it is (dev, eval); None means any.
+        fewer_rows: accept queries with fewer rows than the board's script expects.
     """
     depth, ids = _ids(run, board)
     return [
@@ -54,7 +53,7 @@ def _form(run: RunLines, board: Board) -> Finding:
 
 
 def _ids(run: RunLines, board: Board) -> tuple[int | None, Finding]:
-    """The depth that goes with the ids, and whether they are of the board's kind."""
+    """The depth for these ids, and the finding whether they are the board's."""
     rule = "passage ids"
     names = [str(name) for name in run.passages.names.to_pylist()]
     if not board.depths:
@@ -91,8 +90,11 @@ def _query_ids(run: RunLines, board: Board) -> Finding:
 
 
 def _ranks(run: RunLines) -> Finding:
-    """1, 2, 3, ... each once a query: rank 0 overwrites the script's last place, a rank above its
-    thousand crashes it, and a missing rank is read as passage 0, a real one."""
+    """Checks that each query has the ranks 1, 2, 3, ..., each once.
+
+    In the board's script, rank 0 overwrites the last place, a rank above the 1,000 crashes it, and
+    a missing rank is read as passage 0, which is a real passage.
+    """
     rule = "ranks"
     order = np.lexsort((run.rank, run.queries.codes))
     codes, rank = run.queries.codes[order], run.rank[order]
@@ -184,7 +186,7 @@ def _query_set(
 
 
 def _scores(run: RunLines, board: Board) -> Finding:
-    """trec_eval sorts by score, ties by id descending: ranks count for nothing there."""
+    """Checks the scores: trec_eval sorts by score, then descending id, and ignores ranks."""
     rule = "scores"
     if board.form != "trec" or run.form != "trec" or run.score is None:
         return does_not_apply(rule, "the file has none" if run.form != "trec" else "not read")
