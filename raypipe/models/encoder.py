@@ -126,12 +126,12 @@ def _check_fits(model: ModelFolder, body: Body, layouts: Layouts, longest: int) 
     problems = []
     if longest > num_positions:
         problems.append(
-            f"{model.folder}: conventions allow {longest} tokens, the model has "
+            f"{model.folder}: the settings allow {longest} tokens, the model has "
             f"{num_positions} positions"
         )
     if highest >= body.num_segments:
         problems.append(
-            f"{model.folder}: conventions use segment {highest}, the model has "
+            f"{model.folder}: the settings use segment {highest}, the model has "
             f"{body.num_segments} segment rows"
         )
     if problems:

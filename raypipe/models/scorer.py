@@ -137,7 +137,7 @@ def load_scorer(
     num_positions = body.num_positions - layouts["pair"].first_position
     if conventions.total_limit > num_positions:
         raise InputError(
-            f"{model.folder}: conventions allow {conventions.total_limit} tokens, the model has "
+            f"{model.folder}: the settings allow {conventions.total_limit} tokens, the model has "
             f"{num_positions} positions"
         )
     if max(layouts["pair"].segments) >= body.num_segments:

@@ -68,9 +68,9 @@ def limit_problems(conventions: AnyConventions, config: Mapping[str, Any], rows:
         longest, highest = conventions.total_limit, 1
     problems = []
     if longest > positions:
-        problems.append(f"conventions allow {longest} tokens, the model has {positions} positions")
+        problems.append(f"the settings allow {longest} tokens, the model has {positions} positions")
     if rows and highest >= rows:
-        problems.append(f"conventions use segment {highest}, the model has {rows} segment rows")
+        problems.append(f"the settings use segment {highest}, the model has {rows} segment rows")
     if not isinstance(conventions, Conventions) and conventions.kind == "duo":
         problems += _third_segment_problems(rows, conventions.segment_row)
     return problems
@@ -92,5 +92,5 @@ def _misshapen(
 ) -> str:
     if name == files.HEADS[0] and units is not None and shape[:1] != expected[:1]:
         wanted = "two units (relevant_label 0 or 1)" if units == 2 else "one (relevant_label null)"
-        return f"{name}: the head has {shape[0]} units, the conventions expect {wanted}"
+        return f"{name}: the head has {shape[0]} units, the settings expect {wanted}"
     return f"{name}: expected shape {list(expected)} from config.json, found {list(shape)}"

@@ -140,7 +140,7 @@ def _pair_problems(found: PairConventions) -> list[str]:
     if found.kind == "duo" and found.score != "probability":
         problems.append(f"score: a duoBERT model's is probability, found {found.score}")
     if found.kind == "duo" and found.query_limit is None:
-        problems.append("query_limit: expected a count of word pieces for a duo, found null")
+        problems.append("query_limit: expected a count of word pieces for duoBERT, found null")
     if found.query_limit is None and found.passage_limit is not None:
         problems.append("passage_limit: if the longest text is cut first, a passage has no limit")
     if found.query_limit is not None:

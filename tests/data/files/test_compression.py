@@ -157,7 +157,7 @@ def test_an_empty_file_with_a_compressed_name_is_closed_when_it_is_refused(tmp_p
     (tmp_path / "x.gz").write_bytes(b"")
     with warnings.catch_warnings():
         warnings.simplefilter("error", ResourceWarning)
-        with pytest.raises(InputError, match="empty, 0 bytes, which is no .gz file"):
+        with pytest.raises(InputError, match="empty, 0 bytes, not a .gz file"):
             open_binary(tmp_path / "x.gz")
     held = [path.resolve() for path in Path("/proc/self/fd").iterdir() if path.exists()]
     assert tmp_path / "x.gz" not in held

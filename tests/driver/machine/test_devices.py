@@ -58,11 +58,11 @@ def test_every_gpu_of_the_machine_gets_an_actor_unless_told_otherwise(machine):
 
 def test_a_gpu_that_torch_cannot_use_is_no_cpu(machine):
     machine(4, visible=["NVIDIA X"])
-    with pytest.raises(InputError, match=r"auto: 1 NVIDIA device\(s\) are here \(NVIDIA X\)"):
+    with pytest.raises(InputError, match=r"auto: 1 NVIDIA device\(s\) found \(NVIDIA X\)"):
         choose()
     assert choose("cpu").device == "cpu"
     machine(4)
-    with pytest.raises(InputError, match=r"cuda: 0 NVIDIA device\(s\) are here \(none\)"):
+    with pytest.raises(InputError, match=r"cuda: 0 NVIDIA device\(s\) found \(none\)"):
         choose("cuda")
 
 

@@ -75,7 +75,7 @@ def test_tensors_that_a_model_lacks_or_does_not_read_are_named_by_the_files_name
     changed(mono / "raypipe.json", total_limit=65, made_by={"x": 1})
     found = describe(str(mono), None)
     (problem,) = found.problems
-    assert problem == f"{mono}: conventions allow 65 tokens, the model has 64 positions"
+    assert problem == f"{mono}: the settings allow 65 tokens, the model has 64 positions"
     assert found.made_by == {"x": 1} and found.unused == ["lost"]
 
 
