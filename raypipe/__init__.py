@@ -7,7 +7,9 @@ raypipe` loads nothing else.
 
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from raypipe.package import VERSION
+
+__version__ = VERSION
 __all__ = [
     "Recipe",
     "compare",

@@ -23,7 +23,7 @@ from draw import Mutant, draw  # noqa: E402
 from run import Bench  # noqa: E402
 from traced import Calm, relevant  # noqa: E402
 
-FOLDERS = ("ranking", "evaluation", "text", "search", "stages", "storage", "models", "training")
+FOLDERS = ("ranking", "evaluation", "text", "engines", "stages", "storage", "models", "training")
 FOLDERS += ("leaderboard", "driver", "cluster", "data", "config", "api")
 TABLE = ROOT / "tests" / "mutation" / "equivalent.toml"
 MARKS = ("gpu", "long", "ray", "jvm")

@@ -20,7 +20,7 @@ import pytest
 
 from raypipe.storage.holder import wait_until_dead
 from raypipe.storage.lease import lease_state
-from raypipe.storage.opening import open_storage
+from raypipe.storage.places.opening import open_storage
 
 pytestmark = pytest.mark.ray
 

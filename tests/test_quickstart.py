@@ -39,11 +39,11 @@ def test_quickstart_ends_with_a_table_and_a_second_run_changes_no_byte(raypipe_c
 
     summary = json.loads((out / "summary.json").read_text())
     assert summary["status"] == "complete" and summary["exit"] == 0
-    assert list(summary["systems"]) == ["bm25", "dense", "fused", "mono", "duo-sum"]
-    assert all(system["ms_per_query"] > 0 for system in summary["systems"].values())
+    assert list(summary["systems"]["test"]) == ["bm25", "dense", "fused", "mono", "duo-sum"]
+    assert all(system["ms_per_query"] > 0 for system in summary["systems"]["test"].values())
     assert not any(stage["reused"] for stage in summary["stages"].values())
     assert (out / "table.md").read_text().strip() in first.stdout
-    for system in summary["systems"]:
+    for system in summary["systems"]["test"]:
         lines = (out / f"runs/test/{system}.trec").read_text().splitlines()
         assert lines and all(len(line.split()) == 6 for line in lines)
     assert not [path for path in out.rglob("*tmp*/**/*") if path.is_file()]
@@ -64,7 +64,7 @@ def test_quickstart_trains_for_a_minute_and_tells_all_of_it_in_one_object(raypip
     done = raypipe_cli("quickstart", "--out", out, "--passages", 100, "--train", "--json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    assert set(told["systems"]) == {"bm25", "dense", "fused", "mono", "duo-sum"}
+    assert set(told["systems"]["test"]) == {"bm25", "dense", "fused", "mono", "duo-sum"}
     assert [each["step"] for each in told["train"]["history"]] == [20, 40, 60]
     dropped = told["train"]["examples"]["own"]["dropped"]
     assert dropped["left_out_negative"] > 0  # passages judged for test queries are in the runs

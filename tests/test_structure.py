@@ -13,7 +13,10 @@ MOST_MODULES = 13
 """Of a folder, beside its `__init__`."""
 NOT_MIRRORED = {"benchmarks", "gpu", "helpers", "mutation"}
 TESTED_ELSEWHERE = {
-    "cli/main.py": "cli/test_model.py",
+    "api/given/models.py": "api/test_encoding.py",
+    "api/given/scores.py": "api/test_reranking.py",
+    "api/given/tables.py": "api/given/test_runs.py",
+    "api/given/texts.py": "api/test_encoding.py",
     "cli/output.py": "cli/test_compare.py",
     "cli/pipeline.py": "driver/test_pipeline_model_identity.py",
     "cli/quickstart.py": "test_quickstart.py",
@@ -22,11 +25,13 @@ TESTED_ELSEWHERE = {
     "cli/train.py": "test_readme_train.py",
     "cli/upkeep.py": "driver/upkeep/test_export_opened_by_others.py",
     "config/pipeline/draft.py": "config/pipeline/test_rules.py",
+    "config/pipeline/kinds/__init__.py": "config/pipeline/test_rules.py",
     "config/pipeline/kinds/aggregate.py": "config/pipeline/kinds/test_score.py",
     "config/pipeline/kinds/fuse.py": "config/pipeline/kinds/test_score.py",
     "config/pipeline/kinds/kind.py": "config/pipeline/test_structure.py",
     "config/pipeline/kinds/read.py": "config/pipeline/test_rules.py",
     "config/pipeline/kinds/search.py": "config/pipeline/test_rules.py",
+    "config/pipeline/named.py": "api/test_recipe.py",
     "config/pipeline/parts.py": "config/test_packaged.py",
     "config/pipeline/references.py": "config/pipeline/test_rules.py",
     "data/files/rows.py": "data/test_queries.py",
@@ -38,20 +43,26 @@ TESTED_ELSEWHERE = {
     "driver/recipe/kinds/index.py": "driver/upkeep/test_export_opened_by_others.py",
     "driver/recipe/kinds/read.py": "driver/recipe/kinds/test_score.py",
     "driver/recipe/kinds/search.py": "driver/test_pipeline.py",
-    "driver/recipe/stores.py": "driver/recipe/test_sources.py",
+    "driver/recipe/stores.py": "driver/recipe/test_basis.py",
+    "driver/recipe/watching.py": "driver/recipe/test_execute.py",
     "driver/training/sets.py": "driver/training/test_train.py",
+    "engines/exact/blocks.py": "engines/exact/test_search.py",
+    "engines/exact/ties.py": "engines/exact/test_search.py",
+    "engines/lucene/build.py": "engines/lucene/test_index.py",
     "errors.py": "data/files/test_problems.py",
     "evaluation/run_files/fields.py": "evaluation/run_files/test_runs.py",
     "evaluation/run_files/refusals.py": "evaluation/run_files/test_lines_problems.py",
-    "models/folder/hashing.py": "models/folder/test_loading_identity.py",
-    "search/exact/blocks.py": "search/exact/test_search.py",
-    "search/exact/ties.py": "search/exact/test_search.py",
-    "search/lucene/build.py": "search/lucene/test_index.py",
+    "models/bert/family.py": "models/test_family.py",
+    "models/folder/model_folder.py": "models/folder/test_loading.py",
+    "ranking/by_id.py": "api/test_fusion.py",
+    "ranking/by_key.py": "api/test_reranking.py",
+    "stages/in_memory.py": "api/test_encoding.py",
+    "stages/opening.py": "stages/test_encode.py",
     "stages/query_blocks.py": "stages/scoring/test_rerank.py",
     "stages/tune.py": "test_names.py",
     "storage/log.py": "training/test_progress.py",
     "storage/root.py": "driver/test_workspace.py",
-    "storage/storage.py": "storage/test_posix.py",
+    "storage/storage.py": "storage/places/test_posix.py",
     "training/model/trainee.py": "training/model/test_worker.py",
     "vocabulary.py": "config/pipeline/test_load.py",
 }
@@ -70,11 +81,16 @@ def short(path):
 
 
 def module_of(test_file):
-    """The module that a test file is named after: of its folder, the longest name that fits."""
+    """The module that a test file is named after: of its folder, the longest name that fits.
+
+    A folder whose `__init__` does something is a module too.
+    """
     name = test_file.stem.removeprefix("test_")
     folder = RAYPIPE / test_file.parent.relative_to(TESTS)
-    fitting = [p for p in folder.glob("*.py") if f"{name}_".startswith(f"{p.stem}_")]
-    return max(fitting, key=lambda p: len(p.stem), default=None)
+    named = {p.stem: p for p in folder.glob("*.py")}
+    named |= {p.parent.name: p for p in folder.glob("*/__init__.py") if behaves(p)}
+    fitting = [stem for stem in named if f"{name}_".startswith(f"{stem}_")]
+    return named[max(fitting, key=len)] if fitting else None
 
 
 def behaves(module):
@@ -119,7 +135,8 @@ def test_a_test_file_is_named_after_a_module_of_the_folder_that_it_mirrors(test_
 def test_a_module_that_does_something_has_tests_of_its_name_or_is_listed():
     named = {short(module) for module in map(module_of, FILES) if module}
     named |= {p.name for p in RAYPIPE.glob("*.py") if (TESTS / f"test_{p.name}").exists()}
-    without = {short(module) for module in MODULES if behaves(module)} - named
+    packages = RAYPIPE.glob("*/**/__init__.py")
+    without = {short(module) for module in (*MODULES, *packages) if behaves(module)} - named
     assert without - set(TESTED_ELSEWHERE) == set(), "neither tested by name nor listed"
     assert set(TESTED_ELSEWHERE) - without == set(), "listed, and tested by name or gone"
     assert list(TESTED_ELSEWHERE) == sorted(TESTED_ELSEWHERE)

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.api.models import device_of, model_of
-from raypipe.api.texts import Given, texts_of
+from raypipe.api.given.models import device_of, model_of
+from raypipe.api.given.texts import Given, texts_of
 from raypipe.errors import InputError
 
 SIDES = ("passage", "query")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from raypipe.api.runs import Run, run_of
+from raypipe.api.given.runs import Run, run_of
 from raypipe.errors import InputError
 from raypipe.evaluation.exports import write_msmarco, write_trec
 from raypipe.evaluation.run_files.files import replacing_run

@@ -4,19 +4,20 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from raypipe.api.models import count_of
-from raypipe.api.runs import Run, listed_runs
-from raypipe.api.texts import Given, texts_of
+from raypipe.api.given.models import count_of
+from raypipe.api.given.runs import Run, listed_runs
+from raypipe.api.given.texts import Given, texts_of
 from raypipe.ranking.by_id import fuse_by_id
+from raypipe.vocabulary import DEPTH, RRF_K, FusionMethod
 
 
 def fuse(
     runs: Sequence[Run] | Mapping[str, Run],
-    method: str = "rrf",
+    method: FusionMethod = "rrf",
     *,
     weights: Sequence[float] | None = None,
-    k: float = 60,
-    depth: int = 1000,
+    k: float = RRF_K,
+    depth: int = DEPTH,
     passages: Given | None = None,
 ) -> pa.Table:
     """One run over the union of the queries: query_id, passage_id, rank from 1, score float32.

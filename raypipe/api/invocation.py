@@ -17,7 +17,7 @@ from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
 
 if TYPE_CHECKING:
     from raypipe.cluster.loop import Report
-    from raypipe.driver.recipe.execute import StageResult
+    from raypipe.driver.recipe.watching import StageResult
     from raypipe.storage.stored import Stored
 
 
@@ -64,7 +64,7 @@ class Invocation:
 
     def _store(self, name: StoreName) -> "Stored":
         from raypipe.errors import IncompleteError
-        from raypipe.storage.opening import open_storage
+        from raypipe.storage.places.opening import open_storage
         from raypipe.storage.store_records import read_manifest
         from raypipe.storage.stored import Stored
 

@@ -5,31 +5,31 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
-from raypipe.api.judgements import Qrels, qrels_of
-from raypipe.api.runs import Run, is_one_run, named_runs, run_of
+from raypipe.api.given.judgements import Qrels, qrels_of
+from raypipe.api.given.runs import Run, is_one_run, named_runs, run_of
 from raypipe.errors import InputError
 from raypipe.evaluation.difference import SEED
+from raypipe.vocabulary import MEASURES
 
 if TYPE_CHECKING:
     from raypipe.evaluation.compare import Compared
     from raypipe.evaluation.measures import Measured
 
-DEFAULT = ("nDCG@10", "RR@10", "AP", "R@100")
 Measures = str | Sequence[str]
 
 
 @overload
 def evaluate(
-    run: Mapping[str, Mapping[str, float]], qrels: Qrels, measures: Measures = DEFAULT
+    run: Mapping[str, Mapping[str, float]], qrels: Qrels, measures: Measures = MEASURES
 ) -> "Measured": ...
 @overload
 def evaluate(
-    run: Mapping[str, Run], qrels: Qrels, measures: Measures = DEFAULT
+    run: Mapping[str, Run], qrels: Qrels, measures: Measures = MEASURES
 ) -> "dict[str, Measured]": ...
 @overload
-def evaluate(run: Run, qrels: Qrels, measures: Measures = DEFAULT) -> "Measured": ...
+def evaluate(run: Run, qrels: Qrels, measures: Measures = MEASURES) -> "Measured": ...
 def evaluate(
-    run: Run | Mapping[str, Run], qrels: Qrels, measures: Measures = DEFAULT
+    run: Run | Mapping[str, Run], qrels: Qrels, measures: Measures = MEASURES
 ) -> "Measured | dict[str, Measured]":
     """The run's measures: `mean` by measure, and `per_query` by measure and query id.
 
@@ -56,7 +56,7 @@ def evaluate(
 def compare(
     runs: Mapping[str, Run],
     qrels: Qrels,
-    measures: Measures = DEFAULT,
+    measures: Measures = MEASURES,
     *,
     baseline: str | None = None,
     seed: int = SEED,

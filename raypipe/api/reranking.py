@@ -5,16 +5,16 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raypipe.api.models import count_of
-from raypipe.api.runs import Run, run_of
-from raypipe.api.scores import Scores, held_scores, refuse_missing
-from raypipe.api.scoring import K0, K1, score
-from raypipe.api.texts import Given, texts_of
+from raypipe.api.given.models import count_of
+from raypipe.api.given.runs import Run, run_of
+from raypipe.api.given.scores import Scores, held_scores, refuse_missing
+from raypipe.api.given.texts import Given, texts_of
+from raypipe.api.scoring import score
 from raypipe.errors import InputError
 from raypipe.ranking.by_id import ascending, first_seen, with_ids, with_rows
 from raypipe.ranking.by_key import aggregate_by_key, rerank_by_key
 from raypipe.ranking.candidates import pairs, singles
-from raypipe.vocabulary import Aggregation, Tail, words
+from raypipe.vocabulary import K0, K1, Aggregation, Tail, words
 
 
 def rerank(
@@ -25,8 +25,8 @@ def rerank(
     *,
     scores: Scores | None = None,
     k: int | None = None,
-    method: str = "sum",
-    tail: str = "keep",
+    method: Aggregation = "sum",
+    tail: Tail = "keep",
     preset: str | None = None,
     device: str = "auto",
 ) -> pa.Table:
@@ -56,9 +56,9 @@ def rerank(
         InputError: bad input, or a candidate of the first k without a score.
         RowsFailed: the model's scores are not finite.
     """
-    for name, value, known in (("method", method, words(Aggregation)), ("tail", tail, words(Tail))):
-        if value not in known:
-            raise InputError(f"{name}: expected one of {', '.join(known)}; found {value!r}")
+    for name, value, of in (("method", method, Aggregation), ("tail", tail, Tail)):
+        if value not in words(of):
+            raise InputError(f"{name}: expected one of {', '.join(words(of))}; found {value!r}")
     table = run_of(run)
     if k is not None:
         count_of("k", k)

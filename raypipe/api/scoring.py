@@ -9,20 +9,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from raypipe.api.models import count_of, device_of, model_of
-from raypipe.api.runs import Run, run_of
-from raypipe.api.tables import is_table
-from raypipe.api.texts import Given, texts_of
+from raypipe.api.given.models import count_of, device_of, model_of
+from raypipe.api.given.runs import Run, run_of
+from raypipe.api.given.tables import is_table
+from raypipe.api.given.texts import Given, texts_of
 from raypipe.errors import InputError
 from raypipe.ranking.by_id import with_rows
 from raypipe.ranking.candidates import pairs, singles
+from raypipe.vocabulary import K0, K1
 
 if TYPE_CHECKING:
-    from raypipe.models.folder.loading import ModelFolder
+    from raypipe.models.folder.model_folder import ModelFolder
 
 Tuples = Iterable[Sequence[str]]
-K0, K1 = 1000, 50
-"""The default numbers of candidates per query for monoBERT and duoBERT models."""
 
 
 @overload

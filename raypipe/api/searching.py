@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.api.encoding import encode
-from raypipe.api.models import count_of
-from raypipe.api.texts import Given, Texts, ids_of, texts_of
+from raypipe.api.given.models import count_of
+from raypipe.api.given.texts import Given, Texts, ids_of, texts_of
 from raypipe.errors import InputError
 from raypipe.ranking.by_id import with_ids
+from raypipe.vocabulary import BM25_B, BM25_K1, DEPTH
 
 Vectors = NDArray[np.float16]
 
@@ -25,11 +26,11 @@ def search(
     passages: Given | Vectors,
     model: str | Path = "minilm",
     *,
-    depth: int = 1000,
+    depth: int = DEPTH,
     query_ids: Sequence[str] | None = None,
     passage_ids: Sequence[str] | None = None,
-    k1: float = 0.9,
-    b: float = 0.4,
+    k1: float = BM25_K1,
+    b: float = BM25_B,
     preset: str | None = None,
     device: str = "auto",
 ) -> pa.Table:
@@ -59,7 +60,7 @@ def search(
     if model == "bm25":
         asked, answers = _texts_alone(queries, "query"), _texts_alone(passages, "passage")
         _refuse_parameters(k1, b)
-        return _bm25(asked, answers, depth=min(depth, max(1, len(answers.ids))), k1=k1, b=b)
+        return _bm25(asked, answers, depth=min(depth, len(answers.ids)), k1=k1, b=b)
     options = {"model": model, "preset": preset, "device": device}
     query_names, query_vectors = _side(queries, "query", query_ids, options)
     passage_names, passage_vectors = _side(passages, "passage", passage_ids, options)
@@ -86,7 +87,7 @@ def _side(
 
 def _exact(queries: Vectors, passages: Vectors, *, depth: int) -> pa.Table:
     """The run (schema.RUN) of an exact search with two sides of embeddings."""
-    from raypipe.search.exact.search import topk_block_stream
+    from raypipe.engines.exact.search import topk_block_stream
     from raypipe.stages.run_tables import dense_table
 
     if passages.shape[1] != queries.shape[1]:
@@ -102,8 +103,8 @@ def _exact(queries: Vectors, passages: Vectors, *, depth: int) -> pa.Table:
 def _bm25(queries: Texts, passages: Texts, *, depth: int, k1: float, b: float) -> pa.Table:
     if not len(passages.ids) or not len(queries.ids):
         return schema.RUN_FILE.empty_table()
-    from raypipe.search.lucene.index import build_index
-    from raypipe.search.lucene.search import LuceneSearcher, search_all
+    from raypipe.engines.lucene.index import build_index
+    from raypipe.engines.lucene.search import LuceneSearcher, search_all
     from raypipe.stages.run_tables import run_table
 
     table = pa.table([passages.ids, passages.texts], schema=schema.PASSAGES)

@@ -5,12 +5,11 @@ import json
 import platform
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 
-import raypipe
 from raypipe.cluster.backend import Beat, Mode, Opened, Rows, Site, Task
 from raypipe.cluster.bad_rows import evidence_name
 from raypipe.errors import LEAVE_INPUTS, InputError
+from raypipe.package import FOLDER, VERSION
 from raypipe.storage.records import Json, Record, Shard
 
 
@@ -33,7 +32,7 @@ def worker_facts() -> dict[str, Json]:
     """This process's versions of Python and raypipe, and the hash of raypipe's source."""
     return {
         "python": platform.python_version(),
-        "raypipe": raypipe.__version__,
+        "raypipe": VERSION,
         "package_sha256": package_sha256(),
     }
 
@@ -88,10 +87,9 @@ def _written(task: Task, shard: Shard, beat: Beat) -> Beat:
 @cache
 def package_sha256() -> str:
     """SHA-256 over names and bytes of raypipe's source files, in order; read once per process."""
-    root = Path(raypipe.__file__).parent
     total = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        total.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
+    for path in sorted(FOLDER.rglob("*.py")):
+        total.update(str(path.relative_to(FOLDER)).encode() + b"\0" + path.read_bytes() + b"\0")
     return total.hexdigest()
 
 

@@ -1,14 +1,12 @@
 """The recipes that come with raypipe."""
 
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import yaml
 
-import raypipe
 from raypipe.config.yaml.words import did_you_mean, listed
 from raypipe.errors import InputError
+from raypipe.package import FOLDER
 
 
 def recipe_names(verb: str | None = None) -> list[str]:
@@ -38,14 +36,9 @@ def recipe_text(name: str) -> str:
     return recipes[name].read_text(encoding="utf-8")
 
 
-def _recipes() -> dict[str, Traversable]:
+def _recipes() -> dict[str, Path]:
     """Recipe files by name, from the wheel or from the checkout that holds the package."""
-    folder = files(raypipe) / "recipes"
+    folder = FOLDER / "recipes"
     if not folder.is_dir():
-        folder = Path(raypipe.__file__).parents[1] / "jobs" / "configs"
-    suffix = ".yaml"
-    return {
-        entry.name.removesuffix(suffix): entry
-        for entry in (folder.iterdir() if folder.is_dir() else ())
-        if entry.name.endswith(suffix)
-    }
+        folder = FOLDER.parent / "jobs" / "configs"
+    return {path.stem: path for path in folder.glob("*.yaml")}

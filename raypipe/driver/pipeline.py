@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from raypipe.cluster.backend import Backend
-from raypipe.cluster.inline import InlineBackend
 from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
 from raypipe.driver.invocation import invocation
-from raypipe.driver.machine import devices
 from raypipe.driver.machine.backends import LazyBackends
+from raypipe.driver.machine.devices import Devices
+from raypipe.driver.machine.place import Place, devices_at, started
 from raypipe.driver.machine.signals import interruptible
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.builtin import with_files
-from raypipe.driver.recipe.execute import Execution, Watcher
+from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.frozen import refuse_changes
 from raypipe.driver.recipe.graph import Graph
-from raypipe.driver.recipe.sources import Sources
 from raypipe.driver.recipe.system import System
+from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.report.measure import measure
 from raypipe.driver.report.summary import summary_of
 from raypipe.driver.workspace import Workspace
@@ -94,12 +94,17 @@ def _run(
 ) -> Outcome:
     replace_file(workspace.folder / "recipe.yaml", resolved_yaml(recipe).encode())
     wanted = recipe.resources
-    chosen = _devices(recipe, options)
+    place = Place(wanted.backend, options.ray_address, options.allow_open_cluster)
+    chosen = devices_at(
+        place, wanted.device, gpus=wanted.gpus, actors=wanted.actors, threads=wanted.threads
+    )
     say(chosen.line())
     named = with_files(recipe, workspace.folder / "python-docs")
     if options.frozen:
         refuse_changes(named, workspace)
-    backends = LazyBackends(lambda: _start(recipe, chosen, options), lambda: chosen)
+    backends = LazyBackends(
+        lambda: started(place, chosen, num_cpus=chosen.num_actors), lambda: chosen
+    )
     allowed = _allowed(named, selected) if options.only else None
     execution = Execution(
         workspace=workspace,
@@ -113,7 +118,7 @@ def _run(
         on_change=say,
     )
     budget = wanted.budget_tokens
-    sources = Sources(
+    basis = Basis(
         named,
         execution,
         needs=Needs(num_gpus=1.0 if chosen.device == "cuda" else 0.0, threads=chosen.threads),
@@ -121,21 +126,21 @@ def _run(
     )
     try:
         if options.tokens_of is not None:
-            sources.tokens(options.tokens_of)
-        systems = _systems(sources, selected)
-        measurement = measure(sources, workspace, systems, execution.results)
+            basis.tokens(options.tokens_of)
+        systems = _systems(basis, selected)
+        measurement = measure(basis, workspace, systems, execution.results)
     finally:
         backends.close()
     return Outcome(summary_of(measurement, execution.results, chosen), measurement.table)
 
 
-def _systems(sources: Sources, selected: list[str]) -> dict[str, list[System]]:
+def _systems(basis: Basis, selected: list[str]) -> dict[str, list[System]]:
     """The selected stages, run to completion in recipe order, by query set."""
-    graph, recipe = Graph(sources), sources.recipe
+    graph, recipe = Graph(basis), basis.recipe
     systems: dict[str, list[System]] = {
         name: [] for name, queries in recipe.queries.items() if queries.report
     }
-    sources.collection()
+    basis.collection()
     for name in selected:
         if recipe.stages[name].produces == "index":
             graph.system(name, None)
@@ -157,34 +162,7 @@ def _allowed(recipe: Recipe, selected: list[str]) -> Callable[[StoreName], bool]
     return allowed
 
 
-def _devices(recipe: Recipe, options: Options) -> devices.Devices:
-    """The devices of this machine, or of the cluster at the address, which is joined here."""
-    wanted = recipe.resources
-    asked = {"gpus": wanted.gpus, "actors": wanted.actors, "threads": wanted.threads}
-    if options.ray_address is None or wanted.backend == "inline":
-        return devices.choose(wanted.device, **asked)
-    from raypipe.cluster import ray_start
-
-    resources = ray_start.connect(options.ray_address, allow_open=options.allow_open_cluster)
-    return devices.of_cluster(resources, wanted.device, **asked)
-
-
-def _start(recipe: Recipe, chosen: devices.Devices, options: Options) -> Backend:
-    if recipe.resources.backend == "inline":
-        return InlineBackend(device=chosen.device, threads=chosen.threads)
-    from raypipe.cluster import ray_start
-    from raypipe.cluster.ray_pool import RayBackend
-
-    if options.ray_address is None:
-        num_cpus = max(devices.num_cores(), chosen.num_actors)
-        local = ray_start.start_local(
-            num_cpus=num_cpus, num_gpus=chosen.num_gpus, threads=chosen.threads
-        )
-        return RayBackend(threads=chosen.threads, local=local)
-    return RayBackend(threads=chosen.threads)
-
-
-def _sizing(recipe: Recipe, chosen: devices.Devices) -> Sizing:
+def _sizing(recipe: Recipe, chosen: Devices) -> Sizing:
     wanted = recipe.resources
     tokens = wanted.shard_tokens
     return Sizing(

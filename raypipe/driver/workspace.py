@@ -8,7 +8,7 @@ from pathlib import Path
 
 from raypipe.errors import CorruptError, InputError
 from raypipe.storage.files import replace_file
-from raypipe.storage.opening import open_storage
+from raypipe.storage.places.opening import open_storage
 from raypipe.storage.records import FORMAT, Json, seal, unseal_format
 from raypipe.storage.root import check_root, mark_root
 from raypipe.storage.storage import Storage

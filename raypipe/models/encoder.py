@@ -7,8 +7,9 @@ import torch
 from numpy.typing import NDArray
 
 from raypipe.errors import InputError, RowsFailed
-from raypipe.models.family import Body
-from raypipe.models.folder.loading import ModelFolder, layouts_of, load_weights
+from raypipe.models.body import Body
+from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.opening import layouts_of, load_weights
 from raypipe.models.neighbours import shapes_of
 from raypipe.models.packed import attend_by_length, groups_of, pool
 from raypipe.models.placing import Place, settle_on

@@ -7,10 +7,11 @@ head, and how texts become inputs. The code that encodes, scores and trains uses
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 from raypipe.errors import InputError
 from raypipe.models.bert import FAMILY as BERT
+from raypipe.models.body import B, Head
 from raypipe.models.tensors import Named, Shape
 from raypipe.text.inputs import Layout
 
@@ -18,54 +19,10 @@ if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need i
     from tokenizers import Tokenizer
     from torch import Tensor
 
-    from raypipe.models.packed import Attention, Dropout, Groups, Linear, RunLayer, Updates
+    from raypipe.models.packed import Attention, Dropout, Groups, RunLayer, Updates
 
 UNSTATED = "bert"
 """The family if config.json has no model_type, as in Google's bert_config.json."""
-
-
-class Body(Protocol):
-    """Weights of an encoder, fp32, without a reranker's head."""
-
-    @property
-    def width(self) -> int:
-        """The hidden size, H."""
-
-    @property
-    def num_positions(self) -> int:
-        """Number of rows of the position table."""
-
-    @property
-    def num_segments(self) -> int:
-        """Number of segments: rows of the segment table, 1 if it has none."""
-
-    @property
-    def linears(self) -> Sequence[Linear]:
-        """The linear layers, whose products are tested for effects of neighbouring rows."""
-
-    def to(self: B, device: str) -> B:
-        """The weights on `cpu` or `cuda`, where products are then of full precision."""
-
-    def with_third_segment(self: B, choice: str | None) -> B:
-        """The body with three segment rows, for a duoBERT model; see `segments`, which raises."""
-
-
-class Head(Protocol):
-    """The head of a reranker."""
-
-    @property
-    def linears(self) -> Sequence[Linear]:
-        """See Body."""
-
-    def to(self: H, device: str) -> H:
-        """The weights on `cpu` or `cuda`."""
-
-    def logits(self, first_BH: Tensor, *, drop: Dropout = ...) -> Tensor:
-        """Each sequence's units, fp32 [B, U], from the hidden state of its first token."""
-
-
-B = TypeVar("B", bound=Body)
-H = TypeVar("H", bound=Head)
 
 
 class Files(Protocol):

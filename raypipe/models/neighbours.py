@@ -11,7 +11,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from raypipe.models.family import Body
+from raypipe.models.body import Body
 from raypipe.models.packed import Linear, linear
 
 Shape = tuple[int, int]

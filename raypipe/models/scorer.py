@@ -8,9 +8,10 @@ import torch
 from numpy.typing import NDArray
 
 from raypipe.errors import InputError
-from raypipe.models.family import Body, Head
+from raypipe.models.body import Body, Head
 from raypipe.models.folder.conventions import PairConventions
-from raypipe.models.folder.loading import ModelFolder, layouts_of, load_weights
+from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.opening import layouts_of, load_weights
 from raypipe.models.neighbours import shapes_of
 from raypipe.models.packed import attend_by_length, first_tokens, groups_of
 from raypipe.models.placing import Place, settle_on

@@ -10,10 +10,10 @@ from typing import ClassVar
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.search.lucene.check import check_index
-from raypipe.search.lucene.index import build_index, index_settings
-from raypipe.search.lucene.pack import pack_folder, unpack_folder
-from raypipe.search.lucene.search import LuceneSearcher, search_all
+from raypipe.engines.lucene.check import check_index
+from raypipe.engines.lucene.index import build_index, index_settings
+from raypipe.engines.lucene.pack import pack_folder, unpack_folder
+from raypipe.engines.lucene.search import LuceneSearcher, search_all
 from raypipe.stages.query_blocks import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
 from raypipe.stages.run_tables import run_table
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing

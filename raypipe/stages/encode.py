@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from raypipe.errors import RowsFailed
 from raypipe.models.encoder import Encoder, load_encoder
-from raypipe.models.folder.loading import ModelFolder
+from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.stages.opening import open_model
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.storage.payloads.tokens import taken

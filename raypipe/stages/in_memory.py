@@ -14,7 +14,8 @@ from tokenizers import Tokenizer
 from raypipe.errors import RowsFailed
 from raypipe.models.encoder import Encoder, load_encoder
 from raypipe.models.folder.conventions import AnyConventions
-from raypipe.models.folder.loading import ModelFolder, open_tokenizer
+from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import Scorer, load_scorer
 from raypipe.ranking.candidates import Keys
 from raypipe.stages.encode import as_stored

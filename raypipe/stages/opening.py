@@ -5,7 +5,7 @@ from typing import Protocol, TypeVar
 
 import torch
 
-from raypipe.models.folder.loading import ModelFolder
+from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.stages.stage import Site
 from raypipe.storage.records import Json
 

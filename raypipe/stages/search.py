@@ -11,8 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.search.exact.search import topk_block_stream
-from raypipe.search.exact.spans import plan_spans
+from raypipe.engines.exact.search import topk_block_stream
+from raypipe.engines.exact.spans import plan_spans
 from raypipe.stages.query_blocks import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
 from raypipe.stages.run_tables import best, dense_table, read_queries_of_run
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from raypipe import schema
 from raypipe.data.qrels import read_qrels
+from raypipe.engines.lucene.search import LuceneSearcher, search_all
 from raypipe.evaluation.measures import evaluate
-from raypipe.search.lucene.search import LuceneSearcher, search_all
 from raypipe.stages.bm25 import open_index
 from raypipe.stages.run_tables import run_table, with_ids
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing

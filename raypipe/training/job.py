@@ -8,7 +8,7 @@ from raypipe.errors import InputError
 from raypipe.models.folder.adapters import WEIGHTS, adapter_folder
 from raypipe.models.folder.config_checks import initializer_range
 from raypipe.models.folder.conventions import AnyConventions, PairConventions
-from raypipe.models.folder.loading import ModelFolder
+from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.presets import PRESETS, conventions_problems
 from raypipe.names import Role, of_training
 from raypipe.storage.records import hash_file

@@ -78,7 +78,7 @@ def made(recipe, tmp_path_factory):
 @pytest.fixture(scope="session")
 def stored(made):
     """The finished store of a name, as the pipeline left it."""
-    from raypipe.storage.opening import open_storage
+    from raypipe.storage.places.opening import open_storage
     from raypipe.storage.store_records import read_manifest
     from raypipe.storage.stored import Stored
 

@@ -49,7 +49,7 @@ def test_a_form_stands_above_the_name(tmp_path):
     raypipe.write_run(RUN, tmp_path / "a.trec", form="msmarco")
     assert (tmp_path / "a.trec").read_text().startswith("q\tb\t1\n")
     raypipe.write_run({"q": {"a": 1.0}}, tmp_path / "b", form="parquet")
-    assert raypipe.read_run(tmp_path / "b", form="parquet").num_rows == 1
+    assert raypipe.read_run(tmp_path / "b").num_rows == 1
 
 
 def test_a_bad_name_form_tag_or_id_is_refused_and_nothing_is_written(tmp_path):

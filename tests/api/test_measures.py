@@ -1,12 +1,9 @@
 import json
 from dataclasses import asdict
 
-import pyarrow as pa
 import pytest
 
 import raypipe
-from raypipe import schema
-from raypipe.api.judgements import qrels_of
 from raypipe.errors import InputError
 
 RUN = {"q": {"a": 3.0, "b": 2.0}, "r": {"a": 1.0}}
@@ -90,36 +87,6 @@ def test_a_baseline_and_a_seed_are_taken():
             raypipe.compare(**{"runs": runs, "qrels": QRELS, **more})
 
 
-def test_judgements_come_as_dictionaries_tables_and_files(tmp_path):
-    (tmp_path / "qrels.txt").write_text("q 0 b 1\nr 0 a 1\n")
-    columns = {"query_id": ["q", "r"], "passage_id": ["b", "a"], "relevance": [1, 1]}
-    wanted = pa.table(columns, schema=schema.QRELS)
-    frame = pa.table({**columns, "more": [1, 2]}).to_pandas()
-    for given in (QRELS, pa.table(columns), frame, tmp_path / "qrels.txt"):
-        assert qrels_of(given).equals(wanted)
-    assert qrels_of({1: {2: 3}}).to_pylist()[0] == {
-        "query_id": "1",
-        "passage_id": "2",
-        "relevance": 3,
-    }
-
-
-@pytest.mark.parametrize(
-    ("qrels", "told"),
-    [
-        (7, "qrels: found int; expected a table with query_id, passage_id and relevance"),
-        ({}, "qrels: no judgements"),
-        ({"q": ["b"]}, "qrels: query 'q': expected a dictionary passage id -> grade"),
-        ({"q": {"b": 0.5}}, "qrels: query 'q', passage 'b': expected an integer grade, found 0.5"),
-        ({"q": {"b": True}}, "expected an integer grade, found True"),
-        ({"q": {None: 1}}, "qrels: query 'q', passage None: expected a string as passage id"),
-        (pa.table({"query_id": ["q"]}), "qrels: expected a column passage_id; found query_id"),
-        ({"x": {"b": 1}}, "run and qrels share no query"),
-    ],
-)
-def test_what_are_no_judgements_is_refused(qrels, told):
-    with pytest.raises(InputError) as refused:
-        raypipe.evaluate(RUN, qrels)
-    assert told in str(refused.value)
+def test_a_measure_that_nobody_knows_is_refused():
     with pytest.raises(InputError, match="measure 'nDG@10': unknown"):
         raypipe.evaluate(RUN, QRELS, "nDG@10")

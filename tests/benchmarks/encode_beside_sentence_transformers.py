@@ -20,7 +20,8 @@ from sentence_transformers import SentenceTransformer
 
 from raypipe.models.device import numerics_class
 from raypipe.models.encoder import load_encoder
-from raypipe.models.folder.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.opening import open_tokenizer
 from raypipe.text.tokenize import tokenize_batch
 
 NUM_TEXTS, ROUNDS = 192, 5

@@ -22,7 +22,8 @@ from sentence_transformers import CrossEncoder
 from transformers import BertConfig
 
 from raypipe.models.device import numerics_class
-from raypipe.models.folder.loading import open_tokenizer, packaged_folder, resolve_model
+from raypipe.models.folder.loading import packaged_folder, resolve_model
+from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import load_scorer
 from raypipe.text.pairs import TextSlice
 from raypipe.text.tokenize import tokenize_batch

@@ -32,13 +32,8 @@ from torch.utils.data import BatchSampler, SequentialSampler
 from transformers import BertConfig, TrainerCallback
 
 from raypipe.models.device import numerics_class
-from raypipe.models.folder.loading import (
-    layouts_of,
-    load_weights,
-    open_tokenizer,
-    packaged_folder,
-    resolve_model,
-)
+from raypipe.models.folder.loading import packaged_folder, resolve_model
+from raypipe.models.folder.opening import layouts_of, load_weights, open_tokenizer
 from raypipe.models.folder.presets import PRESETS
 from raypipe.text.pairs import TextSlice
 from raypipe.text.tokenize import tokenize_batch

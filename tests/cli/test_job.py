@@ -92,5 +92,11 @@ def test_every_verb_that_joins_a_cluster_has_a_job():
         if any("--allow-open-cluster" in option.opts for option in verb.params)
     }
     assert joining == {job.stem for job in JOBS}
-    bodies = {job.read_text().partition('"""\n\nimport sys')[2] for job in JOBS}
-    assert len(bodies) == 1 and "" not in bodies
+    texts = {job: job.read_text() for job in JOBS}
+    assert all(text.count(job.stem) >= 2 and "import sys" in text for job, text in texts.items())
+    named = ((f"`raypipe {job.stem}`", f'run_job("{job.stem}",') for job in JOBS)
+    bodies = {
+        text.replace(verb, "VERB").replace(call, "CALL")
+        for text, (verb, call) in zip(texts.values(), named, strict=True)
+    }
+    assert len(bodies) == 1

@@ -1,14 +1,15 @@
 """A toy task whose shards one worker computes in this process."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import pytest
 from numbers_stage import SHARDS
 
 from raypipe.cluster.backend import Task
-from raypipe.stages.stage import Needs, Payload, Site
+from raypipe.stages.stage import Needs, Opened, Payload, Site
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
 
 
@@ -19,14 +20,16 @@ class Numbers:
     spec: StageSpec = field(default_factory=lambda: StageSpec("numbers", 1, {"x": 1}))
     fault: Exception | None = None
     seen: list = field(default_factory=list)
+    needs: Needs = Needs()
+    skips_rows: ClassVar[bool] = False
 
     def open(self, site):
         self.site = site
         if self.fault is not None:
             raise self.fault
-        return {"numerics": "toy", "python": "told by the stage"}
+        return Opened(self.write, {"numerics": "toy", "python": "told by the stage"})
 
-    def run(self, shard, skip, beat):
+    def write(self, shard, skip, beat):
         if self.fault is not None:
             raise self.fault
         kept = [row for row in range(shard.start, shard.stop) if row not in skip]
@@ -43,10 +46,14 @@ class Numbers:
 
 @pytest.fixture
 def work(tmp_path):
-    """A task in a folder of its own, its stage opened."""
+    """A task in a folder of its own."""
     storage, stage = PosixStorage(tmp_path / "stores"), Numbers()
-    stage.needs = Needs()
     ledger = Ledger(storage, "numbers", stage.spec, SHARDS)
-    (tmp_path / "scratch").mkdir()
-    stage.open(Site(tmp_path / "scratch"))
     return Task(stage, ledger)
+
+
+@pytest.fixture
+def opened(work, tmp_path):
+    """Its stage in a worker."""
+    (tmp_path / "scratch").mkdir()
+    return work.stage.open(Site(tmp_path / "scratch"))

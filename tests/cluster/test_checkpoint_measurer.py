@@ -14,7 +14,7 @@ from raypipe.cluster.checkpoint_measurer import Beside, has_room
 from raypipe.cluster.worker_events import events, note_problem, note_worker
 from raypipe.config.training.recipe import Validate
 from raypipe.errors import IncompleteError, InputError
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.training.checkpoints.history import History
 from raypipe.training.fit import ELSEWHERE
 from raypipe.training.progress import Reader

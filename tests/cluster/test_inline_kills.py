@@ -10,15 +10,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from raypipe.cluster.backend import Task
 from raypipe.cluster.inline import InlineBackend
 from raypipe.cluster.loop import Limits, run
-from raypipe.stages.stage import Needs, Payload
+from raypipe.stages.stage import Needs, Opened, Payload
 from raypipe.storage.lease import acquire
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store_records import read_manifest
@@ -34,16 +35,16 @@ class ToyStage:
 
     spec = SPEC
     needs = Needs()
+    skips_rows = False
 
     def shards(self, sizing):
         return SHARDS
 
     def open(self, site):
-        self.scratch = site.scratch
-        return {}
+        return Opened(partial(self._run, site.scratch))
 
-    def run(self, shard, skip, beat):
-        path = self.scratch / f"{shard.index}.txt"
+    def _run(self, scratch, shard, skip, beat):
+        path = scratch / f"{shard.index}.txt"
         with path.open("w") as out:
             for row in range(shard.start, shard.stop):
                 beat([row])

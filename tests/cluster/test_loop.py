@@ -149,6 +149,6 @@ def test_a_stage_that_names_no_new_row_is_not_asked_for_ever():
 def test_a_stage_that_skips_no_rows_fails_as_before():
     world = World(num_actors=3, poison=frozenset({5}))
     ledger = SimulatedLedger([Shard(0, 0, 64)])
-    task = Task(SimpleNamespace(needs=Needs()), ledger)
+    task = Task(SimpleNamespace(skips_rows=False, needs=Needs()), ledger)
     with pytest.raises(IncompleteError, match="failed 3 times"):
         run(task, SimulatedBackend(world, ledger), Limits())

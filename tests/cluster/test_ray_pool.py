@@ -5,7 +5,9 @@ import signal
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import ray
@@ -15,9 +17,9 @@ from raypipe.cluster.loop import Limits, run
 from raypipe.cluster.ray_pool import RayBackend
 from raypipe.cluster.ray_start import start_local
 from raypipe.errors import IncompleteError, InputError
-from raypipe.stages.stage import Needs, Payload, ranges
+from raypipe.stages.stage import Needs, Opened, Payload, ranges
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
 
 pytestmark = pytest.mark.ray
@@ -45,6 +47,7 @@ class Rows:
     needs: Needs = Needs()
     num_rows: int = 12
     company: int = 1
+    skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self):
@@ -54,18 +57,18 @@ class Rows:
         return ranges(self.num_rows, 2)
 
     def open(self, site):
-        self.scratch = site.scratch
         Path(self.root, f"opened-{os.getpid()}").touch()
-        return {"device": site.device, "mkl": os.environ.get("MKL_CBWR")}
+        facts = {"device": site.device, "mkl": os.environ.get("MKL_CBWR")}
+        return Opened(partial(self._run, site.scratch), facts)
 
-    def run(self, shard, skip, beat):
+    def _run(self, scratch, shard, skip, beat):
         beat(range(shard.start, shard.stop))
         while len(list(Path(self.root).glob("opened-*"))) < self.company:
             time.sleep(0.05)
         if shard.start == 4:
             self.befall(shard)
         time.sleep(0.1)
-        path = self.scratch / f"{shard.index}"
+        path = scratch / f"{shard.index}"
         path.write_text("".join(f"{row * 7}\n" for row in range(shard.start, shard.stop)))
         return Payload(path, {"rows": shard.num_rows})
 

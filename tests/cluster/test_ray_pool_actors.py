@@ -80,14 +80,15 @@ def test_an_actor_counts_its_beats_and_keeps_the_newest_rows(monkeypatch):
     actor = kind(TASK, 2)
     assert actor.beats() == (0, ())
 
-    def perform(task, shard, skip, beat, mode):
+    def perform(task, opened, shard, skip, beat, mode):
         beat([1, 2])
         beat([3])
-        return (task, shard, skip, mode)
+        return (task, opened, shard, skip, mode)
 
     monkeypatch.setattr(ray_pool, "perform", perform)
+    actor._opened = "opened"
     record, seconds = actor.run(SHARD, (7,), Mode.PROBE)
-    assert record == (TASK, SHARD, (7,), Mode.PROBE) and 0 <= seconds < 60
+    assert record == (TASK, "opened", SHARD, (7,), Mode.PROBE) and 0 <= seconds < 60
     assert actor.beats() == (2, (3,))
 
 
@@ -96,11 +97,13 @@ def test_an_actor_opens_its_stage_where_it_stands(monkeypatch, tmp_path):
     node = SimpleNamespace(get_node_id=lambda: "node-a")
     on_paper = SimpleNamespace(get_gpu_ids=lambda: [], get_runtime_context=lambda: node)
     monkeypatch.setattr(ray_pool, "ray", on_paper)
-    monkeypatch.setattr(ray_pool, "introduce", lambda task, site: {"site": site})
+    monkeypatch.setattr(ray_pool, "introduce", lambda task, site: (task.stage, {"site": site}))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
     storage = SimpleNamespace(scratch=lambda: tmp_path)
     task = Task(TASK.stage, SimpleNamespace(storage=storage))
-    facts, process, at = kind(task, 2).open()
+    actor = kind(task, 2)
+    facts, process, at = actor.open()
+    assert actor._opened is TASK.stage
     assert (facts["site"].scratch, facts["site"].device, facts["site"].threads) == (
         tmp_path, "cpu", 2)  # fmt: skip
     assert (facts["gpu_ids"], facts["cuda_visible_devices"], at) == ([], "5", "node-a")

@@ -2,6 +2,7 @@ import json
 import os
 import signal
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -10,9 +11,9 @@ import pytest
 from raypipe.cluster.backend import Task
 from raypipe.cluster.loop import Limits, run
 from raypipe.errors import LimitError
-from raypipe.stages.stage import Needs, Payload
+from raypipe.stages.stage import Needs, Opened, Payload
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 
@@ -30,16 +31,15 @@ class Killing:
         return [Shard(0, 0, 40), Shard(1, 40, 80)]
 
     def open(self, site):
-        self._scratch = site.scratch
-        return {}
+        return Opened(partial(self._run, site.scratch))
 
-    def run(self, shard, skip, beat):
+    def _run(self, scratch, shard, skip, beat):
         kept = [row for row in range(shard.start, shard.stop) if row not in set(skip)]
         for start in range(0, len(kept), 8):
             beat(kept[start : start + 8])
             if self.poison & set(kept[start : start + 8]):
                 os.kill(os.getpid(), signal.SIGKILL)
-        path = self._scratch / f"{shard.index}.npy"
+        path = scratch / f"{shard.index}.npy"
         np.save(path, np.array(kept))
         return Payload(path, {"rows": shard.num_rows})
 

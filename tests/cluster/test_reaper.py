@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from raypipe.cluster import reaper
-from raypipe.cluster.reaper import MARK, Reaper, _told
+from raypipe.cluster.reaper import MARK, Reaper, _identity
 
 DRIVER = """
 import os, signal, subprocess, sys
@@ -76,8 +76,10 @@ def test_a_reaper_that_replaces_another_knows_at_once_what_its_driver_has_below(
     unmarked = {name: value for name, value in os.environ.items() if name != MARK}
     left, other = (subprocess.Popen(["sleep", "300"], env=unmarked) for _ in range(2))
     try:
-        words = [_told(psutil.Process(left.pid)), f"{other.pid}:1.5"]
-        command = [sys.executable, "-m", "raypipe.cluster.reaper", str(gone.pid), *words]
+        named = _identity(psutil.Process(left.pid))
+        earlier = {**json.loads(_identity(psutil.Process(other.pid))), "start_time": 1.5}
+        command = [sys.executable, "-m", "raypipe.cluster.reaper", str(gone.pid)]
+        command += [named, json.dumps(earlier)]
         reaper = subprocess.run(command, env=unmarked, stdin=subprocess.DEVNULL, timeout=60)
         assert reaper.returncode == 0
         assert left.wait(timeout=10) == -signal.SIGKILL
@@ -97,7 +99,7 @@ def test_what_is_below_a_driver_is_told_to_the_reaper_that_replaces_another():
         deadline = time.monotonic() + 10
         while reaper._child is first and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert _told(psutil.Process(sleeper.pid)) in reaper._child.args
+        assert _identity(psutil.Process(sleeper.pid)) in reaper._child.args
     finally:
         reaper.close()
     assert sleeper.wait(timeout=10) == -signal.SIGKILL
@@ -140,9 +142,9 @@ def test_processes_with_another_mark_are_not_this_drivers(monkeypatch):
     try:
         found = {process.pid for process in reaper._marked()}
         assert found == {child.pid}
-        assert child.pid in {p.pid for p in reaper._below(psutil.Process())}
+        assert child.pid in {p.pid for p in reaper._descendants(psutil.Process())}
     finally:
         child.kill()
         gone = psutil.Process(child.pid)
         child.wait()
-    assert reaper._below(gone) == set()
+    assert reaper._descendants(gone) == set()

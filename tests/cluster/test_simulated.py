@@ -16,14 +16,12 @@ from raypipe.storage.spec import StageSpec
 class Nothing:
     spec = StageSpec("nothing", 1)
     needs = Needs()
+    skips_rows = False
 
     def shards(self, sizing):
         return []
 
     def open(self, site):
-        return {}
-
-    def run(self, shard, skip, beat):
         raise AssertionError("a simulated backend computes nothing")
 
 
@@ -93,7 +91,7 @@ def world(shards=4, **settings):
     given = {"num_actors": 1, "start_seconds": (10.0, 10.0), "shard_seconds": (50.0, 50.0)}
     ledger = SimulatedLedger([Shard(i, i, i + 1) for i in range(shards)])
     backend = SimulatedBackend(World(**{**given, **settings}), ledger)
-    task = Task(SimpleNamespace(needs=Needs()), ledger)
+    task = Task(SimpleNamespace(skips_rows=False, needs=Needs()), ledger)
     return ledger, run(task, backend, Limits(num_actors=backend.capacity(Needs())))
 
 
@@ -112,7 +110,7 @@ def test_two_backends_of_no_named_seed_and_of_seed_0_have_one_history():
     def history(**seed):
         ledger = SimulatedLedger([Shard(i, i, i + 1) for i in range(20)])
         backend = SimulatedBackend(World(num_actors=3, crashed=0.1), ledger, **seed)
-        task = Task(SimpleNamespace(needs=Needs()), ledger)
+        task = Task(SimpleNamespace(skips_rows=False, needs=Needs()), ledger)
         run(task, backend, Limits(num_actors=3, max_attempts=9))
         return ledger.notes
 

@@ -13,7 +13,7 @@ from raypipe.cluster.worker_events import events, note_problem, note_worker
 from raypipe.config.training.recipe import Validate
 from raypipe.errors import IncompleteError, InputError, RefusedError
 from raypipe.storage.holder import this_process
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
 from raypipe.training.progress import Reader
 

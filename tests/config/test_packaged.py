@@ -104,7 +104,7 @@ def test_the_kinds_of_presets_are_those_of_the_presets_themselves():
 def test_the_models_that_need_no_path_are_those_that_come_with_raypipe():
     from raypipe.config.pipeline.parts import PACKAGED_MODELS
     from raypipe.models.folder.adapters import SHIPPED
-    from raypipe.models.folder.loading import PACKAGED
+    from raypipe.models.folder.model_folder import PACKAGED
 
     assert PACKAGED_MODELS == (PACKAGED, *SHIPPED)
 
@@ -161,7 +161,7 @@ def test_the_package_imports_only_light_things_and_reads_no_environment():
             elif isinstance(node, ast.ImportFrom):
                 imported.add(node.module or "")
     ours = {name for name in imported if name.startswith("raypipe.")}
-    beside = {"raypipe.errors", "raypipe.names", "raypipe.vocabulary"}
+    beside = {f"raypipe.{name}" for name in ("errors", "names", "package", "vocabulary")}
     assert all(name in beside or name.startswith("raypipe.config.") for name in ours)
     outside = {name.split(".")[0] for name in imported}
     assert outside & {"yaml", "pydantic"} == {"yaml", "pydantic"}

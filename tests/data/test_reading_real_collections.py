@@ -38,8 +38,8 @@ def test_msmarco_v2_dl21():
     assert set(qrels["passage_id"].to_pylist()) <= {passage_id for passage_id, _ in passages}
     queries = read_queries(DATA / "msmarco-v2-dl21/queries.dl21.tsv")
     judged = set(qrels["query_id"].to_pylist())
-    kept = read_queries(DATA / "msmarco-v2-dl21/queries.dl21.tsv", keep=judged)
-    assert len(judged) == len(kept) == 53 and set(kept) <= set(queries)
+    kept = [query for query in queries if query[0] in judged]
+    assert len(judged) == len(kept) == 53
 
 
 def test_nfcorpus():
@@ -50,7 +50,8 @@ def test_nfcorpus():
         qrels = read_qrels(DATA / f"nfcorpus/qrels/{split}.tsv.gz")
         assert qrels.num_rows == num_qrels
         judged = set(qrels["query_id"].to_pylist())
-        assert len(read_queries(DATA / "nfcorpus", keep=judged)) == num_queries
+        queries = read_queries(DATA / "nfcorpus")
+        assert len([query for query in queries if query[0] in judged]) == num_queries
 
 
 @pytest.mark.parametrize(

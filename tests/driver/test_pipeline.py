@@ -77,7 +77,7 @@ def test_a_finished_workspace_is_reused_wherever_it_is_moved(work, small_files):
 
 def test_dense_search_equals_numpy_on_the_stored_vectors(finished):
     out, summary = finished
-    from raypipe.storage.opening import open_storage
+    from raypipe.storage.places.opening import open_storage
 
     storage = open_storage(str(out / "stores"))
 
@@ -167,11 +167,11 @@ def test_only_needs_its_inputs_stored_and_until_computes_them(small_files, tmp_p
         pipeline(small_files, tmp_path / "w", options=Options(only="fused"))
     summary, _ = pipeline(small_files, tmp_path / "w", options=Options(until="dense"))
     assert "dense.test" in summary["stages"] and "again.test" not in summary["stages"]
-    assert list(summary["systems"]) == ["dense"]
+    assert list(summary["systems"]["test"]) == ["dense"]
 
 
 def test_a_workspace_in_use_is_refused(work, small_files):
-    from raypipe.storage.opening import open_storage
+    from raypipe.storage.places.opening import open_storage
 
     held = acquire(open_storage(str(work)), "lease.json")
     with pytest.raises(RefusedError, match="working here"):

@@ -10,14 +10,14 @@ from raypipe.errors import CorruptError, InputError
 def test_an_input_that_changes_while_it_is_read_is_refused(mendable, invoke, tmp_path, monkeypatch):
     from raypipe.stages.read_run import ReadRunStage
 
-    run = ReadRunStage.run
+    block = ReadRunStage._block
 
-    def changing(self, shard, skip, beat):
-        payload = run(self, shard, skip, beat)
+    def changing(self, shard):
+        table = block(self, shard)
         appended(b"q1 Q0 p8 6 0.5 x\n")(mendable / RUN)
-        return payload
+        return table
 
-    monkeypatch.setattr(ReadRunStage, "run", changing)
+    monkeypatch.setattr(ReadRunStage, "_block", changing)
     with pytest.raises(InputError, match=r"given\.test: .*inputs\.content:run"):
         invoke()
     monkeypatch.undo()

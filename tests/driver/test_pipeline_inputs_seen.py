@@ -14,9 +14,10 @@ from raypipe.data import known
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import InputError, RefusedError
 from raypipe.evaluation.run_files.runs import read_run
-from raypipe.models.folder.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import load_scorer
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.store_records import read_manifest
 from raypipe.storage.stored import Stored
 from raypipe.text.pairs import TextSlice

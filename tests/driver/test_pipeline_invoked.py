@@ -13,7 +13,7 @@ from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.recipe import execute
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.errors import InputError, Interrupted, RefusedError
-from raypipe.storage.lease import standing
+from raypipe.storage.lease import lease_state
 from raypipe.storage.root import ROOT_FORMAT
 
 
@@ -34,7 +34,7 @@ def test_a_watcher_hears_of_every_shard_and_nothing_unfinished_is_left(invocable
     assert left == [] and not [p for p in (folder / "w" / "tmp").rglob("*") if p.is_file()]
     storage = open_workspace(folder / "w").stores
     for store, stage in summary["stages"].items():
-        assert standing(storage, f"{store}/{stage['fingerprint']}/lease.json").released
+        assert lease_state(storage, f"{store}/{stage['fingerprint']}/lease.json").released
     for thread in [t for t in threading.enumerate() if t.name == "start backend"]:
         thread.join(10)
         assert not thread.is_alive()
@@ -71,9 +71,9 @@ def test_an_interrupted_invocation_keeps_its_shards(invocable):
     assert began[3] == ended[2] >= 1 and ended[3] is False
 
 
-def test_exactly_the_stages_asked_for_and_the_collections_word_pieces(invocable):
+def test_a_recipe_without_stages_makes_the_collection_and_word_pieces_asked_for(invocable):
     folder, recipe = invocable
-    options = Options(stages=(), tokens_of="tiny")
+    recipe, options = recipe.model_copy(update={"stages": {}}), Options(tokens_of="tiny")
     outcome = run_pipeline(recipe, folder / "w", options, watcher=Watching())
     assert set(outcome.summary["stages"]) == {
         "count@collection", "passages@collection", "ids@collection", "tokens@tiny",
@@ -84,7 +84,7 @@ def test_exactly_the_stages_asked_for_and_the_collections_word_pieces(invocable)
 
 def test_a_worker_of_another_version_is_refused(invocable, monkeypatch):
     folder, recipe = invocable
-    monkeypatch.setattr(execute, "own_facts", lambda: {"torch": "another"})
+    monkeypatch.setattr(execute, "worker_facts", lambda: {"torch": "another"})
     with pytest.raises(InputError, match=r"vectors: a worker has torch .*another"):
         run_pipeline(recipe, folder / "w", Options(), watcher=Watching())
 

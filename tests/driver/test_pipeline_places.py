@@ -4,46 +4,46 @@ import pytest
 from small_invocation import Watching
 
 from raypipe.driver import pipeline
+from raypipe.driver.machine import devices
 from raypipe.driver.machine.devices import Devices
+from raypipe.driver.machine.place import Place, devices_at, started
 from raypipe.driver.pipeline import Options, run_pipeline
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.execute import Execution
-from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.training import place
 from raypipe.driver.workspace import Workspace
 from raypipe.names import of_queries
+from raypipe.stages.stage import Needs
 
 
 def test_nothing_may_fail_or_is_forbidden_unless_asked(tmp_path):
     execution = Execution(Workspace(tmp_path), None, None, None)
     assert (execution.max_failed_rows, execution.numerics_one) == (0, False)
     assert execution.may_run(of_queries("dev")) and execution.should_stop() is None
-    assert (Options().frozen, Options().allow_open_cluster, Options().stages) == (
-        False,
-        False,
-        None,
-    )
+    assert Options() == Options(None, None, False, None, False, None)
     assert place.TrainOptions() == place.TrainOptions(None, False)
-    assert Graph(None, None).compares_only is False and Graph(None, None).budget_tokens is None
+    basis = Basis(None, None)
+    assert (basis.needs, basis.budget_tokens, basis.models) == (Needs(), None, {})
 
 
 CUDA = Devices("cuda", 2, "H", 4, 6, 3, "2")
 
 
 class Built(Exception):
-    """Raised where a graph is built, to look at what it is built of."""
+    """Raised where basis are built, to look at what they are built of."""
 
 
 def test_a_gpu_is_needed_by_each_actor_where_there_is_one(invocable, monkeypatch):
     folder, recipe = invocable
     seen = []
 
-    def graph(recipe, ensure, **given):
+    def basis(recipe, stores, **given):
         seen.append((given["needs"].num_gpus, given["needs"].threads, given["budget_tokens"]))
         raise Built
 
-    monkeypatch.setattr(pipeline, "Graph", graph)
+    monkeypatch.setattr(pipeline, "Basis", basis)
     for device in (CUDA, Devices("cpu", 0, "", 0, 1, 2, "2")):
-        monkeypatch.setattr(pipeline.devices, "choose", lambda *_, d=device, **__: d)
+        monkeypatch.setattr(devices, "choose", lambda *_, d=device, **__: d)
         with pytest.raises(Built):
             run_pipeline(recipe, folder / "w", Options(), watcher=Watching())
     assert seen == [(1.0, 3, None), (0.0, 2, None)]
@@ -67,7 +67,7 @@ def ray(monkeypatch):
     monkeypatch.setattr(ray_start, "connect", connect)
     monkeypatch.setattr(ray_start, "start_local", local)
     monkeypatch.setattr(ray_pool, "RayBackend", lambda **given: asked.append(("backend", given)))
-    monkeypatch.setattr(pipeline.devices, "num_cores", lambda: 5)
+    monkeypatch.setattr(devices, "num_cores", lambda: 5)
     return asked
 
 
@@ -80,11 +80,12 @@ def test_a_cluster_is_joined_and_one_of_our_own_is_begun(ray):
             )
         )  # fmt: skip
 
-    joined = Options(ray_address="x:1", allow_open_cluster=True)
-    assert pipeline._devices(recipe(), joined).num_actors == 2  # 4 cores, 2 threads each
-    pipeline._devices(recipe(), Options(ray_address="x:1"))
-    pipeline._start(recipe(), CUDA, joined)
-    pipeline._start(recipe(), CUDA, Options())
+    joined = Place("ray", "x:1", allow_open_cluster=True)
+    asked = {"gpus": "all", "actors": "auto", "threads": 2}
+    assert devices_at(joined, "auto", **asked).num_actors == 2  # 4 cores, 2 threads each
+    devices_at(Place("ray", "x:1"), "auto", **asked)
+    started(joined, CUDA, num_cpus=6)
+    started(Place("ray"), CUDA, num_cpus=6)
     assert ray == [
         ("connect", "x:1", True), ("connect", "x:1", False), ("backend", {"threads": 3}),
         ("local", {"num_cpus": 6, "num_gpus": 2, "threads": 3}),
@@ -93,9 +94,9 @@ def test_a_cluster_is_joined_and_one_of_our_own_is_begun(ray):
     ray.clear()
     options = place.TrainOptions(ray_address="x:1", allow_open_cluster=True)
     assert place.devices_of(recipe(), options).num_actors == 2
-    place.started(recipe(), CUDA, options)
-    place.started(recipe(), CUDA, place.TrainOptions())
-    place.started(recipe(workers=1), CUDA, place.TrainOptions())
+    place.backend_of(recipe(), CUDA, options)
+    place.backend_of(recipe(), CUDA, place.TrainOptions())
+    place.backend_of(recipe(workers=1), CUDA, place.TrainOptions())
     assert ray == [
         ("connect", "x:1", True), ("backend", {"threads": 3}),
         ("local", {"num_cpus": 8, "num_gpus": 2, "threads": 3}),

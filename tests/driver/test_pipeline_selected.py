@@ -34,28 +34,20 @@ def test_only_computes_a_stages_own_stores_and_its_models_scores():
     assert dense(of_stage("dense", "dev", Role.PARTS)) and not dense(tokens_of("tiny"))
 
 
-class Asked:
-    """A graph that notes what is asked of it."""
+def test_selected_stages_are_asked_in_order_for_each_reported_set(monkeypatch):
+    asked = []
 
-    def __init__(self):
-        self.asked = []
+    def system(name, query_set):
+        asked.append((name, query_set))
+        return name
 
-    def collection(self):
-        self.asked.append("collection")
-
-    def index(self, name):
-        self.asked.append(name)
-
-    def run(self, name, query_set, runs):
-        self.asked.append((name, query_set))
-        runs.stored["dense"] = runs.stored[name] = name
-
-
-def test_selected_stages_are_asked_in_order_for_each_reported_set():
-    graph = Asked()
-    runs = pipeline._stages(load_recipe(RECIPE, source="x"), graph, ["vectors", "mono"])
-    assert graph.asked == ["collection", "vectors", ("mono", "dev")]
-    assert list(runs) == ["dev"] and runs["dev"].stored == {"mono": "mono"}
+    monkeypatch.setattr(pipeline, "Graph", lambda basis: SimpleNamespace(system=system))
+    basis = SimpleNamespace(
+        recipe=load_recipe(RECIPE, source="x"), collection=lambda: asked.append("collection")
+    )
+    systems = pipeline._systems(basis, ["vectors", "mono"])
+    assert asked == ["collection", ("vectors", None), ("mono", "dev")]
+    assert systems == {"dev": ["mono"]}
 
 
 def test_resources_become_shards_and_actors():
@@ -68,16 +60,6 @@ def test_resources_become_shards_and_actors():
     assert sizing.shard_tokens == 60_000
     sizing = pipeline._sizing(load_recipe(RECIPE, overrides=given, source="x"), chosen)
     assert (sizing.shard_tokens, sizing.shard_rows, sizing.shard_queries) == (7, 8, 9)
-
-
-def test_inline_work_has_the_recipes_device_and_threads():
-    given = ["resources.backend=inline", "resources.device=cpu", "resources.actors=3"]
-    recipe = load_recipe(RECIPE, overrides=[*given, "resources.threads=2"], source="x")
-    chosen = pipeline._devices(recipe, pipeline.Options(ray_address="elsewhere:1"))
-    assert (chosen.device, chosen.num_actors, chosen.threads) == ("cpu", 3, 2)
-    backend = pipeline._start(recipe, chosen, pipeline.Options())
-    assert type(backend).__name__ == "InlineBackend"
-    assert (backend._device, backend._threads) == ("cpu", 2)
 
 
 def test_lines_go_to_stderr(capsys):

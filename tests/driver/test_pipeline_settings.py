@@ -1,5 +1,7 @@
 """A recipe's settings reach what they set: fusion's weights and constant, draws, numerics."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 from watchers import Silent
@@ -11,7 +13,7 @@ from raypipe.errors import InputError
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.ranking.candidates import pairs
 from raypipe.stages.encode import EncodeStage
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.store_records import read_manifest
 from raypipe.storage.stored import Stored
 
@@ -100,13 +102,13 @@ def test_a_draw_of_pairs_is_that_of_its_number_and_seed(run, tiny_duo, tmp_path,
 
 def test_shards_of_two_numerics_classes_end_a_run_that_asks_for_one(run, tiny_model, monkeypatch):
     """Every other shard says that it was computed elsewhere."""
-    compute = EncodeStage.run
+    compute = EncodeStage._run
 
-    def elsewhere(self, shard, skip, beat):
-        self._numerics = f"class {shard.index % 2}"
-        return compute(self, shard, skip, beat)
+    def elsewhere(self, encoder, scratch, shard, skip, beat):
+        payload = compute(self, encoder, scratch, shard, skip, beat)
+        return replace(payload, facts={**payload.facts, "numerics": f"class {shard.index % 2}"})
 
-    monkeypatch.setattr(EncodeStage, "run", elsewhere)
+    monkeypatch.setattr(EncodeStage, "_run", elsewhere)
     given = {
         "models": f"models: {{tiny: {{path: {tiny_model}}}}}",
         "stages": "  vectors: {do: encode, model: tiny}",

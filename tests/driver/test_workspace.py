@@ -1,9 +1,7 @@
-import os
-
 import pytest
 
 from raypipe.driver.invocation import invocation
-from raypipe.driver.workspace import Workspace, replace_file
+from raypipe.driver.workspace import Workspace
 from raypipe.errors import CorruptError, LimitError, RefusedError
 from raypipe.storage.root import ROOT_FORMAT
 
@@ -58,20 +56,3 @@ def test_a_summary_says_running_and_then_how_it_ended(tmp_path):
             raise error
         assert (held()["status"], held()["exit"]) == ("failed", code)
         assert held()["reason"] in ("too", "'too'") and "seconds" not in held()
-
-
-def test_a_replaced_file_is_whole_and_an_equal_one_left_untouched(tmp_path):
-    path = tmp_path / "a" / "x.json"
-    replace_file(path, b"1")
-    before = path.stat()
-    replace_file(path, b"1")
-    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-    replace_file(path, b"2")
-    assert path.read_bytes() == b"2" and [p.name for p in path.parent.iterdir()] == ["x.json"]
-
-
-def test_a_replaced_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
-    path, synced = tmp_path / "x.json", []
-    monkeypatch.setattr("os.fsync", lambda fd: synced.append((os.fstat(fd).st_size, path.exists())))
-    replace_file(path, b"12345")
-    assert synced == [(5, False)]

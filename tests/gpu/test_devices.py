@@ -7,7 +7,7 @@ import torch
 
 from raypipe.models.bert.forward import hidden_states
 from raypipe.models.bert.weights import read_bert
-from raypipe.models.folder.loading import load_weights
+from raypipe.models.folder.opening import load_weights
 from raypipe.models.packed import attend_by_length, first_tokens, pool
 
 GROUPS = [(2, 5), (1, 9)]

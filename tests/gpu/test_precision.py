@@ -8,7 +8,7 @@ import torch
 from raypipe.models.bert.weights import read_bert
 from raypipe.models.device import full_precision
 from raypipe.models.encoder import load_encoder
-from raypipe.models.folder.loading import load_weights
+from raypipe.models.folder.opening import load_weights
 from raypipe.models.scorer import load_scorer
 from raypipe.training.steps.determinism import make_deterministic
 

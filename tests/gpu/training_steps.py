@@ -15,7 +15,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))  # the checkout, installed or not
 
-from raypipe.models.folder.loading import layouts_of, load_weights, resolve_model
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.opening import layouts_of, load_weights
 from raypipe.text.pairs import TextSlice
 from raypipe.training.model.starting_tensors import starting_tensors
 from raypipe.training.model.trainee import Trainee

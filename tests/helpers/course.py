@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import torch
 
 from raypipe.config.training.recipe import Validate
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
 from raypipe.training import fit
 from raypipe.training.checkpoints.store import Checkpoints
@@ -25,9 +25,9 @@ class Course:
         )  # fmt: skip
         self.told, self.steps, self.measured, self.settled = [], [], [], []
         self.opened = {"loops": 0, "dev": 0}
-        monkeypatch.setattr(fit, "Loop", self._loop)
+        monkeypatch.setattr(fit, "Updates", self._loop)
         monkeypatch.setattr(fit, "Measuring", self._measuring)
-        monkeypatch.setattr(fit, "settle", lambda *given: self.settled.append(given))
+        monkeypatch.setattr(fit, "make_deterministic", lambda *given: self.settled.append(given))
 
     def _loop(self, job, comm, device):
         weights = {"w": torch.zeros(1)}

@@ -13,7 +13,8 @@ import torch
 import torch.distributed as dist
 from safetensors.torch import save_file
 
-from raypipe.models.folder.loading import layouts_of, load_weights, resolve_model
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.opening import layouts_of, load_weights
 from raypipe.models.folder.presets import PRESETS
 from raypipe.text.pairs import TextSlice
 from raypipe.training.model.lowrank import LowRank

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.search.lucene.index import build_index
+from raypipe.engines.lucene.index import build_index
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec

@@ -1,7 +1,7 @@
 """Texts, word pieces and candidates as stages take them."""
 
 from raypipe import schema
-from raypipe.models.folder.loading import open_tokenizer
+from raypipe.models.folder.opening import open_tokenizer
 from raypipe.stages.scoring.candidates import Part
 
 WORDS = ["the", "a", "of", "lease", "shard", "rank", "query", "passage", "zebra", "run"]

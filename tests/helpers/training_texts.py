@@ -4,10 +4,10 @@ import numpy as np
 
 from raypipe.config.training.recipe import TrainingSet
 from raypipe.models.folder.conventions import PairConventions
-from raypipe.text.pairs import Part
+from raypipe.text.pairs import TextSlice
 from raypipe.training.examples.table import Examples, pair_keys
 from raypipe.training.model.starting_tensors import starting_tensors
-from raypipe.training.steps.batch import Source
+from raypipe.training.steps.batch import ExampleSource
 
 
 class Texts:
@@ -19,7 +19,7 @@ class Texts:
     def part(self, rows):
         counts = np.array([self.counts[row] for row in rows], np.int64)
         pieces = [self.base + 10 * row + n for row in rows for n in range(self.counts[row])]
-        return Part(np.array(pieces, np.uint16), np.cumsum(counts) - counts, counts)
+        return TextSlice(np.array(pieces, np.uint16), np.cumsum(counts) - counts, counts)
 
 
 def pieces(part):
@@ -34,7 +34,7 @@ def source(queries, passages, base, *, teacher=None, relevant=None):
         teacher=None if teacher is None else np.array(teacher, np.float32),
         relevant=relevant,
     )
-    return Source(table, Texts(base, [1, 2, 3]), Texts(base + 100, [2, 1, 0, 4]))
+    return ExampleSource(table, Texts(base, [1, 2, 3]), Texts(base + 100, [2, 1, 0, 4]))
 
 
 def keys(*pairs):

@@ -97,4 +97,4 @@ def test_the_submissions_that_are_too_many_are_named_by_their_days(tmp_path):
         (tmp_path / f"{name}-metadata.json").write_text('{"team": "t"}')
     board = BOARDS["msmarco-passage"]
     (found,) = [f for f in check_metadata(board, "20261120-mine", METADATA, [tmp_path]) if not f.ok]
-    assert found.told == "the team has 20261102-a, 20261118-b in the 30 days from 2026-11-02"
+    assert found.detail == "the team has 20261102-a, 20261118-b in the 30 days from 2026-11-02"

@@ -105,7 +105,7 @@ def test_short_and_missing_queries_are_filled_and_counted(tmp_path, sides):
     found = packed(tmp_path, {**sides, "dev": dev})
     written = bz2.decompress((found.folder / "dev.txt.bz2").read_bytes()).decode()
     assert written == "9\t5\t1\n9\t6\t2\n9\t99\t3\n7\t10\t1\n7\t11\t2\n7\t12\t3\n"
-    (told,) = [f.told for f in found.findings["dev"] if f.rule == "filled"]
+    (told,) = [f.detail for f in found.findings["dev"] if f.rule == "filled"]
     assert told == "5 rows of 2 queries from bm25.tsv"
 
 

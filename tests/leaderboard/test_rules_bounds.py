@@ -24,7 +24,7 @@ def test_ids_are_below_the_number_of_passages_without_leading_zeros(tmp_path):
     assert rules(tmp_path, "1\t0\t1\n1\t49\t2\n", SMALL)["passage ids"].ok
     for bad in ("50", "07", "00"):
         found = rules(tmp_path, f"1\t1\t1\n1\t{bad}\t2\n", SMALL)["passage ids"]
-        assert not found.ok and f"first '{bad}'" in found.told and "1 ids" in found.told
+        assert not found.ok and f"first '{bad}'" in found.detail and "1 ids" in found.detail
 
 
 def test_rows_are_at_most_and_at_least_the_depth(tmp_path):
@@ -33,6 +33,6 @@ def test_rows_are_at_most_and_at_least_the_depth(tmp_path):
     found = [rules(tmp_path, text, SMALL) for text in (one, two, three)]
     assert [each["depth"].ok for each in found] == [True, True, False]
     assert [each["rows"].ok for each in found] == [False, True, True]
-    assert "query 1 with 3" in found[2]["depth"].told
-    assert "query 1 with 1" in found[0]["rows"].told
+    assert "query 1 with 3" in found[2]["depth"].detail
+    assert "query 1 with 1" in found[0]["rows"].detail
     assert rules(tmp_path, one, SMALL, fewer_rows=True)["rows"].ok

@@ -7,8 +7,9 @@ import torch
 from safetensors.torch import load_file
 
 from raypipe.models import blas, neighbours
-from raypipe.models.bert.forward import linear, read_bert
+from raypipe.models.bert.weights import read_bert
 from raypipe.models.neighbours import COMPANY, Settled, bert_shapes, settle, settled, shapes_of
+from raypipe.models.packed import linear
 
 SHAPES = bert_shapes(32, 64)
 
@@ -111,7 +112,7 @@ def test_as_many_rows_as_a_forward_has_are_tried_and_no_more(rows):
 
 
 def test_a_larger_budget_is_tried_whole_by_who_loads_a_model(tiny_model, monkeypatch):
-    from raypipe.models import encoder
+    from raypipe.models import encoder, placing
     from raypipe.models.folder.loading import resolve_model
 
     asked = []
@@ -120,7 +121,7 @@ def test_a_larger_budget_is_tried_whole_by_who_loads_a_model(tiny_model, monkeyp
         asked.append((len(shapes), given["rows"]))
         return Settled(1, False)
 
-    monkeypatch.setattr(encoder, "settle", settle)
+    monkeypatch.setattr(placing, "settle", settle)
     model = resolve_model(str(tiny_model))
     assert encoder.load_encoder(model).numerics.endswith("neighbours: unproven")
     encoder.load_encoder(model, budget_tokens=6000)

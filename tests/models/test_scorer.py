@@ -10,7 +10,8 @@ from transformers import BertForSequenceClassification
 
 from raypipe.errors import InputError
 from raypipe.models.folder.conventions import PairConventions
-from raypipe.models.folder.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import load_scorer, scores_of
 from raypipe.text.pairs import TextSlice, piece_counts
 from raypipe.text.tokenize import tokenize_batch

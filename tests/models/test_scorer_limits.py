@@ -6,7 +6,8 @@ import torch
 
 from raypipe.errors import InputError
 from raypipe.models.folder.conventions import PairConventions
-from raypipe.models.folder.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import load_scorer, scores_of
 from raypipe.text.pairs import TextSlice
 from raypipe.text.tokenize import tokenize_batch

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from raypipe.ranking.aggregate import METHODS, SMALLEST, aggregate
+from raypipe.ranking.aggregate import RULES, SMALLEST, aggregate
 from raypipe.ranking.candidates import pairs
 
 # One query, passages 4, 7, 9: p(4,7)=.75 p(4,9)=.5 p(7,4)=.125 p(7,9)=1 p(9,4)=.625 p(9,7)=0
@@ -47,7 +47,7 @@ def test_symmetric_log_sum_equals_its_equation():
     np.testing.assert_allclose(scores, [first, second, third], rtol=1e-6)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", RULES)
 def test_the_order_of_the_pairs_does_not_show(method):
     rng = np.random.default_rng(0)
     query_rows = np.repeat(np.arange(3, dtype=np.int32), 6)

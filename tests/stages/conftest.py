@@ -7,12 +7,13 @@ import pyarrow as pa
 import pytest
 
 from raypipe import schema
+from raypipe.stages.query_blocks import Sides
 from raypipe.stages.stage import Site, Sizing
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.payloads.tokens import write_tokens
 from raypipe.storage.payloads.vectors import write_vectors
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
@@ -88,6 +89,10 @@ class Stores:
         """A query set: query n has the id `qN`."""
         return self.tables(schema.QUERIES, [[f"q{i}" for i in range(len(texts))], list(texts)])
 
+    def sides(self, num_queries):
+        """What a ranking is of: so many queries, and a collection of one passage."""
+        return Sides(self.queries(*"x" * num_queries), self.passages(["y"]))
+
     def run(self, *blocks, scored_by="bm25"):
         """A run, a block of lines (query, passage, score) a shard, best first."""
         tables, ranges = [], []
@@ -139,10 +144,10 @@ class Stores:
         site = Site(self.storage.scratch())
         shards = stage.shards(sizing or Sizing())
         ledger = Ledger(self.storage, f"made{next(self._numbers)}", stage.spec, shards)
-        stage.open(site)
+        opened = stage.open(site)
         for shard in shards:
             own = [row for row in skip if shard.start <= row < shard.stop]
-            payload = stage.run(shard, own, lambda rows: told.append(list(rows)))
+            payload = opened.run(shard, own, lambda rows: told.append(list(rows)))
             extra = {"skipped_rows": own} if own else {}
             ledger.commit(shard, payload.path, {**payload.facts, **extra})
         return Stored(self.storage, ledger.publish(max_failed_rows=len(skip)))

@@ -7,12 +7,13 @@ from long_collection import (
 )
 
 from raypipe import schema
+from raypipe.engines.lucene.pack import pack_folder
 from raypipe.errors import CorruptError
-from raypipe.search.lucene.pack import pack_folder
 from raypipe.stages.bm25 import Bm25Stage, IndexStage, open_index
+from raypipe.stages.query_blocks import Sides
 from raypipe.stages.stage import Site, Sizing
 from raypipe.storage.payloads.tables import read_table, write_table
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 
 pytestmark = pytest.mark.jvm
 
@@ -53,15 +54,15 @@ def test_many_shards_of_queries_find_what_one_shard_finds(storage, collection, i
     texts = [f"w{n} w{n + 3} own{n * 90 + 1}" for n in range(29)] + ["zebra"]
     queries = pa.table([[f"q{n}" for n in range(30)], texts], schema=schema.QUERIES)
     queries = stored_table(storage, "queries", schema.QUERIES, queries)
-    stage = Bm25Stage("bm25", collection, index, queries, 0.9, 0.4, 20)
+    stage = Bm25Stage("bm25", Sides(queries, collection), index, 0.9, 0.4, 20)
     site = Site(tmp_path / "scratch")
     site.scratch.mkdir()
-    stage.open(site)
+    opened = stage.open(site)
     runs = []
     for size in (7, 30):
         parts = []
         for shard in stage.shards(Sizing(shard_queries=size)):
-            payload = stage.run(shard, (), lambda rows: None)
+            payload = opened.run(shard, (), lambda rows: None)
             parts.append(read_table(payload.path, schema.RUN))
             assert payload.facts == {"rows": parts[-1].num_rows}
             assert set(parts[-1]["query_row"].to_pylist()) == set(range(shard.start, shard.stop))

@@ -60,15 +60,15 @@ def test_rows_to_skip_are_zeros_and_the_others_stay_as_they_are(stores, encoded)
     assert sorted(row for batch in beats for row in batch) == [0, 2, 3, 5]
 
 
-def test_vectors_beyond_fp16_or_not_finite_are_told_by_their_rows(stores, encoded):
+def test_vectors_beyond_fp16_or_not_finite_are_told_by_their_rows(stores, encoded, monkeypatch):
     model, _, tokens = encoded
     stage = EncodeStage(tokens, model, "passage")
-    site = Site(stores.scratch)
-    stage.open(site)
     shard = stage.shards(Sizing(shard_tokens=11))[1]
-    real = stage._encoder
+    real = load_encoder(model)
 
     class Bad:
+        numerics = real.numerics
+
         def encode(self, flat, offsets, **settings):
             vectors = real.encode(flat, offsets, **settings)
             vectors[1, 0] = self.value
@@ -76,11 +76,13 @@ def test_vectors_beyond_fp16_or_not_finite_are_told_by_their_rows(stores, encode
                 raise RowsFailed([1], "not finite")
             return vectors
 
-    bad = stage._encoder = Bad()
+    bad = Bad()
+    monkeypatch.setattr("raypipe.stages.encode.load_encoder", lambda *given, **settings: bad)
+    opened = stage.open(Site(stores.scratch))
     for bad.value, said in ((70_000.0, "fp16"), (np.inf, "not finite")):
         with pytest.raises(RowsFailed, match=said) as failed:
-            stage.run(shard, (), lambda rows: None)
+            opened.run(shard, (), lambda rows: None)
         assert list(failed.value.rows) == [3]
         with pytest.raises(RowsFailed, match=said) as failed:
-            stage.run(Shard(0, 1, 5), (1,), lambda rows: None)
+            opened.run(Shard(0, 1, 5), (1,), lambda rows: None)
         assert list(failed.value.rows) == [3]

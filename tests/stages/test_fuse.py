@@ -10,13 +10,15 @@ def rows_of(table):
     return [tuple(row.values()) for row in table.to_pylist()]
 
 
-def fused(runs, **settings):
-    given = {"name": "f", "runs": runs, "num_queries": 3, "method": "rrf", "depth": 10}
-    return FuseStage(**{**given, **settings})
+@pytest.fixture
+def fused(stores):
+    """A stage that fuses runs of three queries by RRF, with changes."""
+    given = {"name": "f", "sides": stores.sides(3), "method": "rrf", "depth": 10}
+    return lambda runs, **settings: FuseStage(runs=runs, **{**given, **settings})
 
 
 @pytest.mark.parametrize("block", [1, 3])
-def test_fused_runs_follow_the_recipes_order_and_settings(stores, block):
+def test_fused_runs_follow_the_recipes_order_and_settings(stores, fused, block):
     runs = {
         "b": stores.run([(0, 1, 4.0), (0, 2, 2.0), (1, 3, 1.0)]),
         "a": stores.run([(0, 2, 9.0), (0, 3, 8.0)], [(2, 5, 1.0)]),
@@ -35,7 +37,7 @@ def test_fused_runs_follow_the_recipes_order_and_settings(stores, block):
     assert lines(method="weighted")[:2] == [(0, 1, 0.5), (0, 2, 0.5)]
 
 
-def test_only_settings_that_a_method_reads_name_its_run(stores):
+def test_only_settings_that_a_method_reads_name_its_run(stores, fused):
     a, b = stores.run([(0, 1, 4.0)]), stores.run([(0, 2, 4.0)])
     runs = {"a": a, "b": b}
     rrf = fused(runs).spec.fingerprint()

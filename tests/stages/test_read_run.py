@@ -2,6 +2,7 @@ import pytest
 
 from raypipe import schema
 from raypipe.errors import InputError
+from raypipe.stages.query_blocks import Sides
 from raypipe.stages.read_run import ReadRunStage
 from raypipe.stages.texts.ids import IdsStage
 
@@ -22,7 +23,7 @@ def test_a_given_run_keeps_its_order_scores_and_ranks_by_query_row(stores, tmp_p
         tmp_path, "q2 Q0 p1 1 5 t\nq2 Q0 p0 2 4 t\nq0 Q0 p2 1 0.5 t\nq0 Q0 p1 2 0.25 t\n"
     )
     ids = stores.finished(IdsStage(collection))
-    stored = stores.finished(ReadRunStage("given", file, collection, ids, queries))
+    stored = stores.finished(ReadRunStage("given", file, Sides(queries, collection), ids))
     assert rows_of(stored.whole_table(schema.RUN)) == [
         (0, 2, 1, 0.5, "given"), (0, 1, 2, 0.25, "given"),
         (2, 1, 1, 5.0, "given"), (2, 0, 2, 4.0, "given"),
@@ -40,6 +41,6 @@ def test_a_given_run_keeps_its_order_scores_and_ranks_by_query_row(stores, tmp_p
 )
 def test_ids_that_nobody_has_are_refused(stores, tmp_path, line, said):
     collection, queries = stores.passages(["a", "b"]), stores.queries("x", "y")
-    ids = stores.finished(IdsStage(collection))
+    ids, sides = stores.finished(IdsStage(collection)), Sides(queries, collection)
     with pytest.raises(InputError, match=said):
-        stores.finished(ReadRunStage("given", run_file(tmp_path, line), collection, ids, queries))
+        stores.finished(ReadRunStage("given", run_file(tmp_path, line), sides, ids))

@@ -8,7 +8,7 @@ from raypipe import schema
 from raypipe.stages.run_tables import best, dense_table, read_queries_of_run, run_table, with_ids
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads.tables import write_table
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored

@@ -22,7 +22,9 @@ def test_spans_and_query_blocks_do_not_show_in_the_run(stores, actors, block):
     queries = stores.vectors(*asked, skipped=[1])
     sizing = Sizing(num_actors=actors, shard_queries=block)
     parts = stores.finished(PartsStage("dense", embeddings, queries, 3), sizing)
-    run = stores.finished(MergeStage("dense", parts, 5, 3), sizing).whole_table(schema.RUN)
+    run = stores.finished(MergeStage("dense", parts, stores.sides(5), 3), sizing).whole_table(
+        schema.RUN
+    )
     products = dot(np.concatenate(asked), np.concatenate(arrays))
     expected = []
     for query in (0, 2, 3, 4):
@@ -46,5 +48,6 @@ def test_a_search_has_a_shard_for_each_span_and_block(stores):
         PartsStage("dense", queries, queries, 3).spec.fingerprint(),
     }
     assert len(names) == 4
-    merged = {MergeStage("dense", queries, 4, depth).spec.fingerprint() for depth in (3, 4)}
+    sides = stores.sides(4)
+    merged = {MergeStage("dense", queries, sides, depth).spec.fingerprint() for depth in (3, 4)}
     assert len(merged) == 2

@@ -7,6 +7,7 @@ from raypipe import schema
 from raypipe.models.folder.loading import resolve_model
 from raypipe.stages.bm25 import Bm25Stage, IndexStage
 from raypipe.stages.fuse import FuseStage
+from raypipe.stages.query_blocks import Sides
 from raypipe.stages.scoring.candidates import Part, Request
 from raypipe.stages.scoring.rerank import AggregateStage, PairsStage, RerankStage
 from raypipe.stages.scoring.score import score_base
@@ -47,7 +48,7 @@ def test_lucenes_stages_and_a_table_of_scores_have_the_versions_they_were_stored
 ):
     passages, queries = stores.passages(["a"]), stores.queries("b")
     index = IndexStage(passages)
-    search = Bm25Stage("bm25", passages, passages, queries, 0.9, 0.4, 10)
+    search = Bm25Stage("bm25", Sides(queries, passages), passages, 0.9, 0.4, 10)
     scores = score_base(resolve_model(str(tiny_mono)), passages, queries)
     versions = {spec.stage: spec.semantics for spec in (index.spec, search.spec, scores)}
     assert versions == {"index": 2, "bm25": 1, "scores": 2}
@@ -70,13 +71,13 @@ def made(stores):
     singles = [[0, 0], [1, 2], [-1, -1]]
     alone = stores.tables(schema.SCORES, [*singles, [1.0, 2.0]], ranges=[(0, 1)], facts=facts)
     k0, k1 = Request(k0=2), Request(k1=2)
-    vectors = stores.vectors(np.ones((2, 2)), np.ones((1, 2)))
+    vectors, one = stores.vectors(np.ones((2, 2)), np.ones((1, 2))), stores.sides(1)
     return {
-        "rerank": RerankStage("m", run, BASE, k0, "keep", 1, (Part(candidates, alone),)),
-        "pairs": PairsStage("d", run, BASE, k1, 1, (Part(candidates, pairs),)),
-        "aggregate": AggregateStage("a", run, pairs, k1, "sum", "keep", 1),
-        "fuse": FuseStage("f", {"a": run, "b": run}, 1, "rrf", 5),
-        "merge": MergeStage("s", run, 1, 5),
+        "rerank": RerankStage("m", run, BASE, k0, "keep", one, (Part(candidates, alone),)),
+        "pairs": PairsStage("d", run, BASE, k1, one, (Part(candidates, pairs),)),
+        "aggregate": AggregateStage("a", run, pairs, k1, "sum", "keep", one),
+        "fuse": FuseStage("f", {"a": run, "b": run}, one, "rrf", 5),
+        "merge": MergeStage("s", run, one, 5),
         "parts": PartsStage("s", vectors, vectors, 5),
     }
 

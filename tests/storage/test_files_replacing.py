@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from raypipe.storage.files import replacing
+from raypipe.storage.files import replace_file, replacing
 
 
 def names(folder):
@@ -47,3 +47,13 @@ def test_bytes_are_durable_before_the_name_and_the_name_after(tmp_path, monkeypa
         file.write(b"one")
     beside = calls[0][1]
     assert calls == [("fsync", beside), ("replace", beside), ("fsync", tmp_path.name)]
+
+
+def test_a_file_of_the_same_bytes_is_left_untouched(tmp_path):
+    path = tmp_path / "a" / "x.json"
+    replace_file(path, b"1")
+    before = path.stat()
+    replace_file(path, b"1")
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    replace_file(path, b"2")
+    assert path.read_bytes() == b"2" and names(path.parent) == ["x.json"]

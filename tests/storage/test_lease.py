@@ -12,8 +12,8 @@ import pytest
 from raypipe.errors import RefusedError
 from raypipe.storage import lease as lease_module
 from raypipe.storage.holder import Life, this_process
-from raypipe.storage.lease import acquire, standing
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.lease import acquire, lease_state
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import seal
 
 NAME = "toy/f/lease.json"
@@ -49,7 +49,7 @@ def test_a_live_lease_is_refused(storage):
         acquire(storage, NAME)
     held.release()
     acquire(storage, NAME).release()
-    assert standing(storage, NAME).generation == 2
+    assert lease_state(storage, NAME).generation == 2
 
 
 def test_a_provably_dead_holder_is_succeeded_at_once(storage):

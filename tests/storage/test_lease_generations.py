@@ -6,8 +6,8 @@ import pytest
 
 from raypipe.errors import CorruptError, RefusedError
 from raypipe.storage.holder import Life, Process, this_process
-from raypipe.storage.lease import acquire, standing
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.lease import acquire, lease_state
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import seal, unseal
 
 NAME = "toy/f/lease.json"
@@ -20,27 +20,28 @@ def storage(tmp_path):
 
 def test_a_process_is_not_kept_alive_by_its_lease(tmp_path):
     code = (
-        "from raypipe.storage.lease import acquire; from raypipe.storage.posix import PosixStorage;"
+        "from raypipe.storage.lease import acquire; "
+        "from raypipe.storage.places.posix import PosixStorage; "
         f"from pathlib import Path; held = acquire(PosixStorage(Path({str(tmp_path)!r})), {NAME!r})"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
-    found = standing(PosixStorage(tmp_path), NAME)
+    found = lease_state(PosixStorage(tmp_path), NAME)
     assert found.life() is Life.DEAD and not found.released
 
 
 def test_what_stands_tells_generation_holder_processes_and_release(storage):
-    assert standing(storage, NAME) is None
+    assert lease_state(storage, NAME) is None
     held = acquire(storage, NAME)
-    found = standing(storage, NAME)
+    found = lease_state(storage, NAME)
     assert (found.generation, found.holder, found.released) == (1, this_process(), False)
     assert found.processes == () and found.life() is Life.ALIVE
     other = Process("h", "b", "n", 7, 1.0)
     held.add_processes([other])
     held.add_processes([other])
-    again = standing(storage, NAME)
+    again = lease_state(storage, NAME)
     assert again.processes == (other,) and again.counter > found.counter
     held.release()
-    last = standing(storage, NAME)
+    last = lease_state(storage, NAME)
     assert last.released and last.life() is Life.DEAD and last.counter > again.counter
     assert not held.lost
 
@@ -57,11 +58,11 @@ def test_every_claim_is_kept_so_that_each_holder_before_knows_it_was_succeeded(s
 def test_a_damaged_renewal_guards_nothing_and_a_damaged_claim_is_refused(storage):
     acquire(storage, NAME).release()
     storage.replace(NAME, b"{}")
-    found = standing(storage, NAME)
+    found = lease_state(storage, NAME)
     assert (found.generation, found.counter, found.released) == (1, 0, False)
     storage.replace(f"{NAME}.d/0000001.json", b"{}")
     with pytest.raises(CorruptError):
-        standing(storage, NAME)
+        lease_state(storage, NAME)
 
 
 def test_a_claim_beyond_the_renewal_is_the_newest(storage):
@@ -69,7 +70,7 @@ def test_a_claim_beyond_the_renewal_is_the_newest(storage):
     held.release()
     newer = Process("elsewhere", "b", "n", 7, 1.0)
     storage.create(f"{NAME}.d/0000002.json", seal({"holder": newer.to_json()}))
-    found = standing(storage, NAME)
+    found = lease_state(storage, NAME)
     assert (found.generation, found.holder, found.counter) == (2, newer, 0)
     assert found.life() is Life.UNKNOWN and found.processes == ()
 

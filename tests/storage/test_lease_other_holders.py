@@ -7,8 +7,8 @@ import pytest
 
 from raypipe.storage import lease as lease_module
 from raypipe.storage.holder import this_process
-from raypipe.storage.lease import acquire, standing
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.lease import acquire, lease_state
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import seal
 
 NAME = "toy/f/lease.json"
@@ -47,16 +47,16 @@ def test_a_lost_lease_that_is_given_back_leaves_the_successors_bytes(storage, mo
     before = storage.read(NAME)
     held.release()
     assert storage.read(NAME) == before
-    found = standing(storage, NAME)
+    found = lease_state(storage, NAME)
     assert (found.generation, found.counter, found.released) == (2, 7, False)
     assert found.holder.host == "elsewhere"
 
 
 def test_a_lease_given_back_says_so_and_keeps_its_generation(storage):
     held = acquire(storage, NAME)
-    before = standing(storage, NAME)
+    before = lease_state(storage, NAME)
     held.release()
-    after = standing(storage, NAME)
+    after = lease_state(storage, NAME)
     assert not before.released and after.released
     assert (after.generation, after.counter) == (before.generation, before.counter + 1)
 
@@ -82,5 +82,5 @@ def test_a_holder_that_was_succeeded_writes_nothing_whatever_it_is_asked(storage
     assert storage.read(NAME) == before and held.lost
     held.release()
     assert storage.read(NAME) == before
-    found = standing(storage, NAME)
+    found = lease_state(storage, NAME)
     assert (found.generation, found.released) == (1 + takeovers, False)

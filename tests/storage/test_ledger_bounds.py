@@ -6,7 +6,7 @@ import pytest
 
 from raypipe.errors import IncompleteError, LimitError
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store_records import read_manifest

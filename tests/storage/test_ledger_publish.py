@@ -4,7 +4,7 @@ import pytest
 
 from raypipe.errors import InputError, LimitError
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 

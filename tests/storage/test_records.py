@@ -3,7 +3,7 @@
 import pytest
 
 from raypipe.errors import CorruptError
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import (
     Manifest,
     Record,

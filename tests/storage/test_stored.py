@@ -7,7 +7,7 @@ from raypipe.storage.payloads.tokens import (
     taken,
     write_tokens,
 )
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, committed

@@ -8,7 +8,7 @@ from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.payloads.tokens import (
     write_tokens,
 )
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, committed

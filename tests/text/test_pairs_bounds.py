@@ -1,9 +1,11 @@
 import numpy as np
 
-from raypipe.text.pairs import Part, input_lengths, pair_inputs, piece_counts, taken
+from raypipe.text.inputs import Layout, make_inputs
+from raypipe.text.pairs import TextSlice, piece_counts, taken
 
 
 def counts(query, *passages, **limits):
+    limits = {"num_specials": 2 + len(passages), **limits}
     kept, rest = piece_counts(np.array([query]), [np.array([n]) for n in passages], **limits)
     return [int(kept[0]), *(int(each[0]) for each in rest)]
 
@@ -28,11 +30,13 @@ def test_limits_of_a_passage_hold_beside_the_shares():
 
 def test_parts_taken_keep_their_order_and_lengths_count_specials():
     flat = np.arange(10, dtype=np.uint16)
-    part = Part(flat, np.array([0, 3, 5]), np.array([3, 2, 4]))
+    part = TextSlice(flat, np.array([0, 3, 5]), np.array([3, 2, 4]))
     some = taken(part, np.array([2, 0]))
     assert some.starts.tolist() == [5, 0] and some.counts.tolist() == [4, 3]
-    assert input_lengths([some]).tolist() == [6, 5]
-    assert input_lengths([some, taken(part, np.array([1, 1]))]).tolist() == [9, 8]
-    made = pair_inputs(some, [taken(part, np.array([1, 1]))], cls_id=90, sep_id=91)
+    other = taken(part, np.array([1, 1]))
+    single, pair = Layout(90, (91,), 91, (0,)), Layout(90, (91,), 91, (0, 1))
+    assert single.lengths([some.counts]).tolist() == [6, 5]
+    assert pair.lengths([some.counts, other.counts]).tolist() == [9, 8]
+    made = make_inputs([some, other], pair)
     assert made.ids.tolist() == [90, 5, 6, 7, 8, 91, 3, 4, 91, 90, 0, 1, 2, 91, 3, 4, 91]
     assert made.segments.tolist() == [0] * 6 + [1] * 3 + [0] * 5 + [1] * 3

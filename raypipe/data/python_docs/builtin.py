@@ -6,10 +6,10 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 
 from raypipe.data.python_docs.source import Section
+from raypipe.package import FOLDER
 
 _MODULES = ("array", "binascii", "builtins", "cmath", "itertools", "math")
 """Built with every CPython on every platform, without state or platform-dependent docstrings."""
@@ -23,7 +23,7 @@ def builtin_sections() -> Iterator[Section]:
     A new interpreter reads them: libraries replace builtins in processes that use them (Ray does so
     with print), and the sections must not depend on what else was imported.
     """
-    root = str(Path(__file__).parents[3])
+    root = str(FOLDER.parent)
     code = (
         f"import sys; sys.path.insert(0, {root!r}); "
         "from raypipe.data.python_docs.builtin import print_sections; print_sections()"

@@ -3,17 +3,17 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from raypipe.cluster.backend import Backend, Task
-from raypipe.cluster.loop import Limits, Report, run
+from raypipe.cluster.backend import Task
+from raypipe.cluster.loop import Report, run
 from raypipe.cluster.worker import worker_facts
 from raypipe.driver.machine.space import check_space
 from raypipe.driver.recipe.chain import Chain
+from raypipe.driver.recipe.watching import Backends, StageResult, Watcher
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import LEAVE_INPUTS, IncompleteError, InputError, RaypipeError, RefusedError
 from raypipe.names import StoreName
-from raypipe.stages.stage import Needs, Sizing, Stage
+from raypipe.stages.stage import Sizing, Stage
 from raypipe.storage.holder import Process
 from raypipe.storage.lease import Lease, LeaseState, acquire
 from raypipe.storage.ledger import Ledger
@@ -24,49 +24,6 @@ from raypipe.storage.store_records import find_spec, read_manifest, restore_spec
 from raypipe.storage.stored import Stored
 
 log = logging.getLogger(__name__)
-
-
-class Backends(Protocol):
-    """A source of backends; one is started when the first shard needs it."""
-
-    def warm(self) -> None:
-        """Start the backend in the background."""
-
-    def get(self) -> Backend:
-        """The backend, started."""
-
-    def limits(self, needs: Needs, shards: int) -> Limits:
-        """The limits for such a stage, with its number of actors."""
-
-
-class Watcher(Protocol):
-    """Is notified of each stage's progress."""
-
-    def began(self, store: str, report: Report) -> None:
-        """Shards of a stage are being computed."""
-
-    def advanced(self, store: str, report: Report) -> None:
-        """A shard was committed."""
-
-    def ended(self, store: str, result: "StageResult") -> None:
-        """A stage is complete."""
-
-
-@dataclass(frozen=True, slots=True)
-class StageResult:
-    """What a stage contributed to this invocation."""
-
-    store: str
-    fingerprint: str
-    reused: bool
-    num_rows: int
-    num_shards: int
-    num_shards_reused: int
-    num_quarantined: int
-    coverage: float
-    seconds: float
-    working_seconds: float | None
-    """Computing time of the store without loading; None if several invocations computed it."""
 
 
 @dataclass

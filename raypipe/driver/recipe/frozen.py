@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from raypipe.config import Recipe
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.graph import Graph
-from raypipe.driver.recipe.sources import Sources
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import RefusedError
 from raypipe.names import StoreName
@@ -26,7 +26,7 @@ def refuse_changes(recipe: Recipe, workspace: Workspace) -> None:
         RefusedError: a stage's settings changed, or the stage is new; one line for each.
     """
     compared = _Compared(workspace)
-    graph = Graph(Sources(recipe, compared))
+    graph = Graph(Basis(recipe, compared))
     reported: list[str | None] = [name for name, q in recipe.queries.items() if q.report]
     for name, stage in recipe.stages.items():
         for query_set in [None] if stage.produces == "index" else reported:

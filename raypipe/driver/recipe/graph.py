@@ -1,12 +1,12 @@
 """A recipe as its stores, one after the other, including implied stages.
 
-`sources` makes the stores that are not stages; `kinds` makes those of each kind of stage.
+`basis` makes the stores that are not stages; `kinds` makes those of each kind of stage.
 """
 
 from dataclasses import dataclass, field
 
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.kinds import system_of
-from raypipe.driver.recipe.sources import Sources
 from raypipe.driver.recipe.system import System
 
 
@@ -14,7 +14,7 @@ from raypipe.driver.recipe.system import System
 class Graph:
     """The systems of a recipe, each completed when it is first requested."""
 
-    sources: Sources
+    basis: Basis
     _known: dict[tuple[str, str | None], System] = field(default_factory=dict)
 
     def system(self, name: str, query_set: str | None) -> System:
@@ -23,9 +23,9 @@ class Graph:
         Raises:
             InputError: a model or file does not fit the stage.
         """
-        stage = self.sources.recipe.stages[name]
+        stage = self.basis.recipe.stages[name]
         key = (name, None if stage.produces == "index" else query_set)
         if key not in self._known:
             inputs = {other: self.system(other, query_set) for other in stage.inputs}
-            self._known[key] = system_of(self.sources, name, stage, query_set, inputs)
+            self._known[key] = system_of(self.basis, name, stage, query_set, inputs)
         return self._known[key]

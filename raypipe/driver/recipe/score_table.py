@@ -7,9 +7,9 @@ of the whole collection exist) -> scores@MODEL.SET.N
 from dataclasses import dataclass, replace
 
 from raypipe import schema
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
-from raypipe.driver.recipe.sources import Sources
-from raypipe.models.folder.loading import ModelFolder
+from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, StoreName, scoring_of, tokens_of
 from raypipe.stages.scoring.candidates import CandidatesStage, Part, Request, candidates_spec
 from raypipe.stages.scoring.score import ScoreStage
@@ -24,7 +24,7 @@ from raypipe.storage.stored import Stored, committed
 class ScoreTable:
     """The growing table of one model's scores for one query set."""
 
-    sources: Sources
+    basis: Basis
     model_name: str
     query_set: str
     model: ModelFolder
@@ -49,7 +49,7 @@ class ScoreTable:
                 return tuple(before), Chain(held=True)
             if manifest is None or manifest.records[0].facts["request"] == asked:
                 planned = CandidatesStage(self.base, number, run, request, tuple(before))
-                part = Part(self.sources.stores.ensure(store, planned), None)
+                part = Part(self.basis.stores.ensure(store, planned), None)
                 if part.candidates.manifest.records[0].facts["request"] == asked:
                     return self._complete(number, part, before)
             else:
@@ -62,17 +62,17 @@ class ScoreTable:
     def _complete(
         self, number: int, part: Part, before: list[Part]
     ) -> tuple[tuple[Part, ...], Chain]:
-        query_tokens = self.sources.tokens(self.model_name, self.query_set)
+        query_tokens = self.basis.tokens(self.model_name, self.query_set)
         whole = self._whole_tokens()
         store = self._store(Role.PIECES, number)
         if whole is None:
-            stage = PassageTokensStage(self.sources.collection(), part, self.model)
-            tokens = self.sources.stores.ensure(store, stage)
+            stage = PassageTokensStage(self.basis.collection(), part, self.model)
+            tokens = self.basis.stores.ensure(store, stage)
         else:
             tokens = whole
         scoring = self._stage(part, query_tokens, tokens, whole is not None)
         scores = self._store(Role.SCORES, number)
-        done = replace(part, scores=self.sources.stores.ensure(scores, scoring))
+        done = replace(part, scores=self.basis.stores.ensure(scores, scoring))
         paid = part.num_rows == part.candidates.manifest.records[0].facts["wanted"]
         stores = [tokens_of(self.model_name, self.query_set)]
         stores += [self._store(Role.CANDIDATES, number)]
@@ -89,8 +89,8 @@ class ScoreTable:
             query_tokens,
             passage_tokens,
             whole,
-            self.sources.budget_tokens,
-            self.sources.needs,
+            self.basis.budget_tokens,
+            self.basis.needs,
         )
 
     def _committed(self, number: int, part: Part) -> Stored | None:
@@ -101,9 +101,9 @@ class ScoreTable:
     def _whole_tokens(self) -> Stored | None:
         """Word pieces of the whole collection, if they exist for a model with this tokenizer."""
         prefix = self.model.conventions.prefix("passage")
-        stage = TokenizeStage(self.sources.collection(), schema.PASSAGES, self.model, prefix)
-        storage = self.sources.collection().storage
-        for name in self.sources.recipe.models:
+        stage = TokenizeStage(self.basis.collection(), schema.PASSAGES, self.model, prefix)
+        storage = self.basis.collection().storage
+        for name in self.basis.recipe.models:
             store = str(tokens_of(name))
             manifest = read_manifest(storage, store, stage.spec.fingerprint())
             if manifest is not None:

@@ -11,10 +11,10 @@ import pyarrow as pa
 from raypipe import schema
 from raypipe.config import Evaluate
 from raypipe.data.qrels import read_qrels
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
-from raypipe.driver.recipe.execute import StageResult
-from raypipe.driver.recipe.sources import Sources
 from raypipe.driver.recipe.system import System
+from raypipe.driver.recipe.watching import StageResult
 from raypipe.driver.report.table import Row, render
 from raypipe.driver.workspace import Workspace
 from raypipe.evaluation.difference import difference
@@ -31,13 +31,13 @@ log = logging.getLogger(__name__)
 class Measurement:
     """What summary.json and table.md say about the runs."""
 
-    systems: dict[str, dict[str, Any]] = field(default_factory=dict)
+    systems: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     means: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
     table: str = ""
 
 
 def measure(
-    sources: Sources,
+    basis: Basis,
     workspace: Workspace,
     systems: Mapping[str, Sequence[System]],
     results: Mapping[StoreName, StageResult],
@@ -49,24 +49,22 @@ def measure(
     """
     found = Measurement()
     blocks = []
-    recipe = sources.recipe
+    recipe = basis.recipe
     for query_set, of_set in systems.items():
         ranked = [system for system in of_set if system.produces == "run"]
         if not ranked:
             continue
-        tables = _write_runs(workspace, sources, query_set, ranked)
-        num_queries = sources.queries(query_set).num_rows
+        tables = _write_runs(workspace, basis, query_set, ranked)
+        num_queries = basis.queries(query_set).num_rows
         times = {s.name: _ms(s.chain, results, num_queries) for s in ranked}
         counts = {s.name: _inferences(s.chain, results) for s in ranked}
         inferences = {name: count for name, count in counts.items() if count is not None}
-        for system in ranked:
-            found.systems[system.name] = {
-                "reranks": system.reranks,
-                "model": system.model,
-                "ms_per_query": times[system.name],
-            }
-            if system.name in inferences:
-                found.systems[system.name]["inferences"] = inferences[system.name]
+        found.systems[query_set] = {
+            s.name: {"reranks": s.reranks, "model": s.model, "ms_per_query": times[s.name]}
+            for s in ranked
+        }
+        for name, count in inferences.items():
+            found.systems[query_set][name]["inferences"] = count
         qrels = recipe.queries[query_set].qrels
         if recipe.evaluate is None or qrels is None:
             continue
@@ -77,7 +75,7 @@ def measure(
         }
         _write_measures(workspace.folder / "measures" / f"{query_set}.tsv", measured)
         found.means[query_set] = {name: dict(m.mean) for name, m in measured.items()}
-        notes = _notes(sources, recipe.evaluate, query_set, measured, inferences)
+        notes = _notes(basis, recipe.evaluate, query_set, measured, inferences)
         blocks.append(_block(recipe.evaluate, query_set, ranked, measured, times, notes))
     if blocks:
         found.table = "\n".join(blocks)
@@ -86,15 +84,15 @@ def measure(
 
 
 def _write_runs(
-    workspace: Workspace, sources: Sources, query_set: str, systems: Sequence[System]
+    workspace: Workspace, basis: Basis, query_set: str, systems: Sequence[System]
 ) -> dict[str, pa.Table]:
-    queries = sources.queries(query_set).table(schema.QUERIES)
+    queries = basis.queries(query_set).table(schema.QUERIES)
     folder = workspace.folder / "runs" / query_set
     folder.mkdir(parents=True, exist_ok=True)
     tables = {}
     for system in systems:
         run = system.stored.whole_table(schema.RUN)
-        table = tables[system.name] = with_ids(run, queries, sources.collection())
+        table = tables[system.name] = with_ids(run, queries, basis.collection())
         write_trec(table, folder / f"{system.name}.trec", tag=system.name)
         write_msmarco(table, folder / f"{system.name}.tsv")
     return tables
@@ -145,7 +143,7 @@ def _block(
 
 
 def _notes(
-    sources: Sources,
+    basis: Basis,
     wanted: Evaluate,
     query_set: str,
     measured: Mapping[str, Measured],
@@ -156,8 +154,8 @@ def _notes(
         notes.append(f"topics: {wanted.topics}")
     if wanted.relevance:
         notes.append(f"relevant: {wanted.relevance}")
-    num_passages = sources.collection().num_rows
-    notes.append(f"{num_passages:,} passages, {sources.queries(query_set).num_rows:,} queries")
+    num_passages = basis.collection().num_rows
+    notes.append(f"{num_passages:,} passages, {basis.queries(query_set).num_rows:,} queries")
     counted = [(system, inferences[system]) for system in measured if system in inferences]
     notes += [f"{system}: {count:,} inferences" for system, count in counted]
     notes.append("ms/query: wall time of the whole chain over all queries, loading excluded")

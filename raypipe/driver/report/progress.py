@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from raypipe.cluster.loop import Report
-from raypipe.driver.recipe.execute import StageResult
+from raypipe.driver.recipe.watching import StageResult
 
 LINE_SECONDS = 10.0
 

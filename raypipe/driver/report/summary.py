@@ -4,11 +4,11 @@ import platform
 from collections.abc import Mapping
 from typing import Any
 
-import raypipe
 from raypipe.driver.machine import devices
-from raypipe.driver.recipe.execute import StageResult
+from raypipe.driver.recipe.watching import StageResult
 from raypipe.driver.report.measure import Measurement
 from raypipe.names import StoreName
+from raypipe.package import VERSION
 
 
 def summary_of(
@@ -35,7 +35,7 @@ def summary_of(
         },
         "device": chosen.line().removeprefix("device: "),
         "versions": {
-            "raypipe": raypipe.__version__,
+            "raypipe": VERSION,
             "python": platform.python_version(),
             "torch": chosen.torch,
         },

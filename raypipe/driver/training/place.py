@@ -3,13 +3,14 @@
 from dataclasses import dataclass, replace
 
 from raypipe.cluster.backend import Backend
-from raypipe.cluster.inline import InlineBackend
 from raypipe.config import Training
 from raypipe.driver.machine import devices
+from raypipe.driver.machine.place import Place, devices_at, started
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import adapter_folder, is_adapter
 from raypipe.models.folder.conventions import Conventions
-from raypipe.models.folder.loading import PACKAGED, ModelFolder, resolve_model
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import PACKAGED, ModelFolder
 from raypipe.training.job import conventions_of_training
 
 
@@ -68,37 +69,24 @@ def threads_of(recipe: Training, chosen: devices.Devices, options: TrainOptions)
     wanted = recipe.resources.threads
     if isinstance(wanted, int):
         return wanted
-    if options.ray_address is not None and recipe.resources.backend == "ray":
+    if place_of(recipe, options).joins:
         return chosen.threads
     return max(1, devices.num_cores() // max(recipe.resources.workers, chosen.num_gpus))
 
 
-def devices_of(recipe: Training, options: TrainOptions) -> devices.Devices:
-    """The workers' devices, here or in the cluster at the address, which is joined."""
-    wanted = recipe.resources
-    threads = wanted.threads
-    if options.ray_address is None or wanted.backend == "inline":
-        found = devices.choose(wanted.device, threads=threads)
-    else:
-        from raypipe.cluster import ray_start
+def place_of(recipe: Training, options: TrainOptions) -> Place:
+    """Where the recipe asks to run."""
+    return Place(recipe.resources.backend, options.ray_address, options.allow_open_cluster)
 
-        resources = ray_start.connect(options.ray_address, allow_open=options.allow_open_cluster)
-        found = devices.of_cluster(resources, wanted.device, threads=threads)
+
+def devices_of(recipe: Training, options: TrainOptions) -> devices.Devices:
+    """What the workers run on; see `devices_at`."""
+    wanted, place = recipe.resources, place_of(recipe, options)
+    found = devices_at(place, wanted.device, threads=wanted.threads)
     return replace(found, num_actors=max(found.num_actors, 1))
 
 
-def started(recipe: Training, chosen: devices.Devices, options: TrainOptions) -> Backend:
-    """The backend for the stages before the training; with Ray, a running cluster or a new one."""
-    if recipe.resources.backend == "inline":
-        return InlineBackend(device=chosen.device, threads=chosen.threads)
-    from raypipe.cluster import ray_start
-    from raypipe.cluster.ray_pool import RayBackend
-
-    if options.ray_address is None:
-        needed = recipe.resources.workers * threads_of(recipe, chosen, options)
-        num_cpus = max(devices.num_cores(), needed)
-        local = ray_start.start_local(
-            num_cpus=num_cpus, num_gpus=chosen.num_gpus, threads=chosen.threads
-        )
-        return RayBackend(threads=chosen.threads, local=local)
-    return RayBackend(threads=chosen.threads)
+def backend_of(recipe: Training, chosen: devices.Devices, options: TrainOptions) -> Backend:
+    """What runs the stages before the training; see `started`."""
+    num_cpus = recipe.resources.workers * threads_of(recipe, chosen, options)
+    return started(place_of(recipe, options), chosen, num_cpus=num_cpus)

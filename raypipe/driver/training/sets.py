@@ -8,15 +8,16 @@ from typing import Any
 from raypipe.config import Training
 from raypipe.config.training.recipe import DevSet
 from raypipe.driver.machine.backends import LazyBackends
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.builtin import with_files
-from raypipe.driver.recipe.execute import Execution, Watcher
+from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.graph import Graph
-from raypipe.driver.recipe.sources import Sources
+from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.training.parts import model_name, parts_recipe, runs_of
 from raypipe.driver.training.teachers import teacher_of
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import RaypipeError
-from raypipe.models.folder.loading import ModelFolder
+from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, of_training
 from raypipe.stages.stage import Sizing
 from raypipe.storage.records import hash_file
@@ -66,13 +67,13 @@ def training_sets(
         )
         named = with_files(parts_recipe(recipe, name), folder / "python-docs")
         models = {model_name(recipe): model}
-        graphs[name] = Graph(Sources(named, executions[name], models=models))
+        graphs[name] = Graph(Basis(named, executions[name], models=models))
     guards = guards_of(recipe)
     sets = Sets()
     for name, wanted in recipe.train.items():
         assert wanted.collection is not None
         graph = graphs[wanted.collection]
-        sources = graph.sources
+        basis = graph.basis
         query_set = f"train-{name}"
         runs = runs_of(wanted)
         found = [
@@ -85,9 +86,9 @@ def training_sets(
             taught = graph.system(f"{query_set}-teacher", query_set).stored
         stage = ExamplesStage(
             wanted=wanted,
-            collection=sources.collection(),
-            ids=sources.ids(),
-            queries=sources.queries(query_set),
+            collection=basis.collection(),
+            ids=basis.ids(),
+            queries=basis.queries(query_set),
             runs=tuple(found),
             teacher=taught,
             teacher_last=last,
@@ -98,7 +99,7 @@ def training_sets(
         )
         store = of_training(Role.EXAMPLES, name)
         examples = executions[wanted.collection].ensure(store, stage)
-        tokens = _tokens(sources, recipe, query_set)
+        tokens = _tokens(basis, recipe, query_set)
         sets.train = (*sets.train, TrainStores(examples, *tokens))
         facts = examples.manifest.records[0].facts
         sets.facts[name] = {**facts, "negatives_from": list(runs)}
@@ -114,12 +115,12 @@ def training_sets(
 def _dev(graph: Graph, recipe: Training, name: str, dev: DevSet) -> DevStores:
     query_set = f"dev-{name}"
     run = graph.system(f"{query_set}-run", query_set).stored
-    sources = graph.sources
-    query_tokens, passage_tokens = _tokens(sources, recipe, query_set)
+    basis = graph.basis
+    query_tokens, passage_tokens = _tokens(basis, recipe, query_set)
     return DevStores(
         run=run,
-        queries=sources.queries(query_set),
-        collection=sources.collection(),
+        queries=basis.queries(query_set),
+        collection=basis.collection(),
         query_tokens=query_tokens,
         passage_tokens=passage_tokens,
         qrels=dev.qrels,
@@ -129,6 +130,6 @@ def _dev(graph: Graph, recipe: Training, name: str, dev: DevSet) -> DevStores:
     )
 
 
-def _tokens(sources: Sources, recipe: Training, query_set: str) -> tuple[Stored, Stored]:
+def _tokens(basis: Basis, recipe: Training, query_set: str) -> tuple[Stored, Stored]:
     name = model_name(recipe)
-    return sources.tokens(name, query_set), sources.tokens(name)
+    return basis.tokens(name, query_set), basis.tokens(name)

@@ -1,4 +1,4 @@
-"""Sources of a teacher's scores: a run file, or a workspace of `score`."""
+"""Basis of a teacher's scores: a run file, or a workspace of `score`."""
 
 from pathlib import Path
 

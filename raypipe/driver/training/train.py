@@ -11,14 +11,14 @@ from raypipe.driver.invocation import invocation
 from raypipe.driver.machine import devices
 from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.signals import interruptible
-from raypipe.driver.recipe.execute import Watcher
+from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.training.log import Follower
 from raypipe.driver.training.place import (
     TrainOptions,
+    backend_of,
     check_fits,
     devices_of,
     start_model,
-    started,
     threads_of,
 )
 from raypipe.driver.training.sets import Sets, training_sets
@@ -28,7 +28,7 @@ from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError
 from raypipe.evaluation.names import parse_measures
 from raypipe.models.folder.adapters import adapter_folder
-from raypipe.models.folder.loading import starting_weights
+from raypipe.models.folder.model_folder import starting_weights
 from raypipe.stages.stage import Sizing
 from raypipe.storage.files import replace_file
 from raypipe.storage.lease import acquire
@@ -80,7 +80,7 @@ def run_training(
         replace_file(workspace.folder / "recipe.yaml", resolved_yaml(recipe).encode())
         chosen = devices_of(recipe, options)
         say(chosen.line())
-        backends = LazyBackends(lambda: started(recipe, chosen, options), lambda: chosen)
+        backends = LazyBackends(lambda: backend_of(recipe, chosen, options), lambda: chosen)
         try:
             start = start_model(recipe)
             check_fits(recipe, start, chosen, options)

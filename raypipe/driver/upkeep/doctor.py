@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from raypipe.errors import RaypipeError
 from raypipe.numerics import STRICT, VARIABLE
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 
 if TYPE_CHECKING:
     from raypipe.models.neighbours import Settled
@@ -96,7 +96,8 @@ def _ray() -> str:
 
 def _model() -> str:
     from raypipe.models.encoder import load_encoder
-    from raypipe.models.folder.loading import open_tokenizer, resolve_model
+    from raypipe.models.folder.loading import resolve_model
+    from raypipe.models.folder.opening import open_tokenizer
     from raypipe.text.tokenize import tokenize_batch
 
     model = resolve_model("minilm")
@@ -107,7 +108,7 @@ def _model() -> str:
 
 
 def _java() -> str:
-    from raypipe.search.lucene.java import find_java
+    from raypipe.engines.lucene.java import find_java
 
     java = find_java()
     return f"{java.version} from {java.source}"
@@ -117,8 +118,8 @@ def _lucene() -> str:
     import pyarrow as pa
 
     from raypipe import schema
-    from raypipe.search.lucene.index import build_index
-    from raypipe.search.lucene.search import LuceneSearcher
+    from raypipe.engines.lucene.index import build_index
+    from raypipe.engines.lucene.search import LuceneSearcher
 
     passages = pa.table([["a", "b"], ["zebra crossing", "horses"]], schema=schema.PASSAGES)
     with tempfile.TemporaryDirectory() as folder:

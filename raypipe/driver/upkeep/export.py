@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from raypipe import schema
+from raypipe.engines.lucene.index import ROWS_FILE
+from raypipe.engines.lucene.pack import unpack_folder
 from raypipe.errors import IncompleteError, InputError
-from raypipe.search.lucene.index import ROWS_FILE
-from raypipe.search.lucene.pack import unpack_folder
 from raypipe.stages.run_tables import with_ids
 from raypipe.stages.texts.ids import ids_of_rows
-from raypipe.storage.opening import open_storage
+from raypipe.storage.places.opening import open_storage
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
 from raypipe.storage.store_records import find_spec, read_manifest

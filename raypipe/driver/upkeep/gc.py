@@ -16,7 +16,7 @@ from raypipe.errors import CorruptError, InputError
 from raypipe.names import ROOT_FOLDERS
 from raypipe.storage.holder import Life, label_is_dead
 from raypipe.storage.lease import lease_state
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import unseal_format
 from raypipe.storage.root import ROOT_FORMAT
 from raypipe.storage.store_records import read_spec, work_label

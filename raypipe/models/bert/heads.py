@@ -14,7 +14,7 @@ from raypipe.models.packed import MIN_ROWS, Dropout, Linear, Updates, linear
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Pooler and classifier of a BertForSequenceClassification, as `models.family.Head`."""
+    """Pooler and classifier of a BertForSequenceClassification, as `models.body.Head`."""
 
     pooler: Linear
     classifier: Linear

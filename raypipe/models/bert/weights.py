@@ -28,7 +28,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Bert:
-    """A BERT encoder's weights, without pooler and heads; see `raypipe.models.family.Body`."""
+    """A BERT encoder's weights, without pooler and heads; see `raypipe.models.body.Body`."""
 
     words: Tensor
     positions: Tensor

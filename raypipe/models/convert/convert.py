@@ -10,7 +10,6 @@ from typing import Any
 
 from safetensors.torch import save_file
 
-from raypipe import __version__
 from raypipe.errors import InputError
 from raypipe.models.convert.config import read_config
 from raypipe.models.convert.find import find_checkpoint
@@ -21,6 +20,7 @@ from raypipe.models.family import family_of
 from raypipe.models.folder.conventions import AnyConventions, PairConventions
 from raypipe.models.folder.discover import RECORD, Discovered, discover
 from raypipe.models.folder.sentence_transformers import transformer_folder
+from raypipe.package import VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def _write(
         conventions = replace(conventions, segment_row=None)  # the table has the row now
     record = {
         "command": "raypipe model convert",
-        "raypipe": __version__,
+        "raypipe": VERSION,
         "preset": preset,
         "conventions_from": plan.discovered.sources,
         "files": checkpoint.files,

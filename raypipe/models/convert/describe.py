@@ -17,7 +17,8 @@ from raypipe.models.folder.config_checks import config_problems
 from raypipe.models.folder.conventions import AnyConventions, Conventions
 from raypipe.models.folder.discover import RECORD, Discovered, discover
 from raypipe.models.folder.evidence import read_object
-from raypipe.models.folder.loading import PACKAGED, packaged_folder
+from raypipe.models.folder.loading import packaged_folder
+from raypipe.models.folder.model_folder import PACKAGED
 from raypipe.models.tensors import Named, Shape
 from raypipe.models.tokenizer import read_tokenizer
 from raypipe.storage.records import hash_file

@@ -1,99 +1,31 @@
 """Finds, hashes and opens model folders. Weights are safetensors; nothing is downloaded."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
-
-from tokenizers import Tokenizer
+from typing import TypeVar
 
 from raypipe.errors import InputError
-from raypipe.models.family import Family, family_of
+from raypipe.models.family import family_of
 from raypipe.models.folder.adapters import (
     CONFIG,
     WEIGHTS,
     adapter_folder,
     base_of,
     is_adapter,
-    merge,
 )
 from raypipe.models.folder.config_checks import read_config, tensor_shapes
-from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
 from raypipe.models.folder.discover import discover
-from raypipe.models.folder.presets import PRESETS
+from raypipe.models.folder.model_folder import PACKAGED, ModelFolder
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_file, tokenizer_sha256
 from raypipe.storage.records import hash_file
-from raypipe.text.inputs import Layout, Layouts
 
 Found = TypeVar("Found")
 
-PACKAGED = "minilm"
 PACKAGED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-
-
-@dataclass(frozen=True, slots=True)
-class ModelFolder:
-    """A model on disk; equal hashes mean equal models."""
-
-    path: str
-    """The name given by the user: a folder, or `minilm`."""
-    folder: Path
-    conventions: AnyConventions
-    weights_sha256: str
-    tokenizer_sha256: str
-    """Hash of the tokenizer as built; see `raypipe.models.tokenizer`."""
-    config_read: Mapping[str, Any]
-    """config.json as read by the driver; workers use this and do not read the file."""
-    adapter: Path | None = None
-    """A low-rank adapter for the folder's weights, merged on loading."""
-
-    def config(self) -> dict[str, Any]:
-        """The content of config.json."""
-        return dict(self.config_read)
-
-    @property
-    def family(self) -> Family[Any]:
-        """The family that config.json names.
-
-        Raises:
-            InputError: it is unknown, which `resolve_model` has already excluded.
-        """
-        return family_of(self.config_read)
-
-    def forward_config(self) -> dict[str, Any]:
-        """The values of config.json that affect a row's value, by name; part of the fingerprint."""
-        return self.family.files.decisive(self.config_read)
-
-    @property
-    def encoder(self) -> Conventions:
-        """The settings of an encoder.
-
-        Raises:
-            InputError: the model is not an encoder.
-        """
-        if not isinstance(self.conventions, Conventions):
-            raise InputError(
-                f"{self.path}: expected an encoder, found kind {self.conventions.kind}, which "
-                "scores pairs and makes no embeddings"
-            )
-        return self.conventions
-
-    @property
-    def reranker(self) -> PairConventions:
-        """The settings of a monoBERT or duoBERT model.
-
-        Raises:
-            InputError: the model is an encoder.
-        """
-        if not isinstance(self.conventions, PairConventions):
-            raise InputError(
-                f"{self.path}: expected a monoBERT or duoBERT model, found an encoder, which has "
-                "no head that scores; name a reranker, or search with this one"
-            )
-        return self.conventions
 
 
 def resolve_model(
@@ -155,12 +87,12 @@ def _adapted(path: str, adapter: Path, preset: str | None, segment_row: str | No
         base,
         path=path,
         conventions=conventions,
-        weights_sha256=_sha256_of_adapted(parts),
+        weights_sha256=sha256_of_adapted(parts),
         adapter=adapter,
     )
 
 
-def _sha256_of_adapted(parts: list[str]) -> str:
+def sha256_of_adapted(parts: list[str]) -> str:
     """SHA-256 of the hashes of base weights, adapter weights and adapter configuration."""
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
@@ -179,77 +111,6 @@ def packaged_folder() -> Path:
     assert spec is not None and spec.submodule_search_locations
     root = Path(spec.submodule_search_locations[0])
     return next(root.rglob("model.safetensors")).parent
-
-
-def open_tokenizer(model: ModelFolder) -> Tokenizer:
-    """The tokenizer without truncation and padding; special tokens are added by slicing.
-
-    Raises:
-        InputError: it is not the tokenizer that the driver found.
-    """
-    tokenizer = read_tokenizer(model.folder)
-    found = tokenizer_sha256(tokenizer)
-    if found != model.tokenizer_sha256:
-        raise InputError(
-            f"{tokenizer_file(model.folder)}: expected the tokenizer with SHA-256 "
-            f"{model.tokenizer_sha256}, as at the start, found {found}; every node must "
-            "hold the same model folder"
-        )
-    return tokenizer
-
-
-def layouts_of(model: ModelFolder) -> Layouts:
-    """How the model's inputs are made: an encoder's `query` and `passage`, a reranker's `pair`.
-
-    Raises:
-        InputError: the tokenizer is not the one that the driver found, or lacks a special token.
-    """
-    tokenizer, found = open_tokenizer(model), model.conventions
-    if isinstance(found, PairConventions):
-        return {"pair": layout_of(model, tokenizer, found.segments)}
-    sides = ("query", "passage")
-    return {side: layout_of(model, tokenizer, (found.segment(side),)) for side in sides}
-
-
-def layout_of(model: ModelFolder, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
-    """How inputs with one text per segment are made.
-
-    Raises:
-        InputError: the model's tokenizer lacks a special token.
-    """
-    try:
-        return model.family.layout(tokenizer, segments)
-    except InputError as error:
-        raise InputError([f"{model.folder}: {problem}" for problem in error.problems]) from error
-
-
-def load_weights(model: ModelFolder) -> Mapping[str, Any]:
-    """Tensors by saved name.
-
-    Raises:
-        InputError: the file changed since it was hashed.
-    """
-    from safetensors.torch import load_file
-
-    file = model.folder / "model.safetensors"
-    found, named = hash_file(file), str(file)
-    if model.adapter is not None:
-        parts = [found, hash_file(model.adapter / WEIGHTS), hash_file(model.adapter / CONFIG)]
-        found, named = _sha256_of_adapted(parts), f"{model.adapter} over {file}"
-    if found != model.weights_sha256:
-        raise InputError(
-            f"{named}: expected weights with SHA-256 {model.weights_sha256}, as at the "
-            f"start, found {found}; every node must hold the same model folder"
-        )
-    tensors = load_file(file)
-    return tensors if model.adapter is None else merge(tensors, model.config(), model.adapter)
-
-
-def starting_weights(model: ModelFolder) -> str:
-    """What the weights were trained on, for tables."""
-    if model.path == PACKAGED:
-        return PRESETS[PACKAGED].start_weights_saw
-    return model.conventions.start_weights_saw
 
 
 def _check_files(folder: Path) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.errors import RowsFailed
-from raypipe.models.folder.loading import ModelFolder
+from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.scorer import Scorer, load_scorer
 from raypipe.stages.opening import open_model
 from raypipe.stages.scoring.candidates import SCORE_BYTES, Part

@@ -10,7 +10,8 @@ import tokenizers
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from raypipe.models.folder.loading import ModelFolder, open_tokenizer
+from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.opening import open_tokenizer
 from raypipe.stages.scoring.candidates import Part
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.stages.texts.ids import column_of_rows

@@ -10,7 +10,8 @@ import tokenizers
 from tokenizers import Tokenizer
 
 from raypipe.errors import InputError
-from raypipe.models.folder.loading import ModelFolder, layout_of, open_tokenizer
+from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.opening import layout_of, open_tokenizer
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.storage.payloads.tokens import concatenate, write_tokens
 from raypipe.storage.records import Shard
@@ -105,7 +106,8 @@ def refuse_other_inputs(tokenizer: Tokenizer, texts: list[str], model: ModelFold
     found = first_difference(tokenizer, texts, single, pair)
     if found is not None:
         first, last = (tokenizer.id_to_token(token) for token in (single.first, single.last))
+        of_pair = "" if pair is None else f" (of a pair, with segments {pair.segments})"
         raise InputError(
             f"{model.folder}: the tokenizer's own input for {found[:60]!r} is not {first} pieces "
-            f"{last} (of a pair, with segments 0 and 1), which is what this model would be given"
+            f"{last}{of_pair}, which is what this model would be given"
         )

@@ -17,7 +17,8 @@ from raypipe.config.training.recipe import Adapter
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import adapter_folder
 from raypipe.models.folder.conventions import Conventions, PairConventions
-from raypipe.models.folder.loading import ModelFolder, load_weights
+from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.opening import load_weights
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_sha256
 from raypipe.training.checkpoints.store import Checkpoint, Checkpoints
 from raypipe.training.checkpoints.trained_on import FILE, trained_on

@@ -12,7 +12,7 @@ from raypipe import schema
 from raypipe.evaluation.measures import evaluate
 from raypipe.models.device import BUDGET_TOKENS
 from raypipe.models.folder.conventions import Conventions
-from raypipe.models.folder.loading import ModelFolder
+from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.placing import unproven
 from raypipe.models.scorer import Scorer
 from raypipe.ranking.aggregate import aggregate

@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from raypipe.models.family import Body, Head, family_of
+from raypipe.models.body import Body, Head
+from raypipe.models.family import family_of
 from raypipe.models.folder.conventions import AnyConventions, Conventions
 from raypipe.models.packed import Groups, Updates, attend_freely, first_tokens, groups_of, pool
 from raypipe.text.inputs import Inputs

@@ -10,7 +10,7 @@ from safetensors.torch import load
 
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import CONFIG, WEIGHTS, adapter_folder
-from raypipe.models.folder.loading import layouts_of, load_weights
+from raypipe.models.folder.opening import layouts_of, load_weights
 from raypipe.text.inputs import Layouts
 from raypipe.training.job import Job
 from raypipe.training.model.lowrank import PEFT, LowRank

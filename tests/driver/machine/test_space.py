@@ -10,12 +10,16 @@ from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
 from raypipe.stages.fuse import FuseStage
+from raypipe.stages.query_blocks import Sides
 from raypipe.stages.stage import Sizing
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.posix import PosixStorage
-from raypipe.storage.records import Shard
+from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.records import Manifest, Record, Shard
+from raypipe.storage.stored import Stored
 
-FUSED = FuseStage("fused", {}, num_queries=1000, method="rrf", depth=1000)
+QUERIES = Stored(None, Manifest("queries@dev", "f", (Record(Shard(0, 0, 1000), "aa", 9),), ()))
+COLLECTION = Stored(None, Manifest("passages@collection", "f", (), ()))
+FUSED = FuseStage("fused", {}, Sides(QUERIES, COLLECTION), method="rrf", depth=1000)
 NEEDED = 32 * 1000 * 1000  # 32 bytes a row of a run
 
 

@@ -10,6 +10,7 @@ from raypipe.models.folder.loading import resolve_model
 from raypipe.stages.bm25 import Bm25Stage, IndexStage
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.fuse import FuseStage
+from raypipe.stages.query_blocks import Sides
 from raypipe.stages.scoring.candidates import CandidatesStage, Request
 from raypipe.stages.scoring.rerank import AggregateStage, PairsStage, RerankStage
 from raypipe.stages.scoring.score import ScoreStage
@@ -33,6 +34,9 @@ RECORDS = (Record(SHARDS[0], "aa", 1000), Record(SHARDS[1], "bb", 600))
 
 STORED = Stored(None, Manifest("texts", "f", RECORDS, ()))
 """300 rows in 1,600 bytes."""
+
+
+SIDES = Sides(STORED, STORED)
 
 
 @pytest.fixture
@@ -68,9 +72,9 @@ def facts(num_bytes, compressed):
         (ConvertStage([], [facts(800, False), facts(400, True)], "msmarco-v1"), 2800 * 3 // 4),
         (TokenizeStage(STORED, None, None), (1600 + 8 * 300) * 3 // 4),
         (IdsStage(STORED), 24 * 300),
-        (Bm25Stage("b", STORED, STORED, STORED, 0.9, 0.4, 50), 32 * 50 * 300),
+        (Bm25Stage("b", SIDES, STORED, 0.9, 0.4, 50), 32 * 50 * 300),
         (PartsStage("p", STORED, STORED, 50), 32 * 50 * 300),
-        (MergeStage("m", STORED, 400, 50), 32 * 50 * 300),
+        (MergeStage("m", STORED, SIDES, 50), 32 * 50 * 300),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -98,20 +102,20 @@ ALL, FIRST, SAMPLE = Request(k0=5), Request(k1=7), Request(k1=7, sample=2)
     ("stage", "expected"),
     [
         (IndexStage(COLLECTION), 3 * 1600 * 3 // 4),
-        (FuseStage("f", {}, num_queries=400, method="rrf", depth=50), 32 * 50 * 300),
+        (FuseStage("f", {}, SIDES, method="rrf", depth=50), 32 * 50 * 300),
         (CandidatesStage(None, 1, RUN, ALL, ()), 20 * 120),
         # 7 of each of 10 queries, each with the 6 others, or with 2 of them.
         (CandidatesStage(None, 1, RUN, FIRST, ()), 20 * 70 * 6),
         (CandidatesStage(None, 1, RUN, SAMPLE, ()), 20 * 70 * 2),
         (CandidatesStage(None, 1, RUN, Request(k1=7, sample=9), ()), 20 * 70 * 6),
         (CandidatesStage(None, 1, RUN, Request(k1=50), ()), 20 * 120 * 49),
-        (PairsStage("p", RUN, None, FIRST, 10), 24 * 70 * 6),
+        (PairsStage("p", RUN, None, FIRST, SIDES), 24 * 70 * 6),
         (PassageTokensStage(COLLECTION, None, None), 1600 + 8 * 300),
         (PassageTokensStage(stored(Record(Shard(0, 0, 1), "aa", 5)), None, None), 1500 + 8 * 300),
         (PassageTokensStage(stored(), None, None), 8 * 300),
         (ScoreStage(None, None, None, None, None, False), 24 * 300),
-        (RerankStage("r", RUN, None, ALL, "keep", 10), 32 * 120),
-        (AggregateStage("a", RUN, RUN, FIRST, "sum", "keep", 10), 32 * 120),
+        (RerankStage("r", RUN, None, ALL, "keep", SIDES), 32 * 120),
+        (AggregateStage("a", RUN, RUN, FIRST, "sum", "keep", SIDES), 32 * 120),
         (CountStage([], "msmarco-v1"), 0),
     ],
     ids=lambda value: type(value).__name__,

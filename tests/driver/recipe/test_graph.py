@@ -2,8 +2,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.graph import Graph
-from raypipe.driver.recipe.sources import Sources
 
 
 def test_stores_are_asked_for_once(invocable):
@@ -17,14 +17,14 @@ def test_stores_are_asked_for_once(invocable):
         asked.append(str(name))
         raise Stopped
 
-    sources = Sources(recipe, SimpleNamespace(ensure=ensure))
-    graph = Graph(sources)
+    basis = Basis(recipe, SimpleNamespace(ensure=ensure))
+    graph = Graph(basis)
     for ask, first in (
-        (sources.ids, "count@collection"),
-        (lambda: sources.queries("dev"), "queries@dev"),
+        (basis.ids, "count@collection"),
+        (lambda: basis.queries("dev"), "queries@dev"),
         (lambda: graph.system("vectors", None), "count@collection"),
         (lambda: graph.system("dense", "dev"), "count@collection"),
-        (lambda: sources.tokens("tiny", "all"), "queries@all"),
+        (lambda: basis.tokens("tiny", "all"), "queries@all"),
     ):
         with pytest.raises(Stopped):
             ask()

@@ -39,15 +39,15 @@ class First(Kind):
 
 from raypipe.config.pipeline.kinds.first import First
 from raypipe.driver.recipe.chain import Chain
-from raypipe.driver.recipe.sources import Sources
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import System
 from raypipe.names import of_stage
 from raypipe.stages.first import FirstStage
 
 
-def system(sources: Sources, name: str, stage: First, query_set: str) -> System:
+def system(basis: Basis, name: str, stage: First, query_set: str) -> System:
     store = of_stage(name, query_set)
-    stored = sources.stores.ensure(store, FirstStage(name, sources.sides(query_set), stage.depth))
+    stored = basis.stores.ensure(store, FirstStage(name, basis.sides(query_set), stage.depth))
     return System(name, "run", stored, Chain((store,)), "collection", "none")
 ''',
     "stages/first.py": '''\
@@ -99,14 +99,14 @@ EDITS = {
     ],
     "driver/recipe/kinds/__init__.py": [
         (
-            "import Sources\n",
-            "import Sources\nfrom raypipe.config.pipeline.kinds.first import First\n",
+            "import Basis\n",
+            "import Basis\nfrom raypipe.config.pipeline.kinds.first import First\n",
         ),
         ("import aggregate,", "import first, aggregate,"),
         (
             "        case Read():",
             "        case First():\n"
-            "            return first.system(sources, name, stage, query_set)\n"
+            "            return first.system(basis, name, stage, query_set)\n"
             "        case Read():",
         ),
     ],
@@ -176,7 +176,7 @@ def test_it_is_run_fused_measured_and_described(finished):
     assert [line.split()[2] for line in run] == ["p0", "p1", "p2"] * 2
     summary = json.loads((finished / "summary.json").read_text())
     assert summary["measures"]["test"]["start"]["RR@10"] == pytest.approx((1 / 2 + 1) / 2)
-    system = summary["systems"]["start"]
+    system = summary["systems"]["test"]["start"]
     assert (system["reranks"], system["model"]) == ("collection", "none")
     assert system["ms_per_query"] is not None
     row = next(line for line in (finished / "table.md").read_text().splitlines() if "start" in line)

@@ -21,7 +21,7 @@ def test_other_runs_and_depths_score_only_what_nobody_scored(finished, run, tmp_
     assert more["stages"]["scores@mono.test.2"]["rows"] == num_queries * 3
     less = run(tmp_path / "less", stores, "stages.mono.k0=5", until="mono")
     assert less["stages"]["scores@mono.test.3"]["rows"] == 0
-    assert less["systems"]["mono"]["ms_per_query"] is None
+    assert less["systems"]["test"]["mono"]["ms_per_query"] is None
     # A grid over k0: candidates that the largest k0 never sent to the duo are scored.
     grid = run(tmp_path / "grid", stores, "stages.mono.k0=15")
     fresh = run(tmp_path / "fresh", tmp_path / "fresh-stores", "stages.mono.k0=15")
@@ -91,7 +91,7 @@ def test_whole_tokens_are_used_where_they_stand(finished, run, tmp_path):
         tmp_path / "stores",
         "models.duo.path=" + "minilm",
         tokens_of="mono",
-        stages=("first", "mono"),
+        until="mono",
     )
     names = {p.name for p in (tmp_path / "stores").iterdir()}
     assert "tokens@mono" in names and "pieces@mono.test.1" not in names

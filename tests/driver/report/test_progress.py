@@ -1,7 +1,7 @@
 import io
 
 from raypipe.cluster.loop import Report
-from raypipe.driver.recipe.execute import StageResult
+from raypipe.driver.recipe.watching import StageResult
 from raypipe.driver.report import progress
 
 

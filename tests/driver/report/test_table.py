@@ -67,13 +67,13 @@ def test_the_table_says_what_is_to_be_known(small_workspace):
     summary = outcome.summary
     assert summary["measures"]["dev"]["given"] == {"RR@10": 0.25}
     assert (summary["status"], summary["exit"], summary["reason"]) == ("complete", 0, "complete")
-    assert list(summary["systems"]) == ["dense", "given", "fused"]
-    assert summary["systems"]["given"] == {
+    assert list(summary["systems"]["dev"]) == ["dense", "given", "fused"]
+    assert summary["systems"]["dev"]["given"] == {
         "reranks": "as read", "model": "run.trec", "ms_per_query": None,
     }  # fmt: skip
-    assert summary["systems"]["fused"]["reranks"] == "given + dense"
-    assert summary["systems"]["fused"]["model"] == "rrf"
-    assert summary["systems"]["dense"]["ms_per_query"] > 0
+    assert summary["systems"]["dev"]["fused"]["reranks"] == "given + dense"
+    assert summary["systems"]["dev"]["fused"]["model"] == "rrf"
+    assert summary["systems"]["dev"]["dense"]["ms_per_query"] > 0
     shards = summary["stages"]["vectors"]["shards"]
     assert shards["planned"] > 1 and shards["reused"] == shards["quarantined"] == 0
     assert json.loads((work / "summary.json").read_text()) == summary

@@ -1,6 +1,6 @@
 import json
 
-from raypipe.driver.training.curves import Curves, ordered, told
+from raypipe.driver.training.curves import Curves, ordered, values_of
 
 STEP = {"step": 2, "loss": 0.5, "rate": 0.1}
 
@@ -15,8 +15,8 @@ def test_of_a_step_told_twice_the_last_line_stands_and_notes_are_no_point():
     note = {"step": 2, "note": "resumed"}
     newer = {**STEP, "loss": 0.25}
     assert ordered([TWO, STEP, note, ONE, newer]) == [newer, ONE, TWO]
-    assert told(STEP) == STEP and told(ONE) == {"dev": 0.25}
-    assert told(TWO) == {"a": 0.25, "b": 0.75, "mean": 0.5}
+    assert values_of(STEP) == STEP and values_of(ONE) == {"dev": 0.25}
+    assert values_of(TWO) == {"a": 0.25, "b": 0.75, "mean": 0.5}
 
 
 def test_curves_hold_every_number_of_a_step_but_the_step(tmp_path, monkeypatch):

@@ -8,10 +8,10 @@ from raypipe.driver.machine.devices import Devices
 from raypipe.driver.training import place
 from raypipe.driver.training.place import (
     TrainOptions,
+    backend_of,
     check_fits,
     devices_of,
     start_model,
-    started,
     threads_of,
 )
 from raypipe.errors import InputError
@@ -85,7 +85,7 @@ def test_an_inline_training_is_here_whatever_the_cluster(monkeypatch):
     given = recipe(resources={"backend": "inline", "device": "cpu", "threads": 2})
     found = devices_of(given, THERE)
     assert (found.device, found.threads) == ("cpu", 2) and found.num_actors >= 1
-    backend = started(given, chosen(threads=5), THERE)
+    backend = backend_of(given, chosen(threads=5), THERE)
     assert (type(backend).__name__, backend._device, backend._threads) == (
         "InlineBackend",
         "cpu",

@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 from raypipe.errors import InputError
+from raypipe.text.pairs import TextSlice
 
 
 def test_the_model_scores_and_opens_in_transformers_with_equal_numbers(
@@ -15,18 +16,21 @@ def test_the_model_scores_and_opens_in_transformers_with_equal_numbers(
 ):
     from transformers import AutoModelForSequenceClassification
 
-    from raypipe.models.folder.loading import resolve_model, special_ids
+    from raypipe.models.folder.loading import resolve_model
+    from raypipe.models.folder.opening import layouts_of
     from raypipe.models.scorer import load_scorer
-    from raypipe.text.pairs import Part
 
     said = []
     trained = train(small_recipe(), tmp_path / "out", said=said)
     model = resolve_model(str(trained.model))
     assert model.reranker.kind == "mono"
-    cls_id, sep_id = special_ids(model)
+    layout = layouts_of(model)["pair"]
+    cls_id, sep_id = layout.first, layout.last
+
     query, passage = [10, 11], [20, 21, 22]
     parts = [
-        Part(np.array(p, np.uint16), np.array([0]), np.array([len(p)])) for p in (query, passage)
+        TextSlice(np.array(p, np.uint16), np.array([0]), np.array([len(p)]))
+        for p in (query, passage)
     ]
     score = load_scorer(model).score(parts[0], [parts[1]])[0]
     theirs = AutoModelForSequenceClassification.from_pretrained(trained.model).eval()
@@ -86,7 +90,8 @@ def test_every_kind_trains_and_loads(
 def test_an_adapter_is_merged_by_peft_to_the_model_that_was_trained(
     small_recipe, weights, train, tiny, tmp_path
 ):
-    from raypipe.models.folder.loading import load_weights, resolve_model
+    from raypipe.models.folder.loading import resolve_model
+    from raypipe.models.folder.opening import load_weights
 
     for kind, limits in (("monobert", {}), ("duobert", {"passage_limit": 20})):
         start = tiny.make_tiny_bert(tmp_path / f"start-{kind}")

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.jvm
 # pyserini asks its Java for a module that small runtimes lack; a JVM that runs already it takes.
 PYSERINI = """
 import json, os, runpy, sys
-from raypipe.search.lucene.java import start_jvm
+from raypipe.engines.lucene.java import start_jvm
 start_jvm()
 os.environ.setdefault("OPENAI_API_KEY", "unused")
 for command in json.loads(sys.argv[1]):

@@ -3,6 +3,7 @@ import json
 import pytest
 from held_recipe import HELD
 
+from raypipe.config.pipeline.kinds import DenseSearch, DuoScore, MonoScore
 from raypipe.driver.verbs.single_stage import (
     aggregate_recipe,
     collection_of,
@@ -40,7 +41,7 @@ def test_a_search_is_of_the_one_index_that_fits(held, tmp_path):
         found = search_recipe(folder, queries, model=named, depth=5, k1=None, b=None)
         assert list(found.stages) == ["vectors", "search"]
         assert (found.stages["search"].index, found.stages["search"].depth) == ("vectors", 5)
-        assert found.stages["search"].bm25 is None
+        assert isinstance(found.stages["search"], DenseSearch)
         assert found.queries["queries"].file == str(queries)
     bm25 = {
         (k1, b): search_recipe(folder, queries, model="lucene", depth=5, k1=k1, b=b)
@@ -65,9 +66,10 @@ def scored(tmp_path, duo, depth, settings=None, qrels=None):
 
 def test_a_given_run_is_scored_to_the_papers_depths_unless_told(tmp_path):
     _, mono = scored(tmp_path, False, None)
-    assert (mono.k0, mono.k1, mono.run, mono.model) == (1000, None, "run", "model")
+    assert isinstance(mono, MonoScore)
+    assert (mono.k0, mono.run, mono.model) == (1000, "run", "model")
     _, duo = scored(tmp_path, True, None)
-    assert (duo.k0, duo.k1) == (None, 50)
+    assert isinstance(duo, DuoScore) and duo.k1 == 50
     assert scored(tmp_path, False, 7)[1].k0 == 7 and scored(tmp_path, True, 7)[1].k1 == 7
     recipe, mono = scored(tmp_path, False, 7, {"tail": "drop", "score": None})
     assert mono.tail == "drop" and recipe.evaluate is None

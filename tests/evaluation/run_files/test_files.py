@@ -4,8 +4,7 @@ import zlib
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.evaluation.run_files import files
-from raypipe.evaluation.run_files.files import line_blocks, replacing
+from raypipe.evaluation.run_files.files import line_blocks, replacing_run
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 100])
@@ -23,7 +22,7 @@ def test_blocks_are_whole_lines_whatever_is_read_at_once(tmp_path, size):
 def test_what_is_written_is_read_again_and_an_old_file_is_replaced(tmp_path, name):
     path = tmp_path / "folder" / name
     for content in (b"old\n", b"new\n" * 1000):
-        with replacing(path) as out:
+        with replacing_run(path) as out:
             out.write(content)
         assert b"".join(line_blocks(path)) == content
     assert [p.name for p in path.parent.iterdir()] == [name]
@@ -34,14 +33,14 @@ def test_what_is_written_is_read_again_and_an_old_file_is_replaced(tmp_path, nam
 def test_the_file_is_flushed_before_it_takes_its_name_and_the_folder_behind(tmp_path, monkeypatch):
     calls = []
     for name in ("fsync", "replace"):
-        real = getattr(files.os, name)
+        real = getattr(os, name)
 
         def told(*arguments, name=name, real=real):
             calls.append(name)
             return real(*arguments)
 
-        monkeypatch.setattr(files.os, name, told)
-    with replacing(tmp_path / "x") as out:
+        monkeypatch.setattr(os, name, told)
+    with replacing_run(tmp_path / "x") as out:
         out.write(b"1")
     assert calls == ["fsync", "replace", "fsync"]
 
@@ -61,7 +60,7 @@ def test_zlib_data_that_is_damaged_is_refused(tmp_path):
 def test_an_error_leaves_the_old_file(tmp_path):
     path = tmp_path / "table"
     path.write_bytes(b"old")
-    with pytest.raises(RuntimeError), replacing(path) as out:
+    with pytest.raises(RuntimeError), replacing_run(path) as out:
         out.write(b"half of the new")
         raise RuntimeError
     assert path.read_bytes() == b"old"

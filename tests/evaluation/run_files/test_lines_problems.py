@@ -7,17 +7,17 @@ from raypipe.evaluation.run_files.runs import read_run
 
 @pytest.fixture
 def read(tmp_path):
-    def read(content, **settings):
+    def read(content):
         path = tmp_path / "run"
         path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return read_run(path, **settings)
+        return read_run(path)
 
     return read
 
 
-def problems(read, content, **settings):
+def problems(read, content):
     with pytest.raises(InputError) as caught:
-        read(content, **settings)
+        read(content)
     return caught.value.problems
 
 
@@ -43,7 +43,7 @@ def test_ten_problems_of_a_kind_are_shown_and_eleven_are_ten_and_one_more(read):
         found = problems(read, nan)
         assert len(found) == min(count, 11)
         short = "".join(f"1 Q0 p{n}\n" for n in range(count))
-        found = problems(read, "1 Q0 p 1 1 x\n" + short, form="trec")
+        found = problems(read, "1 Q0 p 1 1 x\n" + short)
         assert len(found) == min(count, 11)
         if count > 10:
             assert found[-1].endswith(f"{count - 10} more lines like these")

@@ -4,18 +4,7 @@ import torch.nn.functional as F
 from model_parts import tensors
 
 from raypipe.errors import InputError
-from raypipe.models.bert.heads import read_head, with_third_segment
-
-
-def test_third_rows_are_zeros_or_copies_of_row_1():
-    table = torch.tensor([[1.0, 2], [3, 4]])
-    assert with_third_segment(table, "zero").tolist() == [[1, 2], [3, 4], [0, 0]]
-    assert with_third_segment(table, "copy").tolist() == [[1, 2], [3, 4], [3, 4]]
-    three = torch.arange(6.0).view(3, 2)
-    assert with_third_segment(three, None) is three
-    for bad in ((table, None), (three, "zero")):
-        with pytest.raises(InputError):
-            with_third_segment(*bad)
+from raypipe.models.bert.heads import read_head
 
 
 @pytest.mark.parametrize("prefix", ["", "bert."])

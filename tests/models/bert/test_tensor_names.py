@@ -1,12 +1,14 @@
 import pytest
+import torch
 from model_parts import CONFIG
 
 from raypipe.models.bert.tensor_names import (
     canonical_name,
     canonical_names,
     expected_shapes,
-    final_name,
     is_kernel,
+    linear_names,
+    saved_name,
 )
 
 
@@ -61,6 +63,17 @@ def test_shapes_are_those_of_the_sizes():
     head = expected_shapes(CONFIG, num_labels=2)
     assert len(head) == len(shapes) + 4
     assert head["classifier.weight"] == (2, 4) and head["pooler.dense.weight"] == (4, 4)
-    assert final_name("pooler.dense.bias", None) == "pooler.dense.bias"
-    assert final_name("pooler.dense.bias", 1) == "bert.pooler.dense.bias"
-    assert final_name("classifier.bias", 1) == "classifier.bias"
+    assert saved_name("pooler.dense.bias", head=False) == "pooler.dense.bias"
+    assert saved_name("pooler.dense.bias", head=True) == "bert.pooler.dense.bias"
+    assert saved_name("classifier.bias", head=True) == "classifier.bias"
+
+
+def test_layers_that_get_an_update():
+    base = {
+        "bert.embeddings.x.weight": torch.zeros(2, 2), "bert.encoder.a.weight": torch.zeros(3, 4),
+        "bert.encoder.a.bias": torch.zeros(3), "bert.encoder.LayerNorm.weight": torch.zeros(2, 2),
+        "bert.encoder.one.weight": torch.zeros(2), "bert.pooler.dense.weight": torch.zeros(4, 4),
+        "classifier.weight": torch.zeros(2, 4),
+    }  # fmt: skip
+    assert linear_names(base, head=True) == ["bert.encoder.a", "bert.pooler.dense"]
+    assert linear_names(base, head=False) == ["bert.encoder.a"]

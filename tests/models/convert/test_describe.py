@@ -13,10 +13,8 @@ from raypipe.models.convert.describe import describe
 from raypipe.models.folder.config_checks import (
     tensor_shapes,
 )
-from raypipe.models.folder.loading import (
-    load_weights,
-    resolve_model,
-)
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.opening import load_weights
 from raypipe.models.scorer import load_scorer
 
 

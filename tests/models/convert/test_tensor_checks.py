@@ -31,7 +31,7 @@ def test_tensors_that_are_not_the_models_are_told():
     )
     more = {**shapes, "encoder.layer.2.output.dense.bias": (4,)}
     assert tensor_problems(more, CONFIG, 2) == [
-        "encoder.layer.2.output.dense.bias: no such tensor in a BERT of the sizes in config.json"
+        "encoder.layer.2.output.dense.bias: no such tensor in a model of the sizes in config.json"
     ]
     other = {**shapes, "embeddings.word_embeddings.weight": (8, 4)}
     assert (

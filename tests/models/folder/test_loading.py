@@ -9,11 +9,9 @@ from safetensors.torch import load_file, save_file
 
 from raypipe.errors import InputError
 from raypipe.models.encoder import load_encoder
-from raypipe.models.folder.loading import (
-    resolve_model,
-    special_ids,
-    starting_weights,
-)
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import starting_weights
+from raypipe.models.folder.opening import layouts_of
 from raypipe.models.scorer import load_scorer
 
 
@@ -26,7 +24,7 @@ def test_a_tokenizer_without_one_of_the_specials_feeds_no_model(encoder, lost):
     body["post_processor"] = None
     write(encoder / "tokenizer.json", body)
     with pytest.raises(InputError, match=r"the tokenizer has no \[CLS\] or no \[SEP\]"):
-        special_ids(resolve_model(str(encoder)))
+        layouts_of(resolve_model(str(encoder)))
 
 
 def test_what_is_missing_of_a_folder_is_told_at_once(encoder):

@@ -6,10 +6,12 @@ import shutil
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.models.bert.forward import read_bert
+from raypipe.models.bert.config import DECISIVE
+from raypipe.models.bert.weights import read_bert
 from raypipe.models.convert.describe import describe
-from raypipe.models.folder.config_checks import DECISIVE, read_config
-from raypipe.models.folder.loading import load_weights, resolve_model
+from raypipe.models.folder.config_checks import read_config
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.opening import load_weights
 from raypipe.models.scorer import load_scorer
 from raypipe.training.model.starting_tensors import starting_tensors
 
@@ -147,7 +149,7 @@ def test_a_tokenizer_that_is_a_folder_is_an_input_error(folder):
 def test_a_duos_third_row_may_stand_in_the_checkpoint_alone(tiny_duo, tmp_path):
     folder = shutil.copytree(tiny_duo, tmp_path / "duo")
     change(folder, type_vocab_size=2)
-    assert len(load_scorer(resolve_model(str(folder)))._bert.segments) == 3
+    assert len(load_scorer(resolve_model(str(folder)))._body.segments) == 3
 
 
 def test_a_config_without_a_word_on_positions_is_that_of_absolute_ones(folder):

@@ -11,7 +11,7 @@ from raypipe.stages.scoring.candidates import CandidatesStage, Part, Request, fi
 from raypipe.stages.stage import Site
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads.tables import read_table, write_table
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
@@ -100,8 +100,8 @@ def test_a_new_part_has_what_no_earlier_one_has_scored_or_given_up(parts, tmp_pa
     run = run_store(tmp_path)
     held = parts[:num_parts]
     stage = CandidatesStage(BASE, 1 + num_parts, run, Request(k0=2), held)
-    stage.open(Site(PosixStorage(tmp_path).scratch()))
-    payload = stage.run(Shard(0, 0, 1), (), lambda rows: None)
+    opened = stage.open(Site(PosixStorage(tmp_path).scratch()))
+    payload = opened.run(Shard(0, 0, 1), (), lambda rows: None)
     found = keys_of(read_table(payload.path, schema.CANDIDATES))
     done = [set(), {(0, 5), (0, 9), (1, 5)}, {(0, 5), (0, 9), (1, 5), (3, 5), (3, 6)}]
     wanted = {(0, 5), (0, 9), (1, 5), (1, 8), (3, 5), (3, 6)}  # the first two of each query

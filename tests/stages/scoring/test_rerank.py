@@ -23,7 +23,7 @@ MONO = [(0, 10, -1, 2.0), (0, 20, -1, 3.0), (0, 30, -1, 1.0), (1, 20, -1, 0.5), 
 @pytest.mark.parametrize("block", [1, 2, 7])
 def test_a_reranked_run_is_written_by_query_block_with_its_tail_below(stores, run, block):
     part = part_of(stores, MONO, blocks=[2])
-    stage = RerankStage("mono", run, BASE, Request(k0=3), "keep", 3, (part,))
+    stage = RerankStage("mono", run, BASE, Request(k0=3), "keep", stores.sides(3), (part,))
     made = stores.finished(stage, Sizing(shard_queries=block))
     assert lines_of(made) == [
         (0, 20, 1, 3.0, "mono"), (0, 10, 2, 2.0, "mono"), (0, 30, 3, 1.0, "mono"),
@@ -38,19 +38,20 @@ def test_a_reranked_run_is_written_by_query_block_with_its_tail_below(stores, ru
 
 def test_a_reranked_run_without_its_tail_and_with_a_failed_candidate(stores, run):
     part = part_of(stores, MONO, skipped=[1])
-    stage = RerankStage("mono", run, BASE, Request(k0=3), "drop", 3, (part,))
+    stage = RerankStage("mono", run, BASE, Request(k0=3), "drop", stores.sides(3), (part,))
     rows = [(query, row) for query, row, *_ in lines_of(stores.finished(stage))]
     assert rows == [(0, 10), (0, 30), (1, 30), (1, 20), (2, 50)]
 
 
 def test_what_names_a_reranked_run_is_its_request_tail_scores_and_run(stores, run):
-    stage = RerankStage("mono", run, BASE, Request(k0=3), "keep", 3)
+    sides = stores.sides(3)
+    stage = RerankStage("mono", run, BASE, Request(k0=3), "keep", sides)
     names = {stage.spec.fingerprint()}
     for change in (
-        RerankStage("mono", run, BASE, Request(k0=2), "keep", 3),
-        RerankStage("mono", run, BASE, Request(k0=3), "drop", 3),
-        RerankStage("mono", run, StageSpec("scores", 1), Request(k0=3), "keep", 3),
-        RerankStage("mono", stores.run(*BLOCKS[:1]), BASE, Request(k0=3), "keep", 3),
+        RerankStage("mono", run, BASE, Request(k0=2), "keep", sides),
+        RerankStage("mono", run, BASE, Request(k0=3), "drop", sides),
+        RerankStage("mono", run, StageSpec("scores", 1), Request(k0=3), "keep", sides),
+        RerankStage("mono", stores.run(*BLOCKS[:1]), BASE, Request(k0=3), "keep", sides),
     ):
         names.add(change.spec.fingerprint())
     assert len(names) == 5
@@ -63,7 +64,7 @@ DUO = [(0, 10, 20, 0.25), (0, 10, 30, 0.5), (0, 20, 10, 0.75), (0, 20, 30, 1.0),
 
 def pairs_of(stores, run, **settings):
     part = part_of(stores, DUO, blocks=[4], **settings)
-    stage = PairsStage("duo", run, BASE, Request(k1=3), 3, (part,))
+    stage = PairsStage("duo", run, BASE, Request(k1=3), stores.sides(3), (part,))
     return stage, stores.finished(stage, Sizing(shard_queries=2))
 
 
@@ -74,7 +75,7 @@ def test_pairs_are_the_scores_of_the_first_k1_by_query_block(stores, run):
         {"rows": 6, "failed": 0},
         {"rows": 2, "failed": 0},
     ]
-    other = PairsStage("duo", run, BASE, Request(k1=2), 3)
+    other = PairsStage("duo", run, BASE, Request(k1=2), stage.sides)
     assert other.spec.fingerprint() != stage.spec.fingerprint()
 
 
@@ -95,7 +96,7 @@ def test_pairs_in_quarantine_are_left_out_and_counted(stores, run):
 )
 def test_aggregated_runs_have_the_order_of_their_sums(stores, run, method, expected):
     _, pairs = pairs_of(stores, run)
-    stage = AggregateStage("duo-x", run, pairs, Request(k1=3), method, "keep", 3)
+    stage = AggregateStage("duo-x", run, pairs, Request(k1=3), method, "keep", stores.sides(3))
     found = lines_of(stores.finished(stage, Sizing(shard_queries=2)))
     assert [(row, score) for query, row, _, score, _ in found if query == 0] == [
         *expected, (40, 6.0),
@@ -108,7 +109,7 @@ def test_aggregated_runs_have_the_order_of_their_sums(stores, run, method, expec
 
 def test_an_aggregate_of_failed_pairs_uses_the_others_and_drops_who_has_none(stores, run):
     _, pairs = pairs_of(stores, run, skipped=[2, 6])
-    stage = AggregateStage("duo-sum", run, pairs, Request(k1=3), "sum", "drop", 3)
+    stage = AggregateStage("duo-sum", run, pairs, Request(k1=3), "sum", "drop", stores.sides(3))
     found = lines_of(stores.finished(stage))
     # 20 keeps p(20, 30) alone; 20 of query 1 has no pair left and is ranked nowhere.
     assert [(q, row, score) for q, row, _, score, _ in found] == [
@@ -118,13 +119,13 @@ def test_an_aggregate_of_failed_pairs_uses_the_others_and_drops_who_has_none(sto
 
 def test_a_pair_that_nobody_scored_is_never_made_up(stores, run):
     _, pairs = pairs_of(stores, run)
-    stage = AggregateStage("duo-sum", run, pairs, Request(k1=4), "sum", "keep", 3)
+    stage = AggregateStage("duo-sum", run, pairs, Request(k1=4), "sum", "keep", stores.sides(3))
     with pytest.raises(InputError, match="duo-sum: 6 of 14 pairs that sum needs"):
         stores.finished(stage)
 
 
 def test_what_names_an_aggregate_is_its_method_tail_request_run_and_pairs(stores, run):
-    _, pairs = pairs_of(stores, run)
+    paired, pairs = pairs_of(stores, run)
     names = set()
     for request, method, tail in [
         (Request(k1=3), "sum", "keep"),
@@ -132,6 +133,6 @@ def test_what_names_an_aggregate_is_its_method_tail_request_run_and_pairs(stores
         (Request(k1=3), "sum", "drop"),
         (Request(k1=2), "sum", "keep"),
     ]:
-        stage = AggregateStage("duo", run, pairs, request, method, tail, 3)
+        stage = AggregateStage("duo", run, pairs, request, method, tail, paired.sides)
         names.add(stage.spec.fingerprint())
     assert len(names) == 4

@@ -10,7 +10,7 @@ from raypipe.models.scorer import load_scorer
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.scoring.score import ScoreStage, score_base
 from raypipe.stages.stage import Site, Sizing
-from raypipe.text.pairs import Part as Texts
+from raypipe.text.pairs import TextSlice as Texts
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_a_model_is_opened_on_the_threads_and_device_of_its_place(
         EncodeStage(tokens, model, "passage", 77),
         ScoreStage(base, pairs, mono, tokens, tokens, True, 77),
     ):
-        assert stage.open(site)["numerics"] == "class"
+        assert stage.open(site).facts["numerics"] == "class"
         assert stage.skips_rows
     assert asked == [{"device": "cuda", "threads": threads, "budget_tokens": 77}] * 2
 

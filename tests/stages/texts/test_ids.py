@@ -10,7 +10,7 @@ from raypipe.stages.stage import Site
 from raypipe.stages.texts.ids import IdsStage, column_of_rows, id_index, ids_of_rows
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads.tables import ROW_GROUP_ROWS, write_table
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
@@ -72,9 +72,9 @@ def collection(tmp_path, *shards):
 
 def run(stored, *, dense):
     stage = IdsStage(stored, dense)
-    stage.open(Site(stored.storage.scratch()))
+    opened = stage.open(Site(stored.storage.scratch()))
     (shard,) = stage.shards(None)
-    return stage.run(shard, (), lambda rows: None)
+    return opened.run(shard, (), lambda rows: None)
 
 
 def test_ids_0_and_2_are_refused_where_dense_ones_are_declared(tmp_path):

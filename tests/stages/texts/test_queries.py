@@ -31,11 +31,10 @@ def test_queries_stand_in_file_order_all_or_those_named(stores, tmp_path):
 def test_queries_that_were_not_planned_are_refused(stores, tmp_path):
     file = tmp_path / "queries.tsv"
     file.write_text("a\tx\nb\ty\n")
-    stage = QueriesStage(file)
-    stage.open(Site(tmp_path))
+    opened = QueriesStage(file).open(Site(tmp_path))
     for planned in (1, 3):
         with pytest.raises(InputError, match=f"expected {planned} queries, as planned, found 2"):
-            stage.run(Shard(0, 0, planned), (), lambda rows: None)
+            opened.run(Shard(0, 0, planned), (), lambda rows: None)
 
 
 def test_an_empty_query_set_is_a_store_too(stores, tmp_path):

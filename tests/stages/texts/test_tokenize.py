@@ -17,10 +17,11 @@ from raypipe.stages.texts import tokenize
 from raypipe.stages.texts.tokenize import TokenizeStage
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads.tables import write_table
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
+from raypipe.text.inputs import Layout
 
 
 def test_each_row_is_tokenised_once_in_shards_that_leave_no_actor_idle(stores, tiny_model):
@@ -69,8 +70,7 @@ def test_a_tokenizer_that_builds_other_inputs_is_refused(tmp_path, passages, tem
     stage = TokenizeStage(passages, schema.PASSAGES, resolve_model(str(folder)))
     site = Site(passages.storage.scratch())
     if fits:
-        stage.open(site)
-        assert stage.run(Shard(0, 0, 3), (), lambda rows: None).facts["rows"] == 3
+        assert stage.open(site).run(Shard(0, 0, 3), (), lambda rows: None).facts["rows"] == 3
     else:
         with pytest.raises(InputError, match="zebra run"):
             stage.open(site)
@@ -86,7 +86,6 @@ def stage(num_rows):
         return {"text": texts}
 
     found = TokenizeStage(SimpleNamespace(num_rows=num_rows, table=table), "schema", "model")
-    found._tokenizer = "tokenizer"
     return found, read
 
 
@@ -112,26 +111,31 @@ def test_at_most_a_thousand_texts_at_equal_distances_are_compared(
 
     monkeypatch.setattr(tokenize, "refuse_other_inputs", refuse)
     found, read = stage(num_rows)
-    found._check_slicing()
+    found._check_slicing("tokenizer")
     assert compared == expected and read == reads
     assert len(compared) <= 1000 == tokenize.SAMPLED_TEXTS
 
 
 @pytest.mark.parametrize(("kind", "pairs"), [("mono", True), ("duo", False), ("encoder", False)])
 def test_a_mono_is_compared_on_pairs_and_what_differs_is_named(monkeypatch, kind, pairs):
-    model = SimpleNamespace(conventions=SimpleNamespace(kind=kind), folder="folder")
+    family = SimpleNamespace(layout=lambda tokenizer, segments: Layout(1, (2,), 2, tuple(segments)))
+    model = SimpleNamespace(conventions=SimpleNamespace(kind=kind), folder="folder", family=family)
+    tokenizer = SimpleNamespace(id_to_token=["[PAD]", "[CLS]", "[SEP]"].__getitem__)
     asked, answer = [], [None]
 
-    def first_difference(tokenizer, texts, *, pairs):
-        asked.append((texts, pairs))
+    def first_difference(tokenizer, texts, single, pair):
+        assert single.segments == (0,)
+        asked.append((texts, pair is not None and pair.segments == (0, 1)))
         return answer[0]
 
     monkeypatch.setattr(tokenize, "first_difference", first_difference)
-    tokenize.refuse_other_inputs("tokenizer", ["a"], model)
+    tokenize.refuse_other_inputs(tokenizer, ["a"], model)
     assert asked == [(["a"], pairs)]
     answer[0] = "x" * 70
-    with pytest.raises(InputError, match="folder: the tokenizer's own input for 'x{60}' is not"):
-        tokenize.refuse_other_inputs("tokenizer", ["a"], model)
+    told = r"folder: the tokenizer's own input for 'x{60}' is not \[CLS\] pieces \[SEP\]"
+    told += r" \(of a pair, with segments \(0, 1\)\)," if pairs else ","
+    with pytest.raises(InputError, match=told):
+        tokenize.refuse_other_inputs(tokenizer, ["a"], model)
 
 
 @pytest.mark.parametrize(

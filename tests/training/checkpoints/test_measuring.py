@@ -9,7 +9,7 @@ from raypipe.training.steps.comm import Solo
 
 def test_a_measurement_is_told_by_dev_set():
     recipe = SimpleNamespace(dev={"a": 1, "b": 2}, validate_=Validate(every=3, measure="RR@10"))
-    told = measuring.told(
+    told = measuring.progress_of(
         SimpleNamespace(recipe=recipe), {"step": 3, "mean": 0.5, "values": [0.25, 0.75]}
     )
     assert told == {"step": 3, "measure": "RR@10", "mean": 0.5, "of": {"a": 0.25, "b": 0.75}}
@@ -18,7 +18,7 @@ def test_a_measurement_is_told_by_dev_set():
 def test_queries_without_candidates_are_told_once_by_the_first_worker(monkeypatch):
     warned = []
     monkeypatch.setattr(measuring, "dev_of", lambda job: [])
-    monkeypatch.setattr(measuring, "specials_of", lambda job: None)
+    monkeypatch.setattr(measuring, "layouts_for", lambda job: None)
     monkeypatch.setattr(measuring, "measured", lambda *given, warn: warned.append(warn) or [0.5])
     job = SimpleNamespace(recipe=SimpleNamespace(validate_=Validate(every=3)), start=None)
     own = measuring.Measuring(job)

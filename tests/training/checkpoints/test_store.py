@@ -1,6 +1,6 @@
 import torch
 
-from raypipe.storage.posix import PosixStorage
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.training.checkpoints.store import Checkpoints
 
 

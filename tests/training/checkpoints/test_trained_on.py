@@ -3,7 +3,7 @@ import hashlib
 import numpy as np
 from training_texts import ONE, TWO
 
-from raypipe.text.pairs import Part
+from raypipe.text.pairs import TextSlice
 from raypipe.training.checkpoints import trained_on
 
 
@@ -12,7 +12,7 @@ def test_passages_trained_on_are_known_by_their_pieces(monkeypatch):
         content = np.array(numbers, "<u4").tobytes()
         return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
 
-    part = Part(np.array([7, 8, 9], np.uint16), np.array([1, 0, 3]), np.array([2, 1, 0]))
+    part = TextSlice(np.array([7, 8, 9], np.uint16), np.array([1, 0, 3]), np.array([2, 1, 0]))
     assert trained_on.passage_hashes(part).tolist() == [hashed(8, 9), hashed(7), hashed()]
     expected = sorted(
         [hashed(100, 101), hashed(110), hashed(), hashed(130, 131, 132, 133)]

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.training.examples.guards import guards_of, told_of
+from raypipe.training.examples.guards import guards_of, lines_about
 
 
 def test_guards_hold_judged_queries_of_all_sets_and_passages_of_their_own_collection(tmp_path):
@@ -41,7 +41,7 @@ def test_guards_hold_judged_queries_of_all_sets_and_passages_of_their_own_collec
         guards_of(recipe)
 
 
-def test_what_is_told_of_a_training_set_names_only_what_was_left_out():
+def test_what_is_lines_about_a_training_set_names_only_what_was_left_out():
     dropped = dict.fromkeys(
         ("same_query", "near_query", "triples", "left_out_negative", "left_out_positive",
          "shared_passages"), 0,
@@ -51,10 +51,10 @@ def test_what_is_told_of_a_training_set_names_only_what_was_left_out():
          "filtered"), 0,
     )  # fmt: skip
     facts = {"examples": 1200, "passages": 2, "queries": 30, "dropped": dropped, "samples": []}
-    first, *guards = told_of("docs", {**facts, "short": short})
+    first, *guards = lines_about("docs", {**facts, "short": short})
     assert first == "train: docs: 1,200 examples of 2 passages over 30 queries"
     assert len(guards) == 2
-    told = told_of("docs", {
+    told = lines_about("docs", {
         **facts, "short": {**short, "filtered": 4, "without_negatives": 3},
         "dropped": {**dropped, "left_out_positive": 1, "triples": 2}, "samples": ["'a' for 'b'"],
     })  # fmt: skip

@@ -2,8 +2,9 @@ import pytest
 import torch
 from training_texts import pair_conventions, start
 
-from raypipe.models.folder.adapters import SEGMENTS
 from raypipe.models.folder.conventions import Conventions
+
+SEGMENTS = "bert.embeddings.token_type_embeddings.weight"
 
 
 def held(*names, rows=2):

@@ -4,6 +4,7 @@ import numpy as np
 from training_texts import ONE, TWO, pair_conventions, pieces, source
 
 from raypipe.models.folder.conventions import Conventions
+from raypipe.text.inputs import Layout
 from raypipe.training.steps.batch import pair_inputs_of, read_batch, text_counts
 
 
@@ -31,7 +32,7 @@ WIDE = source([0, 2], [[0, 1, 3], [3, 2, 0]], 0)
 
 def test_a_mono_reads_each_passage_and_the_first_is_relevant():
     batch = read_batch([WIDE], np.array([0, 1]))
-    found = pair_inputs_of(batch, pair_conventions())
+    found = pair_inputs_of(batch, pair_conventions(), Layout(1, (2,), 2, (0, 1)))
     assert found.per_example == 3 and found.targets.tolist() == [1, 0, 0, 1, 0, 0]
     assert pieces(found.query) == [[0]] * 3 + [[20, 21]] * 3
     # Room for 8 - 3 pieces: 4 beside a query of one, 3 beside a query cut to two.
@@ -43,7 +44,8 @@ def test_a_mono_reads_each_passage_and_the_first_is_relevant():
 
 def test_a_duo_reads_the_relevant_one_against_each_other_in_both_orders():
     batch = read_batch([WIDE], np.array([0]))
-    found = pair_inputs_of(batch, pair_conventions("duo", total_limit=9))
+    layout = Layout(1, (2,), 2, (0, 1, 2))
+    found = pair_inputs_of(batch, pair_conventions("duo", total_limit=9), layout)
     assert found.per_example == 4 and found.targets.tolist() == [1, 0, 1, 0]
     first, second = (pieces(p) for p in found.passages)
     # 9 - 4 - 1 pieces of the query: 2 of each passage.

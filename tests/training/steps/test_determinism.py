@@ -9,7 +9,7 @@ def test_a_process_computes_on_its_threads_and_a_cpu_needs_no_more(monkeypatch):
     before = torch.get_num_threads()
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     try:
-        determinism.settle("cpu", 1)
+        determinism.make_deterministic("cpu", 1)
         assert torch.get_num_threads() == 1
         assert not torch.are_deterministic_algorithms_enabled()
         assert "CUBLAS_WORKSPACE_CONFIG" not in os.environ
@@ -23,7 +23,7 @@ def test_on_a_gpu_products_are_fp32_and_kernels_add_in_order(monkeypatch):
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     torch.set_float32_matmul_precision("high")
     try:
-        determinism.settle("cuda", 1)
+        determinism.make_deterministic("cuda", 1)
         assert torch.get_float32_matmul_precision() == "highest"
         assert torch.are_deterministic_algorithms_enabled()
         assert not torch.is_deterministic_algorithms_warn_only_enabled()

@@ -15,13 +15,13 @@ from raypipe.config.pipeline.kinds import (
     Read,
     Stage,
 )
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.kinds import aggregate, encode, fuse, index, read, score, search
-from raypipe.driver.recipe.sources import Sources
 from raypipe.driver.recipe.system import System
 
 
 def system_of(
-    sources: Sources,
+    basis: Basis,
     name: str,
     stage: Stage,
     query_set: str | None,
@@ -29,22 +29,22 @@ def system_of(
 ) -> System:
     """The completed system of a stage; `inputs` are the systems that it reads, by name."""
     if isinstance(stage, Index):
-        return index.system(sources, name)
+        return index.system(basis, name)
     if isinstance(stage, Encode):
-        return encode.system(sources, name, stage)
+        return encode.system(basis, name, stage)
     assert query_set is not None  # only an index has none
     match stage:
         case Bm25Search():
-            return search.bm25_system(sources, name, stage, query_set, inputs)
+            return search.bm25_system(basis, name, stage, query_set, inputs)
         case DenseSearch():
-            return search.dense_system(sources, name, stage, query_set, inputs)
+            return search.dense_system(basis, name, stage, query_set, inputs)
         case Fuse():
-            return fuse.system(sources, name, stage, query_set, inputs)
+            return fuse.system(basis, name, stage, query_set, inputs)
         case Read():
-            return read.system(sources, name, stage, query_set)
+            return read.system(basis, name, stage, query_set)
         case MonoScore() | DuoScore():
-            return score.system(sources, name, stage, query_set, inputs)
+            return score.system(basis, name, stage, query_set, inputs)
         case Aggregate():
-            return aggregate.system(sources, name, stage, query_set, inputs)
+            return aggregate.system(basis, name, stage, query_set, inputs)
         case _:
             assert_never(stage)

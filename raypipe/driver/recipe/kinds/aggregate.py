@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from raypipe.config.pipeline.kinds import Aggregate
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
-from raypipe.driver.recipe.sources import Sources
 from raypipe.driver.recipe.system import System
 from raypipe.names import of_stage
 from raypipe.stages.scoring.candidates import Request
@@ -12,7 +12,7 @@ from raypipe.stages.scoring.rerank import AggregateStage
 
 
 def system(
-    sources: Sources, name: str, stage: Aggregate, query_set: str, inputs: Mapping[str, System]
+    basis: Basis, name: str, stage: Aggregate, query_set: str, inputs: Mapping[str, System]
 ) -> System:
     """A run whose first candidates are ordered by their aggregated probabilities."""
     pairs = inputs[stage.pairs]
@@ -24,9 +24,9 @@ def system(
         Request(k1=stage.k1, sample=stage.m, seed=stage.seed),
         stage.method,
         stage.tail,
-        sources.sides(query_set),
+        basis.sides(query_set),
     )
     store = of_stage(name, query_set)
-    stored = sources.stores.ensure(store, aggregate)
+    stored = basis.stores.ensure(store, aggregate)
     chain = pairs.chain.then(Chain((store,)))
     return System(name, "run", stored, chain, pairs.reranks, pairs.model, pairs.start_weights)

@@ -1,27 +1,27 @@
 """tokens@MODEL -> EMBEDDINGS; tokens@MODEL.SET -> EMBEDDINGS.SET (the queries' side)."""
 
 from raypipe.config.pipeline.kinds import Encode
-from raypipe.driver.recipe.sources import Sources
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import System
-from raypipe.models.folder.loading import starting_weights
+from raypipe.models.folder.model_folder import starting_weights
 from raypipe.names import of_stage
 from raypipe.stages.encode import EncodeStage
 from raypipe.storage.stored import Stored
 
 
-def system(sources: Sources, name: str, stage: Encode) -> System:
+def system(basis: Basis, name: str, stage: Encode) -> System:
     """The embeddings of the collection."""
-    saw = starting_weights(sources.model(stage.model))
-    stored = vectors(sources, name, stage.model, None)
+    saw = starting_weights(basis.model(stage.model))
+    stored = vectors(basis, name, stage.model, None)
     return System(name, "index", stored, model=stage.model, start_weights=saw)
 
 
-def vectors(sources: Sources, name: str, model_name: str, query_set: str | None) -> Stored:
+def vectors(basis: Basis, name: str, model_name: str, query_set: str | None) -> Stored:
     """The embeddings of the collection, or of a query set."""
     side = "passage" if query_set is None else "query"
 
     def stage() -> EncodeStage:
-        tokens, model = sources.tokens(model_name, query_set), sources.model(model_name)
-        return EncodeStage(tokens, model, side, sources.budget_tokens, sources.needs)
+        tokens, model = basis.tokens(model_name, query_set), basis.model(model_name)
+        return EncodeStage(tokens, model, side, basis.budget_tokens, basis.needs)
 
-    return sources.once(of_stage(name, query_set), stage)
+    return basis.once(of_stage(name, query_set), stage)

@@ -3,27 +3,27 @@
 from collections.abc import Mapping
 
 from raypipe.config.pipeline.kinds import Fuse
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
-from raypipe.driver.recipe.sources import Sources
 from raypipe.driver.recipe.system import System
 from raypipe.names import of_stage
 from raypipe.stages.fuse import FuseStage
 
 
 def system(
-    sources: Sources, name: str, stage: Fuse, query_set: str, inputs: Mapping[str, System]
+    basis: Basis, name: str, stage: Fuse, query_set: str, inputs: Mapping[str, System]
 ) -> System:
     """The runs of a query set, fused into one."""
     fuse = FuseStage(
         name,
         {run: inputs[run].stored for run in stage.runs},
-        sources.sides(query_set),
+        basis.sides(query_set),
         stage.method,
         stage.depth,
         stage.weights,
         stage.k,
     )
     store = of_stage(name, query_set)
-    stored = sources.stores.ensure(store, fuse)
+    stored = basis.stores.ensure(store, fuse)
     chain = Chain().then(*(inputs[run].chain for run in stage.runs), Chain((store,)))
     return System(name, "run", stored, chain, " + ".join(stage.runs), stage.method)

@@ -1,12 +1,12 @@
 """INDEX: a Lucene index."""
 
-from raypipe.driver.recipe.sources import Sources
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import System
 from raypipe.names import of_stage
 from raypipe.stages.bm25 import IndexStage
 
 
-def system(sources: Sources, name: str) -> System:
+def system(basis: Basis, name: str) -> System:
     """The index of the collection."""
-    stored = sources.stores.ensure(of_stage(name), IndexStage(sources.collection()))
+    stored = basis.stores.ensure(of_stage(name), IndexStage(basis.collection()))
     return System(name, "index", stored)

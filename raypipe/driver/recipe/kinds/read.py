@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from raypipe.config.pipeline.kinds import Read
-from raypipe.driver.recipe.sources import Sources
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import System
 from raypipe.errors import InputError
 from raypipe.names import of_stage
 from raypipe.stages.read_run import ReadRunStage
 
 
-def system(sources: Sources, name: str, stage: Read, query_set: str) -> System:
+def system(basis: Basis, name: str, stage: Read, query_set: str) -> System:
     """The run in a file.
 
     Raises:
@@ -19,7 +19,7 @@ def system(sources: Sources, name: str, stage: Read, query_set: str) -> System:
     if query_set not in stage.runs:
         raise InputError(f"stages.{name}.runs: no file for the query set {query_set}")
     file = Path(stage.runs[query_set])
-    sides = sources.sides(query_set)
-    read = ReadRunStage(name, file, sides, sources.ids())
-    stored = sources.stores.ensure(of_stage(name, query_set), read)
+    sides = basis.sides(query_set)
+    read = ReadRunStage(name, file, sides, basis.ids())
+    stored = basis.stores.ensure(of_stage(name, query_set), read)
     return System(name, "run", stored, reranks="as read", model=file.name)

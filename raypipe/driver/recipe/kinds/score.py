@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from raypipe.config.pipeline.kinds import DuoScore, MonoScore
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.score_table import ScoreTable
-from raypipe.driver.recipe.sources import Sources
 from raypipe.driver.recipe.system import System
 from raypipe.errors import InputError
-from raypipe.models.folder.loading import ModelFolder, starting_weights
+from raypipe.models.folder.model_folder import ModelFolder, starting_weights
 from raypipe.names import of_stage
 from raypipe.stages.scoring.candidates import Request
 from raypipe.stages.scoring.rerank import PairsStage, RerankStage
@@ -18,7 +18,7 @@ from raypipe.stages.stage import Stage
 
 
 def system(
-    sources: Sources,
+    basis: Basis,
     name: str,
     stage: MonoScore | DuoScore,
     query_set: str,
@@ -29,8 +29,8 @@ def system(
     Raises:
         InputError: the stage is for the other kind of reranker.
     """
-    before, model = inputs[stage.run], _model(sources, name, stage)
-    run, sides = before.stored, sources.sides(query_set)
+    before, model = inputs[stage.run], _model(basis, name, stage)
+    run, sides = before.stored, basis.sides(query_set)
     base = score_base(model, sides.collection, sides.queries)
     final: RerankStage | PairsStage
     if isinstance(stage, MonoScore):
@@ -39,14 +39,14 @@ def system(
     else:
         k, request = stage.k1, Request(k1=stage.k1, sample=stage.sample, seed=stage.seed)
         final = PairsStage(name, run, base, request, sides)
-    table = ScoreTable(sources, stage.model, query_set, model, base)
+    table = ScoreTable(basis, stage.model, query_set, model, base)
 
     def complete(stands: bool) -> tuple[Stage, Chain]:
         parts, chain = table.parts(request, run, stands=stands)
         return replace(final, parts=parts), chain
 
     store = of_stage(name, query_set)
-    stored, chain = sources.stores.select(store, final, complete)
+    stored, chain = basis.stores.select(store, final, complete)
     return System(
         name,
         stage.produces,
@@ -59,8 +59,8 @@ def system(
     )
 
 
-def _model(sources: Sources, name: str, stage: MonoScore | DuoScore) -> ModelFolder:
-    model = sources.model(stage.model)
+def _model(basis: Basis, name: str, stage: MonoScore | DuoScore) -> ModelFolder:
+    model = basis.model(stage.model)
     conventions = model.reranker
     wanted = "mono" if isinstance(stage, MonoScore) else "duo"
     if conventions.kind != wanted:

@@ -7,9 +7,9 @@ from typing import assert_never
 
 from raypipe.config.pipeline.kinds import Bm25Search, DenseSearch
 from raypipe.config.pipeline.kinds.search import Fixed, Tune, Tuned
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.kinds.encode import vectors
-from raypipe.driver.recipe.sources import Sources
 from raypipe.driver.recipe.system import System
 from raypipe.names import Role, of_stage, tokens_of
 from raypipe.stages.bm25 import Bm25Stage
@@ -21,35 +21,35 @@ log = logging.getLogger(__name__)
 
 
 def bm25_system(
-    sources: Sources, name: str, stage: Bm25Search, query_set: str, inputs: Mapping[str, System]
+    basis: Basis, name: str, stage: Bm25Search, query_set: str, inputs: Mapping[str, System]
 ) -> System:
     """A search by BM25; tunes its parameters first if the recipe says so."""
-    index, sides = inputs[stage.index].stored, sources.sides(query_set)
+    index, sides = inputs[stage.index].stored, basis.sides(query_set)
     match stage.bm25:
         case Fixed(k1=k1, b=b):
             pass
         case Tuned(tune=tune):
-            k1, b = _tuned(sources, name, stage, tune, index)
+            k1, b = _tuned(basis, name, stage, tune, index)
         case _:
             assert_never(stage.bm25)
     bm25 = Bm25Stage(name, sides, index, k1, b, stage.depth)
     store = of_stage(name, query_set)
-    stored = sources.stores.ensure(store, bm25)
+    stored = basis.stores.ensure(store, bm25)
     return System(name, "run", stored, Chain((store,)), "collection", "BM25")
 
 
 def _tuned(
-    sources: Sources, name: str, stage: Bm25Search, tune: Tune, index: Stored
+    basis: Basis, name: str, stage: Bm25Search, tune: Tune, index: Stored
 ) -> tuple[float, float]:
     store = of_stage(name, role=Role.TUNE)
 
     def grid() -> TuneStage:
-        qrels = sources.recipe.queries[tune.queries].qrels
+        qrels = basis.recipe.queries[tune.queries].qrels
         assert qrels is not None  # a rule of the recipe
         return TuneStage(
-            collection=sources.collection(),
+            collection=basis.collection(),
             index=index,
-            queries=sources.queries(tune.queries),
+            queries=basis.queries(tune.queries),
             qrels=Path(qrels),
             measure=tune.measure,
             k1=tune.k1,
@@ -57,22 +57,22 @@ def _tuned(
             depth=stage.depth,
         )
 
-    k1, b = chosen(sources.once(store, grid))
+    k1, b = chosen(basis.once(store, grid))
     log.info("%s: tuned on %s, %s: k1=%s b=%s", name, tune.queries, tune.measure, k1, b)
     return k1, b
 
 
 def dense_system(
-    sources: Sources, name: str, stage: DenseSearch, query_set: str, inputs: Mapping[str, System]
+    basis: Basis, name: str, stage: DenseSearch, query_set: str, inputs: Mapping[str, System]
 ) -> System:
     """An exact search of embeddings: the results of its spans, merged."""
     encoded = inputs[stage.index]
-    of_queries = vectors(sources, stage.index, encoded.model, query_set)
+    of_queries = vectors(basis, stage.index, encoded.model, query_set)
     parts, store = of_stage(name, query_set, Role.PARTS), of_stage(name, query_set)
     search = PartsStage(name, encoded.stored, of_queries, stage.depth)
-    found = sources.stores.ensure(parts, search)
-    merge = MergeStage(name, found, sources.sides(query_set), stage.depth)
-    merged = sources.stores.ensure(store, merge)
+    found = basis.stores.ensure(parts, search)
+    merge = MergeStage(name, found, basis.sides(query_set), stage.depth)
+    merged = basis.stores.ensure(store, merge)
     tokens, query_vectors = tokens_of(encoded.model, query_set), of_stage(stage.index, query_set)
     chain = Chain((tokens, query_vectors, parts, store))
     model, saw = encoded.model, encoded.start_weights

@@ -9,9 +9,10 @@ from reranking_recipe import lines
 
 from raypipe import schema
 from raypipe.driver.upkeep.export import export
-from raypipe.models.folder.loading import open_tokenizer, resolve_model
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import load_scorer
-from raypipe.text.pairs import Part
+from raypipe.text.pairs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 
 
@@ -33,7 +34,7 @@ def scored_one_by_one(folder, query, passages):
     parts = []
     for text in (query, *passages):
         flat, offsets = tokenize_batch(open_tokenizer(model), [text], max_pieces=512)
-        parts.append(Part(flat, offsets[:-1], np.diff(offsets)))
+        parts.append(TextSlice(flat, offsets[:-1], np.diff(offsets)))
     return float(load_scorer(model).score(parts[0], parts[1:])[0])
 
 
@@ -92,7 +93,7 @@ def test_every_probability_is_kept_and_inferences_are_those_evaluated(finished):
 def test_inferences_are_told_of_each_system(finished):
     root, summary = finished
     num_queries = len(lines(root / "work", "first"))
-    told = {name: system.get("inferences") for name, system in summary["systems"].items()}
+    told = {name: system.get("inferences") for name, system in summary["systems"]["test"].items()}
     both = num_queries * (12 + 12)
     expected = {"first": None, "mono": num_queries * 12, "duo-sum": both, "duo-min": both}
     assert told == {**expected, "duo-sample": both}

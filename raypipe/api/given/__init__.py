@@ -1,0 +1,1 @@
+"""What a notebook gives: texts, runs, judgements, scores and models, checked."""

@@ -1,0 +1,83 @@
+"""A model folder as a value: where it lies, its hashes, its conventions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from raypipe.errors import InputError
+from raypipe.models.family import Family, family_of
+from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
+from raypipe.models.folder.presets import PRESETS
+
+PACKAGED = "minilm"
+"""The model that comes with raypipe's dependencies."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFolder:
+    """A model on disk; equal hashes mean equal models."""
+
+    path: str
+    """The name given by the user: a folder, or `minilm`."""
+    folder: Path
+    conventions: AnyConventions
+    weights_sha256: str
+    tokenizer_sha256: str
+    """Hash of the tokenizer as built; see `raypipe.models.tokenizer`."""
+    config_read: Mapping[str, Any]
+    """config.json as read by the driver; workers use this and do not read the file."""
+    adapter: Path | None = None
+    """A low-rank adapter for the folder's weights, merged on loading."""
+
+    def config(self) -> dict[str, Any]:
+        """config.json."""
+        return dict(self.config_read)
+
+    @property
+    def family(self) -> Family[Any]:
+        """The family that config.json names.
+
+        Raises:
+            InputError: it is unknown, which `resolve_model` has already excluded.
+        """
+        return family_of(self.config_read)
+
+    def forward_config(self) -> dict[str, Any]:
+        """The values of config.json that affect a row's value, by name; part of the fingerprint."""
+        return self.family.files.decisive(self.config_read)
+
+    @property
+    def encoder(self) -> Conventions:
+        """The settings of an encoder.
+
+        Raises:
+            InputError: the model is not an encoder.
+        """
+        if not isinstance(self.conventions, Conventions):
+            raise InputError(
+                f"{self.path}: expected an encoder, found kind {self.conventions.kind}, which "
+                "scores pairs and makes no embeddings"
+            )
+        return self.conventions
+
+    @property
+    def reranker(self) -> PairConventions:
+        """The settings of a monoBERT or duoBERT model.
+
+        Raises:
+            InputError: the model is an encoder.
+        """
+        if not isinstance(self.conventions, PairConventions):
+            raise InputError(
+                f"{self.path}: expected a monoBERT or duoBERT model, found an encoder, which has "
+                "no head that scores; name a reranker, or search with this one"
+            )
+        return self.conventions
+
+
+def starting_weights(model: ModelFolder) -> str:
+    """What the weights were trained on, for tables."""
+    if model.path == PACKAGED:
+        return PRESETS[PACKAGED].start_weights_saw
+    return model.conventions.start_weights_saw

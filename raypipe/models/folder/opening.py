@@ -1,0 +1,79 @@
+"""A model folder opened where work is done, and compared with its hashes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from raypipe.errors import InputError
+from raypipe.models.folder.adapters import CONFIG, WEIGHTS, merge
+from raypipe.models.folder.conventions import PairConventions
+from raypipe.models.folder.loading import sha256_of_adapted
+from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.tokenizer import read_tokenizer, tokenizer_file, tokenizer_sha256
+from raypipe.storage.records import hash_file
+from raypipe.text.inputs import Layout, Layouts
+
+
+def open_tokenizer(model: ModelFolder) -> Tokenizer:
+    """The tokenizer without truncation and padding; special tokens are added by slicing.
+
+    Raises:
+        InputError: it is not the tokenizer that the driver found.
+    """
+    tokenizer = read_tokenizer(model.folder)
+    found = tokenizer_sha256(tokenizer)
+    if found != model.tokenizer_sha256:
+        raise InputError(
+            f"{tokenizer_file(model.folder)}: expected the tokenizer with SHA-256 "
+            f"{model.tokenizer_sha256}, as at the start, found {found}; every node must "
+            "hold the same model folder"
+        )
+    return tokenizer
+
+
+def layouts_of(model: ModelFolder) -> Layouts:
+    """How the model's inputs are made: an encoder's `query` and `passage`, a reranker's `pair`.
+
+    Raises:
+        InputError: the tokenizer is not the one that the driver found, or lacks a special token.
+    """
+    tokenizer, found = open_tokenizer(model), model.conventions
+    if isinstance(found, PairConventions):
+        return {"pair": layout_of(model, tokenizer, found.segments)}
+    sides = ("query", "passage")
+    return {side: layout_of(model, tokenizer, (found.segment(side),)) for side in sides}
+
+
+def layout_of(model: ModelFolder, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
+    """How inputs with one text per segment are made.
+
+    Raises:
+        InputError: the model's tokenizer lacks a special token.
+    """
+    try:
+        return model.family.layout(tokenizer, segments)
+    except InputError as error:
+        raise InputError([f"{model.folder}: {problem}" for problem in error.problems]) from error
+
+
+def load_weights(model: ModelFolder) -> Mapping[str, Any]:
+    """Tensors by saved name.
+
+    Raises:
+        InputError: the file changed since it was hashed.
+    """
+    from safetensors.torch import load_file
+
+    file = model.folder / "model.safetensors"
+    found, named = hash_file(file), str(file)
+    if model.adapter is not None:
+        parts = [found, hash_file(model.adapter / WEIGHTS), hash_file(model.adapter / CONFIG)]
+        found, named = sha256_of_adapted(parts), f"{model.adapter} over {file}"
+    if found != model.weights_sha256:
+        raise InputError(
+            f"{named}: expected weights with SHA-256 {model.weights_sha256}, as at the "
+            f"start, found {found}; every node must hold the same model folder"
+        )
+    tensors = load_file(file)
+    return tensors if model.adapter is None else merge(tensors, model.config(), model.adapter)

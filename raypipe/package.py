@@ -1,0 +1,6 @@
+"""The package itself: its version, and where it lies."""
+
+from pathlib import Path
+
+VERSION = "0.1.0"
+FOLDER = Path(__file__).parent

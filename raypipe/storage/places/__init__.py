@@ -1,0 +1,1 @@
+"""Where stores lie: a file system or a bucket."""

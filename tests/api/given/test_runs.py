@@ -1,0 +1,90 @@
+"""What counts as a run: every form gives one table, and what is none is refused."""
+
+import pyarrow as pa
+import pytest
+
+import raypipe
+from raypipe import schema
+from raypipe.api.given.runs import is_one_run, run_of
+from raypipe.errors import InputError
+
+
+def lines(run):
+    return [tuple(row.values()) for row in run.to_pylist()]
+
+
+def table(**columns):
+    return pa.table({"query_id": ["q", "q"], "passage_id": ["a", "b"], **columns})
+
+
+def test_a_dictionary_is_ordered_as_trec_eval_orders():
+    run = run_of({"r": {}, "q": {"a": 1, "c": 2.0, "b": 1.0}, 7: {12: 0.5}})
+    assert run.schema == schema.RUN_FILE
+    assert lines(run) == [
+        ("q", "c", 1, 2.0),
+        ("q", "b", 2, 1.0),
+        ("q", "a", 3, 1.0),
+        ("7", "12", 1, 0.5),
+    ]
+
+
+def test_scores_tie_as_float32():
+    assert [line[1] for line in lines(run_of({"q": {"a": 1.0 + 1e-12, "b": 1.0}}))] == ["b", "a"]
+
+
+def test_a_rank_decides_where_there_is_one():
+    assert [line[1] for line in lines(run_of(table(score=[2.0, 1.0])))] == ["a", "b"]
+    assert [line[1] for line in lines(run_of(table(score=[2.0, 1.0], rank=[2, 1])))] == ["b", "a"]
+    assert lines(run_of(table(score=[2, 1], rank=[9, 3])))[0] == ("q", "b", 1, 1.0)
+
+
+def test_other_columns_and_frames_are_taken():
+    given = table(score=[2.0, 1.0], text=["x", "y"])
+    assert run_of(given.to_pandas()).equals(run_of(given))
+    assert run_of(given).schema == schema.RUN_FILE
+
+
+def test_a_run_is_itself(made):
+    run = made.runs["test"]["mono"]
+    assert run_of(run).equals(run)
+
+
+def test_no_line_is_a_run_of_no_query():
+    for given in ({}, {"q": {}}, schema.RUN_FILE.empty_table(), table(score=[1.0, 2.0])[:0]):
+        assert run_of(given).equals(schema.RUN_FILE.empty_table())
+
+
+def test_a_dictionary_of_runs_is_told_from_a_run():
+    scores = {"q": {"a": 1.0}}
+    assert is_one_run(scores) and is_one_run({}) and is_one_run({"q": {}}) and is_one_run("a.trec")
+    assert not is_one_run({"one": scores}) and not is_one_run({"one": "a.trec"})
+    assert not is_one_run({"one": run_of(scores)})
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (7, "run: found int; expected a table with query_id, passage_id and score"),
+        ([("q", "a", 1.0)], "run: found list"),
+        ({"q": [1]}, "q: found list; expected a table with query_id, passage_id and score"),
+        ({"q": {"a": None}}, "run: query 'q', passage 'a'"),
+        ({"q": {"a": float("nan")}}, "run: row 0: score nan is not a finite float32"),
+        ({"q": {"a": 1e39}}, "run: row 0: score inf is not a finite float32"),
+        ({"q": {"a b": 1.0}}, "white space or a control character in the passage id"),
+        ({"q": {"1": 1.0, 1: 2.0}}, "query q ranks passage 1 2 times; keep one"),
+        (table(rank=[1, 2]), "run: expected columns query_id, passage_id, score[, rank]; missing"),
+        (table(score=["x", "y"]), "run: column score: expected numbers; found string"),
+        (table(score=[1.0, None]), "run: column score: 1 rows are null"),
+        (table(score=[1, 2], rank=[1, 1]), "two passages at rank 1 of query q"),
+        ("nothing.trec", "nothing.trec"),
+    ],
+)
+def test_what_is_no_run_is_refused(given, told):
+    with pytest.raises(InputError) as refused:
+        raypipe.evaluate(given, {"q": {"a": 1}})
+    assert told in str(refused.value)
+
+
+def test_what_is_no_dictionary_of_scores_is_told_by_its_query():
+    with pytest.raises(InputError, match="run: query 'r': expected a dictionary passage id"):
+        run_of({"q": {"a": 1.0}, "r": [1]})

@@ -1,0 +1,40 @@
+import hashlib
+
+import numpy as np
+import pytest
+from zebra_texts import TEXTS, table
+
+from raypipe.engines.lucene.index import build_index
+from raypipe.engines.lucene.pack import pack_folder, unpack_folder
+from raypipe.engines.lucene.search import LuceneSearcher
+
+pytestmark = pytest.mark.jvm
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lucene") / "index"
+    assert build_index(lambda: [table(TEXTS)], folder) == 5
+    return folder
+
+
+@pytest.fixture(scope="module")
+def searcher(folder):
+    return LuceneSearcher(folder)
+
+
+def test_two_builds_have_the_same_bytes(folder, tmp_path):
+    halves = [table(TEXTS).slice(0, 3), table(TEXTS).slice(3)]
+    build_index(lambda: halves, tmp_path / "index")
+    for number, built in enumerate((folder, tmp_path / "index")):
+        pack_folder(built, tmp_path / f"{number}.tar")
+    packed = [(tmp_path / f"{number}.tar").read_bytes() for number in range(2)]
+    assert hashlib.sha256(packed[0]).digest() == hashlib.sha256(packed[1]).digest()
+
+
+def test_a_packed_index_is_searched_as_before(folder, searcher, tmp_path):
+    pack_folder(folder, tmp_path / "packed")
+    unpack_folder(tmp_path / "packed", tmp_path / "again")
+    found = LuceneSearcher(tmp_path / "again").search("zebra", k1=0.9, b=0.4, depth=10)
+    expected = searcher.search("zebra", k1=0.9, b=0.4, depth=10)
+    assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))

@@ -1,0 +1,59 @@
+import math
+
+import pytest
+import torch
+
+from raypipe.models.packed import attend_by_length, attend_freely, first_tokens, linear, pool
+
+GROUPS = [(2, 1), (1, 3), (2, 2)]
+
+
+def test_sequences_begin_where_the_ones_before_end():
+    assert first_tokens(GROUPS, "cpu").tolist() == [0, 1, 2, 5, 7]
+
+
+def test_pooling_is_by_sequence():
+    hidden = torch.arange(18.0).view(9, 2)
+    mean = pool(hidden, GROUPS, pooling="mean", normalise=False)
+    rows = [[0], [1], [2, 3, 4], [5, 6], [7, 8]]
+    assert mean.tolist() == [hidden[own].mean(0).tolist() for own in rows]
+    first = pool(hidden, GROUPS, pooling="cls", normalise=False)
+    assert first.tolist() == [hidden[own[0]].tolist() for own in rows]
+    unit = pool(hidden[1:], [(1, 8)], pooling="cls", normalise=True)
+    assert unit[0].tolist() == pytest.approx([2 / math.sqrt(13), 3 / math.sqrt(13)])
+
+
+@pytest.mark.parametrize("rows", [1, 15, 16, 17])
+def test_a_product_adds_its_low_rank_update(rows):
+    generator = torch.Generator().manual_seed(rows)
+    x, w, b, down, up = (
+        torch.randint(-3, 4, shape, generator=generator).float()
+        for shape in ((rows, 5), (4, 5), (4,), (2, 5), (4, 2))
+    )
+    assert torch.equal(linear(x, (w, b)), x @ w.T + b)
+    assert torch.equal(linear(x, (w, b, down, up)), x @ w.T + b + x @ down.T @ up.T)
+
+
+@pytest.mark.parametrize("attend", [attend_by_length, attend_freely])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_attention_is_within_each_sequence_and_head(attend, dtype):
+    qkv = torch.randn(9, 12, generator=torch.Generator().manual_seed(1)).to(dtype)
+    grown = qkv.clone().requires_grad_(dtype == torch.bfloat16)
+    found = attend(grown, 2, GROUPS).float()
+    place, expected = 0, []
+    for count, length in GROUPS:
+        for _ in range(count):
+            own = qkv[place : place + length].float()
+            place += length
+            heads = []
+            for head in range(2):
+                q, k, v = (
+                    own[:, 4 * part + 2 * head : 4 * part + 2 * head + 2] for part in range(3)
+                )
+                heads.append(torch.softmax(q @ k.T / math.sqrt(2), dim=1) @ v)
+            expected.append(torch.cat(heads, dim=1))
+    tolerance = 1e-5 if dtype == torch.float32 else 3e-2
+    torch.testing.assert_close(found, torch.cat(expected), atol=tolerance, rtol=tolerance)
+    threads = torch.get_num_threads()
+    attend(qkv, 2, GROUPS)
+    assert torch.get_num_threads() == threads

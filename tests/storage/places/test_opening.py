@@ -1,0 +1,18 @@
+import pytest
+
+from raypipe.errors import InputError
+from raypipe.storage.places.opening import open_storage
+
+
+def test_paths_and_file_uris_open_folders_and_other_schemes_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert open_storage("x").uri == str(tmp_path / "x")
+    assert open_storage(f"file://{tmp_path}/y").uri == str(tmp_path / "y")
+    with pytest.raises(InputError, match="'http'"):
+        open_storage("http://x")
+
+
+def test_unknown_schemes_are_refused(tmp_path):
+    with pytest.raises(InputError, match="ftp"):
+        open_storage("ftp://host/x")
+    assert open_storage(f"file://{tmp_path}").uri == str(tmp_path)

@@ -1,0 +1,149 @@
+"""The one maker of inputs, by layouts of several families."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from raypipe.models.family import FAMILIES
+from raypipe.models.folder.loading import packaged_folder, resolve_model
+from raypipe.models.folder.opening import open_tokenizer
+from raypipe.text.inputs import Inputs, Layout, by_length, make_inputs
+from raypipe.text.pairs import TextSlice, taken
+from raypipe.text.slicing import sliced
+
+ROBERTA = {"first": 0, "separators": (2, 2), "last": 2, "first_position": 2}
+TEXTS = ["what is a zebra?", "", "It's an animal", "e\u0301 \u4e2d\u6587 caf\u00e9", "a"]
+COLUMNS = ("ids", "positions", "segments", "lengths")
+
+
+def texts_of(*rows, dtype=np.uint16):
+    """One text of each input, its pieces as given, with others' pieces between them."""
+    flat = np.array([piece for row in rows for piece in (99, *row)] + [99], dtype)
+    counts = np.array([len(row) for row in rows], np.int64)
+    return TextSlice(flat, np.cumsum(counts + 1) - counts, counts)
+
+
+def told(inputs):
+    return tuple(getattr(inputs, name).tolist() for name in COLUMNS)
+
+
+@pytest.fixture(scope="module")
+def theirs():
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(str(packaged_folder()), local_files_only=True)
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_berts_inputs_are_those_of_transformers_own_tokenizer(theirs, pairs):
+    tokenizer = open_tokenizer(resolve_model("minilm"))
+    layout = FAMILIES["bert"].layout(tokenizer, (0, 1) if pairs else (0,))
+    columns = [TEXTS, [*TEXTS[2:], *TEXTS[:2]]] if pairs else [TEXTS]
+    made = sliced(tokenizer, columns, layout)
+    start = 0
+    for row, length in zip(zip(*columns, strict=True), made.lengths.tolist(), strict=True):
+        own = theirs(*[[text] for text in row])  # lists: an empty second text is one, too
+        span = slice(start, start + length)
+        assert made.ids[span].tolist() == own["input_ids"][0]
+        assert made.segments[span].tolist() == own["token_type_ids"][0]
+        assert made.positions[span].tolist() == list(range(length))
+        start += length
+    assert start == len(made.ids) == len(made.segments) == len(made.positions)
+
+
+def test_a_roberta_pair_has_two_separators_one_segment_and_positions_from_2():
+    layout = Layout(**ROBERTA, segments=(0, 0))
+    made = make_inputs([texts_of([10, 11], []), texts_of([20], [21, 22])], layout)
+    assert layout.num_specials == 4
+    assert told(made) == (
+        [0, 10, 11, 2, 2, 20, 2, 0, 2, 2, 21, 22, 2],
+        [2, 3, 4, 5, 6, 7, 8, 2, 3, 4, 5, 6, 7],
+        [0] * 13,
+        [7, 6],
+    )
+
+
+def test_a_roberta_text_alone_has_no_separator():
+    layout = Layout(**ROBERTA, segments=(0,))
+    made = make_inputs([texts_of([10, 11], [])], layout)
+    assert layout.num_specials == 2
+    assert told(made) == ([0, 10, 11, 2, 0, 2], [2, 3, 4, 5, 2, 3], [0] * 6, [4, 2])
+
+
+def test_separators_stand_in_their_order_and_belong_to_the_text_before():
+    layout = Layout(5, (7, 8), 9, (2, 0, 4))
+    made = make_inputs([texts_of([10]), texts_of([20, 21]), texts_of([])], layout)
+    ids = [5, 10, 7, 8, 20, 21, 7, 8, 9]
+    assert told(made) == (ids, list(range(9)), [2, 2, 2, 2, 0, 0, 0, 0, 4], [9])
+
+
+def test_one_segment_is_that_of_all_tokens_and_wide_ids_stay_whole():
+    made = make_inputs([texts_of([70_000], dtype=np.uint32)], Layout(1, (2,), 2, (3,)))
+    assert told(made) == ([1, 70_000, 2], [0, 1, 2], [3, 3, 3], [3])
+    assert {getattr(made, name).dtype for name in COLUMNS} == {np.dtype(np.int64)}
+
+
+def test_as_many_texts_as_segments_are_asked_for():
+    with pytest.raises(AssertionError):
+        make_inputs([texts_of([1])], Layout(1, (2,), 2, (0, 1)))
+
+
+def looped(rows, layout):
+    """Inputs by a plain loop; a row is the pieces of its texts."""
+    columns = [[], [], [], []]
+    for row in rows:
+        ids, segments = [layout.first], [layout.segments[0]]
+        for place, pieces in enumerate(row):
+            last = place == len(row) - 1
+            own = [*pieces, *([layout.last] if last else layout.separators)]
+            ids += own
+            segments += [layout.segments[place]] * len(own)
+        columns[0] += ids
+        columns[1] += range(layout.first_position, layout.first_position + len(ids))
+        columns[2] += segments
+        columns[3].append(len(ids))
+    return tuple(columns)
+
+
+PIECES = st.lists(st.integers(10, 60_000), max_size=6)
+LAYOUTS = st.integers(1, 3).flatmap(
+    lambda texts: st.builds(
+        Layout,
+        first=st.integers(0, 9),
+        separators=st.lists(st.integers(0, 9), max_size=2).map(tuple),
+        last=st.integers(0, 9),
+        segments=st.tuples(*[st.integers(0, 2)] * texts),
+        first_position=st.integers(0, 2),
+    )
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(LAYOUTS, st.data())
+def test_any_layout_makes_the_inputs_of_a_plain_loop(layout, data):
+    row = st.tuples(*[PIECES] * len(layout.segments))
+    rows = data.draw(st.lists(row, max_size=5))
+    texts = [texts_of(*column) for column in zip(*rows, strict=True)]
+    texts = texts or [texts_of()] * len(layout.segments)
+    assert told(make_inputs(texts, layout)) == looped(rows, layout)
+    counts = [text.counts for text in texts]
+    assert layout.lengths(counts).tolist() == [len(sum(r, [])) + layout.num_specials for r in rows]
+    order = np.arange(len(rows))[::-1]
+    backwards = make_inputs([taken(text, order) for text in texts], layout)
+    assert told(backwards) == looped(rows[::-1], layout)
+
+
+def test_layouts_of_one_batch_stand_by_length_with_their_own_positions_and_segments():
+    query = make_inputs([texts_of([10, 11], [12])], Layout(1, (2,), 2, (0,)))
+    passage = make_inputs([texts_of([20], [])], Layout(1, (3,), 3, (1,), first_position=5))
+    made, order = by_length([query, passage])
+    assert order.tolist() == [3, 1, 2, 0]  # equal lengths keep their order
+    assert told(made) == (
+        [1, 3, 1, 12, 2, 1, 20, 3, 1, 10, 11, 2],
+        [5, 6, 0, 1, 2, 5, 6, 7, 0, 1, 2, 3],
+        [1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0],
+        [2, 3, 3, 4],
+    )
+    nothing, none = by_length([Inputs(*[np.empty(0, np.int64)] * 4)])
+    assert len(nothing.ids) == len(none) == 0

@@ -1,0 +1,23 @@
+"""Which layouts a training's inputs have."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.opening import layouts_of
+from raypipe.models.folder.presets import PRESETS
+from raypipe.text.inputs import Layout
+from raypipe.training.model.worker import layouts_for
+
+
+def test_inputs_are_of_the_kind_in_training_whatever_it_starts_from():
+    start = resolve_model("minilm")
+    for preset, segments in (("monobert", (0, 1)), ("duobert", (0, 1, 2))):
+        found = layouts_for(SimpleNamespace(start=start, conventions=PRESETS[preset]))
+        assert found == {"pair": Layout(101, (102,), 102, segments)}
+    repbert = layouts_for(SimpleNamespace(start=start, conventions=PRESETS["repbert"]))
+    assert {side: layout.segments for side, layout in repbert.items()} == {
+        "query": (0,),
+        "passage": (1,),
+    }
+    assert layouts_of(replace(start, conventions=PRESETS["repbert"])) == repbert
