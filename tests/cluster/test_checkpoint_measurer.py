@@ -206,7 +206,7 @@ def test_what_is_measured_and_committed_beside_is_told_as_the_trainers_tell_it(j
     checkpoint(job, 20)
     done = []
     monkeypatch.setattr(
-        checkpoint_measurer, "make_deterministic", lambda *given: done.append(("settle", given))
+        checkpoint_measurer, "make_deterministic", lambda *given: done.append(("deterministic", given))
     )
     monkeypatch.setattr(checkpoint_measurer, "trainee_of", lambda job, device: {"device": device})
     monkeypatch.setattr(checkpoint_measurer.Checkpoints, "load", lambda self, found: found.step)
