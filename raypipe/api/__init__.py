@@ -1,1 +1,1 @@
-"""The Python API: what `import raypipe` gives. Torch, faiss and Java where a call needs them."""
+"""The Python API of `import raypipe`. Torch, faiss and Java are loaded when a call needs them."""

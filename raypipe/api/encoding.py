@@ -20,27 +20,27 @@ def encode(
     preset: str | None = None,
     device: str = "auto",
 ) -> NDArray[np.float16]:
-    """One embedding a text, float16 [texts, dimension], in the order of the texts.
+    """One embedding per text, float16 [texts, dimension], in the order of the texts.
 
-    The bytes are those that a pipeline's `encode` stage stores: computed in float32, stored as
-    the nearest float16, whatever the texts beside one. The model stays open for the next call.
+    The bytes are those that a pipeline's `encode` stage stores: computed in float32, rounded to the
+    nearest float16, and independent of the other texts. The model stays open for the next call.
 
     Args:
         texts: a list, a dictionary id -> text, or a table with a text column and ids.
         model: `minilm`, or the folder of an encoder.
-        side: passage or query: some models read the two in different ways.
-        preset: conventions by name where the folder does not say them.
+        side: passage or query: some models treat the two differently.
+        preset: settings by name, if the folder does not state them.
         device: auto, cpu or cuda.
 
     Raises:
-        InputError: no texts, no such model, or a model that is no encoder.
-        RowsFailed: embeddings that are not finite; the rows are named.
+        InputError: no texts, no such model, or a model that is not an encoder.
+        RowsFailed: embeddings that are not finite, with their rows.
     """
     if side not in SIDES:
         raise InputError(f"side: expected one of {', '.join(SIDES)}; found {side!r}")
     found = texts_of(texts, side)
     opened = model_of(model, preset)
-    assert opened.encoder.kind == "encoder"  # or it says that it is none
+    assert opened.encoder.kind == "encoder"  # otherwise `encoder` raises
     from raypipe.stages.in_memory import encode_texts
 
     return encode_texts(opened, found.texts, side=side, device=device_of(device))

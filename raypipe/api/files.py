@@ -1,4 +1,4 @@
-"""Runs read from files and written to them."""
+"""Reads and writes run files."""
 
 from pathlib import Path
 
@@ -21,21 +21,21 @@ COMPRESSED = (".gz", ".bz2", ".zst")
 
 
 def write_run(run: Run, path: str | Path, *, tag: str = "raypipe", form: str | None = None) -> None:
-    """Write the run, replacing the file whole.
+    """Write the run; an existing file is replaced as a whole.
 
-    trec: `query Q0 passage rank score tag`, scores lowered by the least float32 step where they
-    tie, so that every evaluator sees this ranking. msmarco: `query passage rank`, to rank 1000.
-    parquet: query_id, passage_id, rank and the true score.
+    trec: `query Q0 passage rank score tag`, with tied scores lowered by the smallest float32 step,
+    so that every evaluator sees this ranking. msmarco: `query passage rank`, to rank 1000. parquet:
+    query_id, passage_id, rank and the true score.
 
     Args:
         run: a table, a dictionary or another file.
-        path: its name says the format: .trec, .run or .txt; .tsv; .parquet. Behind the first four
-            .gz, .bz2 or .zst compresses.
-        tag: the system's name in a TREC file, one word.
-        form: trec, msmarco or parquet, whatever the name is.
+        path: its name decides the format: .trec, .run or .txt; .tsv; .parquet. After the first
+        four, .gz, .bz2 or .zst compresses the file. tag: the system's name in a TREC file, one
+        word. form: trec, msmarco or parquet, whatever the name.
 
     Raises:
-        InputError: no run, a name that says no format, ids or a tag that no run file can carry.
+        InputError: not a run, a name without a known ending, or ids or a tag that no run file can
+        hold.
     """
     path = Path(path)
     form = _form_of(path) if form is None else form

@@ -1,4 +1,4 @@
-"""Several runs made one."""
+"""Fuses several runs into one."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,18 +20,16 @@ def fuse(
     depth: int = DEPTH,
     passages: Given | None = None,
 ) -> pa.Table:
-    """One run of the union of the runs' queries: query_id, passage_id, rank from 1, score float32.
+    """One run over the union of the queries: query_id, passage_id, rank from 1, score float32.
 
-    Ties go by a passage's place in `passages`, as in a pipeline; without them by passage id
-    ascending, as a string, as `raypipe fuse` has it.
+    Ties are ordered by the position in `passages`, as in a pipeline; without `passages` by
+    ascending passage id, as strings, as in `raypipe fuse`.
 
     Args:
-        runs: two or more tables, dictionaries or paths; the order matters to alternate, weighted.
-        method: alternate, rrf, weighted or average.
-        weights: of weighted, one a run; equal ones where none are given.
-        k: the constant of rrf.
-        depth: passages of a query.
-        passages: the passages that the runs rank, as `search` takes them.
+        runs: two or more tables, dictionaries or paths; their order matters for alternate and
+        weighted. method: alternate, rrf, weighted or average. weights: for weighted, one per run;
+        equal by default. k: the constant of rrf. depth: number of passages per query. passages: the
+        passages that the runs rank, as in `search`.
 
     Raises:
         InputError: bad runs or settings, or passages of a run that are not among `passages`.

@@ -1,4 +1,4 @@
-"""A recipe brought to completion from Python, and what came out as tables."""
+"""Runs a recipe from Python; the results are tables."""
 
 import os
 import sys
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Invocation:
-    """What one execution of a recipe leaves."""
+    """The result of running a recipe."""
 
     folder: Path
     """The workspace, with `runs`, `measures` and `stores` in it."""
     summary: dict[str, Any] = field(repr=False)
-    """What summary.json says."""
+    """The content of summary.json."""
     table: str = field(repr=False)
-    """The table of measures, Markdown; empty where nothing was measured."""
+    """The table of measures as Markdown; empty if nothing was measured."""
     recipe: config.Recipe = field(repr=False)
 
     @cached_property
     def runs(self) -> dict[str, dict[str, pa.Table]]:
         """Query set -> system -> run: query_id, passage_id, rank from 1 and the true score.
 
-        Read from the stores when first asked for, and kept.
+        Read from the stores at the first use, and kept.
 
         Raises:
-            IncompleteError: a store was taken away since.
+            IncompleteError: a store has been removed.
         """
         from raypipe.stages.run_tables import with_ids
 
@@ -72,7 +72,7 @@ class Invocation:
         fingerprint = self.summary["stages"][str(name)]["fingerprint"]
         manifest = read_manifest(storage, str(name), fingerprint)
         if manifest is None:
-            raise IncompleteError(f"{name}/{fingerprint}: not in the stores any more; run it again")
+            raise IncompleteError(f"{name}/{fingerprint}: no longer in the stores; run it again")
         return Stored(storage, manifest)
 
 
@@ -86,23 +86,23 @@ def run(
     frozen: bool = False,
     progress: bool = False,
 ) -> Invocation:
-    """Every stage of a recipe complete, measured and summarised, as `raypipe pipeline` does it.
+    """Run a recipe to completion, measure and summarise, like `raypipe pipeline`.
 
-    In this process, without Ray, unless the recipe says `resources.backend`. The same call resumes
-    what was interrupted and computes only what depends on a changed setting.
+    It runs in this process, without Ray, unless the recipe sets `resources.backend`. The same call
+    resumes interrupted work, and computes only what depends on a changed setting.
 
     Args:
         recipe: what `Recipe.load` returns or takes.
-        out: the workspace: made, or resumed.
-        overrides: dotted keys, as in `Recipe.load`; of a loaded recipe give them there.
-        only: this stage; its inputs are stored.
-        until: this stage and what it needs.
-        frozen: refuse to work where a setting differs from the last invocation's.
-        progress: a line a stage on stderr.
+        out: the workspace; created if new, resumed if not.
+        overrides: dotted keys, as in `Recipe.load`; for a loaded recipe, give them there.
+        only: run only this stage; its inputs must be stored.
+        until: run this stage and everything it needs.
+        frozen: refuse to run if a setting differs from the last run's.
+        progress: print one line per stage to stderr.
 
     Raises:
-        InputError: a bad recipe, missing or bad inputs; every problem told.
-        RaypipeError: what else ends an invocation; see `raypipe.errors`.
+        InputError: a bad recipe, or missing or bad inputs; lists every problem.
+        RaypipeError: another reason that ended the run; see `raypipe.errors`.
     """
     if isinstance(recipe, config.Recipe) and overrides:
         raise InputError("overrides: the recipe is loaded already; give them to Recipe.load")
@@ -127,7 +127,7 @@ def run(
 
 
 class _Silent:
-    """A watcher that says nothing."""
+    """A watcher that prints nothing."""
 
     def began(self, store: str, report: "Report") -> None:
         """See Watcher."""

@@ -1,4 +1,4 @@
-"""Runs measured, and compared with each other."""
+"""Measures and compares runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -33,13 +33,14 @@ def evaluate(
 ) -> "Measured | dict[str, Measured]":
     """The run's measures: `mean` by measure, and `per_query` by measure and query id.
 
-    Means are over the queries of the qrels; one that the run lacks counts 0. Of a dictionary
-    name -> run, a dictionary name -> measures.
+    Means are over the queries of the qrels; one that the run lacks counts 0. A dictionary name ->
+    run gives a dictionary name -> measures.
 
     Args:
         run: a table, a dictionary query id -> passage id -> score, a path; or several by name.
         qrels: a table, a dictionary query id -> passage id -> grade, or a path.
-        measures: as ir_measures writes them, a list or words in one text: "nDCG@10 RR(rel=2)@10".
+        measures: in the notation of ir_measures, as a list or as words in one text: "nDCG@10
+        RR(rel=2)@10".
 
     Raises:
         InputError: an unknown measure, bad runs or qrels, or a run without any judged query.
@@ -60,22 +61,22 @@ def compare(
     baseline: str | None = None,
     seed: int = SEED,
 ) -> "Compared":
-    """Every run against the baseline: `rows`, one a measure and run; the numbers of `compare`.
+    """Every run compared with the baseline, in `rows`, one per measure and run.
 
-    A row has the mean and n, the difference with its 95% interval, wins, ties and losses, p of the
-    paired t test and of the randomisation test, that corrected by Holm, and the share of unjudged
-    passages. `per_query` has the values that they were made of, `ties` each run's score ties and
-    its measures under every order of them.
+    The numbers are those of `raypipe compare`. A row has the mean and n, the difference with its
+    95% interval, wins, ties and losses, p of the paired t test and of the randomisation test, the
+    latter corrected by Holm, and the share of unjudged passages. `per_query` has the underlying
+    values, `ties` each run's score ties and its measures under every order of them.
 
     Args:
         runs: name -> run, two or more.
-        qrels: as in `evaluate`, and so are `measures`.
-        measures: those with means; counts are refused.
-        baseline: the name of one of the runs; the first where none is given.
-        seed: of bootstrap and randomisation.
+        qrels: as in `evaluate`, like `measures`.
+        measures: measures that have a mean; counts are refused.
+        baseline: the name of one of the runs; by default the first.
+        seed: of the bootstrap and the randomisation test.
 
     Raises:
-        InputError: fewer than two runs, no such baseline, or what `evaluate` refuses.
+        InputError: fewer than two runs, no such baseline, or an error of `evaluate`.
     """
     if is_one_run(runs) or len(runs) < 2:
         raise InputError("runs: found one; expected two or more as a dictionary name -> run")
@@ -88,7 +89,7 @@ def compare(
 
     tables, judged, names = named_runs(runs), qrels_of(qrels), _names(measures)
     found = compared(tables, judged, names, baseline=base, seed=seed)
-    # A TREC file's own lines say which ties were lowered; its table no longer does.
+    # A TREC file's own lines show which ties were lowered; its table no longer does.
     sources = {
         name: Path(run) if isinstance(run, str | Path) else tables[str(name)]
         for name, run in runs.items()

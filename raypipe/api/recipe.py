@@ -9,7 +9,7 @@ from typing import Any
 from raypipe import config
 
 Overrides = Mapping[str, Any] | Sequence[str]
-"""{"stages.bm25.depth": 100}, or as on the command line ["stages.bm25.depth=100"]."""
+"""{"stages.bm25.depth": 100}, or, as on the command line, ["stages.bm25.depth=100"]."""
 
 
 class Recipe(config.Recipe):
@@ -17,10 +17,10 @@ class Recipe(config.Recipe):
 
     @classmethod
     def load(cls, recipe: str | Path | Mapping[str, Any], overrides: Overrides = ()) -> "Recipe":
-        """The recipe of a YAML file, of a packaged name (`raypipe recipes`), or of its keys.
+        """The recipe from a YAML file, a packaged name (`raypipe recipes`), or a dictionary.
 
         `${VAR}` in a file or an override is read from the environment; relative paths are
-        relative to the file, else to the current folder.
+        relative to the file, or to the current folder.
 
         Args:
             recipe: a path, a name, or a dictionary of a recipe's keys.
@@ -39,7 +39,7 @@ class Recipe(config.Recipe):
 
 
 def inline_by_default(recipe: config.Recipe) -> config.Recipe:
-    """The recipe in this process, without Ray, unless it names a backend itself."""
+    """The recipe, set to run in this process without Ray unless it names a backend."""
     resources = recipe.resources
     if "backend" in resources.model_fields_set:
         return recipe
@@ -54,5 +54,5 @@ def _texts(overrides: Overrides) -> list[str]:
 
 
 def _value(value: Any) -> str:
-    """The value as YAML, of which JSON is a part; a path is a text, a tuple a list."""
+    """The value as JSON, which is also YAML; paths become texts, tuples lists."""
     return json.dumps(value, default=str)

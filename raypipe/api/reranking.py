@@ -1,4 +1,4 @@
-"""A run's first candidates put in the order of a reranker."""
+"""Reorders a run's first candidates by a reranker's scores."""
 
 from pathlib import Path
 
@@ -30,32 +30,31 @@ def rerank(
     preset: str | None = None,
     device: str = "auto",
 ) -> pa.Table:
-    """The run with each query's first k candidates reordered, the rest below in their old order.
+    """The run with each query's first k candidates reordered; the others stay below, in order.
 
-    Columns query_id, passage_id, rank from 1 and score float32: the reranker's of the first k, the
-    run's own below; the two are never compared. Ties go by a passage's place in `passages`, as in
-    a pipeline; without them by passage id ascending, as a string.
+    Columns query_id, passage_id, rank from 1 and score float32: the reranker's for the first k, the
+    run's own below; the two are never compared. Ties are ordered by the position in `passages`, as
+    in a pipeline; without `passages` by ascending passage id, as strings.
 
-    The model scores the candidates now, as `score` does; or `scores` are given, of an earlier
-    call or of anything else, and need no queries.
+    Either the model scores the candidates now, as in `score`, or `scores` are given, from an
+    earlier call or any other source; then no queries are needed.
 
     Args:
         run: a table, a dictionary query id -> passage id -> score, or a path.
         queries: a list of texts, a dictionary id -> text, or a table with query_id and text.
-        passages: likewise; of a table, passage_id and text.
-        model: `minilm-mono`, `minilm-duo`, or the folder of a mono or duo model.
-        scores: the table that `score` returned, of a mono or a duo; a dictionary as above; or an
-            array, one number a line of the run, its lines ordered by rank.
-        k: candidates of a query that are reordered: k0 of a mono, k1 of a duo. By default 1000 and
-            50 where the model scores them now, the whole run where scores are given.
-        method: of a duo's pairs: sum, binary, min, max, sample, symmetric-sum or symmetric-log-sum.
-        tail: keep, or drop what is below the first k.
-        preset: conventions by name where the model's folder does not say them.
-        device: auto, cpu or cuda.
+        passages: likewise; a table has passage_id and text.
+        model: `minilm-mono`, `minilm-duo`, or the folder of a monoBERT or duoBERT model.
+        scores: the table that `score` returned, of either kind of model; a dictionary as above; or
+        an array with one number per line of the run, whose lines are ordered by rank. k: number of
+        candidates per query to reorder: k0 for a monoBERT model, k1 for a duoBERT model. The
+        default is 1000 or 50 if the model scores them now, the whole run if scores are given.
+        method: for duoBERT's pairs: sum, binary, min, max, sample, symmetric-sum,
+        symmetric-log-sum. tail: keep or drop the candidates below the first k. preset: settings by
+        name, if the model's folder does not state them. device: auto, cpu or cuda.
 
     Raises:
         InputError: bad input, or a candidate of the first k without a score.
-        RowsFailed: the model gave scores that are not finite.
+        RowsFailed: the model's scores are not finite.
     """
     for name, value, of in (("method", method, Aggregation), ("tail", tail, Tail)):
         if value not in words(of):

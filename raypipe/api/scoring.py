@@ -1,4 +1,4 @@
-"""Candidates scored by a mono or duo model."""
+"""Scores candidates with a monoBERT or duoBERT model."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
@@ -53,23 +53,23 @@ def score(
     preset: str | None = None,
     device: str = "auto",
 ) -> NDArray[np.float32] | pa.Table:
-    """Scores of candidates: those that a pipeline's `score` stage stores.
+    """Scores of candidates, the same as a pipeline's `score` stage stores.
 
-    Of tuples of texts an array, float32, one a tuple: (query, passage) for a mono, (query,
-    passage i, passage j) for a duo, whose score is p(i, j), the probability that passage i is more
-    relevant than passage j.
+    Tuples of texts give an array, float32, with one score per tuple: (query, passage) for a
+    monoBERT model, (query, passage i, passage j) for a duoBERT model, whose score is p(i, j), the
+    probability that passage i is more relevant than passage j.
 
-    Of a run a table, by query and place of the passages: for a mono query_id, passage_id and
-    score; for a duo query_id, passage_id, other_id and probability, of every ordered pair of a
-    query's first k. `rerank` takes both.
+    A run gives a table, by query and position of the passages: for a monoBERT model query_id,
+    passage_id and score; for a duoBERT model query_id, passage_id, other_id and probability, for
+    every ordered pair of a query's first k. `rerank` accepts both.
 
     Args:
         candidates: tuples of texts, or a run (a table, a dictionary, a path).
-        queries: of a run, its queries: a list, a dictionary id -> text or a table.
-        passages: of a run, its passages, and any others.
-        model: `minilm-mono`, `minilm-duo`, or the folder of a mono or duo model.
-        k: of a run, candidates of a query: k0 of a mono, 1000 by default; k1 of a duo, 50.
-        preset: conventions by name where the folder does not say them.
+        queries: for a run, its queries: a list, a dictionary id -> text or a table.
+        passages: for a run, its passages, and any others.
+        model: `minilm-mono`, `minilm-duo`, or the folder of a monoBERT or duoBERT model.
+        k: for a run, candidates per query: k0 for monoBERT, 1000 by default; k1 for duoBERT, 50.
+        preset: settings by name, if the folder does not state them.
         device: auto, cpu or cuda.
 
     Raises:
@@ -110,8 +110,8 @@ def _tuples(given: Any, model: "ModelFolder", device: str) -> NDArray[np.float32
     for place, each in enumerate(tuples):
         if not isinstance(each, Sequence) or isinstance(each, str) or len(each) != width:
             raise InputError(
-                f"score: candidate {place}: expected {wanted} for the {model.reranker.kind} model "
-                f"{model.path}; found {each!r:.80}"
+                f"score: candidate {place}: expected {wanted} for the "
+                f"{model.reranker.kind}BERT model {model.path}; found {each!r:.80}"
             )
     columns = list(zip(*tuples, strict=True)) or [()] * width
     asked, query_rows = _distinct(columns[:1], "query")
@@ -124,7 +124,7 @@ def _tuples(given: Any, model: "ModelFolder", device: str) -> NDArray[np.float32
 def _distinct(
     columns: Sequence[Iterable[str]], kind: str
 ) -> tuple[list[str], list[NDArray[np.int64]]]:
-    """The texts of the columns, each once, and for each column where its texts stand among them."""
+    """The distinct texts of the columns, and each column's positions among them."""
     checked = [texts_of(column, kind).texts for column in columns]
     places = {text: place for place, text in enumerate(dict.fromkeys(chain(*checked)))}
     return list(places), [np.array([places[t] for t in texts], np.int64) for texts in checked]

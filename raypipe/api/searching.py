@@ -1,4 +1,4 @@
-"""Exact dense search and BM25 of what is in memory."""
+"""Exact dense search and BM25 in memory."""
 
 import math
 from collections.abc import Sequence
@@ -36,25 +36,25 @@ def search(
 ) -> pa.Table:
     """The best `depth` passages of each query: query_id, passage_id, rank from 1, score float32.
 
-    Queries stand in their order, passages best first, ties by their place in `passages`. Dense
-    scores are inner products of the float16 embeddings, exact: the run is that of a pipeline. With
-    BM25 a query ranks only passages that hold one of its words.
+    Queries are in their order, passages best first, ties by their position in `passages`. Dense
+    scores are exact inner products of the float16 embeddings, so the run is that of a pipeline.
+    With BM25, a query ranks only passages that contain one of its words.
 
     Args:
         queries: a list of texts, a dictionary id -> text, a table with query_id and text, or
             embeddings, float16 [queries, dimension].
-        passages: likewise; of a table, passage_id and text.
-        model: an encoder, of the sides that are texts; or `bm25`, of Lucene, for texts alone.
-        depth: passages of a query.
-        query_ids: of embeddings; positions where none are given.
+        passages: likewise; a table has passage_id and text.
+        model: an encoder, for the sides that are texts; or `bm25`, by Lucene, only for texts.
+        depth: number of passages per query.
+        query_ids: ids for embeddings; positions by default.
         passage_ids: likewise.
-        k1: of BM25, and so is `b`.
-        preset: conventions by name where the model's folder does not say them.
-        device: auto, cpu or cuda; of the model.
+        k1: BM25's parameter, like `b`.
+        preset: settings by name, if the model's folder does not state them.
+        device: the model's device: auto, cpu or cuda.
 
     Raises:
         InputError: bad texts or ids, embeddings that do not fit or are not finite, no such model.
-        RowsFailed: embeddings that are not finite; the rows are named.
+        RowsFailed: embeddings that are not finite, with their rows.
     """
     count_of("depth", depth)
     if model == "bm25":
@@ -86,7 +86,7 @@ def _side(
 
 
 def _exact(queries: Vectors, passages: Vectors, *, depth: int) -> pa.Table:
-    """schema.RUN of two sides of embeddings."""
+    """The run (schema.RUN) of an exact search with two sides of embeddings."""
     from raypipe.engines.exact.search import topk_block_stream
     from raypipe.stages.run_tables import dense_table
 

@@ -1,4 +1,4 @@
-"""The command line: results on stdout, everything else on stderr, exit codes."""
+"""The command line: results on stdout, everything else on stderr, and exit codes."""
 
 from raypipe.cli.main import main
 

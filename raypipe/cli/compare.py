@@ -1,4 +1,4 @@
-"""The command compare. It loads no torch, Ray or Java."""
+"""The command compare. It loads neither torch, Ray nor Java."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -133,7 +133,7 @@ def _tie_lines(ties: "dict[str, Ties]", names: list[str]) -> list[str]:
         if report.num_lowered:
             lines.append(
                 f"{report.num_lowered:,} rows are one float32 step below the row above, as raypipe "
-                "writes ties: every tool reads the order written, the others are of the ties "
+                "writes ties: every tool reads the written order, the others apply to the ties "
                 "unbroken"
             )
         header = ["order of ties", *names]

@@ -1,4 +1,4 @@
-"""What `jobs/VERB.py` calls: a command as the driver of a Ray job."""
+"""Runs a command as the driver of a Ray job, for `jobs/VERB.py`."""
 
 import os
 import sys
@@ -62,10 +62,10 @@ def _out(arguments: Sequence[str]) -> str | None:
 
 
 def _stores(arguments: Sequence[str], environment: Mapping[str, str]) -> str | None:
-    """Where the stores would be, as written: the last override, or a recipe in the job's folder.
+    """The place of the stores as written: the last override, or in a recipe in the job's folder.
 
     None if nothing is written, if the recipe's own path is absolute (`stores` is relative to the
-    recipe), or if it cannot be read: the command itself then reports what is wrong.
+    recipe), or if it cannot be read: the command itself then reports the problem.
     """
     recipes = [Path(a) for a in arguments if a.endswith((".yaml", ".yml"))]
     if any(recipe.is_absolute() for recipe in recipes):

@@ -1,4 +1,4 @@
-"""Commands for submissions: leaderboard check and pack. They load no torch, Ray or Java."""
+"""Commands for submissions: leaderboard check and pack. They load neither torch, Ray nor Java."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

@@ -1,4 +1,4 @@
-"""All commands in one application; how a command ends becomes its exit code."""
+"""The application with all commands; the way a command ends decides its exit code."""
 
 import logging
 import os
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _leave(code: int) -> None:
-    """Exit; past Ray's own farewell where its daemons are gone and would be waited for."""
+    """Exit; without Ray's own shutdown if its daemons have ended, as it would wait for them."""
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
         sys.stderr.flush()
@@ -66,7 +66,7 @@ def run(arguments: list[str]) -> tuple[int, str]:
         command = typer.main.get_command(app)
         result = command.main(args=arguments, prog_name="raypipe", standalone_mode=False)
         code = result if isinstance(result, int) else 0
-        return code, "complete" if code == 0 else "as the workspace says"
+        return code, "complete" if code == 0 else "as recorded in the workspace"
     except RaypipeError as error:
         _tell(error)
         return error.exit_code, first_line(error)
@@ -82,7 +82,7 @@ def run(arguments: list[str]) -> tuple[int, str]:
         return 130, "interrupted; the same command resumes"
     except OSError as error:
         return _system(error)
-    except Exception as error:  # a bug: the traceback is for whoever fixes it
+    except Exception as error:  # a bug: the traceback helps to fix it
         traceback.print_exc()
         return 1, f"a bug in raypipe: {error!r}"
 
@@ -95,7 +95,7 @@ def _tell(error: RaypipeError) -> None:
 
 
 def _system(error: OSError) -> tuple[int, str]:
-    """Disk full, no permission, a read-only disk: for the user to fix; nothing is half done."""
+    """Report a full or read-only disk or a missing permission; nothing is left half done."""
     import errno
 
     mendable = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EPERM)

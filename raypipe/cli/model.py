@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Preset = Annotated[str | None, typer.Option(help="Settings by name: repbert, monobert, ...")]
 LISTED = 20
-"""Names of tensors shown before the rest is counted."""
+"""Number of tensor names shown; the others are counted."""
 
 
 def register(app: typer.Typer) -> None:

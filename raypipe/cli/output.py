@@ -1,4 +1,4 @@
-"""What goes to stdout."""
+"""Prints results to stdout."""
 
 import json
 

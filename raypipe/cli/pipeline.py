@@ -74,7 +74,7 @@ def recipes(
 
 
 def execute(recipe: Recipe, out: Path, options: "Options", *, as_json: bool | None) -> "Outcome":
-    """Run a recipe and print its table, or its summary as JSON; with None neither."""
+    """Run a recipe and print its table, or its summary as JSON; None prints neither."""
     from raypipe.driver.pipeline import run_pipeline, to_stderr
     from raypipe.driver.report.progress import TerminalWatcher
 

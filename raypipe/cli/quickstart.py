@@ -35,7 +35,7 @@ def quickstart(
 
     overrides = [] if passages is None else [f"collection.max_passages={passages}"]
     recipe = load_recipe(recipe_text("quickstart"), overrides=overrides, source="quickstart")
-    to_stderr("quickstart: Python's own documentation, BM25, MiniLM and two rerankers over it")
+    to_stderr("quickstart: Python's own documentation, BM25, MiniLM and two rerankers")
     outcome = execute(recipe, out, Options(), as_json=None if train and as_json else as_json)
     if train:
         trained = _train(out, passages)

@@ -1,4 +1,4 @@
-"""Commands for what is stored and measured: status, verify, gc, evaluate, doctor."""
+"""The commands status, verify, gc, evaluate and doctor."""
 
 import json
 from dataclasses import asdict

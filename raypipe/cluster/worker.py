@@ -66,7 +66,7 @@ def _check_spec(task: Task, when: str) -> None:
     changes = task.ledger.spec.diff(task.stage.spec)
     if changes:
         raise InputError(
-            f"{platform.node()}: {task.ledger.store}: expected the inputs as {when}, found "
+            f"{platform.node()}: {task.ledger.store}: expected the same inputs as {when}, found "
             f"{'; '.join(map(str, changes))}. Every node must see the same input files and "
             f"packages. {LEAVE_INPUTS}"
         )
@@ -86,7 +86,7 @@ def _written(task: Task, shard: Shard, beat: Beat) -> Beat:
 
 @cache
 def package_sha256() -> str:
-    """SHA-256 over raypipe's own source files, names and bytes in order, read once a process."""
+    """SHA-256 over names and bytes of raypipe's source files, in order; read once per process."""
     total = hashlib.sha256()
     for path in sorted(FOLDER.rglob("*.py")):
         total.update(str(path.relative_to(FOLDER)).encode() + b"\0" + path.read_bytes() + b"\0")

@@ -1,1 +1,1 @@
-"""Search engines over arrays and folders; no stores, no stages."""
+"""Search over arrays and index folders; it knows neither stores nor stages."""

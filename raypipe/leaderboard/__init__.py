@@ -1,1 +1,1 @@
-"""The rules of the boards, and the files they take."""
+"""The rules of the leaderboards, and the files of submissions."""

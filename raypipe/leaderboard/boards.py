@@ -1,4 +1,4 @@
-"""What each board takes. `local` is no board: the rules of any run file, and no others."""
+"""The boards. `local` is not a leaderboard: it has only the rules of every run file."""
 
 import re
 from dataclasses import dataclass
@@ -6,23 +6,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """The rules of one board that are numbers and patterns."""
+    """The rules of one board, as numbers and patterns."""
 
     task: str
     form: str
     """msmarco (query TAB passage TAB rank) or trec (six columns)."""
     depths: tuple[tuple[re.Pattern[str], int], ...]
-    """Passage ids it knows, and how many rows a query may have with them."""
+    """Pattern of its passage ids -> largest number of rows per query with such ids."""
     num_passages: int | None = None
     """Ids are 0 to n - 1."""
     query_sets: tuple[tuple[str, int], ...] = ()
-    """Names of its query sets and how many queries each has."""
+    """Its query sets by name, with their numbers of queries."""
     cutoff: int | None = None
-    """Of the reciprocal rank that its script computes on dev."""
+    """Cutoff of the reciprocal rank that its script computes on dev."""
     full_rows: bool = False
-    """Whether its script warns unless every query has as many rows as are allowed."""
+    """Whether its script warns if a query has fewer rows than allowed."""
     metadata: bool = False
-    """Whether it wants an id of the form yyyymmdd-name and a metadata file."""
+    """Whether it requires an id of the form yyyymmdd-name and a metadata file."""
 
 
 _NUMBER = re.compile(r"[0-9]+")
@@ -44,7 +44,7 @@ BOARDS = {
             full_rows=True,
             metadata=True,
         ),
-        # The document script: string ids, MaxMRRRank 100, a complaint above 100 rows.
+        # The document script: string ids, MaxMRRRank 100, a warning above 100 rows.
         Board(
             "msmarco-doc",
             "msmarco",

@@ -1,4 +1,4 @@
-"""Queries with too few rows, filled from an earlier run and from nothing else."""
+"""Fills queries with too few rows, only from an earlier run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """Rankings as they will be written."""
+    """The rankings to be written."""
 
     rankings: dict[str, list[str]]
     num_queries: int
-    """Queries that got rows."""
+    """Number of queries that got rows."""
     num_rows: int
     num_cut: int
-    """Rows below the board's depth, left out."""
+    """Number of rows below the board's depth, which are left out."""
 
 
 def fill(
@@ -23,9 +23,9 @@ def fill(
     queries: Sequence[str],
     depth: int | None,
 ) -> Filled:
-    """Each query's passages up to `depth`; below them those of the earlier run it does not have.
+    """Each query's passages up to `depth`, followed by missing ones from the earlier run.
 
-    Queries stand in the order of `queries`; one that neither run has gets no row.
+    Queries are in the order of `queries`; one that neither run has gets no rows.
     """
     filled: dict[str, list[str]] = {}
     num_queries = num_rows = num_cut = 0

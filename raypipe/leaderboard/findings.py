@@ -1,4 +1,4 @@
-"""What became of each rule."""
+"""The finding about each rule."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ class Finding:
     applies: bool
     ok: bool
     detail: str
-    """What was found, or why the rule does not apply; for people."""
+    """What was found, or why the rule does not apply; for the user."""
 
     def to_json(self) -> dict[str, str | bool]:
-        """As check.json has it."""
+        """The finding in check.json."""
         return {"rule": self.rule, "applies": self.applies, "ok": self.ok, "told": self.detail}
 
 
@@ -27,7 +27,7 @@ def holds(rule: str, detail: str) -> Finding:
 
 
 def broken(rule: str, detail: str) -> Finding:
-    """A rule that does not."""
+    """A rule that is broken."""
     return Finding(rule, True, False, detail)
 
 
@@ -37,7 +37,7 @@ def does_not_apply(rule: str, why: str) -> Finding:
 
 
 def refuse_broken(findings: Sequence[Finding]) -> None:
-    """Nothing, where every rule that applies holds.
+    """Returns nothing if every rule that applies holds.
 
     Raises:
         InputError: every broken rule.

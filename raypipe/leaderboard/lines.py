@@ -1,4 +1,4 @@
-"""A run as a board will read it: its lines in file order, nothing mended."""
+"""A run as a board will read it: its lines in file order, without corrections."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -22,17 +22,18 @@ class RunLines:
 
     path: Path
     form: str
-    """msmarco or trec as the file is; table for any other, read as a ranking."""
+    """The file's format, msmarco or trec; table for any other, which is read as a ranking."""
     queries: Codes
     passages: Codes
     rank: NDArray[np.float64]
     score: NDArray[np.float32] | None = None
     number: NDArray[np.int64] | None = None
-    """Line numbers, where the file has lines of its own."""
+    """Line numbers, if the file has lines."""
     separators: str = ""
-    """Of an msmarco file: "" where every line is query TAB passage TAB rank, else what is wrong."""
+    """For an msmarco file: "" if every line is query TAB passage TAB rank, otherwise the
+    problem."""
     tags: tuple[str, ...] = ()
-    """Of a trec file: the first tags met, at most three."""
+    """For a trec file: the first tags, at most three."""
 
     @property
     def query_ids(self) -> list[str]:
@@ -46,7 +47,7 @@ class RunLines:
         return {query: names[start:stop] for query, start, stop in self._spans(order)}
 
     def scores(self) -> Mapping[str, list[float]]:
-        """Float32 scores of each query by rank; 1, 1/2, 1/3, ... where the file has ranks alone."""
+        """Float32 scores of each query by rank; 1, 1/2, 1/3, ... if the file has only ranks."""
         order = np.lexsort((self.rank, self.queries.codes))
         spans = list(self._spans(order))
         if self.score is None:
@@ -55,7 +56,7 @@ class RunLines:
         return {query: found[start:stop] for query, start, stop in spans}
 
     def _spans(self, order: NDArray[np.int64]) -> Iterator[tuple[str, int, int]]:
-        """(query, start, stop) of each query's lines in an order that keeps them together."""
+        """(query, start, stop) of each query's lines, in an order that keeps them together."""
         codes = self.queries.codes[order]
         ids = self.query_ids
         edges = np.flatnonzero(np.diff(codes)) + 1
@@ -68,7 +69,7 @@ def read_run_lines(path: Path) -> RunLines:
     """The run of a TREC, MS MARCO, top1000 or Parquet file.
 
     Raises:
-        InputError: a file that is no run.
+        InputError: a file that is not a run.
     """
     form = "table" if is_parquet(path) else sniff(path)
     if form in ("table", "top1000"):
@@ -89,7 +90,7 @@ def of_table(run: pa.Table, path: Path) -> RunLines:
 
 
 def _raw(path: Path, form: str) -> tuple[str, tuple[str, ...]]:
-    """What parsing passes over: separators of an msmarco file, tags of a trec file."""
+    """What parsing ignores: separators of an msmarco file, tags of a trec file."""
     tags: dict[str, None] = {}
     first = 1
     for block in line_blocks(path):

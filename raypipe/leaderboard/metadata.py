@@ -22,7 +22,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
     """The metadata file.
 
     Raises:
-        InputError: it is no JSON object.
+        InputError: it is not a JSON object.
     """
     try:
         body = json.loads(path.read_bytes())
@@ -41,9 +41,9 @@ def check_metadata(
     """The rules about the id, the metadata, the embargo and two submissions in 30 days.
 
     Args:
-        board: whose rules.
+        board: the board with the rules.
         submission: the id, yyyymmdd-name.
-        metadata: what the metadata file says.
+        metadata: the content of the metadata file.
         earlier: folders with ID-metadata.json files of earlier submissions.
     """
     rules = ("id", "metadata", "embargo", "two in 30 days")
@@ -103,7 +103,7 @@ def _fields(metadata: Mapping[str, Any]) -> Finding:
 def _embargo(metadata: Mapping[str, Any], day: date | None) -> Finding:
     value = metadata.get("embargo_until")
     if value is None:
-        return does_not_apply("embargo", "none is asked for")
+        return does_not_apply("embargo", "none is requested")
     found = re.fullmatch(r"(\d{4})/(\d{2})/(\d{2})", value) if isinstance(value, str) else None
     try:
         until = date(*map(int, found.groups())) if found else None

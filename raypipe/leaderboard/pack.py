@@ -1,4 +1,4 @@
-"""A submission: checked whole, then written whole."""
+"""A submission: checked completely, then written completely."""
 
 import json
 import os
@@ -31,7 +31,7 @@ from raypipe.storage.files import replace_file
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSide:
-    """One run to hand in and what it is checked with."""
+    """One run to submit, and what it is checked against."""
 
     run: Path
     queries: Path | None = None
@@ -42,13 +42,13 @@ class RunSide:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What was written."""
+    """The written submission."""
 
     folder: Path
     findings: dict[str, list[Finding]]
-    """By side (dev, eval) and `submission`."""
+    """The findings by side (dev, eval) and for `submission`."""
     measure: dict[str, float]
-    """What the board's script will say of dev."""
+    """The measure that the board's script will compute on dev."""
 
 
 def pack(
@@ -61,11 +61,13 @@ def pack(
     fewer_rows: bool = False,
     earlier: Sequence[Path] = (),
 ) -> Submission:
-    """Every rule checked, then out/leaderboard/submissions/ID/{dev,eval}.txt.bz2 (of a TREC task
-    .trec), submissions/ID-metadata.json and leaderboard/check.json.
+    """Check every rule, then write the files of the submission.
+
+    They are out/leaderboard/submissions/ID/{dev,eval}.txt.bz2 (for a TREC task .trec),
+    submissions/ID-metadata.json and leaderboard/check.json.
 
     Raises:
-        InputError: every broken rule, and nothing is written; or the id is taken by other bytes.
+        InputError: every broken rule, and nothing is written; or the id exists with other files.
     """
     folder = out / "leaderboard" / "submissions"
     body = read_metadata(metadata) if metadata is not None else {}
@@ -101,14 +103,16 @@ Scores = Mapping[str, Mapping[str, float]]
 
 
 def _filled(board: Board, side: RunSide) -> tuple[Filled, Scores | None, list[Finding]]:
-    """The rankings to write, their scores for a board that takes scores, and what was cut and
-    filled; the file's own order is checked first."""
+    """The rankings to write, their scores if the board needs them, and what was cut or filled.
+
+    The file's own order is checked first.
+    """
     lines = read_run_lines(side.run)
     own = check_lines(lines, board, fewer_rows=True)
     kept = [
         f for f in own if f.rule in ("file format", "ranks", "repeated passages", "passage ids")
     ]
-    if lines.form == "trec":  # the scores decide, as trec_eval has it; pack writes new ranks
+    if lines.form == "trec":  # the scores decide, as in trec_eval; pack writes new ranks
         lines = _ranking_of(side.run)
         kept = [f for f in kept if f.rule != "ranks"]
     noted = [f for f in kept if not f.ok or (f.rule == "file format" and not f.applies)]
@@ -132,9 +136,9 @@ def _filled(board: Board, side: RunSide) -> tuple[Filled, Scores | None, list[Fi
 
 
 def _scores(filled: Filled, own: RunLines, earlier: RunLines | None) -> Scores:
-    """Every row's score in the run it comes from."""
+    """The score of every row in the run that it comes from."""
     found: dict[str, dict[str, float]] = {query: {} for query in filled.rankings}
-    for run in (earlier, own):  # the run's own stand over the earlier one's
+    for run in (earlier, own):  # the run's own scores override the earlier run's
         if run is not None:
             scores = run.scores()
             for query, passages in run.rankings().items():
@@ -144,7 +148,7 @@ def _scores(filled: Filled, own: RunLines, earlier: RunLines | None) -> Scores:
 
 
 def _ranking_of(path: Path) -> RunLines:
-    """The run in the order that counts: of a TREC file that of its scores, as read_run has it."""
+    """The run in the order that counts: for a TREC file, that of its scores, as in read_run."""
     lines = read_run_lines(path)
     return of_table(read_run(path), path) if lines.form == "trec" else lines
 
@@ -171,7 +175,7 @@ def _measured(
 
 
 def _table(filled: Filled, scores: Scores | None) -> pa.Table:
-    """The rows to write, schema.RUN_FILE; the scores fall strictly, 1/rank where there are none."""
+    """The rows to write, schema.RUN_FILE; scores strictly decrease; 1/rank if there are none."""
     queries = [query for query, passages in filled.rankings.items() for _ in passages]
     passages = [passage for found in filled.rankings.values() for passage in found]
     lengths = [len(found) for found in filled.rankings.values()]
@@ -191,7 +195,7 @@ def _write(
     tables: Mapping[str, pa.Table],
     metadata: Mapping[str, Any] | None,
 ) -> None:
-    """All of it under another name first; the folder of the id appears whole."""
+    """Write everything under another name first; the folder of the id appears complete."""
     folder.mkdir(parents=True, exist_ok=True)
     beside = folder / f".{submission}.{secrets.token_hex(4)}"
     beside.mkdir()
@@ -209,7 +213,7 @@ def _write(
             and metadata_file.read_bytes() != text.encode()
         ):
             raise InputError(
-                f"{metadata_file}: stands there with other metadata; give a new id, or remove it"
+                f"{metadata_file}: it exists with other metadata; give a new id, or remove it"
             )
         if target.exists():
             _refuse_other_bytes(target, beside)
@@ -226,6 +230,6 @@ def _refuse_other_bytes(standing: Path, new: Path) -> None:
     after = {path.name: path.read_bytes() for path in new.iterdir()}
     if before != after:
         raise InputError(
-            f"{standing}: a submission of this id stands there with other runs; give a new id, or "
-            "remove that folder if it was never handed in"
+            f"{standing}: a submission of this id exists with other runs; give a new id, or "
+            "remove that folder if it was never submitted"
         )

@@ -1,4 +1,4 @@
-"""A run's lines against the rules of a board; nothing is written and nothing mended."""
+"""Checks a run's lines against the rules of a board; writes and corrects nothing."""
 
 import re
 from collections.abc import Sequence
@@ -18,15 +18,14 @@ def check_lines(
     query_set: str | None = None,
     fewer_rows: bool = False,
 ) -> list[Finding]:
-    """Every rule of the board about the run itself, in a fixed order.
+    """The findings about every rule of the board for the run itself, in a fixed order.
 
     Args:
         run: the lines as read.
-        board: whose rules.
-        queries: ids that the run must have, all and no others; None: their number is compared
-            with the board's query sets.
-        query_set: which of the board's query sets it is (dev, eval); None: any.
-        fewer_rows: take queries with fewer rows than the board's script expects.
+        board: the board with the rules.
+        queries: exactly the ids that the run must have; None compares their number with the board's
+        query sets. query_set: which of the board's query sets it is (dev, eval); None means any.
+        fewer_rows: accept queries with fewer rows than the board's script expects.
     """
     depth, ids = _ids(run, board)
     return [
@@ -46,7 +45,7 @@ def check_lines(
 def _form(run: RunLines, board: Board) -> Finding:
     rule = "file format"
     if run.form == "table" or (run.form != board.form and board.task != "local"):
-        detail = f"{run.path.name} is no {board.form} file; pack writes one from it"
+        detail = f"{run.path.name} is not a {board.form} file; pack writes one from it"
         return does_not_apply(rule, detail)
     if run.separators:
         return broken(rule, f"{run.path}: {run.separators}; the board's script splits on tabs")
@@ -54,11 +53,11 @@ def _form(run: RunLines, board: Board) -> Finding:
 
 
 def _ids(run: RunLines, board: Board) -> tuple[int | None, Finding]:
-    """The depth that goes with the ids, and whether they are of the board's kind."""
+    """The depth for these ids, and the finding whether they are the board's."""
     rule = "passage ids"
     names = [str(name) for name in run.passages.names.to_pylist()]
     if not board.depths:
-        return None, does_not_apply(rule, "any id is taken")
+        return None, does_not_apply(rule, "any id is accepted")
     best: list[str] = names
     depth = board.depths[0][1]
     for pattern, rows in board.depths:
@@ -83,16 +82,19 @@ def _ids(run: RunLines, board: Board) -> tuple[int | None, Finding]:
 def _query_ids(run: RunLines, board: Board) -> Finding:
     rule = "query ids"
     if board.form != "msmarco" or board.task == "local":
-        return does_not_apply(rule, "any id without blanks is taken")
+        return does_not_apply(rule, "any id without blanks is accepted")
     strangers = [name for name in run.query_ids if not re.fullmatch(r"[0-9]+", name)]
     if strangers:
-        return broken(rule, f"{len(strangers):,} are no whole numbers, first {strangers[0]!r}")
+        return broken(rule, f"{len(strangers):,} are not whole numbers, first {strangers[0]!r}")
     return holds(rule, f"{len(run.query_ids):,} queries")
 
 
 def _ranks(run: RunLines) -> Finding:
-    """1, 2, 3, ... each once a query: rank 0 overwrites the script's last place, a rank above its
-    thousand crashes it, and a missing rank is read as passage 0, a real one."""
+    """Checks that each query has the ranks 1, 2, 3, ..., each once.
+
+    In the board's script, rank 0 overwrites the last place, a rank above the 1,000 crashes it, and
+    a missing rank is read as passage 0, which is a real passage.
+    """
     rule = "ranks"
     order = np.lexsort((run.rank, run.queries.codes))
     codes, rank = run.queries.codes[order], run.rank[order]
@@ -118,7 +120,7 @@ def _repeats(run: RunLines) -> Finding:
     if len(twice):
         query, passage = queries[twice[0]], passages[twice[0]]
         detail = (
-            f"{len(twice):,} passages stand twice in a query; first: query "
+            f"{len(twice):,} passages occur twice in a query; first: query "
             f"{run.query_ids[query]}, passage {run.passages.names[int(passage)].as_py()}"
         )
         return broken(rule, detail)
@@ -137,7 +139,7 @@ def _depth(run: RunLines, depth: int | None) -> Finding:
             f"{run.query_ids[deep[0]]} with {rows[deep[0]]:,}; cut them"
         )
         return broken(rule, detail)
-    return holds(rule, f"at most {rows.max(initial=0):,} rows a query, {depth:,} allowed")
+    return holds(rule, f"at most {rows.max(initial=0):,} rows per query, {depth:,} allowed")
 
 
 def _rows(run: RunLines, board: Board, depth: int | None, fewer_rows: bool) -> Finding:
@@ -153,7 +155,7 @@ def _rows(run: RunLines, board: Board, depth: int | None, fewer_rows: bool) -> F
         f"{run.query_ids[short[0]]} with {rows[short[0]]:,}), of which the board's script warns"
     )
     if fewer_rows:
-        return holds(rule, f"{detail}; taken as asked")
+        return holds(rule, f"{detail}; accepted, as requested")
     return broken(rule, f"{detail}; fill them from an earlier run, or allow fewer rows")
 
 
@@ -184,7 +186,7 @@ def _query_set(
 
 
 def _scores(run: RunLines, board: Board) -> Finding:
-    """trec_eval sorts by score, ties by id descending: ranks count for nothing there."""
+    """Checks the scores: trec_eval sorts by score, then descending id, and ignores ranks."""
     rule = "scores"
     if board.form != "trec" or run.form != "trec" or run.score is None:
         return does_not_apply(rule, "the file has none" if run.form != "trec" else "not read")
@@ -197,7 +199,7 @@ def _scores(run: RunLines, board: Board) -> Finding:
             f"{run.query_ids[codes[rising[0]]]}; trec_eval would order them by id"
         )
         return broken(rule, detail)
-    return holds(rule, "strictly falling with the rank")
+    return holds(rule, "strictly decreasing with the rank")
 
 
 def _tag(run: RunLines, board: Board) -> Finding:

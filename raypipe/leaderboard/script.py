@@ -8,11 +8,11 @@ import pyarrow as pa
 def reciprocal_rank(
     rankings: Mapping[str, Sequence[str]], qrels: pa.Table, *, cutoff: int
 ) -> tuple[float, int]:
-    """(mean, number of queries) as the board's script has them.
+    """(mean, number of queries) as computed by the board's script.
 
-    The first passage of ranks 1 to `cutoff` that the qrels name for the query counts 1/rank; their
-    grade is not looked at. The sum, taken in the run's order of queries, is divided by the number
-    of queries in the qrels: those that the run lacks count 0, those beside them are passed over.
+    The first passage at ranks 1 to `cutoff` that the qrels have for the query counts 1/rank,
+    whatever its grade. The sum, in the run's order of queries, is divided by the number of queries
+    in the qrels: queries missing from the run count 0, and other queries of the run are ignored.
     """
     relevant: dict[str, set[str]] = {}
     for query, passage in zip(

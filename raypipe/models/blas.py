@@ -1,4 +1,4 @@
-"""Which library multiplies matrices here, and in which mode, read back from the library itself."""
+"""The library of matrix products and its mode, read from the library itself."""
 
 import ctypes
 import re
@@ -26,7 +26,7 @@ BRANCHES = {
 
 @cache
 def blas() -> str:
-    """`mkl 2024.2 AVX512_E1,STRICT`, or another vendor's name, of products on the CPU.
+    """Library and mode of products on the CPU: `mkl 2024.2 AVX512_E1,STRICT`, or another vendor.
 
     The mode is fixed by MKL's first call, which may be this one: MKL_CBWR must be set before.
     """
@@ -35,17 +35,17 @@ def blas() -> str:
 
 
 def mkl_mode() -> str:
-    """MKL's mode for reproducible results, as it is in force now.
+    """MKL's mode for reproducible results that is in force now.
 
     `AVX2,STRICT` and so on: the kernels, and whether sums have one order for any rows and threads;
-    `off (AVX2)` where no mode was set; `unknown` where torch's library does not tell.
+    `off (AVX2)` if no mode was set; `unknown` if torch's library does not say.
     """
     found = _from_library()
     return "unknown" if found is None else mode_name(*found)
 
 
 def mode_name(settings: int, auto_branch: int) -> str:
-    """The mode in words, from what MKL's two functions answer."""
+    """The mode in words, from the results of MKL's two functions."""
     branch = settings & BRANCH
     kernels = auto_branch if branch <= AUTO else branch
     name = BRANCHES.get(kernels, f"branch {kernels}")
@@ -73,7 +73,7 @@ def _from_library() -> tuple[int, int] | None:
             library = ctypes.CDLL(str(path))
         except OSError:
             continue
-        # Linked into torch, as in its wheels, or a library of its own, as in conda.
+        # MKL is linked into torch, as in its wheels, or is a separate library, as in conda.
         for settings, auto in (
             ("mkl_serv_cbwr_get", "mkl_serv_cbwr_get_auto_branch"),
             ("MKL_CBWR_Get", "MKL_CBWR_Get_Auto_Branch"),

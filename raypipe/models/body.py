@@ -1,44 +1,44 @@
-"""What a family reads from a checkpoint: a body, and what a reranker has on top."""
+"""What a family reads from a checkpoint: a body, and a reranker's head."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-if TYPE_CHECKING:  # torch takes seconds, and who plans needs none
+if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need it
     from torch import Tensor
 
     from raypipe.models.packed import Dropout, Linear
 
 
 class Body(Protocol):
-    """Weights of an encoder, fp32, without what a reranker has on top."""
+    """Weights of an encoder, fp32, without a reranker's head."""
 
     @property
     def width(self) -> int:
-        """Numbers of a hidden state, H."""
+        """The hidden size, H."""
 
     @property
     def num_positions(self) -> int:
-        """Rows of the position table."""
+        """Number of rows of the position table."""
 
     @property
     def num_segments(self) -> int:
-        """Segments it tells apart: rows of the segment table, 1 where it has none."""
+        """Number of segments: rows of the segment table, 1 if it has none."""
 
     @property
     def linears(self) -> Sequence[Linear]:
-        """The linear layers, whose products are tried for neighbours."""
+        """The linear layers, whose products are tested for effects of neighbouring rows."""
 
     def to(self: B, device: str) -> B:
-        """The weights on `cpu` or `cuda`, where products are then of full precision."""
+        """The weights on `cpu` or `cuda`; sets products there to full precision."""
 
     def with_third_segment(self: B, choice: str | None) -> B:
-        """A duo's, with three segment rows; see `segments.with_third_segment`, which raises."""
+        """The body with three segment rows, for a duoBERT model; see `segments`, which raises."""
 
 
 class Head(Protocol):
-    """What a reranker has on top."""
+    """The head of a reranker."""
 
     @property
     def linears(self) -> Sequence[Linear]:

@@ -1,4 +1,4 @@
-"""A device: how much it computes at once, and what there decides the last bits."""
+"""A device: how much it computes at once, and what determines its last bits."""
 
 import platform
 
@@ -7,13 +7,13 @@ import torch
 from raypipe.models.blas import blas
 
 BUDGET_TOKENS = {"cpu": 2048, "cuda": 32768}
-"""Tokens of one forward where nothing else is said; they change no byte."""
+"""Default number of tokens in one forward pass; it changes no byte."""
 MOST_TOKENS = {"cpu": 8192, "cuda": 32768}
-"""A larger budget is cut to this: it gains nothing, and the probe of neighbours goes as far."""
+"""Largest budget: more gains nothing, and the test of neighbouring rows goes up to this."""
 
 
 def full_precision() -> None:
-    """Products of fp32 matrices in fp32, in this process: TF32 keeps 10 bits of an input's 23.
+    """Multiply fp32 matrices in fp32 in this process: TF32 keeps only 10 of an input's 23 bits.
 
     It is torch's default, but NVIDIA's containers switch TF32 on by an environment variable.
     """
@@ -21,10 +21,11 @@ def full_precision() -> None:
 
 
 def numerics_class(device: str, *, proven: bool = True) -> str:
-    """The name of what decides the last bits here: equal bytes are promised within one class.
+    """The name of the numerics class here: equal bytes are promised within one class.
 
-    Not `proven`: where a row's bytes depend on its neighbours, equal bytes are promised nowhere.
-    The threads are not named even then: the neighbours alone may differ from run to run.
+    If it is not `proven`, a row's bytes may depend on its neighbours, and equal bytes are not
+    promised. Even then the name leaves out the threads: the neighbours alone may differ between
+    runs.
     """
     if device == "cuda":
         where, library = torch.cuda.get_device_name(0), f"cuda {torch.version.cuda}"

@@ -1,4 +1,4 @@
-"""An encoder: word pieces in, one vector a row out, each as if it were alone."""
+"""An encoder: from word pieces to one vector per row, independent of other rows."""
 
 from collections.abc import Callable, Sequence
 
@@ -26,7 +26,7 @@ class Encoder:
         self.conventions = model.encoder
         self.dim = body.width
         self.numerics = place.numerics
-        """Within one such class a row has equal bytes, whatever the rows beside it."""
+        """The numerics class, within which a row has equal bytes, whatever the rows beside it."""
         self._family, self._body = model.family, body
         self._layouts, self._place = layouts, place
 
@@ -42,11 +42,11 @@ class Encoder:
         """Vectors of all rows in order, fp32 [N, dim].
 
         Args:
-            flat: word pieces of all rows.
+            flat: the word pieces of all rows.
             offsets: int64 [N + 1].
-            side: query or passage; decides limit and segment.
-            budget_tokens: tokens of one forward, those of `load_encoder` or fewer; changes no byte.
-            beat: called with the rows of each batch before it is computed.
+            side: query or passage, which decides limit and segment.
+            budget_tokens: tokens in one forward pass, at most those of `load_encoder`; changes no
+            byte. beat: called with the rows of each batch before it is computed.
 
         Raises:
             RowsFailed: vectors that are not finite.
@@ -90,17 +90,17 @@ def load_encoder(
     threads: int = 1,
     budget_tokens: int | None = None,
 ) -> Encoder:
-    """The model on a device, fp32; on one thread where more would let rows mix (see `settle`).
+    """The model on a device, fp32; on one thread if rows would affect each other (see `settle`).
 
     Args:
         model: the folder.
         device: cpu or cuda.
-        threads: the most to compute with.
-        budget_tokens: tokens of one forward; up to so many rows are tried together.
+        threads: the largest number of threads.
+        budget_tokens: tokens in one forward pass; up to this number of rows are tested together.
 
     Raises:
-        InputError: another architecture, missing tensors, a tokenizer without specials, or limits
-            beyond the model's positions or segments.
+        InputError: another architecture, missing tensors, a tokenizer without special tokens, or
+        limits beyond the model's positions or segments.
     """
     body: Body = model.family.read(load_weights(model), model.config()).to(device)
     layouts = layouts_of(model)
@@ -117,7 +117,7 @@ def load_encoder(
 
 
 def _longest(model: ModelFolder, layouts: Layouts) -> int:
-    """Tokens of the longest input of either side."""
+    """Number of tokens of the longest input of either side."""
     return max(model.encoder.limit(side) + layouts[side].num_specials for side in layouts)
 
 
@@ -127,12 +127,12 @@ def _check_fits(model: ModelFolder, body: Body, layouts: Layouts, longest: int) 
     problems = []
     if longest > num_positions:
         problems.append(
-            f"{model.folder}: conventions allow {longest} tokens, the model has "
+            f"{model.folder}: the settings allow {longest} tokens, the model has "
             f"{num_positions} positions"
         )
     if highest >= body.num_segments:
         problems.append(
-            f"{model.folder}: conventions use segment {highest}, the model has "
+            f"{model.folder}: the settings use segment {highest}, the model has "
             f"{body.num_segments} segment rows"
         )
     if problems:

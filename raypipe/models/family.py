@@ -1,7 +1,7 @@
-"""Model families behind one protocol, and the only list of them.
+"""The protocol of a model family, and the only list of families.
 
-A family is a folder: how a checkpoint's tensors are named and read, what they compute, what a
-reranker has on top, and how texts become inputs. Who encodes, scores and trains knows no other.
+A family is a folder: how a checkpoint's tensors are named and read, what they compute, a reranker's
+head, and how texts become inputs. The code that encodes, scores and trains uses only this protocol.
 """
 
 from __future__ import annotations
@@ -15,59 +15,60 @@ from raypipe.models.body import B, Head
 from raypipe.models.tensors import Named, Shape
 from raypipe.text.inputs import Layout
 
-if TYPE_CHECKING:  # torch takes seconds, and who plans needs none
+if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need it
     from tokenizers import Tokenizer
     from torch import Tensor
 
     from raypipe.models.packed import Attention, Dropout, Groups, RunLayer, Updates
 
 UNSTATED = "bert"
-"""The family where config.json has no model_type, as in Google's bert_config.json."""
+"""The family if config.json has no model_type, as in Google's bert_config.json."""
 
 
 class Files(Protocol):
     """A family's files: names and shapes of tensors, and the values of config.json.
 
-    A canonical name is the body's own, or the head's; a saved one has what transformers puts
-    before it in a model with a head. A training holds every tensor by its saved name with a head.
+    A canonical name is the body's or the head's own. A saved name has the prefix that transformers
+    adds in a model with a head. A training holds every tensor under its saved name with a head.
     """
 
     SEGMENTS: str
     """Canonical name of the segment table."""
     POOLER: tuple[str, str]
-    """Canonical names of the head's first layer, weight and bias, which an encoder may have too."""
+    """Canonical names of the head's first layer (weight and bias), which an encoder may have
+    too."""
     HEADS: tuple[str, str]
-    """Canonical names of the head's last layer, weight [units, H] and bias."""
+    """Canonical names of the head's last layer (weight [units, H] and bias)."""
     ADAPTED: tuple[str, ...]
-    """Last parts of the names of linear layers, which peft gives updates."""
+    """Last parts of the names of linear layers to which peft adds updates."""
     SPECIAL_TOKENS: tuple[str, ...]
-    """What a tokenizer must have."""
+    """Special tokens that a tokenizer must have."""
 
     def canonical_names(self, names: Iterable[str]) -> Named:
-        """Every name of a checkpoint, read by whoever wrote it."""
+        """Canonical names for every name in a checkpoint, whatever program wrote it."""
 
     def saved_name(self, name: str, *, head: bool) -> str:
-        """Canonical or saved name -> the saved one of a model with or without a head."""
+        """The saved name for a canonical or saved name, in a model with or without a head."""
 
     def trained_names(self, names: Iterable[str], *, head: bool) -> dict[str, str]:
-        """Name in a checkpoint -> name in a training, in order; others are left out."""
+        """Name in a checkpoint -> name in a training, in order; without other tensors."""
 
     def linear_names(self, tensors: Mapping[str, Tensor], *, head: bool) -> list[str]:
-        """Which of a training's tensors are linear layers that get updates, in order."""
+        """Names of a training's linear layers that get updates, in order."""
 
     def expected_shapes(
         self, config: Mapping[str, Any], *, num_labels: int | None
     ) -> dict[str, Shape]:
-        """Shape by canonical name of the body, and with `num_labels` of pooler and head."""
+        """Shapes of the body by canonical name; with `num_labels` also of pooler and head."""
 
     def config_problems(self, config: Mapping[str, Any]) -> list[str]:
-        """Why a checkpoint's config.json is not of a model that the forward computes."""
+        """Why the forward pass cannot compute the model of a checkpoint's config.json."""
 
     def own_problems(self, config: Mapping[str, Any]) -> list[str]:
-        """As `config_problems`, of a model folder's own, which must name more."""
+        """Like `config_problems`, for a model folder's own config.json, which must state more."""
 
     def decisive(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of a config.json without problems that decide a row, for fingerprints."""
+        """The values of a valid config.json that affect a row's value, for fingerprints."""
 
     def contradictions(
         self,
@@ -76,23 +77,23 @@ class Files(Protocol):
         *,
         any_segments: bool = ...,
     ) -> list[str]:
-        """Where a config.json without problems and the tensors' shapes differ."""
+        """The differences between a valid config.json and the tensors' shapes."""
 
     def converted_config(
         self, config: Mapping[str, Any], *, segment_rows: int, num_labels: int | None
     ) -> dict[str, Any]:
-        """What config.json of a converted checkpoint holds."""
+        """The content of a converted checkpoint's config.json."""
 
     def architecture(self, *, head: bool) -> str:
-        """The class of transformers that opens a model with or without a head."""
+        """The transformers class that opens a model with or without a head."""
 
 
 class Family(Protocol[B]):
-    """One architecture. Nothing else in raypipe asks which one it is."""
+    """One architecture. Nothing else in raypipe depends on which one it is."""
 
     @property
     def files(self) -> Files:
-        """Tensor names, and config.json."""
+        """Names of tensors, and config.json."""
 
     def read(
         self,
@@ -101,10 +102,10 @@ class Family(Protocol[B]):
         *,
         updates: Updates | None = ...,
     ) -> B:
-        """The body in a checkpoint, by any of its names, with low-rank updates beside its layers.
+        """The body in a checkpoint, under any known names, with low-rank updates of its layers.
 
         Raises:
-            InputError: tensors are missing; all are named.
+            InputError: tensors are missing; the message names all.
         """
 
     def forward(
@@ -120,7 +121,7 @@ class Family(Protocol[B]):
         drop: Dropout = ...,
         run_layer: RunLayer = ...,
     ) -> Tensor:
-        """Last hidden states, fp32 [T, H], or with `wanted`, int64 [B], those tokens' [B, H]."""
+        """Last hidden states, fp32 [T, H]; with `wanted`, int64 [B], only those tokens', [B, H]."""
 
     def head(
         self,
@@ -132,14 +133,14 @@ class Family(Protocol[B]):
         """A reranker's head in a checkpoint.
 
         Raises:
-            InputError: tensors are missing, or it has other units than the conventions say.
+            InputError: tensors are missing, or the number of units contradicts the settings.
         """
 
     def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
-        """How texts, one a segment of the conventions, become an input.
+        """How texts, one per segment of the settings, become an input.
 
         Raises:
-            InputError: the tokenizer lacks a special.
+            InputError: the tokenizer lacks a special token.
         """
 
 
@@ -151,13 +152,13 @@ def family_of(config: Mapping[str, Any]) -> Family[Any]:
     """The family that config.json names.
 
     Raises:
-        InputError: raypipe has no forward of it.
+        InputError: raypipe cannot compute that family.
     """
     kind = config.get("model_type", UNSTATED)
     if not isinstance(kind, str) or kind not in FAMILIES:
         known = " or ".join(FAMILIES)
         raise InputError(
-            f"model_type: expected {known}, which raypipe has a forward of, found {kind!r}; name "
+            f"model_type: expected {known}, which raypipe can compute, found {kind!r}; name "
             "a model of that architecture"
         )
     return FAMILIES[kind]

@@ -1,7 +1,7 @@
-"""Does a row's result here depend on the rows beside it? Tried bit by bit, not looked up.
+"""Tests, bit by bit, whether a row's result on this machine depends on its neighbours.
 
-Whether it does is the machine's: the kernels that its library of matrix products chooses by the
-number of rows, and how it shares them out among threads.
+That depends on the machine: on the kernels that its library of matrix products chooses for a number
+of rows, and on how it divides the rows among threads.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,36 +15,36 @@ from raypipe.models.body import Body
 from raypipe.models.packed import Linear, linear
 
 Shape = tuple[int, int]
-"""(inner, outer) of a matrix product."""
+"""The inner and outer sizes of a matrix product."""
 Product = Callable[[Tensor, Linear], Tensor]
 
 COMPANY = (1, *range(17, 34), 57, 129, 500, 777, 2048, 4096, 8192, 16384)
-"""Rows of one product, as far as a forward has so many, and then all of a forward's. Without strict
-mode MKL was seen to split inner sums from 17, 57 or 500 rows on with two threads, and to compute
-the last one to three rows otherwise where 6 leaves a rest."""
+"""Numbers of rows to test in one product, up to those of a forward pass, which is tested last.
+Without strict mode and with two threads, MKL was seen to split inner sums from 17, 57 or 500 rows
+on, and to compute the last one to three rows differently if the number is not a multiple of 6."""
 DISTINCT = 37
-"""Different rows; a company repeats them, so that every place of it is compared."""
+"""Number of different rows; a test repeats them, so that every position is compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """With how many threads to compute, and what that promises."""
+    """The number of threads to compute with, and what it guarantees."""
 
     threads: int
     proven: bool
-    """Whether a row's bytes are its own, whatever the rows beside it and the threads."""
+    """Whether a row's bytes are independent of the rows beside it and of the threads."""
 
 
 def settle(shapes: frozenset[Shape], *, device: str, threads: int, rows: int) -> Settled:
-    """The threads asked for where rows keep their bytes with them, else one; tried once a process.
+    """The requested threads if rows keep their bytes with them, otherwise one.
 
-    Leaves torch with that number of threads.
+    It tests once per process, and sets torch to that number of threads.
 
     Args:
-        shapes: of the matrix products that are asked about.
+        shapes: those of the matrix products to test.
         device: cpu or cuda.
-        threads: those asked for.
-        rows: the most that one product has: a forward's budget of tokens.
+        threads: the requested number.
+        rows: the largest number in one product: a forward pass's budget of tokens.
     """
     found = _settled(shapes, device, threads, rows)
     torch.set_num_threads(found.threads)
@@ -57,13 +57,13 @@ def _settled(shapes: frozenset[Shape], device: str, threads: int, rows: int) -> 
 
 
 def shapes_of(body: Body, *more: Linear) -> frozenset[Shape]:
-    """The shapes of the matrix products of every layer, and of those named beside them."""
+    """The shapes of the matrix products of every layer, and of the further layers given."""
     parts = (*body.linears, *more)
     return frozenset((weight.shape[1], weight.shape[0]) for weight, *_ in parts)
 
 
 def bert_shapes(hidden: int, intermediate: int) -> frozenset[Shape]:
-    """`shapes_of` any BERT of these sizes."""
+    """`shapes_of` for any BERT of these sizes."""
     attention = {(hidden, 3 * hidden), (hidden, hidden)}
     return frozenset(attention | {(hidden, intermediate), (intermediate, hidden)})
 
@@ -76,7 +76,7 @@ def settled(
     rows: int,
     product: Product = linear,
 ) -> Settled:
-    """`threads` if `product` keeps rows apart with them, else one thread, proven or not."""
+    """`threads` if rows in `product` are independent with them; otherwise one, proven or not."""
     shapes = sorted(shapes)
     for count in dict.fromkeys((threads, 1)):
         if all(_holds(shape, device, count, rows, product) for shape in shapes):
@@ -86,7 +86,7 @@ def settled(
 
 @torch.inference_mode()
 def _holds(shape: Shape, device: str, threads: int, most: int, product: Product) -> bool:
-    """Whether rows in company have the bytes that they have alone on one thread."""
+    """Whether rows computed together have the same bytes as alone on one thread."""
     inner, outer = shape
     draw = torch.Generator().manual_seed(inner * outer)
     rows = torch.randn(DISTINCT, inner, generator=draw).to(device)

@@ -1,7 +1,7 @@
-"""What every family's forward is made of: products, attention and pooling of packed sequences.
+"""Parts of every family's forward pass: products, attention and pooling of packed sequences.
 
-No padding, so no row's bytes know its neighbours. Training goes through the same functions, with
-dropout and low-rank updates put in from outside.
+There is no padding, so a row's bytes do not depend on its neighbours. Training uses the same
+functions, with dropout and low-rank updates passed in.
 
 Shapes: T tokens of a batch, H hidden, B sequences, L length of a group, N heads, D head size.
 """
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 MIN_ROWS = 16
-"""Fewer rows take other matrix kernels, whose sums differ in the last bit."""
+"""With fewer rows, other matrix kernels are used, whose sums differ in the last bit."""
 
 Groups = list[tuple[int, int]]
 """(sequences, length) of each stretch of equal lengths, in order."""
@@ -25,10 +25,10 @@ Attention = Callable[[Tensor, int, Groups], Tensor]
 Linear = tuple[Tensor, ...]
 """Weight [out, in] and bias [out]; a low-rank update adds down [r, in] and up [out, r]."""
 Updates = Mapping[str, tuple[Tensor, Tensor]]
-"""(down [r, in], up [out, r]) of a linear layer by its name, `.weight` and `.bias` left out."""
+"""(down [r, in], up [out, r]) of a linear layer by its name, without `.weight` and `.bias`."""
 Dropout = Callable[[Tensor], Tensor]
 RunLayer = Callable[[Callable[[Tensor], Tensor], Tensor], Tensor]
-"""Calls a layer with its input: at once, or so that the backward computes it again."""
+"""Calls a layer with its input: directly, or so that the backward pass computes it again."""
 
 
 def groups_of(lengths: NDArray[np.int64]) -> Groups:
@@ -56,10 +56,11 @@ def normed(x: Tensor, weights: Linear, eps: float) -> Tensor:
 
 
 def attend_by_length(qkv: Tensor, num_heads: int, groups: Groups) -> Tensor:
-    """Attention within each sequence, [T, 3H] -> [T, H]; one call without mask a length.
+    """Attention within each sequence, [T, 3H] -> [T, H]; one call per length, without a mask.
 
-    On one CPU thread: with two, each has a buffer of its own, and where sizes leave one of them
-    unaligned (seen at length 17, head size 8) the last bit depends on who computed the row.
+    It runs on one CPU thread. With two, each has its own buffer, and if sizes leave one of them
+    unaligned (seen at length 17, head size 8), the last bit depends on which thread computed the
+    row.
     """
     with _one_thread():
         return attend_freely(qkv, num_heads, groups)
@@ -76,10 +77,10 @@ def _one_thread() -> Iterator[None]:
 
 
 def attend_freely(qkv: Tensor, num_heads: int, groups: Groups, *, dropout: float = 0.0) -> Tensor:
-    """As `attend_by_length`, on all threads; the last bits may depend on them.
+    """Like `attend_by_length`, but on all threads; the last bits may depend on them.
 
-    With gradients in bf16 on a CPU it is two products and a softmax: the backward of torch's own
-    kernel takes four times as long there.
+    With gradients in bf16 on a CPU, it is two products and a softmax: the backward pass of torch's
+    own kernel takes four times as long there.
     """
     slow = qkv.requires_grad and qkv.dtype == torch.bfloat16 and qkv.device.type == "cpu"
     mix = _products if slow else F.scaled_dot_product_attention
@@ -96,20 +97,23 @@ def attend_freely(qkv: Tensor, num_heads: int, groups: Groups, *, dropout: float
 
 
 def _products(q: Tensor, k: Tensor, v: Tensor, *, dropout_p: float) -> Tensor:
-    """Attention by plain products, [B, heads, L, head size] each: on CPUs torch's own bf16
-    backward takes four times as long (tests/benchmarks/train_precisions.py)."""
+    """Attention by plain products, [B, heads, L, head size] each.
+
+    On CPUs, the backward pass of torch's own bf16 kernel takes four times as long
+    (tests/benchmarks/train_precisions.py).
+    """
     weights = torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, dim=-1)
     return F.dropout(weights, dropout_p) @ v
 
 
 def first_tokens(groups: Groups, device: str | torch.device) -> Tensor:
-    """Where each sequence begins, int64 [B]."""
+    """The position of each sequence's first token, int64 [B]."""
     lengths = torch.tensor([length for count, length in groups for _ in range(count)])
     return (torch.cumsum(lengths, 0) - lengths).to(device)
 
 
 def pool(hidden_TH: Tensor, groups: Groups, *, pooling: str, normalise: bool) -> Tensor:
-    """One vector a sequence, fp32 [B, H]: the mean over all its tokens, or its first."""
+    """One vector per sequence, fp32 [B, H]: the mean of all its tokens, or its first token's."""
     parts = []
     start = 0
     for count, length in groups:

@@ -1,4 +1,4 @@
-"""Where a model computes: device, tokens of one forward, threads, and what that promises."""
+"""Where a model computes: device, tokens in one forward pass, threads and numerics class."""
 
 from dataclasses import dataclass
 
@@ -8,22 +8,22 @@ from raypipe.models.neighbours import Shape, settle
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A device, with what a model on it computes at once."""
+    """A device, with the amount that a model computes at once on it."""
 
     device: str
     """cpu or cuda."""
     budget_tokens: int
-    """Tokens of one forward; they change no byte."""
+    """Tokens in one forward pass; they change no byte."""
     numerics: str
-    """Within one such class a row has equal bytes, whatever the rows beside it."""
+    """The numerics class, within which a row has equal bytes, whatever the rows beside it."""
 
     def budget(self, asked: int | None) -> int:
-        """Tokens of one forward where `asked` are wanted; None: those of the place."""
+        """Tokens in one forward pass if `asked` are requested; None means those of the place."""
         return min(asked or self.budget_tokens, MOST_TOKENS[self.device])
 
 
 def unproven(device: str) -> Place:
-    """A device as it is, where nobody tried whether rows have neighbours, and nobody asks."""
+    """A device without the test of neighbouring rows, for uses that do not depend on it."""
     return Place(device, BUDGET_TOKENS[device], numerics_class(device, proven=False))
 
 
@@ -35,14 +35,15 @@ def settle_on(
     budget_tokens: int | None,
     longest: int,
 ) -> Place:
-    """The place for a model; on one thread where more would let rows mix (see `settle`).
+    """The place for a model; on one thread if rows would affect each other (see `settle`).
 
     Args:
         device: cpu or cuda.
-        shapes: of the model's matrix products.
-        threads: the most to compute with.
-        budget_tokens: tokens of one forward, None: the device's own; so many rows are tried.
-        longest: tokens of the longest input, which is one forward even where it is beyond them.
+        shapes: those of the model's matrix products.
+        threads: the largest number of threads.
+        budget_tokens: tokens in one forward pass; None means the device's default. As many rows are
+        tested. longest: tokens of the longest input, which is one forward pass even if it exceeds
+        the budget.
     """
     budget = min(budget_tokens or BUDGET_TOKENS[device], MOST_TOKENS[device])
     settled = settle(shapes, device=device, threads=threads, rows=max(budget, longest))

@@ -1,4 +1,4 @@
-"""A mono or duo model: pieces of a query and one or two passages in, one score out."""
+"""A monoBERT or duoBERT model: one score from the pieces of a query and one or two passages."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -31,7 +31,8 @@ class Scorer:
         """Use `load_scorer`."""
         self.conventions = model.reranker
         self.numerics = place.numerics
-        """Within one such class an input has equal bytes, whatever the inputs beside it."""
+        """The numerics class, within which an input has equal bytes, whatever the inputs beside
+        it."""
         self._family, self._body, self._head = model.family, body, head
         self._layout, self._place = layouts["pair"], place
 
@@ -43,13 +44,13 @@ class Scorer:
         budget_tokens: int | None = None,
         beat: Callable[[Sequence[int]], None] = lambda rows: None,
     ) -> NDArray[np.float32]:
-        """One score an input, float32 [B]; NaN or infinite where the model gave no number.
+        """One score per input, float32 [B]; NaN or infinite if the model's result is.
 
         Args:
-            query: whole pieces of each input's query; the conventions cut them here.
-            passages: those of its passage, or of the two of a duo.
-            budget_tokens: tokens of one forward, those of `load_scorer` or fewer; changes no byte.
-            beat: called with the inputs of each batch before it is computed.
+            query: all pieces of each input's query; they are cut here to the limits.
+            passages: those of its passage, or of a duoBERT model's two passages.
+            budget_tokens: tokens in one forward pass, at most those of `load_scorer`; changes no
+            byte. beat: called with the inputs of each batch before it is computed.
         """
         texts = self._cut(query, passages)
         lengths = self._layout.lengths([text.counts for text in texts])
@@ -92,7 +93,7 @@ class Scorer:
 def scores_of(logits: Float64, conventions: PairConventions) -> Float64:
     """Scores of units, float64 [B], from float64 [B, 1 or 2].
 
-    Two units: softmax over both; one unit: the sigmoid, as sentence-transformers has it.
+    Two units: softmax over both. One unit: the sigmoid, as in sentence-transformers.
     Source: the reference takes log-softmax of unit 1 (Nogueira & Cho 2019, Eq. 1's logarithm).
     """
     relevant = 0 if conventions.relevant_label is None else conventions.relevant_label
@@ -100,7 +101,7 @@ def scores_of(logits: Float64, conventions: PairConventions) -> Float64:
     if conventions.score == "raw":
         return own
     margin = own if logits.shape[1] == 1 else own - logits[:, 1 - relevant]
-    with np.errstate(invalid="ignore"):  # what is no number stays none and is found later
+    with np.errstate(invalid="ignore"):  # NaN stays NaN and is found later
         log_probability: Float64 = -np.logaddexp(0.0, -margin)
     return log_probability if conventions.score == "log-probability" else np.exp(log_probability)
 
@@ -112,17 +113,17 @@ def load_scorer(
     threads: int = 1,
     budget_tokens: int | None = None,
 ) -> Scorer:
-    """The model on a device, fp32; on one thread where more would let rows mix (see `settle`).
+    """The model on a device, fp32; on one thread if rows would affect each other (see `settle`).
 
     Args:
         model: the folder.
         device: cpu or cuda.
-        threads: the most to compute with.
-        budget_tokens: tokens of one forward; up to so many rows are tried together.
+        threads: the largest number of threads.
+        budget_tokens: tokens in one forward pass; up to this number of rows are tested together.
 
     Raises:
-        InputError: another architecture, no head, missing tensors, a tokenizer without specials,
-            limits beyond the model's positions, or a third segment that nobody named.
+        InputError: another architecture, no head, missing tensors, a tokenizer without special
+        tokens, limits beyond the model's positions, or no choice of the third segment.
     """
     weights = load_weights(model)
     conventions = model.reranker
@@ -137,7 +138,7 @@ def load_scorer(
     num_positions = body.num_positions - layouts["pair"].first_position
     if conventions.total_limit > num_positions:
         raise InputError(
-            f"{model.folder}: conventions allow {conventions.total_limit} tokens, the model has "
+            f"{model.folder}: the settings allow {conventions.total_limit} tokens, the model has "
             f"{num_positions} positions"
         )
     if max(layouts["pair"].segments) >= body.num_segments:

@@ -1,4 +1,4 @@
-"""A duo's segment table: three segments, where a checkpoint often has two rows."""
+"""A duoBERT model's segment table: three segments, although a checkpoint often has two rows."""
 
 import torch
 from torch import Tensor
@@ -7,7 +7,7 @@ from raypipe.errors import InputError
 
 
 def with_third_segment(segments: Tensor, choice: str | None) -> Tensor:
-    """A duo's segment table, at least three rows.
+    """A duoBERT model's segment table, with at least three rows.
 
     Source: duobert's checkpoint has two rows for three segments; TensorFlow's one-hot product
     makes id 2 a zero vector there, which is `zero`; `copy` is row 1.
@@ -24,7 +24,7 @@ def with_third_segment(segments: Tensor, choice: str | None) -> Tensor:
         return segments
     if choice is None:
         raise InputError(
-            f"a duo model has three segments, the checkpoint has {len(segments)} segment rows; "
+            f"a duoBERT model has three segments, the checkpoint has {len(segments)} segment rows; "
             "name the third with segment_row: zero (what duobert's own code computes) or copy "
             "(of row 1)"
         )

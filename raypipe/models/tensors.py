@@ -1,4 +1,4 @@
-"""Tensors of a checkpoint by canonical name: what the reader of every family's names gives."""
+"""Tensors of a checkpoint by canonical name: the result of every family's `canonical_names`."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,11 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a canonical tensor comes from."""
+    """The source of a canonical tensor."""
 
     name: str
     transpose: bool
-    """TensorFlow keeps kernels as [in, out]."""
+    """Whether to transpose it: TensorFlow keeps kernels as [in, out]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,6 @@ class Named:
 
     found: dict[str, Source]
     unused: list[str]
-    """Names that are none of the family's: optimizer slots, other heads, buffers."""
+    """Names that are not the family's: optimizer slots, other heads, buffers."""
     twice: list[str]
-    """`NAME and NAME`: two tensors that claim one place."""
+    """`NAME and NAME`: two tensors with the same canonical name."""

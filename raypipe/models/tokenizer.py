@@ -1,4 +1,4 @@
-"""A model folder's tokenizer as it is built, and the hash of all that decides its ids."""
+"""A model folder's tokenizer as built, and the hash of everything that determines its ids."""
 
 import hashlib
 import json
@@ -10,19 +10,19 @@ from raypipe.errors import InputError, first_line
 
 
 def tokenizer_file(folder: Path) -> Path:
-    """tokenizer.json, or vocab.txt where a model has no other."""
+    """The path of tokenizer.json, or of vocab.txt if a model has no other."""
     full = folder / "tokenizer.json"
     return full if full.exists() else folder / "vocab.txt"
 
 
 def read_tokenizer(folder: Path) -> Tokenizer:
-    """The tokenizer with truncation and padding off; specials are added by slicing.
+    """The tokenizer without truncation and padding; special tokens are added by slicing.
 
     A vocab.txt is built by transformers, which also reads tokenizer_config.json,
     special_tokens_map.json and added_tokens.json beside it.
 
     Raises:
-        InputError: the files are no tokenizer.
+        InputError: the files are not a tokenizer.
     """
     file = tokenizer_file(folder)
     try:
@@ -36,7 +36,8 @@ def read_tokenizer(folder: Path) -> Tokenizer:
         tokenizer.no_truncation()
         tokenizer.no_padding()
     except BaseException as error:
-        # The library's panics are no Exception; what else is none (an interrupt) goes its way.
+        # The library's panics are not Exceptions; others that are not (an interrupt) are raised
+        # again.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         expected = "a tokenizer.json of the library tokenizers"
@@ -50,11 +51,12 @@ def read_tokenizer(folder: Path) -> Tokenizer:
 
 
 def tokenizer_sha256(tokenizer: Tokenizer) -> str:
-    """SHA-256 of the tokenizer as built: vocabulary, normaliser, splitting, specials.
+    """SHA-256 of the tokenizer as built: vocabulary, normaliser, splitting, special tokens.
 
-    Not of its files. Of a vocab.txt many files decide, by rules of transformers' that change with
-    its versions; the same tokenizer has one hash from a vocab.txt and from a tokenizer.json, and a
-    setting that changes no id (model_max_length, truncation, padding) is not in it.
+    It is not a hash of the files: with a vocab.txt, many files decide, by rules that change with
+    the version of transformers. The same tokenizer has the same hash from a vocab.txt and from a
+    tokenizer.json, and settings that change no id (model_max_length, truncation, padding) are not
+    part of it.
     """
     body = json.loads(tokenizer.to_str())
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

@@ -1,7 +1,8 @@
-"""Pairwise probabilities made into one score a passage.
+"""Aggregates pairwise probabilities into one score per passage.
 
-p(i, j) is the probability that passage i is more relevant than passage j; J(i) are the j that i
-was compared with. Sums are taken in float64 in the order of the rows and become float32 once.
+p(i, j) is the probability that passage i is more relevant than passage j; J(i) are the passages j
+with which i was compared. Sums are taken in float64 in the order of the rows and become float32
+once.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from raypipe.ranking.candidates import Keys
 
 Float64 = NDArray[np.float64]
 SMALLEST = float(np.finfo(np.float32).tiny)
-"""What a probability of 0 is taken for where its logarithm is asked."""
+"""The value used in place of a probability of 0 in a logarithm."""
 
 
 def _sum(own: Float64, groups: NDArray[np.int64], num: int) -> Float64:
@@ -58,9 +59,9 @@ def aggregate(
     """(query rows, passage rows, scores) of every passage i that was compared, by (query, row).
 
     Over j in J(i): sum p(i, j); binary: how many p(i, j) exceed 0.5; min and max of p(i, j);
-    sample: sum over the m drawn j (`candidates.pairs` draws them). Not the paper's, but called
-    sum by other tools: symmetric-sum adds 1 - p(j, i) for every pair that j was asked about, and
-    symmetric-log-sum does so with logarithms, log p(i, j) + log(1 - p(j, i)).
+    sample: sum over the m drawn j (`candidates.pairs` draws them). Two methods are not from the
+    paper, but other tools call them sum: symmetric-sum adds 1 - p(j, i) for every scored pair (j,
+    i), and symmetric-log-sum does so with logarithms, log p(i, j) + log(1 - p(j, i)).
 
     Source: Nogueira et al. 2019, Eqs. 3 to 7.
     """

@@ -1,4 +1,4 @@
-"""Runs by original ids, at the border, as runs by row, inside; and back."""
+"""Converts runs with original ids into runs with rows, and back."""
 
 from collections.abc import Sequence
 
@@ -21,10 +21,10 @@ def with_rows(run: pa.Table, queries: pa.Array, passages: pa.Array, *, name: str
         run: `schema.RUN_FILE`.
         queries: the id of each query row, each once.
         passages: the id of each passage row, each once.
-        name: what messages call the run; `scored_by` of every line.
+        name: the run's name in messages; also `scored_by` of every line.
 
     Raises:
-        InputError: ids that are not among these; the first ten.
+        InputError: ids that are not among these, with the first ten.
     """
     sides = [("query", queries, pa.int32()), ("passage", passages, pa.int64())]
     rows, problems = [], []
@@ -54,7 +54,7 @@ def first_seen(runs: Sequence[pa.Table]) -> pa.Array:
 
 
 def ascending(runs: Sequence[pa.Table]) -> pa.Array:
-    """Every passage id of the runs, ascending as strings: rows where no collection gives any."""
+    """Every passage id of the runs, ascending as strings; used as rows without a collection."""
     found = _distinct(runs, "passage_id")
     return found.take(pc.sort_indices(found))
 
@@ -68,10 +68,10 @@ def fuse_by_id(
     k: float = RRF_K,
     depth: int | None = None,
 ) -> pa.Table:
-    """One run (schema.RUN_FILE) of several; see `fuse_tables` for the arguments and errors.
+    """One run (schema.RUN_FILE) from several; see `fuse_tables` for the arguments and errors.
 
-    `passages` are the collection's ids in row order, which decides ties; without them ties go by
-    passage id ascending, as a string.
+    `passages` are the collection's ids in row order, which decides ties; without them, ties are
+    ordered by ascending passage id, as strings.
     """
     queries = first_seen(runs)
     passages = ascending(runs) if passages is None else passages

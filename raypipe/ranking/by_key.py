@@ -1,4 +1,4 @@
-"""Scores and pairs of candidates, found by their keys, applied to a run."""
+"""Applies scores and pairs of candidates, found by their keys, to a run."""
 
 import numpy as np
 import pyarrow as pa
@@ -20,14 +20,14 @@ def rerank_by_key(
     scored_by: str,
     failed: NDArray[np.bool_] | None = None,
 ) -> pa.Table:
-    """The run (schema.RUN) with its first k candidates in the order of a mono's scores.
+    """The run (schema.RUN) with its first k candidates in the order of a monoBERT model's scores.
 
     Args:
         run: schema.RUN, each query's lines together.
-        keys: of the candidates, among them all of rank 1 to k.
-        scores: float32, one a key.
+        keys: of the candidates, including all of rank 1 to k.
+        scores: float32, one per key.
         k: see `rerank`, and so are `tail` and `scored_by`.
-        failed: keys without a score (in quarantine), bool; they are ranked nowhere.
+        failed: keys without a score (in quarantine), bool; they are never ranked.
     """
     places = positions(lines_of(run), keys)
     found = places >= 0
@@ -58,23 +58,23 @@ def aggregate_by_key(
 
     Args:
         run: schema.RUN, each query's lines together.
-        wanted: the pairs that the method is over.
+        wanted: the pairs that the method needs.
         held: the pairs that were scored.
         probabilities: float32, p(i, j) of each held pair.
         method: one of `vocabulary.Aggregation`.
         k: see `rerank`, and so are `tail` and `scored_by`.
-        some_failed: whether pairs may lack because they are in quarantine.
+        some_failed: whether pairs may be missing because they are in quarantine.
 
     Raises:
-        InputError: pairs that the method needs are not there; their number is named.
+        InputError: pairs that the method needs are missing; the message gives their number.
     """
     places = positions(wanted, held)
     lacking = int((places < 0).sum())
     if lacking and not some_failed:
         raise InputError(
             f"{scored_by}: {lacking} of {len(places)} pairs that {method} needs were "
-            "not scored; score them first, or aggregate what was (k1, sample and seed as "
-            "the pairs were made with): a missing pair is never made up"
+            "not scored; score them first, or aggregate the scored ones (k1, sample and seed as "
+            "for the pairs): a missing pair is never made up"
         )
     found = places >= 0
     first, second, third = (column[found] for column in wanted)
@@ -85,7 +85,7 @@ def aggregate_by_key(
     at = positions(lines_of(run), (queries, rows, lone))
     return rerank(
         run,
-        np.where(at >= 0, _at(sums, at), 0).astype(np.float32),  # a lone candidate has no pair
+        np.where(at >= 0, _at(sums, at), 0).astype(np.float32),  # a single candidate has no pair
         k=k,
         tail=tail,
         scored_by=scored_by,
@@ -94,11 +94,11 @@ def aggregate_by_key(
 
 
 def lines_of(run: pa.Table) -> Keys:
-    """A run's lines as keys of a mono."""
+    """A run's lines as keys of a monoBERT model."""
     queries = run["query_row"].to_numpy().astype(np.int64)
     return queries, run["passage_row"].to_numpy(), np.full(len(queries), -1, np.int64)
 
 
 def _at(values: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """values[places], anything where a place is -1."""
+    """values[places]; any value where a place is -1."""
     return values[places] if len(values) else np.zeros(len(places), values.dtype)

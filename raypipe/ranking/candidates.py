@@ -1,4 +1,4 @@
-"""Which candidates of a run a reranker scores: the first k, and of a duo their ordered pairs."""
+"""The candidates of a run that a reranker scores: the first k, or their ordered pairs."""
 
 from collections.abc import Iterator
 
@@ -31,9 +31,9 @@ def pairs(
     """Every (i, j), i != j, among each query's ranks 1 to k1, sorted; with `sample` m of each i.
 
     The j of an i are drawn without replacement: those with the m smallest hashes of (seed, query
-    row, i, j), so that a draw depends on the set of candidates and on nothing else.
+    row, i, j), so that a draw depends only on the set of candidates.
 
-    Source: Nogueira et al. 2019, Eq. 7 (SAMPLE); all pairs where m >= k1 - 1.
+    Source: Nogueira et al. 2019, Eq. 7 (SAMPLE); all pairs if m >= k1 - 1.
     """
     kept = ranks <= k1
     queries, rows = query_rows[kept].astype(np.int64), passage_rows[kept]
@@ -49,20 +49,20 @@ def pairs(
 
 
 def missing(wanted: Keys, held: Keys) -> NDArray[np.bool_]:
-    """Which of the wanted keys are not held, bool [N]."""
+    """Whether each wanted key is missing from the held ones, bool [N]."""
     return positions(wanted, held) < 0
 
 
 def positions(wanted: Keys, held: Keys) -> Int64:
-    """Where each wanted key stands among the held ones, -1 where it does not, int64 [N].
+    """The position of each wanted key among the held ones, -1 if it is missing, int64 [N].
 
-    Of a key held twice the first place counts.
+    If a key is held twice, the first position counts.
     """
     num_held = len(held[0])
     together = [np.concatenate(part) for part in zip(held, wanted, strict=True)]
     if not len(together[0]):
         return np.empty(0, np.int64)
-    order = np.lexsort(together[::-1])  # stable: a held key stands before an equal wanted one
+    order = np.lexsort(together[::-1])  # stable: a held key comes before an equal wanted one
     ordered = [part[order] for part in together]
     new = np.ones(len(order), bool)
     new[1:] = np.any([part[1:] != part[:-1] for part in ordered], axis=0)

@@ -1,4 +1,4 @@
-"""Fusion of whole runs: tables of `schema.RUN` in, one table out, query by query."""
+"""Fusion of whole runs: from several tables of `schema.RUN` to one, query by query."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,7 +15,7 @@ from raypipe.ranking.runs import Run
 from raypipe.vocabulary import RRF_K, FusionMethod, words
 
 METHODS = words(FusionMethod)
-"""What `fuse_tables` can do, by the names of the command line and the recipe."""
+"""The methods of `fuse_tables`, by their names on the command line and in recipes."""
 
 
 def fuse_tables(
@@ -27,15 +27,15 @@ def fuse_tables(
     k: float = RRF_K,
     depth: int | None = None,
 ) -> pa.Table:
-    """One run (`schema.RUN`) of the union of the runs' queries, by query row, best first.
+    """One run (`schema.RUN`) over the union of the runs' queries, by query row, best first.
 
     Args:
-        runs: tables of `schema.RUN`; the rank column is the order, lines may stand in any order.
+        runs: tables of `schema.RUN`; the rank column decides the order; lines may be in any order.
         method: one of `METHODS`; `raypipe.ranking.rules` has each one's equation.
-        scored_by: the name of the stage that does this, for every line of the result.
-        weights: one a run, for `weighted` only; None gives each run 1 / number of runs.
+        scored_by: the name of the fusing stage, for every line of the result.
+        weights: one per run, for `weighted` only; None gives each run 1 / number of runs.
         k: the constant of `rrf`.
-        depth: passages kept a query; None keeps all.
+        depth: passages kept per query; None keeps all.
 
     Raises:
         InputError: bad arguments, or a run with a NaN, a repeated passage, ranks that are not
@@ -61,7 +61,7 @@ def _rule(
     k: float,
     depth: int | None,
 ) -> Callable[[Sequence[Ranking]], Ranking]:
-    """The function that fuses one query, its settings bound, after checking them all."""
+    """The function that fuses one query, with its settings bound; checks all settings."""
     problems = []
     if method not in METHODS:
         problems.append(f"fuse: method: expected one of {', '.join(METHODS)}; found {method!r}")
@@ -70,7 +70,7 @@ def _rule(
     if weights is not None and method != "weighted":
         problems.append(f"fuse: weights are for method weighted; remove them or change {method!r}")
     if weights is not None and len(weights) != num_runs:
-        problems.append(f"fuse: expected one weight a run, {num_runs}; found {len(weights)}")
+        problems.append(f"fuse: expected one weight per run, {num_runs}; found {len(weights)}")
     if weights is not None and not all(np.isfinite(weight) for weight in weights):
         problems.append(f"fuse: weights: expected finite numbers; found {list(weights)}")
     if not (np.isfinite(k) and k >= 0):

@@ -1,4 +1,4 @@
-"""The one order of every ranking: score (float32) descending, then row ascending."""
+"""The one order of every ranking: descending score (float32), then ascending row."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ def order(scores: Float32, rows: Int64) -> Int64:
 
 
 def order_table(query_rows: NDArray[np.integer], scores: Float32, rows: Int64) -> Int64:
-    """Positions that sort many queries' candidates: query row ascending, best first within, [N].
+    """Positions that sort several queries' candidates: by query row, then best first, [N].
 
     Raises:
         InputError: a score is NaN or infinite; names the positions.
@@ -37,7 +37,7 @@ def ranks(groups: NDArray[np.integer]) -> NDArray[np.int32]:
     """Rank of each line within its group, from 1, int32 [N]; a group is a stretch of equal values.
 
     Args:
-        groups: one value a line (query rows or codes), the lines of a query standing together.
+        groups: one value per line (query rows or codes), with the lines of a query together.
     """
     if not len(groups):
         return np.empty(0, dtype=np.int32)
@@ -48,7 +48,7 @@ def ranks(groups: NDArray[np.integer]) -> NDArray[np.int32]:
 
 
 def check_finite(scores: Float32) -> None:
-    """Nothing, where every score is finite.
+    """Returns nothing if every score is finite.
 
     Raises:
         InputError: names the first ten positions (from 0) and their values.

@@ -1,4 +1,4 @@
-"""A reranker reorders its first k candidates and keeps the rest below in their old order."""
+"""Reranking: reorders a run's first k candidates and keeps the others below, in their old order."""
 
 import numpy as np
 import pyarrow as pa
@@ -21,13 +21,12 @@ def rerank(
 
     Args:
         run: schema.RUN, each query's lines together.
-        scores: float32, one a line; read where the line's rank is at most k.
-        k: how many candidates of each query the reranker was given.
-        tail: keep leaves the other lines below, in their order, with their own scores and the
-            name of the stage that gave them; the two blocks' scores are never compared. drop
-            leaves them out.
-        scored_by: the name of this stage.
-        failed: lines without a score (in quarantine), bool; they are ranked nowhere.
+        scores: float32, one per line; only those of lines with a rank up to k are read.
+        k: number of candidates per query that the reranker scored.
+        tail: keep leaves the other lines below, in their order, with their own scores and the name
+        of the stage that computed them; the two blocks' scores are never compared. drop leaves them
+        out. scored_by: the name of this stage. failed: lines without a score (in quarantine), bool;
+        they are never ranked.
 
     Raises:
         InputError: a score is not finite.
@@ -42,7 +41,7 @@ def rerank(
         lines = lines[new[lines]]
     check_finite(scores[lines][new[lines]])
     own = np.where(new, scores, 0).astype(np.float32)
-    place = np.where(new, 0, rank)  # the tail behind, by its old rank
+    place = np.where(new, 0, rank)  # then the tail, by its old rank
     order = lines[np.lexsort((rows[lines], -own[lines], place[lines], query_rows[lines]))]
     names = pa.array(
         np.where(new[order], scored_by, run["scored_by"].to_numpy(zero_copy_only=False)[order]),

@@ -1,4 +1,4 @@
-"""The rules that make several rankings of one query into one.
+"""The rules that fuse several rankings of one query into one.
 
 `fuse.py` applies them to whole runs. Sums are taken in float64 in the order of the runs and
 become float32 once; the result is ordered by (score descending, row ascending).
@@ -21,15 +21,15 @@ class Ranking(NamedTuple):
     rows: Int64
     """Passage rows, int64 [N], each once."""
     scores: Float32
-    """float32 [N]; comparable with each other only."""
+    """float32 [N]; comparable only with each other."""
 
 
 def alternate(rankings: Sequence[Ranking], *, depth: int | None = None) -> Ranking:
-    """The runs' passages in turn, the first run's first, a passage where it first appears.
+    """The runs' passages in turn, from the first run on, each where it first appears.
 
-    The lines are taken as run 1 rank 1, run 2 rank 1, run 1 rank 2, ...; a line whose passage was
-    taken before is skipped and its turn is lost. Where one run ends the others go on. Scores are
-    1/rank in float32: the runs' own are not comparable.
+    The lines are taken in the order run 1 rank 1, run 2 rank 1, run 1 rank 2, ...; a line whose
+    passage was already taken is skipped, and its turn is lost. After one run ends, the others
+    continue. Scores are 1/rank in float32, as the runs' own are not comparable.
 
     Source: Zhan et al. 2020 (RepBERT), Eq. 6, for two runs.
     """
@@ -61,9 +61,9 @@ def weighted(
 ) -> Ranking:
     """Weighted sum of each run's scores after min-max normalisation to [0, 1] within the query.
 
-    A passage that a run does not hold counts there as that run's minimum, 0. Where all scores of
-    a run are equal (one passage is the common case) each of its passages counts 1: to have been
-    returned is better than not to have been.
+    A passage that a run lacks gets that run's minimum, 0. If all scores of a run are equal (usually
+    because it has one passage), each of its passages gets 1, since being returned is better than
+    not being returned.
 
     Source: convex combination as in Bruch et al. 2023, section 3, with min-max normalisation.
     """
@@ -77,8 +77,8 @@ def weighted(
 def average(rankings: Sequence[Ranking], *, depth: int | None = None) -> Ranking:
     """Mean of the runs' raw scores, for several checkpoints of one stage (one score scale).
 
-    A passage that a run does not hold counts there as that run's smallest score for the query; a
-    run without any line for the query is left out of the mean.
+    A passage that a run lacks gets that run's smallest score for the query; a run without any line
+    for the query is left out of the mean.
     """
     present = [ranking for ranking in rankings if len(ranking.rows)]
     rows, places = _union(present)
@@ -92,13 +92,13 @@ def average(rankings: Sequence[Ranking], *, depth: int | None = None) -> Ranking
 
 
 def _union(rankings: Sequence[Ranking]) -> tuple[Int64, list[Int64]]:
-    """All passage rows, ascending, and for each run where its rows stand among them."""
+    """All passage rows, ascending, and for each run the positions of its rows among them."""
     rows = np.unique(np.concatenate([ranking.rows for ranking in rankings] or [_NO_ROWS]))
     return rows, [np.searchsorted(rows, ranking.rows) for ranking in rankings]
 
 
 def _normalised(scores: Float32) -> Float64:
-    """Scores of one run and query mapped to [0, 1], float64; all 1 where they are all equal."""
+    """Scores of one run and query mapped to [0, 1], float64; all 1 if they are all equal."""
     if not len(scores):
         return np.empty(0)
     wide = scores.astype(np.float64)
@@ -107,7 +107,7 @@ def _normalised(scores: Float32) -> Float64:
 
 
 def _ranked(rows: Int64, sums: Float64, depth: int | None) -> Ranking:
-    """The passages in the one order, cut at depth."""
+    """The passages in the one order of rankings, cut at depth."""
     scores = sums.astype(np.float32)
     best = order(scores, rows)[:depth]
     return Ranking(rows[best], scores[best])

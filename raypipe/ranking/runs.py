@@ -1,4 +1,4 @@
-"""One run (`schema.RUN`) as sorted columns, checked, its queries found in O(log n)."""
+"""One run (`schema.RUN`) as checked, sorted columns, whose queries are found in O(log n)."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ class Run:
     """A run's columns by (query row, rank)."""
 
     def __init__(self, table: pa.Table, *, name: str) -> None:
-        """Sort the table's columns; `name` is what messages call it."""
+        """Sorts the table's columns; `name` is the run's name in messages."""
         queries = table["query_row"].to_numpy()
         rank = table["rank"].to_numpy()
         stages = table["scored_by"].combine_chunks().dictionary_encode()
@@ -31,7 +31,7 @@ class Run:
         self._bounds = np.append(starts, len(self.queries))
 
     def ranking(self, query_row: int) -> Ranking:
-        """The query's candidates, best first; empty where the run does not have the query."""
+        """The query's candidates, best first; empty if the run lacks the query."""
         at = int(np.searchsorted(self.query_rows, query_row))
         if at == len(self.query_rows) or self.query_rows[at] != query_row:
             return Ranking(self.rows[:0], self.scores[:0])
@@ -39,7 +39,7 @@ class Run:
         return Ranking(self.rows[span], self.scores[span])
 
     def mixed_scales(self) -> Iterator[str]:
-        """A problem where one query's lines were scored by different stages."""
+        """A problem if different stages scored one query's lines."""
         mixed = (self.scored_by[1:] != self.scored_by[:-1]) & (
             self.queries[1:] == self.queries[:-1]
         )
@@ -52,7 +52,7 @@ class Run:
             )
 
     def problems(self) -> Iterator[str]:
-        """What makes this no ranking: scores that are not finite, wrong ranks, repeats."""
+        """The problems of an invalid ranking: scores that are not finite, wrong ranks, repeats."""
         try:
             check_finite(self.scores)
         except InputError as error:
@@ -72,5 +72,5 @@ class Run:
             shown = ", ".join(f"({queries[at]}, {rows[at]})" for at in twice[:10])
             yield (
                 f"{self.name}: {len(twice)} repeated (query_row, passage_row): {shown}; "
-                "a passage may be ranked once a query"
+                "a passage may be ranked once per query"
             )

@@ -1,4 +1,4 @@
-"""Lucene under the ledger: one index of a collection, and BM25 searches of it by query block."""
+"""The stages of Lucene: the index of a collection, and BM25 searches by query block."""
 
 import shutil
 from collections.abc import Iterator
@@ -24,12 +24,12 @@ from raypipe.storage.stored import Stored, spec_over
 
 BATCH_ROWS = 8192
 LUCENE_BYTES = 3
-"""Bytes of Lucene folder and packed copy for a byte of stored passages."""
+"""Bytes of the Lucene folder and its packed copy per byte of stored passages."""
 
 
 @dataclass(frozen=True)
 class IndexStage:
-    """A Lucene index; BM25 needs the statistics of the whole collection, so it is one shard."""
+    """A Lucene index, in one shard, as BM25 needs the statistics of the whole collection."""
 
     collection: Stored
     needs: Needs = Needs()
@@ -37,16 +37,16 @@ class IndexStage:
 
     @property
     def spec(self) -> StageSpec:
-        """The collection and the version of what indexes it; since 2, in row order."""
+        """The collection, and the version of the indexing; since 2, in row order."""
         stores = {"collection": self.collection}
         return spec_over("index", 2, index_settings(), stores, produces="lucene")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
-        """One."""
+        """One shard."""
         return [Shard(0, 0, self.collection.num_rows)]
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage; the folder and its packed copy."""
+        """See Stage; includes the folder and its packed copy."""
         return LUCENE_BYTES * self.collection.num_bytes * num_rows // max(1, num_planned)
 
     def open(self, site: Site) -> Opened:
@@ -82,7 +82,7 @@ class Bm25Stage:
 
     @property
     def spec(self) -> StageSpec:
-        """Index, queries and the parameters of the search."""
+        """The index, the queries and the parameters of the search."""
         params = {"k1": self.k1, "b": self.b, "depth": self.depth, "name": self.name}
         stores = {"index": self.index} | self.sides.stores()
         return spec_over("bm25", 1, params, stores, produces="run")
@@ -96,7 +96,7 @@ class Bm25Stage:
         return RUN_ROW_BYTES * self.depth * num_rows
 
     def open(self, site: Site) -> Opened:
-        """See Stage; unpacks the index into this worker's scratch, then makes each block's run."""
+        """See Stage; unpacks the index into scratch, then computes each block's run."""
         searcher = open_index(self.index, self.sides.collection, site.scratch / "index")
         return opened_blocks(site, partial(self._block, searcher))
 
@@ -110,7 +110,7 @@ class Bm25Stage:
 
 
 def open_index(index: Stored, collection: Stored, folder: Path) -> LuceneSearcher:
-    """A searcher of the stored index, unpacked into `folder`, its order checked.
+    """A searcher of the stored index, unpacked into `folder`, after checking its order.
 
     Raises:
         CorruptError: documents are not the passages of their rows; see check_index.

@@ -1,4 +1,4 @@
-"""Word pieces as embeddings, fp16 [rows, dim] a shard."""
+"""The stage that encodes word pieces as embeddings, fp16 [rows, dim] in each shard."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +22,7 @@ from raypipe.storage.stored import Stored, spec_over
 
 @dataclass(frozen=True)
 class EncodeStage:
-    """One embedding a row of tokens; computed in fp32, stored as the nearest fp16."""
+    """One embedding per row of tokens; computed in fp32, stored as the nearest fp16."""
 
     tokens: Stored
     model: ModelFolder
@@ -34,7 +34,7 @@ class EncodeStage:
 
     @property
     def spec(self) -> StageSpec:
-        """The tokens, the weights, their configuration and every convention of the model."""
+        """The tokens, the weights, their configuration and every setting of the model."""
         params = {
             "weights_sha256": self.model.weights_sha256,
             "config": self.model.forward_config(),
@@ -57,7 +57,7 @@ class EncodeStage:
         return 2 * int(self.model.config()["hidden_size"]) * num_rows
 
     def open(self, site: Site) -> Opened:
-        """See Stage; embeddings of a shard's rows in order, zeros in the place of those of `skip`.
+        """See Stage; embeddings of a shard's rows in order, with zeros for the rows of `skip`.
 
         Its `run` raises RowsFailed for vectors that are not finite, in fp32 or as fp16.
         """
@@ -90,10 +90,10 @@ class EncodeStage:
 
 
 def as_stored(vectors: NDArray[np.float32]) -> NDArray[np.float16]:
-    """Embeddings as stores hold them: the nearest fp16 of each value.
+    """Embeddings as they are stored: the nearest fp16 of each value.
 
     Raises:
-        RowsFailed: a vector is beyond the range of fp16; rows are positions in `vectors`.
+        RowsFailed: vectors exceed the range of fp16; rows are positions in `vectors`.
     """
     with np.errstate(over="ignore"):
         narrow = vectors.astype(np.float16)

@@ -1,4 +1,4 @@
-"""Several runs of one query set as one run."""
+"""The stage that fuses several runs of a query set into one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class FuseStage:
 
     name: str
     runs: Mapping[str, Stored]
-    """In the recipe's order, which `alternate` and `weighted` follow."""
+    """The runs in the recipe's order, which `alternate` and `weighted` follow."""
     sides: Sides
     method: str
     depth: int

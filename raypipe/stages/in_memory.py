@@ -1,4 +1,4 @@
-"""Texts in memory through the tokenizer and the forward of the stages: their bytes, no store."""
+"""Encodes and scores texts in memory, with the stages' bytes but without stores."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -25,14 +25,14 @@ from raypipe.text.pairs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 
 ENCODED_ROWS = 8192
-"""Rows held as fp32 at a time; they change no byte."""
+"""Number of rows held as fp32 at a time; it changes no byte."""
 MODELS_KEPT = 4
-"""Models that stay open for the next call."""
+"""Number of models that stay open for the next call."""
 
 
 @dataclass(frozen=True)
 class _Wanted:
-    """A model to open, equal to another if its files and conventions are."""
+    """A model to open; two are equal if their files and settings are."""
 
     model: ModelFolder = field(compare=False)
     files: tuple[str, str, str]
@@ -46,22 +46,22 @@ class _Opened:
     forward: Encoder | Scorer
     tokenizer: Tokenizer
     threads: int
-    """Those with which rows keep their bytes; see `settle`."""
+    """The number of threads with which rows keep their bytes; see `settle`."""
 
 
 def encode_texts(
     model: ModelFolder, texts: Sequence[str], *, side: str, device: str
 ) -> NDArray[np.float16]:
-    """What an encode stage stores of these texts, fp16 [N, dim].
+    """The embeddings that an encode stage would store for these texts, fp16 [N, dim].
 
     Args:
         model: an encoder.
-        texts: without the model's prefix, which is put before each.
+        texts: texts without the model's prefix, which is put before each of them.
         side: query or passage.
         device: cpu or cuda.
 
     Raises:
-        InputError: the model is no encoder, or cannot be opened.
+        InputError: the model is not an encoder, or cannot be opened.
         RowsFailed: vectors that are not finite, in fp32 or as fp16; rows are positions.
     """
     with _on_threads(model, device) as opened:
@@ -82,14 +82,14 @@ def encode_texts(
 def score_texts(
     model: ModelFolder, queries: Sequence[str], passages: Sequence[str], keys: Keys, *, device: str
 ) -> NDArray[np.float32]:
-    """What a score stage stores of these candidates, float32 [N].
+    """The scores that a score stage would store for these candidates, float32 [N].
 
     Args:
-        model: a mono or duo model.
-        queries: texts by query row; only those that a key names are tokenised.
+        model: a monoBERT or duoBERT model.
+        queries: texts by query row; only those that occur in a key are tokenised.
         passages: texts by passage row; likewise.
-        keys: (query row, passage row, other row) of each candidate; of a mono other is not read.
-        device: cpu or cuda.
+        keys: (query row, passage row, other row) of each candidate; a monoBERT model ignores the
+        other row. device: cpu or cuda.
 
     Raises:
         InputError: the model is an encoder, or cannot be opened.
@@ -110,7 +110,7 @@ def score_texts(
 
 @contextmanager
 def _on_threads(model: ModelFolder, device: str) -> Iterator[_Opened]:
-    """The model with torch on the threads that it computes with; the caller's are put back."""
+    """The model, with torch set to its number of threads; the caller's number is restored."""
     before = torch.get_num_threads()
     config = json.dumps(model.config(), sort_keys=True)
     files = (model.weights_sha256, model.tokenizer_sha256, config)
@@ -132,7 +132,7 @@ def _open(wanted: _Wanted) -> _Opened:
 def _pieces(
     tokenizer: Tokenizer, model: ModelFolder, texts: Sequence[str], side: str
 ) -> tuple[Flat, Offsets]:
-    """Word pieces as a tokenize stage makes them, after its look at 1,000 texts."""
+    """The word pieces of a tokenize stage, after its check of 1,000 texts."""
     refuse_other_inputs(tokenizer, list(texts[:: -(-len(texts) // SAMPLED_TEXTS) or 1]), model)
     prefix = model.conventions.prefix(side)
     parts = []
@@ -149,7 +149,7 @@ def _parts(
     side: str,
     columns: Sequence[NDArray[np.int64]],
 ) -> list[TextSlice]:
-    """The pieces of each column's rows as one text of each input."""
+    """The pieces of each column's rows, as one text of each input."""
     named = np.unique(np.concatenate(columns))
     flat, offsets = _pieces(tokenizer, model, [texts[row] for row in named.tolist()], side)
     starts, counts = offsets[:-1], np.diff(offsets)

@@ -1,4 +1,4 @@
-"""A model opened where a worker of a stage computes."""
+"""Opens a model on the device of a stage's worker."""
 
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
@@ -22,10 +22,10 @@ Model = TypeVar("Model", bound=OpenModel)
 def open_model(
     load: Callable[..., Model], model: ModelFolder, site: Site, budget_tokens: int | None
 ) -> tuple[Model, Mapping[str, Json]]:
-    """What `load` makes of the model at a worker's place, and what the worker reports of it.
+    """The model, loaded by `load` on the worker's device, and the facts that the worker reports.
 
     Raises:
-        InputError: what `load` raises.
+        InputError: the errors of `load`.
     """
     found = load(model, device=site.device, threads=site.threads, budget_tokens=budget_tokens)
     facts = {"torch": torch.__version__, "numerics": found.numerics, "device": site.device}

@@ -1,4 +1,4 @@
-"""What the stages have in common that make one table for each block of queries."""
+"""What stages share that write one table for each block of queries."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,30 +12,30 @@ from raypipe.storage.records import Json, Shard
 from raypipe.storage.stored import Stored
 
 RUN_ROW_BYTES = 32
-"""Query row, passage row, score, rank, and the name of what scored it."""
+"""Bytes of a line: query row, passage row, score, rank, and the name of the scoring system."""
 Block = Callable[[Shard], pa.Table | tuple[pa.Table, Mapping[str, Json]]]
-"""The table of a block's queries, and facts of it beside its number of rows."""
+"""The table of a block's queries, and its facts other than the number of rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The query set and the collection that a ranking is of."""
+    """The query set and the collection of a ranking."""
 
     queries: Stored
     collection: Stored
 
     def stores(self) -> dict[str, Stored]:
-        """Both by the names that every run's spec has for them."""
+        """Both stores, by their names in every run's spec."""
         return {"queries": self.queries, "collection": self.collection}
 
 
 def query_blocks(queries: Stored, sizing: Sizing) -> list[Shard]:
-    """Shards of `shard_queries` queries."""
+    """The plan: shards of `shard_queries` queries."""
     return ranges(queries.num_rows, sizing.shard_queries)
 
 
 def opened_blocks(site: Site, block: Block, columns: pa.Schema = schema.RUN) -> Opened:
-    """An opened stage whose payload is the table of each block; one beat a block."""
+    """An opened stage whose payload is the table of each block; one heartbeat per block."""
 
     def run(shard: Shard, skip: Rows, beat: Beat) -> Payload:
         beat(())
@@ -48,5 +48,5 @@ def opened_blocks(site: Site, block: Block, columns: pa.Schema = schema.RUN) -> 
 
 
 def num_lines(run: Stored) -> int:
-    """Lines of a run's tables."""
+    """The number of lines in a run's tables."""
     return sum(int(record.facts["rows"]) for record in run.manifest.records)

@@ -1,4 +1,4 @@
-"""A ranking that others made, as a run of this collection and query set."""
+"""The stage that reads an existing ranking as a run of this collection and query set."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ MAX_SHOWN = 10
 
 @dataclass(frozen=True)
 class ReadRunStage:
-    """The file's lines in the file's order, by query row."""
+    """The file's lines in their order, by query row."""
 
     name: str
     file: Path
@@ -40,17 +40,17 @@ class ReadRunStage:
         return spec_over("read", 1, params, self.sides.stores(), produces="run", content=content)
 
     def shards(self, sizing: Sizing) -> list[Shard]:
-        """One."""
+        """One shard."""
         return [Shard(0, 0, self.sides.queries.num_rows)]
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage; the file itself is there already, and larger."""
+        """See Stage; the existing file is larger."""
         return 0
 
     def open(self, site: Site) -> Opened:
-        """See Stage; the run, with ranks and scores as the file has them.
+        """See Stage; the run, with the file's ranks and scores.
 
-        Its `run` raises InputError for ids that the collection or the query set does not have,
+        Its `run` raises InputError for ids that are not in the collection or the query set, with
         the first ten.
         """
         return opened_blocks(site, self._block)

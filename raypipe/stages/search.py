@@ -1,4 +1,4 @@
-"""Exact search over embedding shards: query blocks x spans, then a merge by query block."""
+"""The stages of exact search: query blocks x spans of embeddings, then a merge by query block."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,13 +35,13 @@ class PartsStage:
 
     @property
     def spec(self) -> StageSpec:
-        """Both sides' embeddings and the depth."""
+        """The embeddings of both sides, and the depth."""
         params = {"depth": self.depth, "name": self.name}
         stores = {"embeddings": self.embeddings, "queries": self.queries}
         return spec_over("search-parts", 1, params, stores, produces="parts")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
-        """Every query block with every span; spans at most twice the actors."""
+        """Every query block with every span; at most two spans per actor."""
         spans = plan_spans(len(self.embeddings.manifest.records), sizing.num_actors)
         blocks = query_blocks(self.queries, sizing)
         pairs = [(span, block) for span in spans for block in blocks]
@@ -77,7 +77,7 @@ class PartsStage:
             yield from self._ranked(record)
 
     def _ranked(self, record: Record) -> Iterator[tuple[int, NDArray[np.float16]]]:
-        """A shard's vectors without those in quarantine, which hold zeros and are never ranked."""
+        """A shard's vectors without those in quarantine, which are zeros and are never ranked."""
         vectors, start = self.embeddings.vectors(record), record.shard.start
         edges = [r for r in self.embeddings.manifest.skipped_rows if start <= r < record.shard.stop]
         for low, high in zip([start - 1, *edges], [*edges, record.shard.stop], strict=True):

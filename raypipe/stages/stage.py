@@ -1,4 +1,4 @@
-"""What a stage is: work that maps over shards and knows nothing about who runs it."""
+"""The interface of a stage: work that maps over shards, independent of what runs it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ Beat = Callable[[Rows], None]
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What one worker of a stage holds while it lives."""
+    """The resources of one worker of a stage."""
 
     num_cpus: float = 1.0
     num_gpus: float = 0.0
@@ -24,7 +24,7 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """How large a plan's shards should be; in no fingerprint."""
+    """The intended sizes of a plan's shards; not part of any fingerprint."""
 
     num_actors: int = 1
     shard_tokens: int = 250_000
@@ -43,9 +43,9 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """A shard's file, complete but uncommitted, and what a reader must know of it.
+    """A shard's complete but uncommitted file, and the facts that a reader needs.
 
-    facts hold only what the rows determine; `numerics` among them where floats are computed.
+    `facts` holds only what the rows determine, including `numerics` if floats are computed.
     """
 
     path: Path
@@ -57,8 +57,8 @@ class Opened:
     """A stage in a worker, ready for its shards."""
 
     run: Callable[[Shard, Rows, Beat], Payload]
-    """A shard without the rows of `skip`: pure in (shard, skip). It calls beat(rows) before each
-    batch: a heartbeat, and evidence of which rows a worker died of."""
+    """Computes a shard without the rows of `skip`; a pure function of (shard, skip). It calls
+    beat(rows) before each batch: a heartbeat, and a record of the rows if the worker dies."""
     facts: Mapping[str, Json] = field(default_factory=dict)
     """Versions and numerics class."""
 
@@ -68,31 +68,31 @@ class Stage(Protocol):
 
     @property
     def spec(self) -> StageSpec:
-        """All that a row's value depends on."""
+        """Everything that a row's value depends on."""
 
     @property
     def needs(self) -> Needs:
-        """What one worker holds."""
+        """The resources of one worker."""
 
     @property
     def skips_rows(self) -> bool:
         """Whether a shard can be computed without some of its rows.
 
-        Only then is a row looked for when its workers die.
+        Only then are bad rows searched for when workers die.
         """
 
     def shards(self, sizing: Sizing) -> list[Shard]:
-        """The plan for a new store; one that stands is adopted instead."""
+        """The plan for a new store; an existing plan is used instead."""
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """About how many bytes of payload so many of all planned rows take; 0 where few."""
+        """The estimated bytes of payload of `num_rows` of all planned rows; 0 if small."""
 
     def open(self, site: Site) -> Opened:
-        """In the worker: load by path and hash."""
+        """Open the stage in a worker: loads files by path and hash."""
 
 
 def ranges(num_rows: int, size: int) -> list[Shard]:
-    """Shards of at most `size` rows, as equal as can be; one empty shard for no rows."""
+    """Shards of at most `size` rows, of nearly equal size; one empty shard if there are no rows."""
     num_shards = max(1, -(-num_rows // size))
     edges = [num_rows * i // num_shards for i in range(num_shards + 1)]
     return [Shard(i, edges[i], edges[i + 1]) for i in range(num_shards)]

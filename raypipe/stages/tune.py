@@ -1,4 +1,4 @@
-"""BM25's k1 and b from a grid, by one measure on one query set that is reported nowhere."""
+"""The stage that chooses BM25's k1 and b from a grid, by one measure on an unreported query set."""
 
 import json
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from raypipe.storage.stored import Stored, spec_over
 
 @dataclass(frozen=True)
 class TuneStage:
-    """Every (k1, b) of the grid searched and measured; the best is `chosen`."""
+    """Searches with every (k1, b) of the grid and measures it; the best one is `chosen`."""
 
     collection: Stored
     index: Stored
@@ -46,7 +46,7 @@ class TuneStage:
         return spec_over("tune", 1, params, stores, produces="parameters", content=content)
 
     def shards(self, sizing: Sizing) -> list[Shard]:
-        """One."""
+        """One shard."""
         return [Shard(0, 0, self.queries.num_rows)]
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:

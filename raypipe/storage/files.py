@@ -1,4 +1,4 @@
-"""A file written so that a reader sees the old one or the new one, and never half of it."""
+"""Writes files so that a reader sees the old one or the new one, never a part."""
 
 import os
 import secrets
@@ -10,9 +10,9 @@ from typing import BinaryIO
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that takes the place of `path` when the block ends without an error.
+    """A file to write, which replaces `path` when the block ends without an error.
 
-    Written beside the target, flushed to disk, then renamed; the rename is made durable too.
+    It is written beside the target, flushed to disk, then renamed; the rename is made durable too.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
@@ -28,7 +28,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Write the bytes with `replacing`; a file that holds them already is left untouched."""
+    """Write the bytes with `replacing`; a file that already holds them is not touched."""
     if path.exists() and path.read_bytes() == data:
         return
     with replacing(path) as stream:

@@ -1,4 +1,4 @@
-"""Who a process is, and whether it is provably dead."""
+"""The identity of a process, and whether it is provably dead."""
 
 import os
 import socket
@@ -14,7 +14,7 @@ from raypipe.storage.records import Json, digest
 
 
 class Life(Enum):
-    """What can be proved of a process from here."""
+    """What this process can prove about another one."""
 
     ALIVE = "alive"
     DEAD = "dead"
@@ -23,7 +23,7 @@ class Life(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process, told apart from any later one with the same id by its start time."""
+    """A process, distinguished by its start time from any later one with the same id."""
 
     host: str
     boot_id: str
@@ -37,14 +37,14 @@ class Process:
 
     @staticmethod
     def from_json(body: Mapping[str, Json]) -> "Process":
-        """The process of such a body."""
+        """The process from such a body."""
         return Process(**body)
 
     def life(self) -> Life:
-        """ALIVE or DEAD where it can be proved from this process, UNKNOWN elsewhere.
+        """ALIVE or DEAD if this process can prove it, otherwise UNKNOWN.
 
-        Another boot of the same host proves death; another host or process-id namespace proves
-        nothing, because their processes cannot be seen from here.
+        A later boot of the same host proves death; for another host or process-id namespace nothing
+        can be proved, because its processes cannot be seen from here.
         """
         here = this_process()
         if self.host != here.host:
@@ -68,7 +68,7 @@ def this_process() -> Process:
 
 
 def running_process(pid: int) -> Process | None:
-    """The process of this machine that has the number now; None if there is none."""
+    """The process on this machine that has this id now; None if there is none."""
     start = _start_time(pid)
     if start is None:
         return None
@@ -76,13 +76,13 @@ def running_process(pid: int) -> Process | None:
 
 
 def process_label() -> str:
-    """A name for this process that `label_is_dead` reads back; safe in a file name."""
+    """A name for this process, for `label_is_dead`; safe in a file name."""
     own = this_process()
     return f"process-{own.pid}-{own.start_time:.0f}-{_place(own)}"
 
 
 def label_is_dead(label: str) -> bool:
-    """Whether the labelled process has provably ended; False where it cannot be seen from here."""
+    """Whether the labelled process has provably ended; False if it cannot be seen from here."""
     kind, _, rest = label.partition("-")
     pid, _, rest = rest.partition("-")
     start, _, place = rest.partition("-")
@@ -93,13 +93,13 @@ def label_is_dead(label: str) -> bool:
 
 
 def _place(process: Process) -> str:
-    """Where process ids mean the same: host, boot and process-id namespace, as 8 characters."""
+    """The scope of process ids (host, boot and process-id namespace) as 8 characters."""
     where = f"{process.host} {process.boot_id} {process.pid_namespace}"
     return digest(where.encode())[:8]
 
 
 def wait_until_dead(processes: Iterable[Process], seconds: float) -> list[Process]:
-    """The processes that still live after at most `seconds`; unknown ones are not waited for."""
+    """The processes still alive after at most `seconds`; does not wait for unknown ones."""
     deadline = time.monotonic() + seconds
     living = [p for p in processes if p.life() is Life.ALIVE]
     while living and time.monotonic() < deadline:
@@ -109,13 +109,13 @@ def wait_until_dead(processes: Iterable[Process], seconds: float) -> list[Proces
 
 
 def _start_time(pid: int) -> float | None:
-    """Start of a running process, None if there is none; a zombie has ended."""
+    """Start time of a running process; None if there is none. A zombie has ended."""
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
             return None
         if Path("/proc/self/stat").exists():
-            # Ticks since boot: unlike a wall-clock time they do not move when the clock is set.
+            # Ticks since boot, which unlike wall-clock times do not change when the clock is set.
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
             return float(fields[19])
         return float(process.create_time())

@@ -1,8 +1,8 @@
-"""Who works on a store or a workspace. It saves work; safety never depends on it.
+"""Leases: who works on a store or a workspace. They save work; safety never depends on them.
 
 Generation n of a lease is the exclusive creation of `NAME.d/n.json` with the holder's identity;
-`NAME` itself is replaced every few seconds with a counter, the processes that work for the
-holder, and whether it was given back.
+`NAME` itself is replaced every few seconds, with a counter, the processes that work for the holder,
+and whether the lease was released.
 """
 
 import threading
@@ -22,7 +22,7 @@ WAIT_FOR_PROCESSES_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class LeaseState:
-    """What storage says of a lease: its newest generation, holder and last renewal."""
+    """A lease in the storage: its newest generation, holder and last renewal."""
 
     generation: int
     holder: Process
@@ -31,7 +31,7 @@ class LeaseState:
     released: bool
 
     def life(self) -> Life:
-        """Of the holder; a lease given back is dead."""
+        """Whether the holder is alive; a released lease counts as dead."""
         return Life.DEAD if self.released else self.holder.life()
 
 
@@ -58,12 +58,12 @@ class Lease:
         return self._lost
 
     def add_processes(self, processes: Iterable[Process]) -> None:
-        """Name processes that work for the holder: a successor waits until they are gone."""
+        """Record processes that work for the holder: a successor waits until they have ended."""
         self._processes.update(processes)
         self._renew()
 
     def release(self) -> None:
-        """Give the lease back; a successor takes it at once. One that has it keeps it."""
+        """Release the lease for a successor; does nothing if one already has it."""
         self._ended.set()
         self._thread.join()
         self._renew(released=True)
@@ -75,12 +75,12 @@ class Lease:
                 return
 
     def _taken_over(self) -> bool:
-        """Whether a successor has claimed the lease, perhaps since the last look."""
+        """Whether a successor has claimed the lease, perhaps since the last check."""
         self._lost = self._lost or self._storage.exists(_claim(self._name, self.generation + 1))
         return self._lost
 
     def _renew(self, released: bool = False) -> None:
-        """Say that the holder lives, or has given the lease back; nothing once it is taken over."""
+        """Write that the holder is alive, or has released the lease; nothing after a takeover."""
         with self._lock:
             if self._taken_over():
                 return
@@ -102,7 +102,7 @@ def lease_state(storage: Storage, name: str) -> LeaseState | None:
     claim: Mapping[str, Json] | None = None
     while (newer := _read(storage, _claim(name, generation + 1))) is not None:
         generation, claim = generation + 1, newer
-    if claim is not None:  # its holder had not renewed yet when the renewal was read
+    if claim is not None:  # when the renewal was read, its holder had not renewed yet
         return LeaseState(generation, Process.from_json(claim["holder"]), 0, (), False)
     if renewal is None:
         return None
@@ -122,14 +122,14 @@ def acquire(
     watch_seconds: float = WATCH_SECONDS,
     on_watch: Callable[[LeaseState], None] = lambda state: None,
 ) -> Lease:
-    """A lease that this process holds.
+    """A lease, held by this process.
 
-    Refuses while the holder is alive, and takes over at once from one that is provably dead. Where
-    this process cannot tell, it waits for the holder to renew its lease. Then waits for the old
+    Refuses while the holder is alive, and takes over at once from a provably dead one. If this
+    process cannot tell, it waits for the holder to renew its lease. Then it waits for the old
     holder's processes to end.
 
     Raises:
-        RefusedError: the holder lives, or its processes do not end.
+        RefusedError: the holder is alive, or its processes do not end.
     """
     while True:
         found = lease_state(storage, name)
@@ -152,7 +152,9 @@ def _refuse_living(
     life = found.life()
     if life is Life.UNKNOWN:
         on_watch(found)
-        deadline = time.monotonic() + watch_seconds  # our own clock: two hosts' never compared
+        deadline = (
+            time.monotonic() + watch_seconds
+        )  # our own clock: two hosts' clocks are never compared
         while time.monotonic() < deadline and life is Life.UNKNOWN:
             time.sleep(min(0.5, watch_seconds / 10))
             now = lease_state(storage, name)
@@ -162,8 +164,8 @@ def _refuse_living(
                 life = Life.ALIVE
     if life is Life.ALIVE:
         raise RefusedError(
-            f"{name}: {found.holder} is at work here. Wait until it ends, or stop it; "
-            "a holder that is dead is succeeded without asking."
+            f"{name}: {found.holder} is working here. Wait until it ends, or stop it; "
+            "a dead holder is replaced without asking."
         )
 
 
@@ -172,7 +174,7 @@ def _wait_for(name: str, found: LeaseState | None) -> None:
     living = wait_until_dead(processes, WAIT_FOR_PROCESSES_SECONDS)
     if living:
         raise RefusedError(
-            f"{name}: processes of the invocation before still run after "
+            f"{name}: processes of the previous invocation still run after "
             f"{WAIT_FOR_PROCESSES_SECONDS:.0f} s: {', '.join(map(str, living))}. End them."
         )
 
@@ -189,4 +191,4 @@ def _read(storage: Storage, name: str) -> dict[str, Json] | None:
     except CorruptError:
         if ".d/" in name:
             raise
-        return None  # a damaged renewal guards nothing: the claims still name the holder
+        return None  # a damaged renewal does no harm: the claims still name the holder

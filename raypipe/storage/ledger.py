@@ -1,4 +1,4 @@
-"""The ledger of one store: plan, pending, commit, publish. Knows neither Ray nor torch."""
+"""The ledger of one store: plan, pending, commit, publish. It uses neither Ray nor torch."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,16 +16,16 @@ from raypipe.storage.store_records import body_of_store, read_manifest, work_lab
 
 
 class Ledger:
-    """Who has done what of one store, in small records that are created once.
+    """The progress of one store, in small records that are created once.
 
     A shard is done when its record exists; the store is complete when its manifest exists.
-    Both are exclusive creations: of two writers the first wins, and the bytes are the same.
+    Both are created exclusively: of two writers the first wins, and the bytes are the same.
     """
 
     def __init__(
         self, storage: Storage, store: str, spec: StageSpec, shards: Sequence[Shard] | None = None
     ) -> None:
-        """Create the plan, or adopt the one that stands, its shards included.
+        """Create the plan, or adopt the existing one with its shards.
 
         Raises:
             IncompleteError: there is no plan and no shards were given.
@@ -47,9 +47,9 @@ class Ledger:
         return [s for s in self.shards if not self.storage.exists(self._name(s))]
 
     def commit(self, shard: Shard, payload: Path, facts: Mapping[str, Json]) -> Record:
-        """Put the blob, then create the record that names it; the winner's record comes back.
+        """Store the blob, then create the record that names it; returns the winner's record.
 
-        A lost race is no error: the other writer computed the same rows.
+        A lost race is not an error: the other writer computed the same rows.
         """
         sha256 = hash_file(payload)
         record = Record(shard, sha256, payload.stat().st_size, dict(facts))
@@ -63,7 +63,7 @@ class Ledger:
 
         Raises:
             FileNotFoundError: the shard is pending.
-            CorruptError: the record is damaged, or speaks of another shard or store.
+            CorruptError: the record is damaged, or describes another shard or store.
             InputError: another version of raypipe wrote it, in another format.
         """
         name = self._name(shard)
@@ -77,15 +77,15 @@ class Ledger:
         return read_manifest(self.storage, self.store, self.fingerprint)
 
     def publish(self, max_failed_rows: int = 0, *, one_numerics: bool = False) -> Manifest:
-        """Verify and create the manifest; the one that stands comes back if another was first.
+        """Verify and create the manifest; returns the existing one if another writer was first.
 
-        Verified: every shard of the plan has its record, the shards' ranges are disjoint and
-        without gaps, every payload's bytes have their hash.
+        It verifies that every shard of the plan has its record, that the shards' ranges are
+        disjoint and without gaps, and that every payload's bytes have their hash.
 
         Raises:
             IncompleteError: shards are missing.
-            LimitError: more rows are in the quarantine than `max_failed_rows`.
-            InputError: `one_numerics`, and the shards come from several numerics classes.
+            LimitError: more than `max_failed_rows` rows are in quarantine.
+            InputError: with `one_numerics`, the shards come from several numerics classes.
             CorruptError: a payload or record is damaged.
         """
         standing = self.manifest()
@@ -104,7 +104,7 @@ class Ledger:
             raise LimitError(
                 f"{self.store}: {len(skipped)} rows could not be computed, more than "
                 f"max_failed_rows={max_failed_rows}; first rows {skipped[:10]}. "
-                f"{self.folder}/attempts.jsonl tells why; mend them, or take the store without "
+                f"{self.folder}/attempts.jsonl says why; fix them, or accept a store without "
                 "them: resources.max_failed_rows"
             )
         if skipped:
@@ -124,12 +124,12 @@ class Ledger:
         return published
 
     def note(self, event: Mapping[str, Json]) -> None:
-        """Add a line to attempts.jsonl: times, attempts and reasons, which no hash covers."""
+        """Add a line to attempts.jsonl: times, attempts and reasons, which are part of no hash."""
         line = json.dumps(event, sort_keys=True).encode()
         self.storage.append(f"{self.folder}/attempts.jsonl", line)
 
     def _write_quarantine(self, skipped: Sequence[int]) -> None:
-        """quarantine.parquet: each row and why, from the log of attempts; in no hash."""
+        """Write quarantine.parquet: each row and why, from the log of attempts; part of no hash."""
         try:
             attempts = events(self.storage.read(f"{self.folder}/attempts.jsonl"))
         except FileNotFoundError:
@@ -151,7 +151,7 @@ class Ledger:
         self.storage.create(f"{self.folder}/plan.json", seal(body))
 
     def _own(self, body: Mapping[str, Json]) -> dict[str, Json]:
-        """The body with the format and the store that it belongs to."""
+        """The body, with the format and the store to which it belongs."""
         mine = {"format": FORMAT, "store": self.store, "fingerprint": self.fingerprint}
         return {**mine, **body}
 
@@ -163,7 +163,7 @@ class Ledger:
 
 
 def _check_ranges(store: str, shards: Sequence[Shard]) -> None:
-    """Disjoint and complete: over each span the row ranges follow one another from the first."""
+    """Check that row ranges are disjoint and complete: in each span, one starts where one stops."""
     by_span: dict[tuple[int, int], int] = {}
     for shard in sorted(shards, key=lambda s: (s.span_start, s.start)):
         span = (shard.span_start, shard.span_stop)

@@ -1,11 +1,11 @@
-"""Logs that no hash covers: JSON objects, one a line, of which a crash may have torn some."""
+"""Logs, which are part of no hash: one JSON object per line; a crash may truncate a line."""
 
 import json
 from typing import Any
 
 
 def events(data: bytes) -> list[dict[str, Any]]:
-    """The objects of the whole lines, in order; torn lines are passed over."""
+    """The objects of the complete lines, in order; truncated lines are skipped."""
     return [event for line in data.splitlines() if (event := _parsed(line)) is not None]
 
 

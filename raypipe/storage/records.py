@@ -1,4 +1,4 @@
-"""Sealed JSON records: small files that know whether they are whole."""
+"""Sealed JSON records: small files that show whether they are intact."""
 
 import hashlib
 import json
@@ -11,14 +11,13 @@ from raypipe.errors import CorruptError, InputError
 
 Json = Any
 FORMAT = 2
-"""Of every record in a workspace and in its stores; another one is refused, never guessed at.
-
-1: raypipe 0.1 before configurations and tokenizers stood in fingerprints.
+"""Format of every record in a workspace and its stores; raypipe refuses any other. Format 1 was
+raypipe 0.1 before fingerprints held configurations and tokenizers.
 """
 
 
 def canonical(body: Json) -> bytes:
-    """The one byte string of a JSON value: sorted keys, no blanks, ASCII."""
+    """The canonical bytes of a JSON value: sorted keys, no blanks, ASCII."""
     return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
@@ -31,7 +30,7 @@ def hash_file(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal.
 
     Raises:
-        InputError: a folder stands there.
+        InputError: the path is a folder.
     """
     if path.is_dir():
         raise InputError(f"{path}: expected a file, found a folder; name the file in it")
@@ -59,13 +58,13 @@ def unseal(name: str, data: bytes) -> dict[str, Json]:
     if not whole:
         raise CorruptError(
             f"{name}: the record's bytes are not those that were written (its SHA-256 differs). "
-            "`raypipe verify` tells which file to delete so that it is made anew."
+            "`raypipe verify` says which file to delete so that it is remade."
         )
     return dict(body)
 
 
 def unseal_format(name: str, data: bytes) -> dict[str, Json]:
-    """The body of a sealed record of this format.
+    """The body of a sealed record in this format.
 
     Raises:
         CorruptError: see `unseal`.
@@ -76,7 +75,7 @@ def unseal_format(name: str, data: bytes) -> dict[str, Json]:
         raise InputError(
             f"{name}: expected records of format {FORMAT}, found format {body.get('format')!r}: "
             "another version of raypipe wrote them. Name a new --out, and a new place for "
-            "`stores` where the recipe has one, or use that version; nothing was changed"
+            "`stores` if the recipe has one, or use that version; nothing was changed"
         )
     return body
 
@@ -93,7 +92,7 @@ class Shard:
 
     @property
     def num_rows(self) -> int:
-        """Rows of the shard's own side."""
+        """Number of rows of the shard's own side."""
         return self.stop - self.start
 
     def to_json(self) -> list[int]:
@@ -101,17 +100,17 @@ class Shard:
         return [self.index, self.start, self.stop, self.span_start, self.span_stop]
 
     def __str__(self) -> str:
-        """How messages and logs name the shard."""
+        """The shard's name in messages and logs."""
         span = f" x [{self.span_start}, {self.span_stop})" if self.span_stop else ""
         return f"shard {self.index:05d} rows [{self.start}, {self.stop}){span}"
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One committed shard: where its payload is and what a reader must know of it.
+    """One committed shard: the place of its payload and the facts that a reader needs.
 
-    Only what the rows' values determine is in here; times and attempts go to attempts.jsonl,
-    so that a job that was killed leaves the records of a calm one.
+    It holds only what the rows' values determine. Times and attempts go to attempts.jsonl, so that
+    a killed job leaves the same records as an undisturbed one.
     """
 
     shard: Shard
@@ -125,13 +124,13 @@ class Record:
 
     @staticmethod
     def from_json(body: Mapping[str, Json]) -> "Record":
-        """The record of such a body."""
+        """The record from such a body."""
         return Record(Shard(*body["shard"]), body["sha256"], body["num_bytes"], dict(body["facts"]))
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A finished store: every shard's record in shard order; its existence means complete."""
+    """Every shard's record, in shard order; its existence means that the store is complete."""
 
     store: str
     fingerprint: str
@@ -141,12 +140,12 @@ class Manifest:
 
     @property
     def num_rows(self) -> int:
-        """Rows over all shards (of a search's parts: query rows once a span)."""
+        """Number of rows of all shards (in a search's parts, query rows count once per span)."""
         return sum(r.shard.num_rows for r in self.records)
 
     @property
     def coverage(self) -> float:
-        """Share of the rows that have a value: 1.0 unless rows are in the quarantine."""
+        """Share of the rows that have a value: 1.0 unless rows are in quarantine."""
         return 1.0 - len(self.skipped_rows) / self.num_rows if self.num_rows else 1.0
 
     def to_bytes(self) -> bytes:
@@ -164,12 +163,12 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """What downstream fingerprints hold of this store."""
+        """The digest of this store in downstream fingerprints."""
         return digest(self.to_bytes())
 
     @staticmethod
     def from_bytes(name: str, data: bytes) -> "Manifest":
-        """The manifest of sealed bytes.
+        """The manifest from sealed bytes.
 
         Raises:
             CorruptError: the bytes are not those that were published.

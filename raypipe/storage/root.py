@@ -1,4 +1,4 @@
-"""The format of a root of stores, written before the first of them."""
+"""The format of a root of stores, written before its first store."""
 
 from raypipe.errors import CorruptError
 from raypipe.storage.records import FORMAT, seal, unseal_format
@@ -8,14 +8,14 @@ ROOT_FORMAT = "format.json"
 
 
 def check_root(stores: Storage) -> None:
-    """Nothing, where the root is new or has this format.
+    """Returns nothing if the root is new or has this format.
 
-    Where the mark is missing or damaged, the refs of the workspaces tell the format: no root has
-    stores without them.
+    If the format file is missing or damaged, the refs of the workspaces show the format: no root
+    has stores without refs.
 
     Raises:
         InputError: another version of raypipe made its stores, in another format.
-        CorruptError: the mark and a ref are damaged.
+        CorruptError: the format file and a ref are damaged.
     """
     if _problem(stores) is not None:
         for name in stores.names("refs"):
@@ -23,12 +23,12 @@ def check_root(stores: Storage) -> None:
 
 
 def mark_root(stores: Storage) -> None:
-    """Write the format, where it does not stand."""
+    """Write the format file if it does not exist."""
     stores.create(ROOT_FORMAT, seal({"format": FORMAT}))
 
 
 def root_damage(stores: Storage) -> str | None:
-    """What is wrong with the mark of a root that has stores, None where nothing is."""
+    """The problem with the format file of a root that has stores; None if there is none."""
     problem = _problem(stores)
     return problem if problem is not None and any(True for _ in stores.names("refs")) else None
 

@@ -1,4 +1,4 @@
-"""What a row's value depends on, and the fingerprint that names its store."""
+"""What a row's value depends on, and the fingerprint of its store."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from raypipe.storage.records import Json, canonical, digest
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One field in which two specs differ; None where a side lacks it."""
+    """One field in which two specs differ; None if a spec lacks it."""
 
     field: str
     old: Json
@@ -21,13 +21,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class StageSpec:
-    """All that a row's value depends on.
+    """Everything that a row's value depends on.
 
-    stage is the kind of work, semantics the version of its code's output (forced up by a
-    golden-bytes test), params settings and hashes of weights, inputs the digests of what is read:
-    manifests of upstream stores, or raw content. produces is what the store holds (passages, a
-    run, vectors, ...); origins say where the upstream stores lie, STORE/FINGERPRINT by the name of
-    the input. Workers, budgets and shard sizes are not in it.
+    `stage` is the kind of work, and `semantics` the version of its code's output (a golden-bytes
+    test enforces increases). `params` has settings and hashes of weights; `inputs` has digests of
+    what is read: manifests of upstream stores, or raw content. `produces` is what the store holds
+    (passages, a run, vectors, ...). `origins` has the place of each upstream store,
+    STORE/FINGERPRINT, by the name of the input. Workers, budgets and shard sizes are not part of
+    it.
     """
 
     stage: str
@@ -50,17 +51,17 @@ class StageSpec:
 
     @staticmethod
     def from_json(body: Mapping[str, Json]) -> "StageSpec":
-        """The spec of such a body."""
+        """The spec from such a body."""
         return StageSpec(**{name: body[name] for name in _FIELDS})
 
     def fingerprint(self) -> str:
-        """The store's name under its stage: 32 hexadecimal characters of the body's SHA-256."""
+        """The name of the store's folder: 32 hexadecimal characters of the body's SHA-256."""
         return digest(canonical(self.to_json()))[:32]
 
     def diff(self, other: "StageSpec") -> list[Change]:
-        """The fields in which `other` (the new one) differs, sorted, nested ones dotted.
+        """The fields in which `other` (the new spec) differs, sorted; nested names are dotted.
 
-        Without the origins: where one differs its input does too.
+        Origins are left out: if one differs, so does its input.
         """
         old, new = _flat(self._without_origins()), _flat(other._without_origins())
         names = sorted(old.keys() | new.keys())
@@ -76,9 +77,9 @@ class StageSpec:
         return body
 
     def settings_diff(self, other: "StageSpec") -> list[Change]:
-        """`diff` without the digests of content: what `--frozen` refuses.
+        """`diff` without the digests of content: the changes that `--frozen` refuses.
 
-        A schedule re-indexes changing content on purpose; its settings must stand still.
+        A scheduled job re-indexes changing content on purpose; its settings must not change.
         """
         return [
             c

@@ -1,4 +1,4 @@
-"""The few acts of storage that everything durable is built from."""
+"""The few operations of storage from which everything durable is built."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,62 +13,62 @@ class Storage(Protocol):
     uri: str
 
     def create(self, name: str, data: bytes) -> bool:
-        """Whole and durable, or nothing; False if the name exists: the one primitive."""
+        """Create a record, complete and durable or not at all; False if the name exists."""
 
     def replace(self, name: str, data: bytes) -> None:
-        """For what guards nothing: renewals of a lease, refs. Readers see old or new, no mix."""
+        """Replace a record on which safety does not depend; readers see the old or the new one."""
 
     def append(self, name: str, line: bytes) -> None:
-        """Add a line to a log that no hash covers."""
+        """Add a line to a log, which is part of no hash."""
 
     def tail(self, name: str, start: int) -> tuple[bytes, int]:
-        """What stands in a log after `start`, 0 at first, in whole lines; and where to go on.
+        """The complete lines of a log after `start` (0 at first), and where to continue.
 
-        Nothing where there is no such log yet.
+        Empty if the log does not exist yet.
         """
 
     def read(self, name: str) -> bytes:
         """The bytes of a record. Raises FileNotFoundError."""
 
     def exists(self, name: str) -> bool:
-        """Whether the record is there."""
+        """Whether the record exists."""
 
     def put(self, sha256: str, file: Path) -> None:
         """Store a blob under its hash; repeating it is harmless."""
 
     def has(self, sha256: str) -> bool:
-        """Whether the blob is there, its bytes unread."""
+        """Whether the blob exists; does not read its bytes."""
 
     def check(self, sha256: str) -> None:
-        """Read the stored blob whole. Raises CorruptError if it is missing or its hash differs."""
+        """Read the whole stored blob. Raises CorruptError if it is missing or its hash differs."""
 
     def local(self, sha256: str) -> Path:
-        """Node-local verified copy, fetched once under a lock; the only thing anyone maps."""
+        """A verified node-local copy, fetched once under a lock; only such copies are mapped."""
 
     def scratch(self) -> Path:
-        """A fresh private folder for payloads in the making, swept with its owner."""
+        """A new private folder for unfinished payloads, removed with its owner's other files."""
 
     def owned(self, owner: str) -> "Storage":
-        """The same root; what it makes that is not yet durable is filed under `owner`."""
+        """The same root, which files unfinished data under `owner`."""
 
     def sweep(self) -> None:
-        """Remove what this owner's dead invocations left unfinished."""
+        """Remove the unfinished data of this owner's dead invocations."""
 
     def names(self, prefix: str) -> Iterator[str]:
-        """Every record and blob name under a prefix: for gc and verify, never for readers."""
+        """Names of all records and blobs under a prefix; for gc and verify, never for readers."""
 
     def delete(self, name: str) -> None:
-        """Remove a record or blob: for gc alone."""
+        """Remove a record or blob; for gc only."""
 
     def free_bytes(self) -> int | None:
-        """Free space, None where there is no such limit."""
+        """Free space in bytes; None if there is no such limit."""
 
 
 def checked_name(name: str) -> str:
     """The name itself, if it stays inside the root.
 
     Raises:
-        InputError: it is absolute, climbs, or holds characters that do not belong in a name.
+        InputError: it is absolute, leaves the root, or has characters that are not allowed.
     """
     parts = name.split("/")
     allowed = all(p and p not in (".", "..") and not set(p) - _ALLOWED for p in parts)

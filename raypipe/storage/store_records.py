@@ -1,4 +1,4 @@
-"""What stands in a store's folder beside its shards, read by anyone; `ledger` writes it."""
+"""Readers of the records in a store's folder other than its shards; `ledger` writes them."""
 
 from raypipe.errors import CorruptError
 from raypipe.storage.records import Json, Manifest, seal, unseal, unseal_format
@@ -7,7 +7,7 @@ from raypipe.storage.storage import Storage
 
 
 def read_manifest(storage: Storage, store: str, fingerprint: str) -> Manifest | None:
-    """The manifest of a store, None while it is incomplete.
+    """The manifest of a store; None while the store is incomplete.
 
     Raises:
         CorruptError: the bytes are damaged or belong to another store.
@@ -37,7 +37,7 @@ def read_spec(storage: Storage, store: str, fingerprint: str) -> StageSpec:
 
 
 def find_spec(storage: Storage, store: str, fingerprint: str) -> StageSpec | None:
-    """`read_spec`, None where nothing was planned under this fingerprint."""
+    """Like `read_spec`, but None if nothing was planned under this fingerprint."""
     try:
         return read_spec(storage, store, fingerprint)
     except FileNotFoundError:
@@ -45,19 +45,19 @@ def find_spec(storage: Storage, store: str, fingerprint: str) -> StageSpec | Non
 
 
 def restore_spec(storage: Storage, store: str, spec: StageSpec) -> None:
-    """Write the spec of a store that stands, where somebody deleted it."""
+    """Write the spec of an existing store again if it was deleted."""
     name = f"{store}/{spec.fingerprint()}/spec.json"
     if not storage.exists(name):
         storage.create(name, seal(spec.to_json()))
 
 
 def work_label(store: str, fingerprint: str) -> str:
-    """What unfinished files of a store are filed under, in `tmp` and in `nonce`."""
+    """The folder name for a store's unfinished files, in `tmp` and in `nonce`."""
     return f"{store}-{fingerprint}"
 
 
 def body_of_store(name: str, data: bytes, store: str, fingerprint: str) -> dict[str, Json]:
-    """The body of a record that says which store it belongs to.
+    """The body of a record that names its store.
 
     Raises:
         CorruptError: the bytes are damaged or belong to another store.
@@ -68,6 +68,6 @@ def body_of_store(name: str, data: bytes, store: str, fingerprint: str) -> dict[
     if found != (store, fingerprint):
         raise CorruptError(
             f"{name}: expected a record of {store}/{fingerprint}, found one of "
-            f"{found[0]}/{found[1]}. Delete this one file and run again: it is made anew"
+            f"{found[0]}/{found[1]}. Delete this one file and run again to remake it"
         )
     return body

@@ -1,4 +1,4 @@
-"""A finished store as its readers see it: a manifest and verified local payloads."""
+"""A finished store for its readers: a manifest and verified local payloads."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,29 +20,29 @@ from raypipe.storage.storage import Storage
 
 @dataclass(frozen=True)
 class Stored:
-    """A published store. Readers follow its manifest and never list folders."""
+    """A published store. Readers use its manifest and never list folders."""
 
     storage: Storage
     manifest: Manifest
 
     @property
     def num_rows(self) -> int:
-        """Rows of the store."""
+        """Number of rows of the store."""
         return self.manifest.num_rows
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of its payloads."""
+        """Size of its payloads in bytes."""
         return sum(record.num_bytes for record in self.manifest.records)
 
     @property
     def digest(self) -> str:
-        """What a downstream fingerprint holds of it."""
+        """Its digest in a downstream fingerprint."""
         return self.manifest.digest
 
     @property
     def origin(self) -> str:
-        """Where it lies under the root of the stores: STORE/FINGERPRINT."""
+        """Its place under the root of the stores: STORE/FINGERPRINT."""
         return f"{self.manifest.store}/{self.manifest.fingerprint}"
 
     def path(self, record: Record) -> Path:
@@ -50,7 +50,7 @@ class Stored:
         return self.storage.local(record.sha256)
 
     def overlapping(self, start: int, stop: int) -> Iterator[tuple[Record, int, int]]:
-        """Shards that hold rows of [start, stop), with the part of each, counted from its start."""
+        """Shards that hold rows of [start, stop), each with its range from the shard's start."""
         for record in self.manifest.records:
             first = max(start, record.shard.start)
             last = min(stop, record.shard.stop)
@@ -67,7 +67,7 @@ class Stored:
         return pa.concat_tables(parts) if parts else schema.empty_table()
 
     def whole_table(self, schema: pa.Schema) -> pa.Table:
-        """Every shard's table in shard order, where rows of a table are not rows of the shard."""
+        """All shards' tables in shard order, if a table's rows are not the shard's rows."""
         parts = [read_table(self.path(r), schema) for r in self.manifest.records]
         return pa.concat_tables(parts) if parts else schema.empty_table()
 
@@ -94,7 +94,7 @@ def spec_over(
     produces: str,
     content: Mapping[str, str] | None = None,
 ) -> StageSpec:
-    """The spec of a stage that reads these stores, and beside them content with these hashes."""
+    """The spec of a stage that reads these stores and other content with these hashes."""
     return StageSpec(
         stage,
         semantics,
@@ -106,7 +106,7 @@ def spec_over(
 
 
 def committed(storage: Storage, store: str, spec: StageSpec) -> Stored | None:
-    """What is committed of a store, complete or not: a reader's view; None where no plan stands."""
+    """The committed part of a store, complete or not, for reading; None if it has no plan."""
     try:
         ledger = Ledger(storage, store, spec)
     except IncompleteError:

@@ -1,4 +1,4 @@
-"""Batches by token budget, shortest first, so that equal lengths stand together."""
+"""Batches by token budget, shortest first, so that equal lengths are together."""
 
 from collections.abc import Iterator
 
@@ -9,9 +9,9 @@ Int64 = NDArray[np.int64]
 
 
 def batches(lengths: Int64, *, budget_tokens: int) -> Iterator[Int64]:
-    """Positions of each batch, int64, by length then position; the order is the caller's to undo.
+    """Positions of each batch, int64, by length, then position; the caller restores the order.
 
-    A batch holds at most `budget_tokens`, or a single row that is longer.
+    A batch holds at most `budget_tokens` tokens, or a single longer row.
     """
     order = np.argsort(lengths, kind="stable")
     ends = np.cumsum(lengths[order])

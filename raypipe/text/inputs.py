@@ -1,4 +1,4 @@
-"""A model's inputs made of word pieces: flat, without padding, by the layout of its family."""
+"""Makes a model's inputs from word pieces: flat, without padding, in its family's layout."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,26 +20,26 @@ class Layout:
     separators: tuple[int, ...]
     """Token ids between two texts: one, or the two of RoBERTa."""
     last: int
-    """Token id behind the last text."""
+    """Token id after the last text."""
     segments: tuple[int, ...]
-    """Segment of each text and of the tokens behind it; the first one's is that of `first` too.
-    Zeros where a family has one segment or none."""
+    """Segment of each text and of the tokens after it; `first` has that of the first text. Zeros if
+    a family has one segment or none."""
     first_position: int = 0
     """Position of the first token: 0, or the 2 of RoBERTa."""
 
     @property
     def num_specials(self) -> int:
-        """Tokens of an input that are of no text."""
+        """Number of special tokens in an input."""
         return 2 + len(self.separators) * (len(self.segments) - 1)
 
     def lengths(self, counts: Sequence[Int64]) -> Int64:
-        """Tokens of inputs whose texts have so many pieces, int64 [B] each, specials counted."""
+        """Tokens of inputs, with special tokens, from the pieces of their texts, int64 [B] each."""
         total: Int64 = np.sum(counts, axis=0) + self.num_specials
         return total
 
 
 Layouts = Mapping[str, Layout]
-"""All that one model reads: an encoder's `query` and `passage`, or a reranker's `pair`."""
+"""All layouts of one model: an encoder's `query` and `passage`, or a reranker's `pair`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +49,18 @@ class Inputs:
     ids: Int64
     """Token ids [T]."""
     positions: Int64
-    """Position within its sequence, from the layout's first, [T]."""
+    """Positions within the sequence, from the layout's first, [T]."""
     segments: Int64
     """Segment ids [T]."""
     lengths: Int64
 
 
 def make_inputs(texts: Sequence[TextSlice], layout: Layout) -> Inputs:
-    """Inputs of B rows in their order, the only maker; a text without pieces leaves its specials.
+    """The inputs of B rows, in order; a text without pieces leaves only its special tokens.
 
     Args:
-        texts: of each input its first text, its second and so on, as many as the layout has
-            segments, with as many rows each.
-        layout: specials, segments and positions.
+        texts: the first texts of all inputs, then the second ones, and so on: one entry per segment
+        of the layout, each with B rows. layout: special tokens, segments and positions.
     """
     assert len(texts) == len(layout.segments)
     behind = [layout.separators] * (len(texts) - 1) + [(layout.last,)]
@@ -83,7 +82,7 @@ def make_inputs(texts: Sequence[TextSlice], layout: Layout) -> Inputs:
 
 
 def _copy(text: TextSlice, ids: Int64, at: Int64) -> None:
-    """Put each row's pieces into `ids` from `at`, int64 [B], on."""
+    """Copy each row's pieces into `ids`, from `at`, int64 [B], on."""
     before = np.cumsum(text.counts) - text.counts
     steps = np.arange(int(text.counts.sum()))
     source = steps + np.repeat(text.starts - before, text.counts)
@@ -104,7 +103,7 @@ def _segments(
 def by_length(parts: Sequence[Inputs]) -> tuple[Inputs, Int64]:
     """Inputs of several layouts as one batch, the shortest first, and their order, int64 [B].
 
-    `order[i]` is the sequence, counted over all parts, that stands at place i; equal lengths keep
+    `order[i]` is the number, over all parts, of the sequence at position i; equal lengths keep
     their order. A group of equal lengths needs no padding.
     """
     lengths = np.concatenate([part.lengths for part in parts])

@@ -1,4 +1,4 @@
-"""Texts as slices of word pieces, and how limits cut those of a reranker's input."""
+"""Texts as slices of word pieces, and how limits cut the texts of a reranker's input."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class TextSlice:
     starts: Int64
     """[B]"""
     counts: Int64
-    """Pieces taken, [B]."""
+    """Number of pieces, [B]."""
 
 
 def taken(text: TextSlice, rows: Int64) -> TextSlice:
@@ -35,16 +35,16 @@ def piece_counts(
     total_limit: int,
     num_specials: int,
 ) -> tuple[Int64, list[Int64]]:
-    """How many pieces of each text an input keeps, int64 [B] each.
+    """The number of pieces of each text that an input keeps, int64 [B] each.
 
     Args:
-        query: pieces each query has, [B].
-        passages: pieces each passage has, [B], one array (mono) or two (duo).
-        query_limit: pieces of a query; None: query and passage are cut from the longer one, the
-            passage where both are equally long, as tokenizers' `longest_first` does (mono only).
-        passage_limit: pieces of each passage; None: equal shares of what is left, rounded down.
-        total_limit: tokens of the input, its specials counted.
-        num_specials: of the input, as its layout has them.
+        query: number of pieces of each query, [B].
+        passages: number of pieces of each passage, [B]: one array (monoBERT) or two (duoBERT).
+        query_limit: pieces of a query; None cuts the longer of query and passage, and the passage
+        if both are equally long, as tokenizers' `longest_first` does (monoBERT only).
+        passage_limit: pieces of each passage; None means equal shares of what is left, rounded
+        down. total_limit: tokens of the input, with special tokens. num_specials: number of special
+        tokens in the input's layout.
 
     Source: with numbers, Nogueira & Cho 2019 (64, None, 512) and Nogueira et al. 2019
     (62, 223, 512); their code: (62, None, 511) and (62, None, 510).
@@ -61,11 +61,11 @@ def piece_counts(
 
 
 def _longest_first(query: Int64, passage: Int64, room: int) -> tuple[Int64, list[Int64]]:
-    """Both texts cut as if pieces were taken one by one from the longer of them."""
+    """The lengths of both texts, cut as if piece by piece from the longer one."""
     shorter = np.minimum(query, passage)
     half = room // 2
     fits = query + passage <= room
-    # The shorter one stays whole while the other can give way; else both end at half the room.
+    # The shorter text stays whole while the other can be cut; otherwise both get half the room.
     short_kept = np.where(shorter <= half, shorter, half)
     long_kept = room - short_kept
     query_is_short = query <= passage

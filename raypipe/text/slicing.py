@@ -1,4 +1,4 @@
-"""Whether inputs sliced from word pieces are those that the tokenizer itself would make."""
+"""Checks that inputs sliced from word pieces equal those of the tokenizer itself."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -13,11 +13,11 @@ from raypipe.text.pairs import TextSlice
 def first_difference(
     tokenizer: Tokenizer, texts: Sequence[str], single: Layout, pair: Layout | None = None
 ) -> str | None:
-    """The first text (of pairs, the first two) whose sliced input differs; None where none does.
+    """The first text (for pairs, the first two) whose sliced input differs; None if none does.
 
-    Compared are the ids of each text alone, and with `pair` ids and segments of each text with the
-    next one, the last with the first. A tokenizer without a post-processor makes no inputs of its
-    own to compare with.
+    It compares the ids of each text alone and, with `pair`, ids and segments of each text with the
+    next one, and of the last with the first. A tokenizer without a post-processor makes no inputs
+    to compare with.
     """
     if tokenizer.post_processor is None or not texts:
         return None
@@ -38,7 +38,7 @@ def first_difference(
 
 
 def sliced(tokenizer: Tokenizer, texts: Sequence[Sequence[str]], layout: Layout) -> Inputs:
-    """Inputs made of whole texts: those of each place, as many each; none is cut."""
+    """Inputs made from whole texts, one list per position, of equal lengths; none is cut."""
     parts = []
     for column in texts:
         found = tokenizer.encode_batch_fast(column, add_special_tokens=False)

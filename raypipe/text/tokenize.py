@@ -1,4 +1,4 @@
-"""Word pieces of texts, without specials, cut at a limit in bounded time."""
+"""Word pieces of texts, without special tokens, cut at a limit in bounded time."""
 
 from collections.abc import Sequence
 
@@ -12,10 +12,10 @@ CHARACTERS_A_PIECE = 32
 def tokenize_batch(
     tokenizer: Tokenizer, texts: Sequence[str], *, max_pieces: int
 ) -> tuple[NDArray[np.uint16 | np.uint32], NDArray[np.int64]]:
-    """(pieces flat, offsets int64 [N + 1]); uint16 where the vocabulary has fewer than 65,536.
+    """(flat pieces, offsets int64 [N + 1]); uint16 if the vocabulary has fewer than 65,536 entries.
 
-    Equals the first `max_pieces` pieces of the tokenizer's own call on the whole text; a long
-    text is cut at white space first, further on where the cut gave too few pieces.
+    It equals the first `max_pieces` pieces of the tokenizer's own call on the whole text. A long
+    text is first cut at white space, and later in the text if that gave too few pieces.
     """
     dtype = np.uint16 if tokenizer.get_vocab_size() < 1 << 16 else np.uint32
     wanted = max_pieces * CHARACTERS_A_PIECE
@@ -42,7 +42,7 @@ def _pieces_of_long(tokenizer: Tokenizer, text: str, max_pieces: int, wanted: in
 
 
 def _cut(text: str, wanted: int) -> str:
-    """The text up to the first space or newline at or behind `wanted`: a piece never spans one."""
+    """The text up to the first space or newline at or after `wanted`: no piece spans one."""
     if len(text) <= wanted:
         return text
     ends = [end for end in (text.find(" ", wanted), text.find("\n", wanted)) if end >= 0]

@@ -1,1 +1,1 @@
-"""Training of encoders and rerankers; knows nothing of Ray."""
+"""Training of encoders and rerankers, independent of Ray."""

@@ -18,17 +18,18 @@ from raypipe.training.steps.determinism import make_deterministic
 from raypipe.training.steps.update import Updates, load_weights_
 
 Tell = Callable[[Mapping[str, Json]], None]
-"""Told each step, each measurement and notes; called by the first worker alone."""
+"""Receives each step, each measurement and notes; only the first worker calls it."""
 ELSEWHERE = "another worker could not open the training"
 
 
 @dataclass
 class State:
-    """Where a training stands."""
+    """The state of a training."""
 
     step: int = 0
     place: dict[str, Any] = field(default_factory=dict)
-    """On how many workers, threads and tokens a forward; they decide what dropout draws."""
+    """The numbers of workers, threads and tokens per forward pass, which decide what dropout
+    draws."""
 
 
 def fit(
@@ -41,25 +42,25 @@ def fit(
     beside: bool = False,
     should_stop: Callable[[], RaypipeError | None] = lambda: None,
 ) -> None:
-    """Train to the end, or on from the newest checkpoint; `finish.commit` then chooses one.
+    """Train to the end, from the newest checkpoint if there is one; `commit` then chooses one.
 
-    A training that was interrupted anywhere ends with the weights of an undisturbed one, bit for
-    bit at the same number of workers and threads in one numerics class: a step's examples and its
-    dropout are computed from its number, and all other state is in the checkpoint.
+    An interrupted training ends with the weights of an undisturbed one, bit for bit, with the same
+    number of workers and threads in one numerics class: a step's examples and its dropout are
+    computed from its number, and all other state is in the checkpoint.
 
     Args:
         job: the training.
         comm: which worker this is.
         device: cpu or cuda.
-        threads: of this worker.
+        threads: number of this worker's threads.
         tell: see Tell.
-        beside: somebody else measures the checkpoints and adds to the training's History; an end
-            by `patience` is then noticed later, and changes no weight that is chosen.
-        should_stop: asked after each step.
+        beside: another task measures the checkpoints and adds to the training's History. An end by
+        `patience` is then noticed later, but the chosen weights are the same. should_stop: called
+        after each step.
 
     Raises:
         InputError: the loss or a gradient is not finite.
-        RaypipeError: what `should_stop` gave, after a checkpoint.
+        RaypipeError: the error that `should_stop` returned, after saving a checkpoint.
     """
     make_deterministic(device, threads)
     updates, measuring = _opened(job, comm, device)
@@ -102,12 +103,14 @@ def fit(
 
 
 def _opened(job: Job, comm: Comm, device: str) -> tuple[Updates, Measuring]:
-    """What every step needs, in every worker or in none; dev sets are opened here whoever
-    measures, so that a wrong one ends the training before its first step.
+    """What every step needs, opened in every worker or in none.
+
+    Dev sets are opened here even if another task measures, so that a wrong one ends the training
+    before its first step.
 
     Raises:
-        InputError: this worker's reason, or that another has one; in all of them, since one that
-            is missing would leave the others waiting for its gradient.
+        InputError: this worker's problem, or that another has one. All workers raise it, since the
+        others would otherwise wait for a missing worker's gradient.
     """
     problem: InputError | None = None
     opened = None
@@ -126,7 +129,7 @@ def _opened(job: Job, comm: Comm, device: str) -> tuple[Updates, Measuring]:
 
 
 def _agreed(comm: Comm, updates: Updates, ended: bool) -> bool:
-    """What the first worker says, in every worker."""
+    """The first worker's value, in every worker."""
     flag = torch.tensor([float(ended)], device=updates.trainee.device)
     comm.sum_([flag])
     return bool(flag)
@@ -139,7 +142,7 @@ def _save(checkpoints: Checkpoints, updates: Updates, state: State, history: His
 
 
 def _resume(checkpoints: Checkpoints, updates: Updates, comm: Comm) -> State:
-    """The newest checkpoint that the first worker sees, in every worker."""
+    """The newest checkpoint seen by the first worker, loaded in every worker."""
     newest = checkpoints.newest() if comm.rank == 0 else None
     known = 0.0 if newest is None else float(newest.step)  # one dtype in every worker
     step = torch.tensor([known], device=updates.trainee.device)
@@ -162,10 +165,10 @@ def _measure_missing(
     step: int,
     measure: Callable[[int], None],
 ) -> None:
-    """Measure what an interruption left unmeasured, and go back to the weights of `step`.
+    """Measure what an interruption left unmeasured, then restore the weights of `step`.
 
     Raises:
-        InputError: a checkpoint that is to be measured is gone.
+        InputError: a checkpoint that is to be measured no longer exists.
     """
     due = history.due(step)
     if not due:

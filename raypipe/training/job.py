@@ -1,4 +1,4 @@
-"""All that a worker of one training needs, as it is sent to it."""
+"""Everything that a training's worker is sent."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -60,17 +60,17 @@ class Job:
 
     @cached_property
     def folder(self) -> str:
-        """Where its checkpoints are."""
+        """The folder of its checkpoints in the stores."""
         return f"{self.store}/{self.spec.fingerprint()}"
 
     @property
     def conventions(self) -> AnyConventions:
-        """Those of the model that comes out."""
+        """The settings of the trained model."""
         return conventions_of_training(self.recipe.model)
 
     @cached_property
     def spec(self) -> StageSpec:
-        """Start weights, examples, dev sets and settings; not where it runs."""
+        """The starting weights, examples, dev sets and settings, but not where it runs."""
         recipe = self.recipe
         body = recipe.model_dump(
             mode="json",
@@ -84,7 +84,7 @@ class Job:
             body["adapter_sha256"] = hash_file(adapter_folder(recipe.model.adapter.start) / WEIGHTS)
         body["start_sha256"] = self.start.weights_sha256
         body["start_config"] = self.start.forward_config()
-        if isinstance(self.conventions, PairConventions):  # what a head is drawn with
+        if isinstance(self.conventions, PairConventions):  # needed to initialise a head
             body["start_config"]["initializer_range"] = initializer_range(self.start.config())
         body["tokenizer_sha256"] = self.start.tokenizer_sha256
         body["precision"] = recipe.resources.precision
@@ -101,7 +101,7 @@ class Job:
 
 
 def conventions_of_training(model: TrainedModel) -> AnyConventions:
-    """The preset's conventions with what the recipe lays over them.
+    """The preset's settings with the recipe's overrides.
 
     Raises:
         InputError: they contradict each other.

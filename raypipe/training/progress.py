@@ -1,4 +1,4 @@
-"""A training's progress as lines in its store; no hash covers them."""
+"""A training's progress as lines in its store, which are part of no hash."""
 
 import json
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ def write_progress(job: Job, event: Mapping[str, Json]) -> None:
 
 
 class Reader:
-    """The lines from where it last stopped; a resumed step stands twice."""
+    """Reads new lines; a step repeated after resuming occurs twice."""
 
     def __init__(self, job: Job) -> None:
-        """From the first line on."""
+        """Starts with the first line."""
         self._job, self._at = job, 0
 
     def new(self) -> list[dict[str, Any]]:
-        """Whole lines that came since the last call; those that a crash tore are passed over."""
+        """Complete lines since the last call; lines truncated by a crash are skipped."""
         data, self._at = self._job.storage.tail(_name(self._job), self._at)
         return events(data)
 

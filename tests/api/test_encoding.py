@@ -126,7 +126,7 @@ def test_what_is_no_list_of_texts_is_refused(texts, told, tiny_model):
 
 
 def test_what_is_no_encoder_is_refused(tiny_mono, tiny_model, tmp_path):
-    with pytest.raises(InputError, match="expected an encoder, found a mono model"):
+    with pytest.raises(InputError, match="expected an encoder, found kind mono"):
         raypipe.encode(["a"], tiny_mono)
     with pytest.raises(InputError, match="no such model folder"):
         raypipe.encode(["a"], tmp_path / "nothing")

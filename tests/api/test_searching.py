@@ -68,7 +68,7 @@ HALVES = np.ones((3, 4), np.float16)
         (HALVES, HALVES * np.float16(np.inf), {}, "embedding row 0, 1, 2: found NaN or"),
         (HALVES, HALVES, {"depth": 0}, "depth: expected a whole number from 1; found 0"),
         (HALVES, HALVES, {"depth": 2.0}, "depth: expected a whole number from 1; found 2.0"),
-        (HALVES, HALVES, {"passage_ids": ["a"]}, "passage_ids: found 1; expected one a vector, 3"),
+        (HALVES, HALVES, {"passage_ids": ["a"]}, "_ids: found 1; expected one per vector, 3"),
         (HALVES, HALVES, {"query_ids": ["a", "b", "a"]}, "query 2: id 'a' again, first at 0"),
         (["a"], HALVES, {"query_ids": ["a"]}, "give texts as a dictionary id -> text"),
         (["a"], ["a"], {"model": "bm25", "b": 1.5}, "b from 0 to 1; found k1=0.9, b=1.5"),

@@ -206,7 +206,9 @@ def test_what_is_measured_and_committed_beside_is_told_as_the_trainers_tell_it(j
     checkpoint(job, 20)
     done = []
     monkeypatch.setattr(
-        checkpoint_measurer, "make_deterministic", lambda *given: done.append(given)
+        checkpoint_measurer,
+        "make_deterministic",
+        lambda *given: done.append(("deterministic", given)),
     )
     monkeypatch.setattr(checkpoint_measurer, "trainee_of", lambda job, device: {"device": device})
     monkeypatch.setattr(checkpoint_measurer.Checkpoints, "load", lambda self, found: found.step)
@@ -220,7 +222,7 @@ def test_what_is_measured_and_committed_beside_is_told_as_the_trainers_tell_it(j
     )
     job.recipe.dev = ["a", "b"]
     checkpoint_measurer._measure(job, "cpu", 3, 20)
-    assert done == [("cpu", 3)]
+    assert done == [("deterministic", ("cpu", 3))]
     history = History(job.storage, job.folder, job.recipe.validate_, 40)
     assert history._read(20) == {"step": 20, "mean": 0.1, "values": [0.2, 0.0]}
     told = {"step": 20, "measure": "nDCG@10", "mean": 0.1, "of": {"a": 0.2, "b": 0.0}}

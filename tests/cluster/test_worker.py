@@ -83,9 +83,7 @@ def test_a_worker_that_finds_another_word_is_refused(work, opened, left, found):
     task = Task(work.stage, work.ledger, ("nonce/word", "the word"))
     if left is not None:
         work.ledger.storage.replace("nonce/word", left)
-    with pytest.raises(
-        InputError, match=f"nonce/word: expected the driver.s nonce, .*found '{found}'"
-    ):
+    with pytest.raises(InputError, match=f"nonce/word: expected the .* nonce, found '{found}'"):
         introduce(task, work.stage.site)
     work.ledger.storage.replace("nonce/word", b"the word")
     assert introduce(task, work.stage.site)[1]["numerics"] == "toy"
@@ -93,7 +91,7 @@ def test_a_worker_that_finds_another_word_is_refused(work, opened, left, found):
 
 def test_a_stage_that_is_another_than_when_the_driver_began_is_refused(work, opened):
     work.stage.spec = StageSpec("numbers", 1, {"x": 2})
-    with pytest.raises(InputError, match=r"expected the inputs as when the driver began.*x 1 -> 2"):
+    with pytest.raises(InputError, match=r"expected the same inputs as when .*x 1 -> 2"):
         introduce(work, work.stage.site)
 
 

@@ -174,7 +174,7 @@ def test_a_workspace_in_use_is_refused(work, small_files):
     from raypipe.storage.places.opening import open_storage
 
     held = acquire(open_storage(str(work)), "lease.json")
-    with pytest.raises(RefusedError, match="at work here"):
+    with pytest.raises(RefusedError, match="working here"):
         pipeline(small_files, work)
     held.release()
 

@@ -50,7 +50,7 @@ def test_a_packed_trec_run_keeps_its_scores_and_ranks(tmp_path):
     told = {f.rule: f for f in found.findings["eval"]}
     assert told["file format"].applies and told["file format"].ok
     assert told["scores"].applies and told["tag"].detail == "mine"
-    assert not [f for f in found.findings["eval"] if "is no trec file" in f.detail]
+    assert not [f for f in found.findings["eval"] if "is not a trec file" in f.detail]
 
 
 def test_a_packed_tie_is_lowered_by_one_float32_and_no_other_score_changes(tmp_path):
@@ -89,4 +89,4 @@ def test_a_run_of_ranks_packed_for_a_trec_task_scores_one_by_rank(tmp_path):
     written = scores_of(found.folder / "eval.trec")
     assert written == {("1", "7"): (1, np.float32(1)), ("1", "6"): (2, np.float32(0.5))}
     (told,) = [f for f in found.findings["eval"] if f.rule == "run.tsv: file format"]
-    assert told.detail == "run.tsv is no trec file; pack writes one from it"
+    assert told.detail == "run.tsv is not a trec file; pack writes one from it"

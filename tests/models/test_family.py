@@ -50,7 +50,7 @@ def test_another_architecture_is_refused_with_what_was_expected_and_found(kind):
         family_of({"model_type": kind})
     (problem,) = caught.value.problems
     assert problem.startswith(
-        f"model_type: expected bert, which raypipe has a forward of, found {kind!r}"
+        f"model_type: expected bert, which raypipe can compute, found {kind!r}"
     )
     assert problem.endswith("; name a model of that architecture")
 

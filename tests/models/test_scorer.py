@@ -205,7 +205,7 @@ def test_a_duos_third_segment_is_never_guessed(tiny, tmp_path):
         ({"total_limit": 10}, "do not hold"),
         ({"relevant_label": 2}, "relevant_label"),
         ({"query_limit": 0}, "query_limit"),
-        ({"kind": "duo", "passage_limit": 24}, "a duo's is probability"),
+        ({"kind": "duo", "passage_limit": 24}, "a duoBERT model's is probability"),
         ({"pooling": "mean"}, "pooling"),
     ],
 )
@@ -218,7 +218,7 @@ def test_conventions_that_feed_no_model_are_refused(tiny, tmp_path, given, told)
 
 
 def test_an_encoder_scores_nothing_and_a_reranker_encodes_nothing(tiny_model, tiny_mono):
-    with pytest.raises(InputError, match="expected a mono or duo model"):
+    with pytest.raises(InputError, match="expected a monoBERT or duoBERT model"):
         load_scorer(resolve_model(str(tiny_model)))
     with pytest.raises(InputError, match="expected an encoder"):
         _ = resolve_model(str(tiny_mono)).encoder

@@ -85,7 +85,7 @@ def test_one_of_whom_nothing_is_known_is_watched_and_refused_when_it_renews(stor
         assert (found.generation, found.counter) == (1, 5)
         storage.replace(NAME, seal({**body, "counter": 6, "released": False}))
 
-    with pytest.raises(RefusedError, match="process 7 on elsewhere is at work"):
+    with pytest.raises(RefusedError, match="process 7 on elsewhere is working"):
         acquire(storage, NAME, watch_seconds=5, on_watch=renew)
 
     def release(found):

@@ -1,4 +1,4 @@
-"""Judgements as a notebook has them: a dictionary, a table or a file, made one table."""
+"""Judgements given as a dictionary, a table or a file, turned into one table."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +22,7 @@ def qrels_of(given: Qrels) -> pa.Table:
     """The judgements, `schema.QRELS`.
 
     Raises:
-        InputError: no judgements; the first ten problems of them.
+        InputError: no judgements, or invalid ones, with the first ten problems.
     """
     if isinstance(given, str | Path):
         return read_qrels(Path(given))

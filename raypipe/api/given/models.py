@@ -1,4 +1,4 @@
-"""Models by what a user calls them, and the device that they run on."""
+"""Models by folder or packaged name, and the device that they run on."""
 
 from functools import cache
 from pathlib import Path
@@ -16,9 +16,9 @@ DEVICES = ("auto", "cpu", "cuda")
 def model_of(model: str | Path, preset: str | None) -> "ModelFolder":
     """The model of a folder, or of a packaged name; its files are hashed, not loaded.
 
-    Asks for MKL's strict mode, as the command line does, unless MKL_CBWR is set: then a row has
-    the bytes that a pipeline stores of it. It is in force if nothing has multiplied matrices
-    in this process before.
+    It sets MKL's strict mode, as the command line does, unless MKL_CBWR is set: then a row has the
+    bytes that a pipeline stores. The mode takes effect if nothing has multiplied matrices in this
+    process before.
 
     Raises:
         InputError: there is no such model, or it cannot be used; see `resolve_model`.
@@ -30,10 +30,10 @@ def model_of(model: str | Path, preset: str | None) -> "ModelFolder":
 
 
 def device_of(device: str) -> str:
-    """cpu or cuda; auto is cuda where torch can use it.
+    """cpu or cuda; auto means cuda if torch can use it.
 
     Raises:
-        InputError: another word, or cuda where torch cannot use it.
+        InputError: another word, or cuda if torch cannot use it.
     """
     if device not in DEVICES:
         raise InputError(f"device: expected one of {', '.join(DEVICES)}; found {device!r}")
@@ -48,10 +48,10 @@ def _chosen(device: str) -> str:
 
 
 def count_of(name: str, value: object) -> int:
-    """The value, a count from 1.
+    """The value, if it is a whole number from 1.
 
     Raises:
-        InputError: it is none.
+        InputError: it is not.
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise InputError(f"{name}: expected a whole number from 1; found {value!r}")

@@ -1,4 +1,4 @@
-"""A run as a notebook has it: a table, a dictionary or a file, made one table."""
+"""A run given as a table, a dictionary or a file, turned into one table."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,22 +14,22 @@ from raypipe.evaluation.run_files.parquet import table_lines
 from raypipe.evaluation.run_files.runs import ranked, read_run
 
 Run: TypeAlias = pa.Table | Mapping[str, Mapping[str, float]] | str | Path
-"""A table with query_id, passage_id, score and, where it says the order, rank; a dictionary
+"""A table with query_id, passage_id, score and, if it decides the order, rank; a dictionary
 query id -> passage id -> score; or the path of a run file."""
 
 
 def run_of(given: Run, name: str = "run") -> pa.Table:
     """The run, `schema.RUN_FILE`: queries in order of first appearance, best first within each.
 
-    The rank decides where there is one; else the score as float32, descending, then the passage
-    id, descending, as in trec_eval and `read_run`.
+    The rank decides if there is one; otherwise descending score as float32, then descending passage
+    id, as in trec_eval and `read_run`.
 
     Args:
-        given: see `Run`; no line at all is a run of no query.
-        name: what messages call it.
+        given: see `Run`; without any line it is a run of no queries.
+        name: the run's name in messages.
 
     Raises:
-        InputError: no run; the first ten problems of it.
+        InputError: not a run, with the first ten problems.
     """
     if isinstance(given, str | Path):
         return read_run(given)
@@ -49,7 +49,7 @@ def named_runs(given: Mapping[str, Run]) -> dict[str, pa.Table]:
     """Each run of a dictionary name -> run.
 
     Raises:
-        InputError: one of them is no run, or there is none.
+        InputError: one of them is not a run, or there are none.
     """
     if not given:
         raise InputError("runs: found none; expected a dictionary name -> run")
@@ -57,7 +57,7 @@ def named_runs(given: Mapping[str, Run]) -> dict[str, pa.Table]:
 
 
 def is_one_run(given: Any) -> bool:
-    """Whether it is a run itself and no dictionary of runs: its inner values are numbers."""
+    """Whether it is a single run rather than a dictionary of runs: its inner values are numbers."""
     if not isinstance(given, Mapping):
         return True
     return all(
@@ -71,7 +71,7 @@ def listed_runs(given: Sequence[Run] | Mapping[str, Run]) -> list[pa.Table]:
     """Each run of a list, or of a dictionary name -> run in its order.
 
     Raises:
-        InputError: one of them is no run, or it is one run where several are expected.
+        InputError: one of them is not a run, or there is one run where several are expected.
     """
     if isinstance(given, Mapping) and not is_one_run(given):
         return list(named_runs(given).values())
@@ -84,7 +84,7 @@ def table_of_scores(given: Mapping[Any, Any], name: str) -> pa.Table:
     """A dictionary query id -> passage id -> score as a table with these three columns.
 
     Raises:
-        InputError: what is no id or no number; the first ten.
+        InputError: values that are not ids or numbers; the first ten.
     """
     problems, queries, passages, values = Problems(), list[str](), list[str](), list[float]()
     for query, scores in given.items():

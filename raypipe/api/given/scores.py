@@ -1,4 +1,4 @@
-"""Scores of candidates as a notebook has them: a table, a dictionary or an array, made keys."""
+"""Scores of candidates given as a table, a dictionary or an array, turned into keyed scores."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
@@ -15,25 +15,25 @@ from raypipe.ranking.by_id import SHOWN
 from raypipe.ranking.candidates import Keys, missing
 
 Scores: TypeAlias = pa.Table | Mapping[str, Mapping[str, float]] | NDArray[np.float32]
-"""What `score` returned of a run, a dictionary query id -> passage id -> score, or an array with
-one score a line of the run."""
+"""The table that `score` returned for a run, a dictionary query id -> passage id -> score, or an
+array with one score per line of the run."""
 
 
 class Held(NamedTuple):
-    """Scores by key."""
+    """Scores by their keys."""
 
     keys: Keys
     values: NDArray[np.float32]
     of_pairs: bool
-    """Whether they are a duo's."""
+    """Whether they are scores of pairs, from a duoBERT model."""
 
 
 def held_scores(given: Scores, run: pa.Table, queries: pa.Array, passages: pa.Array) -> Held:
-    """The scores by the rows that the ids stand at; of other ids they are left out.
+    """The scores by the rows of their ids; scores of other ids are left out.
 
     Args:
         given: see `Scores`.
-        run: schema.RUN_FILE, whose lines an array is of.
+        run: schema.RUN_FILE; an array has one score for each of its lines.
         queries: the id of each query row.
         passages: the id of each passage row.
 
@@ -58,10 +58,10 @@ def held_scores(given: Scores, run: pa.Table, queries: pa.Array, passages: pa.Ar
 
 
 def refuse_missing(wanted: Keys, held: Held, queries: pa.Array, passages: pa.Array) -> None:
-    """Nothing, where every candidate wanted has a score.
+    """Returns nothing if every candidate wanted has a score.
 
     Raises:
-        InputError: some have none; their number and the first ten.
+        InputError: some have none, with their number and the first ten.
     """
     lacking = np.flatnonzero(missing(wanted, held.keys))
     if len(lacking):
@@ -76,7 +76,7 @@ def _table(given: Any, run: pa.Table) -> pa.Table:
     if isinstance(given, np.ndarray):
         if given.shape != (len(run),) or given.dtype.kind not in "fiu":
             raise InputError(
-                f"scores: found {given.dtype} {list(given.shape)}; expected one number a line of "
+                f"scores: found {given.dtype} {list(given.shape)}; expected one number per line of "
                 f"the run, [{len(run)}]"
             )
         return run.select(["query_id", "passage_id"]).append_column("score", [given])
@@ -95,7 +95,7 @@ def _refuse_repeats(keys: Keys, queries: pa.Array, passages: pa.Array) -> None:
     same = np.logical_and.reduce([part[order][1:] == part[order][:-1] for part in keys])
     if same.any():
         shown = _shown(keys, order[1:][same], queries, passages)
-        raise InputError(f"scores: {int(same.sum())} candidates again, first {shown}; keep one")
+        raise InputError(f"scores: {int(same.sum())} candidates repeated, first {shown}; keep one")
 
 
 def _shown(keys: Keys, at: NDArray[np.int64], queries: pa.Array, passages: pa.Array) -> str:

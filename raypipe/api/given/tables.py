@@ -1,4 +1,4 @@
-"""Tables that a notebook hands in: their columns, and the ids in them."""
+"""Tables given by the user: their columns and ids."""
 
 from typing import Any
 
@@ -10,16 +10,16 @@ from raypipe.errors import InputError
 
 
 def is_table(given: Any) -> bool:
-    """Whether it hands out an Arrow stream of columns: a pyarrow table, a DataFrame; no Series."""
+    """Whether it gives an Arrow stream of columns, like a DataFrame, but not a Series."""
     has_columns = any(hasattr(given, name) for name in ("column_names", "columns", "schema"))
     return has_columns and hasattr(given, "__arrow_c_stream__")
 
 
 def table_of(given: Any, name: str) -> pa.Table:
-    """The table as pyarrow has it.
+    """The table as a pyarrow table.
 
     Raises:
-        InputError: it cannot be one.
+        InputError: it cannot be read as one.
     """
     if isinstance(given, pa.Table):
         return given
@@ -33,7 +33,7 @@ def column_of(table: pa.Table, column: str, name: str) -> pa.ChunkedArray:
     """A column of the table.
 
     Raises:
-        InputError: it is not there; those that are there are named.
+        InputError: it is missing; the message names the existing ones.
     """
     if column not in table.column_names:
         found = ", ".join(table.column_names) or "none"

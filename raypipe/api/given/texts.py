@@ -1,4 +1,4 @@
-"""Queries and passages as a notebook has them, lists, dictionaries or tables: ids and texts."""
+"""Queries and passages given as lists, dictionaries or tables, turned into ids and texts."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
@@ -12,7 +12,7 @@ from raypipe.errors import InputError
 
 Given: TypeAlias = Iterable[str] | Mapping[str, str] | pa.Table
 """A list of texts (ids are positions), a dictionary id -> text, or a table with an id column and
-`text`. The place of a text is its row, which decides ties."""
+`text`. The position of a text is its row, which decides ties."""
 
 
 class Texts(NamedTuple):
@@ -27,12 +27,12 @@ def texts_of(given: Given, kind: str) -> Texts:
     """The texts with their ids, checked.
 
     Args:
-        given: see `Given`; whatever hands out an Arrow stream (a DataFrame) is a table.
+        given: see `Given`; any object that gives an Arrow stream (a DataFrame) is a table.
         kind: query or passage; a table's id column is `query_id` or `passage_id`.
 
     Raises:
-        InputError: one text where several are expected, what is no text, bad or repeated ids; the
-            first ten.
+        InputError: one text where several are expected, values that are not texts, bad or repeated
+        ids; the first ten.
     """
     if isinstance(given, str | bytes):
         raise InputError(f"{kind} texts: found one text; expected several: put it in a list")
@@ -56,14 +56,14 @@ def texts_of(given: Given, kind: str) -> Texts:
 
 
 def ids_of(given: Any, kind: str, count: int) -> pa.Array:
-    """Ids given beside `count` vectors, checked; None gives positions.
+    """The checked ids of `count` vectors; None gives positions.
 
     Raises:
         InputError: another number of ids, bad or repeated ones.
     """
     ids = list(range(count)) if given is None else _listed(given)
     if len(ids) != count:
-        raise InputError(f"{kind}_ids: found {len(ids)}; expected one a vector, {count}")
+        raise InputError(f"{kind}_ids: found {len(ids)}; expected one per vector, {count}")
     return _checked(ids, [""] * count, kind).ids
 
 

@@ -116,7 +116,7 @@ class DevSet(Section):
     qrels: Location
     run: Location
     """A run whose first candidates are scored and reordered; the others are kept below them."""
-    k: Annotated[Count, Source("Nogueira et al. 2019: 1,000 candidates, 50 of a duo")] = K0
+    k: Annotated[Count, Source("Nogueira et al. 2019: 1,000 candidates, 50 for duoBERT")] = K0
     """Number of candidates per query: k0 for a monoBERT model or an encoder, k1 for a duoBERT model
     (by SUM)."""
     queries_at_most: Count | None = None

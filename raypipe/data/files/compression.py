@@ -92,7 +92,7 @@ def _blocks(source: BinaryIO, codec: _Codec, path: Path) -> Iterator[bytes]:
             data = decoder.unused_data if decoder.eof else b""
     if not decoder.eof:
         raise InputError(
-            f"{path}: truncated: the {codec.name} data stop after byte {reached:,} of the unpacked"
+            f"{path}: cut off: the {codec.name} data stop after byte {reached:,} of the unpacked"
             " text, before their end mark; fetch the file again"
         )
 

@@ -1,4 +1,4 @@
-"""Embedding shards as float32 blocks of bounded size, and rows gathered from them by number."""
+"""Embedding shards as float32 blocks of bounded size, and rows gathered from them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,27 +11,27 @@ from raypipe.errors import InputError
 
 NAMED_ROWS = 10
 FP16_BEYOND = 65536.0
-"""`widen` writes at least this, in magnitude, for an infinity or a NaN."""
+"""For an infinity or a NaN, `widen` writes a value of at least this magnitude."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardVectors:
-    """One shard as it is stored."""
+    """One shard of stored embeddings."""
 
     first_row: int
-    """Row of the collection that the array's row 0 is."""
+    """Row of the collection of the array's row 0."""
     vectors: NDArray[np.float16]
     """[n, D], possibly memory-mapped."""
 
     @property
     def stop_row(self) -> int:
-        """The row after the last."""
+        """One past the last row."""
         return self.first_row + len(self.vectors)
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Consecutive rows of one or more shards, cast; overwritten by the next block."""
+    """Consecutive rows of one or more shards, cast to float32; the next block overwrites them."""
 
     rows: NDArray[np.int64]
     """[n], ascending rows of the collection."""
@@ -44,7 +44,7 @@ class Block:
 def checked_shards(
     blocks: Iterable[tuple[int, NDArray[np.float16]]], dim: int
 ) -> tuple[ShardVectors, ...]:
-    """The shards by first row, empty ones left out; nothing is read.
+    """The shards by first row, without empty ones; reads no data.
 
     Raises:
         InputError: a shard that is not fp16 [n, dim], or shards that share a row.
@@ -73,14 +73,14 @@ def checked_shards(
 
 
 def float32_blocks(shards: Sequence[ShardVectors], buffer: NDArray[np.float32]) -> Iterator[Block]:
-    """The rows of all shards in ascending order, as many a block as `buffer` [n, D] holds.
+    """The rows of all shards in ascending order, in blocks of as many as `buffer` [n, D] holds.
 
     Args:
         shards: as `checked_shards` returns them.
-        buffer: written block after block.
+        buffer: overwritten by every block.
 
     Raises:
-        InputError: a row holds a NaN or an infinity; the rows are named.
+        InputError: a row holds a NaN or an infinity; the message names the rows.
     """
     ids = np.empty(len(buffer), np.int64)
     filled = 0
@@ -100,7 +100,7 @@ def float32_blocks(shards: Sequence[ShardVectors], buffer: NDArray[np.float32]) 
 
 
 def gather(shards: Sequence[ShardVectors], rows: NDArray[np.int64]) -> NDArray[np.float16]:
-    """The stored vectors [n, D] of ascending rows, each of which some shard holds."""
+    """The stored vectors [n, D] of ascending rows; every row must be in some shard."""
     firsts = np.array([shard.first_row for shard in shards], np.int64)
     owners = np.searchsorted(firsts, rows, side="right") - 1
     bounds = [0, *(np.flatnonzero(np.diff(owners)) + 1).tolist(), len(rows)]

@@ -1,9 +1,9 @@
-"""Inner products of fp16 vectors, correctly rounded to float32: no order of summation shows.
+"""Inner products of fp16 vectors, correctly rounded to float32, in any order of summation.
 
-An fp16 value is an integer times 2^-24, so a product is an integer times 2^-48 and the inner
-product a well defined exact number. Its nearest float32 (ties to even) is the score, whatever
-library, block or shard computed it. float64 gives it nearly always; the few sums that lie too
-near the middle between two float32 are done again in integers.
+An fp16 value is an integer times 2^-24, so a product is an integer times 2^-48, and the inner
+product is a well-defined exact number. Its nearest float32 (ties to even) is the score, whatever
+library, block or shard computed it. float64 nearly always gives it; the few sums too near the
+middle between two float32 values are computed again in integers.
 """
 
 import math
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 SCORE_CHUNK_ROWS = 2048
 EXACT_FLOAT64 = 2.0**53 * 2.0**-48
-"""Where |query| |passage| is at most this (32), every partial sum is a multiple of 2^-48 below
-2^53 of them: float64 is exact in any order. All normalised embeddings are in here."""
+"""If |query| |passage| is at most this (32), every partial sum is a multiple of 2^-48 and less than
+2^53 of them, so float64 is exact in any order. This covers all normalised embeddings."""
 
-_LOW_BITS = (1 << 29) - 1  # of a float64 mantissa, dropped on the way to float32
+_LOW_BITS = (1 << 29) - 1  # bits of a float64 mantissa that float32 drops
 _MIDDLE = 1 << 28
 _SPLIT_BITS = 20
 _SPLIT_COLUMNS = 4096  # 4096 products below 2^41 stay below 2^53: exact in float64
@@ -25,15 +25,15 @@ _SPLIT_COLUMNS = 4096  # 4096 products below 2^41 stay below 2^53: exact in floa
 def widen(halves: NDArray[np.float16], out: NDArray[np.float32]) -> None:
     """Write fp16 [n, D] as float32 into contiguous `out` [n, D], about 5x as fast as `astype`.
 
-    Infinities and NaN come out as 65536 or more in magnitude (no finite fp16 does), so the
-    caller tells them by size. The bits are moved into place and the exponent is corrected by a
-    product with 2^112, which is exact, subnormal values included.
+    Infinities and NaN become 65536 or more in magnitude, which no finite fp16 does, so the caller
+    recognises them by size. The bits are moved into place, and the exponent is corrected by a
+    product with 2^112, which is exact, also for subnormal values.
     """
     if not _subnormals_kept():
         np.copyto(out, halves)
         out[~np.isfinite(out)] = np.float32(2.0**16)
         return
-    step = max(1, (1 << 16) // max(out.shape[1], 1))  # a piece that stays in the cache
+    step = max(1, (1 << 16) // max(out.shape[1], 1))  # a piece that fits the cache
     for start in range(0, len(out), step):
         piece = out[start : start + step]
         bits = np.ascontiguousarray(halves[start : start + step]).view(np.int16)
@@ -64,12 +64,12 @@ def exact_scores(query: NDArray[np.float64], vectors: NDArray[np.float32]) -> ND
 
 
 def may_round_elsewhere(sums: NDArray[np.float64], error: float) -> NDArray[np.bool_]:
-    """Where some number within `error` of a sum rounds to another float32 than it, bool [n]."""
+    """Whether a number within `error` of a sum rounds to another float32 than the sum, bool [n]."""
     if error == 0.0:
         return np.zeros(len(sums), np.bool_)
     last_place = np.spacing(np.abs(sums))
     low = sums.view(np.int64) & _LOW_BITS
-    # Below a power of two the float32 lie twice as dense, hence the second test.
+    # Below a power of two, float32 values are twice as dense, hence the second test.
     close: NDArray[np.bool_] = np.abs(low - _MIDDLE) * last_place <= error
     return close | (error >= (_MIDDLE >> 1) * last_place)
 
@@ -82,7 +82,7 @@ def _sum_error(query: NDArray[np.float64], vectors: NDArray[np.float32]) -> floa
     """
     dim = vectors.shape[1]
     squares = np.einsum("nd,nd->n", vectors, vectors).max(initial=0.0)
-    inflated = 1 + (dim + 8) * 2.0**-23  # the norms themselves were rounded
+    inflated = 1 + (dim + 8) * 2.0**-23  # because the norms themselves were rounded
     magnitude = math.sqrt(float(squares)) * math.sqrt(float(query @ query)) * inflated
     return 0.0 if magnitude <= EXACT_FLOAT64 else 1.01 * dim * 2.0**-53 * magnitude
 
@@ -115,7 +115,7 @@ def _split(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np
 def _nearest(total: int) -> np.float32:
     """The float32 nearest to total 2^-48, ties to even.
 
-    50 leading bits with a sticky last one fit a float64 and round as the whole number does.
+    The 50 leading bits with a sticky last one fit a float64 and round like the whole number.
     """
     size = abs(total)
     shift = max(0, size.bit_length() - 50)

@@ -1,8 +1,8 @@
-"""Exact top k by inner product over embedding shards, the same for any cut of the work.
+"""Exact top k by inner product over embedding shards, however the work is divided.
 
-faiss multiplies and selects in float32 a block at a time and keeps more candidates than asked
-for; those are scored again, exactly, from the stored fp16 values. Where the candidates provably
-contain the answer it stands; the other queries get a second pass (`exact_ties`).
+faiss multiplies and selects in float32, one block at a time, and keeps more candidates than
+requested. These are scored again, exactly, from the stored fp16 values. If the candidates provably
+contain the answer, it is final; the other queries get a second pass (`ties`).
 """
 
 import logging
@@ -31,12 +31,12 @@ logger = logging.getLogger(__name__)
 
 MEMORY_BYTES = 2 << 30
 FIXED_BYTES = 96 << 20
-"""Tiles of products, gathered candidates, a merge: what no argument changes."""
+"""Memory for tiles of products, gathered candidates and a merge, which no argument changes."""
 CANDIDATE_BYTES = 96
-"""A kept candidate of one query: result heap, block result, faiss reservoir, order."""
+"""Memory per kept candidate of one query: result heap, block result, faiss reservoir, order."""
 BLOCK_ROWS_PER_CANDIDATE = 100
 MIN_BLOCK_ROWS = 65_536
-"""Each block fills faiss's lists anew: 20k rows a block cost a third of the speed at k=1000."""
+"""Each block refills faiss's lists: blocks of 20k rows cost a third of the speed at k=1000."""
 
 
 def topk_block_stream(
@@ -49,19 +49,18 @@ def topk_block_stream(
 ) -> tuple[Rows, Scores]:
     """The `depth` best passages of each query and their scores, exact.
 
-    The score is the inner product of the stored fp16 values rounded once to float32; the order
-    is score descending, then row ascending. Shards, blocks, query batches, threads and memory
-    do not show in the result. It equals `(Q.astype("f8") @ E.astype("f8").T).astype("f4")`
-    wherever that is itself correctly rounded: always for |query| |passage| <= 32.
+    The score is the inner product of the stored fp16 values, rounded once to float32. The order is
+    descending score, then ascending row. Shards, blocks, query batches, threads and memory do not
+    affect the result. It equals `(Q.astype("f8") @ E.astype("f8").T).astype("f4")` wherever that is
+    itself correctly rounded: always if |query| |passage| <= 32.
 
     Args:
         queries: [Q, D].
-        blocks: (row of the collection of its first vector, fp16 [n, D]) a shard, in any order,
-            disjoint. All are held during the search and read more than once: hand in
-            memory-mapped arrays where they do not fit.
-        depth: places a query.
-        block_rows: vectors cast to float32 at a time; by default chosen from the memory.
-        memory_bytes: bound on what is allocated here beside the result and the shards.
+        blocks: for each shard (row of the collection of its first vector, fp16 [n, D]), in any
+        order, disjoint. All are held during the search and read more than once: if they do not fit
+        the memory, give memory-mapped arrays. depth: number of places per query. block_rows:
+        number of vectors cast to float32 at a time; by default chosen by the memory. memory_bytes:
+        limit for what is allocated here, without the result and the shards.
 
     Returns:
         rows int64 [Q, depth] and scores float32 [Q, depth]; missing places last, -1 and -inf.
@@ -94,10 +93,10 @@ def topk_block_stream(
 
 
 def num_spare(depth: int) -> int:
-    """Candidates kept beyond the depth.
+    """Number of candidates kept beyond the depth.
 
-    Near rank 1000 of 8.8M the scores of 768-d vectors lie about 1/11 of twice the error bound
-    apart; the rest is for duplicates. Too few cost a second pass, never a result.
+    Near rank 1000 of 8.8M, scores of 768-d vectors are about 1/11 of twice the error bound apart;
+    the other candidates allow for duplicates. Too few cost a second pass, but never a result.
     """
     return 32 + depth // 16
 
@@ -105,13 +104,13 @@ def num_spare(depth: int) -> int:
 def plan_memory(
     memory_bytes: int, *, num_queries: int, num_rows: int, dim: int, kept: int
 ) -> tuple[int, int]:
-    """(queries a batch, rows a block) that fit the memory, blocks of equal size.
+    """(queries per batch, rows per block) that fit the memory; blocks have equal sizes.
 
-    Blocks come first, up to half of the memory: small ones slow the selection down. Every batch
-    of queries casts the shards anew, which costs as much as about 20 queries.
+    Blocks get their memory first, up to half of it: small blocks slow the selection down. Every
+    batch of queries casts the shards again, which costs as much as about 20 queries.
 
     Raises:
-        InputError: not even one query and a block of `kept` rows fit.
+        InputError: one query and a block of `kept` rows do not fit.
     """
     row_bytes = 4 * dim + 32
     query_bytes = CANDIDATE_BYTES * kept + 16 * dim
@@ -130,12 +129,12 @@ def plan_memory(
 
 
 def product_error(dim: int) -> float:
-    """e: a float32 inner product of fp16 vectors is off by at most e |query| |passage|.
+    """The bound e: a float32 inner product of fp16 vectors is off by at most e |query| |passage|.
 
     A product of two fp16 values has 22 bits and lies in [2^-48, 2^32]: it is exact in float32.
-    The dim - 1 sums, in any order, fused or not, are off by (dim - 1) u / (1 - (dim - 1) u),
-    u = 2^-24, of the sum of magnitudes, which is at most |query| |passage|. Five more u cover
-    the rounding of the final score and of this bound.
+    The dim - 1 sums, in any order, fused or not, are off by at most (dim - 1) u / (1 - (dim - 1)
+    u), u = 2^-24, times the sum of magnitudes, which is at most |query| |passage|. Five more u
+    cover the rounding of the final score and of this bound.
 
     Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.1.
     """
@@ -152,7 +151,7 @@ def _search(
     depth: int,
     kept: int,
 ) -> tuple[Rows, Scores]:
-    """One batch of queries: candidates, exact scores, the proof, and a second pass without it."""
+    """The result of one batch: candidates, exact scores, proof, and a second pass without one."""
     heap = faiss.ResultHeap(len(queries), kept, keep_max=True)
     largest, num_rows = 0.0, 0
     for block in float32_blocks(shards, buffer):
@@ -186,7 +185,7 @@ def _search(
 def _rescored(
     queries: NDArray[np.float32], rows: Rows, shards: Sequence[ShardVectors]
 ) -> tuple[Rows, Scores]:
-    """The candidates [Q, kept], ascending a query, with exact scores and in the final order."""
+    """The candidates [Q, kept] (ascending for each query) in the final order, with exact scores."""
     scores = np.empty(rows.shape, np.float32)
     vectors = np.empty((rows.shape[1], queries.shape[1]), np.float32)
     for query, candidates in enumerate(rows):
@@ -197,10 +196,10 @@ def _rescored(
 
 @contextmanager
 def _blas_from_four_queries(dim: int) -> Iterator[None]:
-    """Let faiss multiply matrices from 4 queries on (its 1.15 default starts at 128,000 / dim).
+    """Make faiss multiply matrices from 4 queries on (in 1.15 the default is 128,000 / dim).
 
     Measured on one thread: 1.5x at 4 queries, 5x at 128; at 1 to 3 its vector loop is faster.
-    The setting belongs to the process, so it is put back.
+    The setting belongs to the process, so it is restored.
     """
     before = faiss.cvar.distance_compute_blas_threshold
     faiss.cvar.distance_compute_blas_threshold = 4 * dim

@@ -1,4 +1,4 @@
-"""The order of a top list, and the spans of shards that are searched apart: numpy only."""
+"""The order of a top list, and the spans of shards that are searched separately."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ Scores = NDArray[np.float32]
 
 
 def ordered(rows: Rows, scores: Scores) -> tuple[Rows, Scores]:
-    """Both [Q, k] arrays by score descending, then row ascending; missing places (-1) last."""
+    """Both [Q, k] arrays by descending score, then ascending row; missing places (-1) last."""
     missing = rows < 0
     scores = np.where(missing, np.float32(-np.inf), scores) + np.float32(0.0)  # one zero, +0
     key = np.where(missing, np.iinfo(np.int64).max, rows)
@@ -19,10 +19,10 @@ def ordered(rows: Rows, scores: Scores) -> tuple[Rows, Scores]:
 
 
 def plan_spans(num_shards: int, num_actors: int) -> list[tuple[int, int]]:
-    """Contiguous spans [first, last) of embedding shards, in order, at most 2 an actor.
+    """Contiguous spans [first, last) of embedding shards, in order, at most 2 per actor.
 
-    Two spans an actor even out a slow one; more would only re-read the queries and merge more
-    lists. Sizes differ by at most one shard, the larger first. The result of a search does not
+    Two spans per actor compensate for a slow actor; more would only re-read the queries and merge
+    more lists. Sizes differ by at most one shard, the larger first. The result of a search does not
     depend on the spans.
 
     Raises:

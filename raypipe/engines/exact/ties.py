@@ -1,4 +1,4 @@
-"""The second pass of exact search: queries whose cut fell into a group the first one split."""
+"""The second pass of exact search, for queries whose cut may split a group of ties."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from raypipe.engines.exact.spans import Rows, Scores, ordered
 
 TILE_QUERIES = 256
 TILE_ROWS = 8192
-"""Products held at a time: 8 MB."""
+"""Number of products held at a time: 8 MB."""
 
 
 @dataclass(slots=True)
@@ -34,22 +34,22 @@ def search_above(
     depth: int,
     error: float,
 ) -> tuple[Rows, Scores]:
-    """The exact top lists of queries whose true depth-th score is known to be no less than a floor.
+    """The exact top lists of queries, given lower bounds for their true depth-th scores.
 
-    Every row whose product could reach the floor is scored exactly, block by block, so a tie
-    group of any size costs one pass and no memory. Rows come in ascending order: once a list is
+    Every row whose product could reach the floor is scored exactly, block by block, so a group of
+    ties of any size costs one pass and no memory. Rows come in ascending order: once a list is
     full, an equal score can no longer enter.
 
     Args:
         queries: float32 [Q, D], fp16 values.
-        norms: [Q], as `upper_norms`.
-        floors: float32 [Q]; at least depth rows score this or more.
+        norms: [Q], from `upper_norms`.
+        floors: float32 [Q]; at least `depth` rows have this score or a higher one.
         blocks: all rows once, ascending.
         depth: columns of the result.
-        error: a float32 product is off by at most error |query| |passage|.
+        error: a float32 product is off by at most `error` |query| |passage|.
 
     Returns:
-        rows int64 [Q, depth], scores float32 [Q, depth]: score descending, ties by row.
+        rows int64 [Q, depth], scores float32 [Q, depth]: by descending score, ties by row.
     """
     below = np.nextafter(floors, np.float32(-np.inf)).astype(np.float64)
     best = [Best(np.empty(0, np.int64), np.empty(0, np.float32), floor) for floor in below]
@@ -76,14 +76,14 @@ def _tiles(blocks: Iterable[Block]) -> Iterator[Block]:
 
 
 def _rounded_down(values: NDArray[np.float64]) -> NDArray[np.float32]:
-    """float32 values not above the given ones."""
+    """The values as float32, rounded down."""
     return np.nextafter(values.astype(np.float32), np.float32(-np.inf))
 
 
 def _enter(
     entry: Best, query: NDArray[np.float64], block: Block, places: NDArray[np.intp], depth: int
 ) -> None:
-    """Score the rows at `places` exactly and keep the best `depth` with those kept before."""
+    """Score the rows at `places` exactly; keep the best `depth` of these and the earlier rows."""
     if not len(places):
         return
     scores = exact_scores(query, block.vectors[places])

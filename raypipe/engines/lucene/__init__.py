@@ -1,1 +1,1 @@
-"""Lucene through Anserini's classes."""
+"""Lucene, through Anserini's classes."""

@@ -1,8 +1,8 @@
-"""Lucene's part of an index, as a program of its own, so that its JVM ends with it.
+"""Lucene's part of an index, as a separate program, so that its JVM ends with it.
 
-`python -m raypipe.engines.lucene.build TEXTS FLUSHED FOLDER IDS MEGABYTES`: the passages of the
-folder TEXTS, JSON lines in row order, become an index of one segment in FOLDER. FLUSHED is for
-unfinished segments; IDS gets what the index says its documents are called.
+`python -m raypipe.engines.lucene.build TEXTS FLUSHED FOLDER IDS MEGABYTES`: indexes the passages in
+the folder TEXTS, JSON lines in row order, as one segment in FOLDER. FLUSHED is for unfinished
+segments; IDS receives the ids of the documents as the index has them.
 """
 
 import json
@@ -16,7 +16,7 @@ IDS_AT_ONCE = 10_000
 
 
 def main(texts: str, flushed: str, folder: str, ids: str, megabytes: str) -> None:
-    """Flush, merge, read back."""
+    """Flush, merge and read back."""
     lucene = start_jvm(heap=HEAP)
     _make_bytes_repeat(lucene)
     _flush(lucene, texts, flushed, int(megabytes))
@@ -25,7 +25,7 @@ def main(texts: str, flushed: str, folder: str, ids: str, megabytes: str) -> Non
 
 
 def _make_bytes_repeat(lucene: Lucene) -> None:
-    """Merges copy documents one by one: whole blocks would show where the buffer was full."""
+    """Make merges copy documents one by one: copied blocks would depend on the buffer's size."""
     autoclass, _ = lucene
     package = "org.apache.lucene.codecs.lucene90.compressing.Lucene90Compressing"
     for writer in ("StoredFieldsWriter", "TermVectorsWriter"):
@@ -33,7 +33,7 @@ def _make_bytes_repeat(lucene: Lucene) -> None:
 
 
 def _flush(lucene: Lucene, texts: str, flushed: str, megabytes: int) -> None:
-    """Anserini's IndexCollection on one thread: segments in row order, merged by nobody."""
+    """Run Anserini's IndexCollection on one thread: segments in row order, not merged."""
     autoclass, _ = lucene
     settings = autoclass("io.anserini.index.IndexCollection$Args", include_protected=True)()
     settings.input, settings.index = texts, flushed
@@ -50,7 +50,7 @@ def _flush(lucene: Lucene, texts: str, flushed: str, megabytes: int) -> None:
 
 
 def _merge(lucene: Lucene, flushed: str, folder: str) -> None:
-    """All segments into one, in their order, by one merge."""
+    """Merge all segments into one, in their order, in one merge."""
     autoclass, cast = lucene
     _name_from_the_start(lucene)
     config = autoclass("org.apache.lucene.index.IndexWriterConfig")()
@@ -70,7 +70,7 @@ def _merge(lucene: Lucene, flushed: str, folder: str) -> None:
 
 
 def _name_from_the_start(lucene: Lucene) -> None:
-    """The next ids that Lucene gives to segments are 1, 2, ...; else they follow the clock."""
+    """Make Lucene's next segment ids 1, 2, ...; otherwise they depend on the clock."""
     autoclass, _ = lucene
     helper = autoclass("org.apache.lucene.util.StringHelper", include_private=True)
     helper.nextId = autoclass("java.math.BigInteger")("1")

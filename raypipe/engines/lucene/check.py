@@ -1,4 +1,4 @@
-"""Whether the documents of a Lucene index are the passages of their rows."""
+"""Checks that the documents of a Lucene index are the passages of their rows."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,22 +12,22 @@ from numpy.typing import NDArray
 from raypipe.errors import CorruptError, IncompleteError
 
 SAMPLED = 1_000
-"""Documents whose ids are read when an index is opened."""
+"""Number of documents whose ids are read when an index is opened."""
 
 
 class Opened(Protocol):
-    """What is asked of an opened index; see LuceneSearcher."""
+    """The parts of an opened index that are checked; see LuceneSearcher."""
 
     rows: NDArray[np.int64]
     num_documents: int
     num_segments: int
 
     def stored_ids(self, documents: Iterable[int]) -> list[str]:
-        """Ids of documents as the index itself holds them."""
+        """The ids of documents as the index itself holds them."""
 
 
 def compare_ids(ids: Path, rows: NDArray[np.int64], batches: Iterable[pa.Table]) -> None:
-    """Nothing, where document number i is called like the passage at rows[i], for every i.
+    """Returns nothing if document number i has the id of the passage at rows[i], for every i.
 
     Args:
         ids: JSON lines, lists of the stored ids in the order of the documents.
@@ -35,7 +35,7 @@ def compare_ids(ids: Path, rows: NDArray[np.int64], batches: Iterable[pa.Table])
         batches: all passages in row order.
 
     Raises:
-        IncompleteError: the first document that differs is named.
+        IncompleteError: names the first document that differs.
     """
     with ids.open(encoding="utf-8") as lines:
         stored = (name for line in lines for name in json.loads(line))
@@ -60,14 +60,15 @@ def check_index(
     num_passages: int,
     ids_of_rows: Callable[[NDArray[np.int64]], Sequence[str]],
 ) -> None:
-    """Nothing, where an index that stands is one segment in row order with the passages' ids.
+    """Returns nothing if an existing index is one segment in row order with the passages' ids.
 
-    Ids are compared for the first and last document and about a thousand between, evenly spaced.
+    The ids of the first and last document and of about a thousand between, evenly spaced, are
+    compared.
 
     Raises:
-        CorruptError: naming the store, the first document that differs and the remedy.
+        CorruptError: names the store, the first document that differs and the remedy.
     """
-    remedy = "delete this store and run again, it is then built anew"
+    remedy = "delete this store and run again to rebuild it"
     num_rows = len(index.rows)
     if index.num_documents != num_rows:
         raise CorruptError(
@@ -99,7 +100,7 @@ def check_index(
 
 
 def _expected(rows: NDArray[np.int64], batches: Iterable[pa.Table]) -> Iterator[str]:
-    """Ids of the passages at `rows`, one batch in memory."""
+    """The ids of the passages at `rows`; holds one batch in memory."""
     start = first = 0
     for batch in batches:
         stop = start + batch.num_rows

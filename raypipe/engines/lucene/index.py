@@ -1,4 +1,4 @@
-"""A Lucene index as Anserini builds it, in row order, with bytes that passages alone decide."""
+"""A Lucene index as Anserini builds it, in row order, whose bytes depend only on the passages."""
 
 import json
 import os
@@ -22,13 +22,13 @@ from raypipe.errors import IncompleteError
 from raypipe.package import FOLDER
 
 ROWS_FILE = "raypipe-rows.npy"
-"""Lucene document number -> passage row; kept beside the index, which has no such field."""
+"""Lucene document number -> passage row, in a file beside the index, which has no such field."""
 BUFFER_MEGABYTES = 1024
-"""Lucene's buffer while it indexes: half of its heap. No byte of the index depends on it."""
+"""Lucene's buffer for indexing: half of its heap. No byte of the index depends on it."""
 
 
 def index_settings() -> dict[str, str]:
-    """What the bytes of an index depend on beside the passages."""
+    """What the bytes of an index depend on, apart from the passages."""
     return {"anserini": anserini_jar().name, "store": "positions docvectors raw"}
 
 
@@ -39,7 +39,7 @@ def build_index(
     beat: Callable[[], None] = lambda: None,
     buffer_megabytes: int = BUFFER_MEGABYTES,
 ) -> int:
-    """The number of passages indexed into `folder`, which must not exist.
+    """The number of passages indexed into `folder`, which must not exist yet.
 
     Fields and analysis are Anserini's IndexCollection with its English defaults; positions,
     vectors and raw text are stored, so that pyserini's own searchers can use them. One thread,
@@ -48,14 +48,15 @@ def build_index(
     (Anserini refuses them) and are never found.
 
     Args:
-        passages: called twice for all passages in row order: to index them, and to compare.
+        passages: called twice for all passages in row order: once to index them, once to compare.
         folder: where the index is written.
-        beat: called often while this takes time.
-        buffer_megabytes: what Lucene holds before it writes a segment; in no byte of the index.
+        beat: called often during the work.
+        buffer_megabytes: how much Lucene holds before it writes a segment; no byte of the index
+        depends on it.
 
     Raises:
-        IncompleteError: Lucene failed, with its last words; or a document is not the passage
-            of its row. `folder` is then not to be used.
+        IncompleteError: Lucene failed (with the end of its output), or a document is not the
+        passage of its row. Do not use `folder` then.
     """
     texts, flushed = (folder.with_name(f"{folder.name}-{part}") for part in ("input", "flushed"))
     ids, log = (folder.with_name(f"{folder.name}-{part}") for part in ("ids.jsonl", "log.txt"))
@@ -87,11 +88,11 @@ def _write_input(batches: Iterable[pa.Table], path: Path) -> NDArray[np.int64]:
 
 
 _JAVA_BLANKS = "".join(map(chr, range(0x21)))
-"""What Java's String.trim removes; a text of nothing else is empty to Anserini."""
+"""What Java's String.trim removes; a text of only these is empty for Anserini."""
 
 
 def _run_lucene(arguments: Sequence[object], log: Path, beat: Callable[[], None]) -> None:
-    find_java()  # this process refuses a missing Java
+    find_java()  # report a missing Java in this process
     command = [sys.executable, "-m", "raypipe.engines.lucene.build", *map(str, arguments)]
     here = str(FOLDER.parent)  # this package, wherever it is installed
     path = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
@@ -113,7 +114,7 @@ def _run_lucene(arguments: Sequence[object], log: Path, beat: Callable[[], None]
 
 
 def _die_with_parent() -> None:
-    """A killed worker leaves no JVM behind (Linux; elsewhere the JVM ends with its work)."""
+    """Make a killed worker leave no JVM behind (Linux; elsewhere the JVM ends after its work)."""
     import ctypes
 
     if os.uname().sysname == "Linux":

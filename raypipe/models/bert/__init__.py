@@ -1,4 +1,4 @@
-"""The BERT family: files, weights, forward, head and layout."""
+"""The BERT family: files, weights, forward pass, head and layout."""
 
 from raypipe.models.bert.family import FAMILY
 

@@ -1,4 +1,4 @@
-"""config.json of a BERT: what it must say for the forward here to be its model's."""
+"""A BERT's config.json: the values for which raypipe's forward pass is that model's."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,8 +13,8 @@ NEEDED = (
     "vocab_size",
 )
 DECISIVE = (*NEEDED, "hidden_act", "layer_norm_eps", "model_type", "position_embedding_type")
-"""All that raypipe's forward reads of a config.json, or that transformers' would read of a BERT.
-What is left out changes no number: dropout rates, names, versions, the dtype of the file."""
+"""Everything in a config.json that raypipe's forward pass reads, or that transformers would read
+for a BERT. What is left out changes no result: dropout rates, names, versions, the file's dtype."""
 KEPT = (
     *NEEDED,
     "attention_probs_dropout_prob",
@@ -26,13 +26,13 @@ KEPT = (
     "pad_token_id",
 )
 LAYER_NORM_EPS = 1e-12
-"""tf.contrib.layers.layer_norm's, which TensorFlow's bert_config.json does not state."""
+"""The value of tf.contrib.layers.layer_norm, which TensorFlow's bert_config.json does not state."""
 LARGEST = {"num_hidden_layers": 1000}
-"""More would take all memory before a tensor is looked at."""
+"""Limits: larger values would exhaust the memory before any tensor is checked."""
 
 
 def config_problems(config: Mapping[str, Any]) -> list[str]:
-    """Why raypipe's forward is not this model's; empty where it is."""
+    """Why raypipe cannot compute this model; empty if it can."""
     problems = [
         f"{name}: expected a count{_at_most(name)}, found {config.get(name)!r}"
         for name in NEEDED
@@ -48,7 +48,7 @@ def config_problems(config: Mapping[str, Any]) -> list[str]:
 
 
 def own_problems(config: Mapping[str, Any]) -> list[str]:
-    """As `config_problems`, of a folder's own config.json, which must name more."""
+    """Like `config_problems`, for a model folder's own config.json, which must state more."""
     problems = config_problems(config)
     for name, expected in (("model_type", "bert"), ("hidden_act", "gelu")):
         if name not in config:
@@ -69,7 +69,7 @@ def own_problems(config: Mapping[str, Any]) -> list[str]:
 
 
 def decisive(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a config.json without problems that decide a row, for fingerprints."""
+    """The values of a valid config.json that affect a row's value, for fingerprints."""
     values = {name: config[name] for name in DECISIVE if name in config}
     values["layer_norm_eps"] = float(config["layer_norm_eps"])
     values.setdefault("position_embedding_type", "absolute")
@@ -77,14 +77,14 @@ def decisive(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def architecture(*, head: bool) -> str:
-    """The class of transformers that opens a model, with the head of a reranker or without."""
+    """The transformers class that opens a model with or without a reranker's head."""
     return "BertForSequenceClassification" if head else "BertModel"
 
 
 def converted_config(
     config: Mapping[str, Any], *, segment_rows: int, num_labels: int | None
 ) -> dict[str, Any]:
-    """What config.json of the converted folder holds; transformers opens it."""
+    """The content of the converted folder's config.json, which transformers can open."""
     body = {
         "architectures": [architecture(head=num_labels is not None)],
         "model_type": "bert",

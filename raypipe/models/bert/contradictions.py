@@ -1,4 +1,4 @@
-"""Where config.json of a BERT and the tensors beside it are of different models."""
+"""Finds contradictions between a BERT's config.json and its tensors."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,17 +15,17 @@ SIZES = {
     "type_vocab_size": (SEGMENTS, 0),
     "intermediate_size": (WIDENED, 0),
 }
-"""Each size of config.json and the tensor's axis that has it."""
+"""Each size in config.json, and the tensor's axis of that size."""
 LAYER = "encoder.layer."
 
 
 def contradictions(
     config: Mapping[str, Any], shapes: Mapping[str, Shape], *, any_segments: bool = False
 ) -> list[str]:
-    """Where a config.json without problems and the tensors' shapes by name differ.
+    """The differences between a valid config.json and the shapes of the tensors by name.
 
-    With `any_segments` the segment table may have other rows than type_vocab_size says: a duo's
-    third was put there by whoever made the checkpoint, often without a word in config.json.
+    With `any_segments`, the segment table may have another number of rows than type_vocab_size: the
+    third row of a duoBERT model is often not mentioned in config.json.
     """
     prefix = prefix_of(shapes)
     own = {name.removeprefix(prefix): shape for name, shape in shapes.items()}

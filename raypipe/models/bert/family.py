@@ -1,4 +1,4 @@
-"""BERT as a family; see `raypipe.models.family.Family`, whose words hold here."""
+"""BERT as a model family; see `raypipe.models.family.Family`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class BertFamily:
-    """One object for all models; torch is imported by who reads weights."""
+    """One object for all models; torch is imported only to read weights."""
 
     files = files
 
@@ -54,7 +54,7 @@ class BertFamily:
         return read_head(weights, relevant_label=relevant_label, updates=updates)
 
     def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
-        """[CLS] text [SEP], each further text with a [SEP] of its own."""
+        """[CLS] text [SEP], and another [SEP] after each further text."""
         cls_id, sep_id = (tokenizer.token_to_id(token) for token in (files.CLS, files.SEP))
         if cls_id is None or sep_id is None:
             raise InputError(f"the tokenizer has no {files.CLS} or no {files.SEP}")

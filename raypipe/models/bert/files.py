@@ -1,4 +1,4 @@
-"""What `raypipe.models.family.Files` asks, of BERT."""
+"""BERT's `raypipe.models.family.Files`."""
 
 from raypipe.models.bert.config import (
     architecture,

@@ -1,4 +1,4 @@
-"""What a reranker has on top of BERT: pooler and classifier."""
+"""A reranker's head on BERT: pooler and classifier."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,12 +18,12 @@ class Head:
 
     pooler: Linear
     classifier: Linear
-    """Filled up to 16 units with zeros: narrower products take other kernels (see MIN_ROWS)."""
+    """Padded with zeros to 16 units: narrower products use other kernels (see MIN_ROWS)."""
     num_units: int
 
     @property
     def linears(self) -> list[Linear]:
-        """Both."""
+        """Both linear layers."""
         return [self.pooler, self.classifier]
 
     def to(self, device: str) -> "Head":
@@ -43,11 +43,11 @@ class Head:
 def read_head(
     weights: Mapping[str, Tensor], *, relevant_label: int | None, updates: Updates | None = None
 ) -> Head:
-    """The head in a checkpoint, fp32, with a low-rank update beside its pooler if there is one.
+    """The head in a checkpoint, fp32, with its pooler's low-rank update if there is one.
 
     Raises:
-        InputError: tensors are missing (all are named), or it has other units than the
-            conventions say.
+        InputError: tensors are missing (the message names all), or the number of units contradicts
+        the settings.
     """
     prefix = prefix_of(weights)
     wanted = {
@@ -77,7 +77,7 @@ def read_head(
     if num_units != expected:
         label = "null" if relevant_label is None else str(relevant_label)
         raise InputError(
-            f"the classifier has {num_units} units, the conventions (relevant_label: {label}) "
+            f"the classifier has {num_units} units, the settings (relevant_label: {label}) "
             f"expect {expected}; a head of one unit has relevant_label null, one of two 0 or 1"
         )
     filled = MIN_ROWS - num_units

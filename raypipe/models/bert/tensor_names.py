@@ -1,4 +1,4 @@
-"""The tensors of a BERT by name: as raypipe expects them, and as others wrote them.
+"""The names of a BERT's tensors: raypipe's, and those used by other programs.
 
 A canonical name is BertModel's (`encoder.layer.0.attention.self.query.weight`, `pooler.dense.bias`)
 or the head's: `classifier.weight`, `classifier.bias`.
@@ -23,15 +23,15 @@ BODY = ("bert.embeddings.", "bert.encoder.")
 TENSORFLOW_HEAD = {"output_weights": HEAD, "output_bias": "classifier.bias"}
 TENSORFLOW_LAST = {"kernel": "weight", "gamma": "weight", "beta": "bias", "bias": "bias"}
 PREFIX = "bert."
-"""Before the body's names in a model with a head."""
+"""Prefix of the body's names in a model with a head."""
 ADAPTED: tuple[str, ...] = ("query", "key", "value", "dense")
-"""The last parts of the linear layers' names, as peft asks for them."""
+"""The last parts of the linear layers' names, as peft expects them."""
 BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
-"""Saved by some releases of transformers, recomputed by all."""
+"""Buffers that some releases of transformers save and all recompute."""
 
 
 def canonical_names(names: Iterable[str]) -> Named:
-    """Every name of a checkpoint, read by whoever wrote it: PyTorch or TensorFlow."""
+    """Canonical names for every name in a checkpoint of PyTorch or TensorFlow."""
     found: dict[str, Source] = {}
     unused, twice = [], []
     for name in sorted(names):
@@ -46,7 +46,7 @@ def canonical_names(names: Iterable[str]) -> Named:
 
 
 def canonical_name(name: str) -> str | None:
-    """`bert/encoder/layer_0/output/dense/kernel` and the like; None for what no BERT has."""
+    """The canonical name of, say, `bert/encoder/layer_0/output/dense/kernel`; None if no BERT's."""
     plain = name.removesuffix(":0")
     if "/" in plain or plain in TENSORFLOW_HEAD:
         return _from_tensorflow(plain)
@@ -62,7 +62,7 @@ def is_kernel(name: str) -> bool:
 
 
 def expected_shapes(config: Mapping[str, Any], *, num_labels: int | None) -> dict[str, Shape]:
-    """Shape by canonical name of the body, and with `num_labels` of pooler and head."""
+    """Shapes of the body by canonical name; with `num_labels` also of pooler and head."""
     hidden, wide = config["hidden_size"], config["intermediate_size"]
     shapes: dict[str, Shape] = {
         "embeddings.word_embeddings.weight": (config["vocab_size"], hidden),
@@ -85,7 +85,7 @@ def expected_shapes(config: Mapping[str, Any], *, num_labels: int | None) -> dic
 
 
 def prefix_of(names: Iterable[str]) -> str:
-    """`bert.` where the body's names begin with it, else nothing."""
+    """`bert.` if the body's names begin with it, otherwise ""."""
     return PREFIX if any(name.startswith(PREFIX) for name in names) else ""
 
 
@@ -96,9 +96,9 @@ def saved_name(name: str, *, head: bool) -> str:
 
 
 def trained_names(names: Iterable[str], *, head: bool) -> dict[str, str]:
-    """`saved_name` with a head of each tensor that a training holds, in the order given.
+    """`saved_name`, with a head, of each tensor that a training holds, in the order given.
 
-    Left out are buffers and other heads; without `head` pooler and classifier too.
+    Buffers and other heads are left out; without `head`, so are pooler and classifier.
     """
     names = list(names)
     prefix = "" if prefix_of(names) else PREFIX
@@ -112,8 +112,7 @@ def trained_names(names: Iterable[str], *, head: bool) -> dict[str, str]:
 
 
 def linear_names(tensors: Mapping[str, "Tensor"], *, head: bool) -> list[str]:
-    """The linear layers of a training's tensors, `.weight` left out: those of every layer, and
-    with `head` the pooler's; in the order given."""
+    """A training's linear layers without `.weight`, in order; with `head` also the pooler."""
     return [
         name.removesuffix(".weight")
         for name, tensor in tensors.items()

@@ -16,7 +16,7 @@ from raypipe.models.segments import with_third_segment
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer's weights; query, key and value concatenated once."""
+    """One layer's weights; query, key and value are concatenated once."""
 
     qkv: Linear
     out: Linear
@@ -40,26 +40,26 @@ class Bert:
 
     @property
     def width(self) -> int:
-        """H."""
+        """The hidden size, H."""
         return self.words.shape[1]
 
     @property
     def num_positions(self) -> int:
-        """Rows of the position table."""
+        """Number of rows of the position table."""
         return len(self.positions)
 
     @property
     def num_segments(self) -> int:
-        """Rows of the segment table."""
+        """Number of rows of the segment table."""
         return len(self.segments)
 
     @property
     def linears(self) -> list[Linear]:
-        """The linear layers, of every layer of the model in order."""
+        """The linear layers of all the model's layers, in order."""
         return [p for layer in self.layers for p in (layer.qkv, layer.out, layer.up, layer.down)]
 
     def to(self, device: str) -> "Bert":
-        """The weights on `cpu` or `cuda`, where products are then of full precision."""
+        """The weights on `cpu` or `cuda`; sets products there to full precision."""
         if device == "cpu":
             return self
         full_precision()
@@ -81,7 +81,7 @@ class Bert:
         )
 
     def with_third_segment(self, choice: str | None) -> "Bert":
-        """A duo's; see `with_third_segment`, which raises InputError."""
+        """The weights for a duoBERT model; see `with_third_segment`, which raises InputError."""
         return replace(self, segments=with_third_segment(self.segments, choice))
 
 
@@ -91,12 +91,12 @@ def read_bert(
     """The encoder in a checkpoint, whether its names begin with `bert.` or not; fp32.
 
     Args:
-        weights: by name as saved.
+        weights: tensors by saved name.
         config: config.json.
-        updates: low-rank, put beside the weights of the layers that they name.
+        updates: low-rank updates, attached to the layers that they name.
 
     Raises:
-        InputError: another architecture, or tensors are missing (all are named).
+        InputError: another architecture, or missing tensors (the message names all).
     """
     kind, act = config.get("model_type"), config.get("hidden_act")
     if kind != "bert" or act != "gelu":

@@ -1,1 +1,1 @@
-"""Checkpoints converted into model folders."""
+"""Converts checkpoints into model folders."""

@@ -1,7 +1,7 @@
-"""A pickle's tensors as safetensors: run as a script, in a process of its own.
+"""Converts a pickle's tensors to safetensors; run as a script in a separate process.
 
-`python -I child.py PICKLE OUT SECONDS` prints what it found as one JSON object. It imports
-nothing of raypipe, so that no pickle ever meets the process that holds the rest.
+`python -I child.py PICKLE OUT SECONDS` prints what it found as one JSON object. It imports nothing
+from raypipe, so that a pickle never enters the main process.
 """
 
 import json
@@ -13,20 +13,20 @@ import torch
 from safetensors.torch import save_file
 
 NESTED = ("state_dict", "model_state_dict", "model")
-"""Where trainers put the weights beside their own state."""
+"""Keys under which trainers save the weights beside their own state."""
 
 
 def main(pickle: str, out: str, seconds: str) -> int:
-    """Write the tensors and print what they were; 0, or 3 where none could be had.
+    """Write the tensors and print what was found; returns 0, or 3 without tensors.
 
-    Ends itself after `seconds`, should the parent not be there to do it.
+    It ends itself after `seconds`, in case the parent is gone.
     """
     signal.setitimer(signal.ITIMER_REAL, float(seconds))
     try:
         loaded = torch.load(pickle, map_location="cpu", weights_only=True)
         tensors, others, under = _tensors(loaded)
         save_file({name: _plain(name, tensors[name]) for name in sorted(tensors)}, out)
-    except Exception as error:  # whatever a broken or hostile file leads to, sent to the parent
+    except Exception as error:  # any effect of a broken or hostile file is reported to the parent
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 3
     print(json.dumps({"others": others, "under": under}))
@@ -34,7 +34,7 @@ def main(pickle: str, out: str, seconds: str) -> int:
 
 
 def _tensors(loaded: Any) -> tuple[dict[str, torch.Tensor], list[str], str | None]:
-    """(tensors by name, names of what is no tensor, the key they were under)."""
+    """(tensors by name, names of other values, the key that held them)."""
     if not isinstance(loaded, dict):
         raise ValueError(f"expected tensors by name, found {type(loaded).__name__}")
     for key in NESTED:

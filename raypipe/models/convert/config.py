@@ -1,4 +1,4 @@
-"""config.json of a checkpoint that is to be converted."""
+"""The config.json of a checkpoint to be converted."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ def read_config(folder: Path) -> tuple[str, dict[str, Any]]:
     """(file name, content) of config.json, or of bert_config.json as Google wrote it.
 
     Raises:
-        InputError: there is neither, or it is of no model that raypipe computes.
+        InputError: there is neither, or raypipe cannot compute such a model.
     """
     for name in ("config.json", "bert_config.json"):
         if (folder / name).exists():

@@ -1,4 +1,4 @@
-"""A checkpoint as others saved it, made into a model folder."""
+"""Turns a checkpoint of another program into a model folder."""
 
 import json
 import shutil
@@ -25,18 +25,18 @@ from raypipe.package import VERSION
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """What convert wrote."""
+    """The result of a conversion."""
 
     folder: Path
     conventions: AnyConventions
     record: dict[str, Any]
-    """As raypipe.json holds it under `made_by`."""
+    """The content of `made_by` in raypipe.json."""
     notes: list[str]
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """All that is known before a tensor is read."""
+    """Everything known before a tensor is read."""
 
     files: list[Path]
     config_file: str
@@ -53,21 +53,21 @@ def convert(
     tokenizer: Path | None = None,
     segment_row: str | None = None,
 ) -> Converted:
-    """A model folder of a checkpoint: config.json, model.safetensors, tokenizer, raypipe.json.
+    """Write a checkpoint's model folder: config.json, model.safetensors, tokenizer, raypipe.json.
 
-    The folder appears whole or not at all; the same checkpoint and options give the same bytes.
+    The folder appears complete or not at all; the same checkpoint and options give the same bytes.
 
     Args:
         path: a folder, or one file of it: PyTorch's pickles (read with weights_only=True in a
             process of their own), safetensors, or an .npz of TensorFlow's variables.
         out: a folder that does not exist, or is empty.
-        preset: conventions by name; without, raypipe.json's or the folder's own.
-        tokenizer: a folder with tokenizer.json or vocab.txt, where `path` has none.
-        segment_row: zero or copy, a duo's third where the checkpoint has two.
+        preset: settings by name; None means those of raypipe.json or of the folder's own files.
+        tokenizer: a folder with tokenizer.json or vocab.txt, if `path` has none.
+        segment_row: zero or copy: a duoBERT model's third row if the checkpoint has two.
 
     Raises:
-        InputError: a pickle that is more than tensors, tensors missing (the head's among them),
-            no tokenizer, conventions left open; nothing is written.
+        InputError: a pickle with more than tensors, missing tensors (also of the head), no
+        tokenizer, or incomplete settings; nothing is written.
     """
     plan = _planned(path, out, preset, tokenizer)
     checkpoint = read_checkpoint(plan.files)
@@ -89,7 +89,7 @@ def convert(
 
 
 def _planned(path: Path, out: Path, preset: str | None, tokenizer: Path | None) -> _Plan:
-    """Everything that can be refused before the weights are read, at once."""
+    """The plan; raises all problems that can be found before the weights are read."""
     problems: list[InputError] = []
 
     def tried(step: Any, *arguments: Any) -> Any:
@@ -129,7 +129,7 @@ def _write(
     save_file(renamed.tensors, folder / "model.safetensors", metadata={"format": "pt"})
     conventions = plan.discovered.conventions
     if isinstance(conventions, PairConventions):
-        conventions = replace(conventions, segment_row=None)  # the row is in the table now
+        conventions = replace(conventions, segment_row=None)  # the table has the row now
     record = {
         "command": "raypipe model convert",
         "raypipe": VERSION,
@@ -148,7 +148,7 @@ def _write(
 
 
 def _summed(renamed: Mapping[str, str]) -> dict[str, Any]:
-    """How many names changed, and one of them: with 400 tensors nobody reads the list."""
+    """The number of changed names, and one example: a list of 400 tensors would be too long."""
     first = next(iter(renamed), None)
     return {
         "tensors": len(renamed),
@@ -157,7 +157,7 @@ def _summed(renamed: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of config.json that convert set, [old, new] each."""
+    """The fields of config.json that convert changed, each as [old, new]."""
     return {
         name: [before.get(name), value]
         for name, value in after.items()

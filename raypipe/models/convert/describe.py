@@ -1,4 +1,4 @@
-"""What a model folder is, and what keeps it from being used; no tensor is loaded."""
+"""Describes a model folder and its problems, without loading a tensor."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -33,23 +33,23 @@ SIZES = {
 
 @dataclass(slots=True)
 class Description:
-    """A model folder's facts; `problems` is empty where raypipe computes it as it lies."""
+    """A model folder's facts; `problems` is empty if raypipe can use the folder as it is."""
 
     path: str
     folder: str
     kind: str | None = None
     conventions: dict[str, Any] | None = None
     sources: dict[str, str] | None = None
-    """Of each convention, where it stands."""
+    """The source of each setting."""
     architecture: dict[str, Any] = field(default_factory=dict)
     weights: dict[str, Any] | None = None
     """file, sha256, bytes, dtypes, tensors, parameters, segment_rows, head_units."""
     tokenizer: dict[str, Any] | None = None
     unused: list[str] | None = None
-    """Tensors that nothing here reads; None where its config.json is refused."""
+    """Tensors that raypipe does not read; None if config.json is refused."""
     missing: list[str] | None = None
     made_by: dict[str, Any] | None = None
-    """What convert did, where it made the folder."""
+    """What convert did, if it made the folder."""
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -70,7 +70,7 @@ def describe(path: str, preset: str | None) -> Description:
     if is_adapter(named):
         base = _tried(base_of, named, problems=found.problems)
         folder = packaged_folder() if base == PACKAGED else Path(base or named)
-        found.notes.append(f"an adapter over {base}, merged by peft when it is loaded")
+        found.notes.append(f"an adapter for {base}, merged by peft when it is loaded")
     if discovered is not None:
         _tell_conventions(found, discovered)
     config = _tried(read_object, folder / "config.json", problems=found.problems) or {}
@@ -120,7 +120,7 @@ def _tell_tokenizer(found: Description, folder: Path, config: Mapping[str, Any])
             if isinstance(rows, int) and size > rows:
                 found.problems.append(
                     f"{file}: {size} word pieces, the model has embeddings of "
-                    f"{config['vocab_size']}; it is another model's tokenizer"
+                    f"{config['vocab_size']}; it belongs to another model"
                 )
             return
     found.problems.append(f"{folder}: no tokenizer.json or vocab.txt; put it beside the weights")
@@ -145,7 +145,9 @@ def _tell_weights(
     except SafetensorError as error:
         found.problems += [*problems, f"{file}: not a safetensors file: {error}"]
         return
-    family = _tried(family_of, config, problems=[])  # an unknown one is among the problems
+    family = _tried(
+        family_of, config, problems=[]
+    )  # an unknown family is already among the problems
     files = family and family.files
     named = files.canonical_names(shapes) if files else Named({}, [], [])
     places = {place: shapes[source.name] for place, source in named.found.items()}
@@ -174,7 +176,7 @@ def _tell_tensors(
     places: Mapping[str, Shape],
     names: Mapping[str, str],
 ) -> list[str]:
-    """Fill in unused and missing; what is wrong with the tensors for these conventions."""
+    """Fill in unused and missing tensors; returns the problems with these settings."""
     pair = None if isinstance(conventions, Conventions) else conventions
     units = units_of(conventions)
     files = family_of(config).files

@@ -1,4 +1,4 @@
-"""Which files of a path are the checkpoint to convert."""
+"""Finds the files of the checkpoint to convert."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ STANDARD = (
     "pytorch_model.bin",
     "pytorch_model.bin.index.json",
 )
-"""As transformers writes them, the safe ones first."""
+"""The names that transformers writes, safe formats first."""
 TENSORFLOW_RECIPE = """\
 import numpy, tensorflow as tf
 r = tf.train.load_checkpoint({prefix!r})
@@ -20,10 +20,10 @@ numpy.savez({npz!r}, **{{n: r.get_tensor(n) for n in r.get_variable_to_shape_map
 
 
 def find_checkpoint(path: Path) -> tuple[Path, list[Path]]:
-    """(folder, files in it) of a checkpoint: a file as named, or the one a folder holds.
+    """(folder, files in it) of a checkpoint: the named file, or the only one in a folder.
 
     Raises:
-        InputError: there is none, several, or a TensorFlow checkpoint, with how to read it.
+        InputError: none, several, or a TensorFlow checkpoint (with the way to read it).
     """
     if path.is_dir():
         return path, _in_folder(path)
@@ -61,7 +61,7 @@ def _in_folder(folder: Path) -> list[Path]:
 
 
 def _listed(index: Path) -> list[Path]:
-    """The files that an index of a sharded checkpoint names."""
+    """The files named in the index of a sharded checkpoint."""
     try:
         names = sorted(set(json.loads(index.read_bytes())["weight_map"].values()))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -71,7 +71,7 @@ def _listed(index: Path) -> list[Path]:
     if wrong or gone:
         raise InputError(
             [f"{index}: expected the name of a file beside it, found {name!r}" for name in wrong]
-            + [f"{index}: {name} is not there" for name in gone]
+            + [f"{index}: {name} is missing" for name in gone]
         )
     return [index.parent / name for name in names]
 

@@ -1,4 +1,4 @@
-"""The tensors of a checkpoint, whatever it is: safetensors, a pickle, or numpy's archive."""
+"""Reads a checkpoint's tensors from safetensors, a pickle, or numpy's archive."""
 
 import json
 import logging
@@ -28,11 +28,11 @@ LFS_POINTER = b"version https://git-lfs.github.com"
 
 @dataclass(frozen=True, slots=True)
 class SavedTensors:
-    """Tensors as they lay in files."""
+    """Tensors as saved in files."""
 
     tensors: dict[str, torch.Tensor]
     others: list[str]
-    """Names of what is no tensor and is left behind."""
+    """Names of values that are not tensors and are left out."""
     files: list[dict[str, str]]
     """file, sha256 and format of each."""
 
@@ -41,8 +41,8 @@ def read_checkpoint(files: list[Path]) -> SavedTensors:
     """The tensors of one checkpoint's files.
 
     Raises:
-        InputError: a pickle holds more than tensors (nothing of it is run), a file is damaged,
-            or two files hold one name.
+        InputError: a pickle holds more than tensors (none of its code is run), a file is damaged,
+        or two files have the same name of a tensor.
     """
     tensors: dict[str, torch.Tensor] = {}
     others: list[str] = []
@@ -82,7 +82,7 @@ def _read_safetensors(file: Path) -> dict[str, torch.Tensor]:
 
 
 def _read_npz(file: Path) -> dict[str, torch.Tensor]:
-    """Only arrays of numbers; an array of objects would be a pickle and is refused."""
+    """The arrays of numbers; an array of objects would be a pickle and is refused."""
     try:
         with np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
@@ -95,17 +95,17 @@ def _read_npz(file: Path) -> dict[str, torch.Tensor]:
 
 
 def _read_pickle(file: Path) -> tuple[dict[str, torch.Tensor], list[str]]:
-    """Through a child process that takes tensors and plain values only."""
+    """The tensors, read by a child process that accepts only tensors and plain values."""
     with tempfile.TemporaryDirectory(prefix="raypipe-convert-") as scratch:
         out = Path(scratch) / "tensors.safetensors"
         facts = _run_child(file, out)
-        # Read, not mapped: the file goes with its folder.
+        # Read, not mapped: the file is deleted with its folder.
         return load(out.read_bytes()), list(facts["others"])
 
 
 def _run_child(file: Path, out: Path) -> dict[str, Any]:
     command = [sys.executable, "-I", str(CHILD), str(file.resolve()), str(out), str(CHILD_SECONDS)]
-    # No variable may loosen weights_only; no pickle gets at a GPU.
+    # No variable may weaken weights_only; no pickle may reach a GPU.
     kept = {n: v for n, v in os.environ.items() if not n.startswith(("TORCH_", "PYTORCH_"))}
     try:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What keeps a checkpoint's tensors from being the model that its conventions say."""
+"""Checks that a checkpoint's tensors fit its settings."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from raypipe.models.folder.conventions import (
 
 
 def units_of(conventions: AnyConventions) -> int | None:
-    """Units of the head that conventions expect; None for an encoder."""
+    """Number of head units that the settings expect; None for an encoder."""
     if not isinstance(conventions, PairConventions):
         return None
     return 1 if conventions.relevant_label is None else 2
@@ -22,10 +22,10 @@ def units_of(conventions: AnyConventions) -> int | None:
 def tensor_problems(
     shapes: Mapping[str, tuple[int, ...]], config: Mapping[str, Any], units: int | None
 ) -> list[str]:
-    """What keeps tensors, by canonical name, from being this model; empty where nothing does.
+    """Why tensors, by canonical name, do not fit this model; empty if they do.
 
-    `units` is the head's that the conventions expect; None: an encoder, whose pooler and head
-    may be there or not.
+    `units` is the number of head units that the settings expect; None means an encoder, which may
+    or may not have pooler and head.
     """
     files = family_of(config).files
     expected = files.expected_shapes(config, num_labels=units)
@@ -44,22 +44,22 @@ def tensor_problems(
 
 
 def segment_problems(rows: int, choice: str | None) -> list[str]:
-    """Why a duo's segment table cannot become, or is not, one of three rows."""
+    """Why a duoBERT model's segment table does not have, or cannot get, three rows."""
     if choice is not None and choice not in SEGMENT_ROWS:
         return [f"--segment-row: expected zero or copy, found {choice!r}"]
     if rows >= 3 and choice is not None:
-        return [f"--segment-row: the table has {rows} rows, there is none to add; leave it out"]
+        return [f"--segment-row: the table has {rows} rows, none is to be added; leave it out"]
     if rows == 2 and choice is None:
         return [
-            "a duo model has three segments, the checkpoint has 2 segment rows: name the third "
+            "a duoBERT model has three segments, the checkpoint has 2 segment rows: name the third "
             "with --segment-row zero (what duobert's own code computes: TensorFlow's one-hot of "
             "id 2 is a zero vector) or --segment-row copy (of row 1)"
         ]
-    return [] if rows >= 2 else [f"a duo model has three segments, the checkpoint has {rows}"]
+    return [] if rows >= 2 else [f"a duoBERT model has three segments, the checkpoint has {rows}"]
 
 
 def limit_problems(conventions: AnyConventions, config: Mapping[str, Any], rows: int) -> list[str]:
-    """Limits and segments beyond the model's; `rows` is its segment table's, 0 if there is none."""
+    """Limits and segments beyond the model's; `rows` of its segment table, 0 if it has none."""
     positions = config["max_position_embeddings"]
     if isinstance(conventions, Conventions):
         longest = max(conventions.query_limit, conventions.passage_limit) + 2
@@ -68,9 +68,9 @@ def limit_problems(conventions: AnyConventions, config: Mapping[str, Any], rows:
         longest, highest = conventions.total_limit, 1
     problems = []
     if longest > positions:
-        problems.append(f"conventions allow {longest} tokens, the model has {positions} positions")
+        problems.append(f"the settings allow {longest} tokens, the model has {positions} positions")
     if rows and highest >= rows:
-        problems.append(f"conventions use segment {highest}, the model has {rows} segment rows")
+        problems.append(f"the settings use segment {highest}, the model has {rows} segment rows")
     if not isinstance(conventions, Conventions) and conventions.kind == "duo":
         problems += _third_segment_problems(rows, conventions.segment_row)
     return problems
@@ -79,7 +79,7 @@ def limit_problems(conventions: AnyConventions, config: Mapping[str, Any], rows:
 def _third_segment_problems(rows: int, choice: str | None) -> list[str]:
     if rows == 2 and choice is None:
         return [
-            "a duo model has three segments, the checkpoint has 2 segment rows: name the third "
+            "a duoBERT model has three segments, the checkpoint has 2 segment rows: name the third "
             "with segment_row: zero or copy, or with raypipe model convert --segment-row"
         ]
     if rows >= 3 and choice is not None:
@@ -92,5 +92,5 @@ def _misshapen(
 ) -> str:
     if name == files.HEADS[0] and units is not None and shape[:1] != expected[:1]:
         wanted = "two units (relevant_label 0 or 1)" if units == 2 else "one (relevant_label null)"
-        return f"{name}: the head has {shape[0]} units, the conventions expect {wanted}"
+        return f"{name}: the head has {shape[0]} units, the settings expect {wanted}"
     return f"{name}: expected shape {list(expected)} from config.json, found {list(shape)}"

@@ -1,4 +1,4 @@
-"""A checkpoint's tensors under the names that transformers and raypipe read."""
+"""Renames a checkpoint's tensors to the names that transformers and raypipe read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,19 +15,19 @@ from raypipe.models.folder.conventions import AnyConventions, PairConventions
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """Tensors of one model, and what it took."""
+    """Tensors of one model, and what was changed."""
 
     tensors: dict[str, Tensor]
-    """By the names that transformers saves them by, with a head or without."""
+    """Tensors by the names under which transformers saves them, with or without a head."""
     num_labels: int | None
     segment_rows: int
-    """Rows of the segment table."""
+    """Number of rows of the segment table."""
     renamed: dict[str, str]
-    """Final name -> name in the checkpoint, where they differ."""
+    """Final name -> name in the checkpoint, if they differ."""
     transposed: list[str]
     left_out: list[str]
     segment_row: dict[str, Any] | None
-    """What was put under the segment table; None where nothing was."""
+    """The choice of the added segment row; None if none was added."""
 
 
 def rename(
@@ -37,17 +37,17 @@ def rename(
     *,
     segment_row: str | None,
 ) -> Renamed:
-    """The model among a checkpoint's tensors.
+    """The model's tensors in a checkpoint, renamed.
 
     Args:
         tensors: by name as saved; TensorFlow's kernels are transposed.
         config: config.json, which names the family and its sizes.
-        conventions: kind says whether a head is needed, and of how many units.
-        segment_row: zero or copy, the third row where a duo's table has two.
+        conventions: their kind decides whether a head is needed, and with how many units.
+        segment_row: zero or copy: the third row if a duoBERT model's table has two.
 
     Raises:
-        InputError: tensors are missing, of another shape or named twice, or the third segment
-            row is left open; all at once.
+        InputError: tensors are missing, have another shape or the same name, or the third segment
+        row is not chosen; all problems together.
     """
     files = family_of(config).files
     table = files.SEGMENTS
@@ -57,7 +57,7 @@ def rename(
         for place, source in named.found.items()
     }
     pair = conventions if isinstance(conventions, PairConventions) else None
-    problems = [f"two tensors claim one place: {both}" for both in named.twice]
+    problems = [f"two tensors have the same name: {both}" for both in named.twice]
     added = None
     if pair is not None and pair.kind == "duo" and table in found:
         choice = segment_row or pair.segment_row
@@ -67,7 +67,7 @@ def rename(
             added = {"row": 2, "from": choice}
         config = {**config, "type_vocab_size": len(found[table])}
     elif segment_row is not None:
-        problems.append(f"--segment-row: expected a duo model, found {conventions.kind}")
+        problems.append(f"--segment-row: expected a duoBERT model, found {conventions.kind}")
     units = units_of(conventions)
     problems += tensor_problems({n: tuple(t.shape) for n, t in found.items()}, config, units)
     if problems:

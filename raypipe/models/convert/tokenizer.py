@@ -1,4 +1,4 @@
-"""The tokenizer of a converted model: copied, or made of a vocab.txt."""
+"""The tokenizer of a converted model: copied, or made from a vocab.txt."""
 
 import json
 import shutil
@@ -23,16 +23,16 @@ FILES = (
 )
 
 UNCASED = ("repbert", "monobert", "duobert", "minilm")
-"""Beginnings of presets whose weights lower every text."""
+"""Prefixes of presets whose weights expect lower-cased text."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTokenizer:
-    """Where a tokenizer lies and how it reads letters."""
+    """A tokenizer's place and its handling of case."""
 
     folder: Path
     lower_case: bool | None
-    """For a vocab.txt alone; None where tokenizer.json says it."""
+    """Only for a vocab.txt; None if tokenizer.json states it."""
     lower_case_from: str | None
 
 
@@ -40,7 +40,7 @@ def find_tokenizer(folders: Sequence[Path], preset: str | None) -> FoundTokenize
     """The first folder that has a tokenizer.
 
     Raises:
-        InputError: none has, or a vocab.txt comes without a word on lower case.
+        InputError: none has one, or a vocab.txt comes without a setting for lower case.
     """
     for folder in folders:
         if (folder / "tokenizer.json").exists():
@@ -57,10 +57,11 @@ def find_tokenizer(folders: Sequence[Path], preset: str | None) -> FoundTokenize
 def write_tokenizer(
     found: FoundTokenizer, out: Path, config: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Put it into the folder; (what was done, notes).
+    """Put the tokenizer into the folder; returns (what was done, notes).
 
     Raises:
-        InputError: it lacks a special of the family, or has ids beyond the model's vocabulary.
+        InputError: it lacks a special token of the family, or has ids beyond the model's
+        vocabulary.
     """
     copied = [name for name in FILES if (found.folder / name).exists()]
     for name in copied:
@@ -105,7 +106,7 @@ def _of_vocabulary(folder: Path, preset: str | None) -> FoundTokenizer:
     if preset is not None and preset.startswith(UNCASED):
         return FoundTokenizer(folder, True, f"preset {preset}")
     raise InputError(
-        f"{folder / 'vocab.txt'}: do_lower_case: nothing says whether texts are lowered; put "
+        f"{folder / 'vocab.txt'}: do_lower_case: no file says whether texts are lower-cased; put "
         '{"do_lower_case": true} or false in a tokenizer_config.json beside it'
     )
 

@@ -1,1 +1,1 @@
-"""A model folder: what it holds, its conventions, opened and hashed."""
+"""Model folders: their content, settings, hashes and loading."""

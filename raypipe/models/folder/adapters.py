@@ -1,4 +1,4 @@
-"""Low-rank adapters over a base model: peft's file format, merged by peft on load."""
+"""Low-rank adapters for a base model, in peft's file format; peft merges them on loading."""
 
 import json
 from collections.abc import Mapping
@@ -15,29 +15,29 @@ from raypipe.storage.records import hash_file
 WEIGHTS = "adapter_model.safetensors"
 CONFIG = "adapter_config.json"
 SHIPPED = ("minilm-mono", "minilm-duo")
-"""Adapters over the packaged MiniLM that come with raypipe."""
+"""The included adapters for the packaged MiniLM."""
 
 
 def is_adapter(folder: Path) -> bool:
-    """Whether a folder holds an adapter and no whole model."""
+    """Whether a folder holds an adapter rather than a whole model."""
     return (folder / CONFIG).exists() and not (folder / "model.safetensors").exists()
 
 
 def shipped_folder(name: str) -> Path:
-    """Where a shipped adapter is."""
+    """The folder of an included adapter."""
     return Path(str(files("raypipe") / "adapters" / name))
 
 
 def adapter_folder(path: str) -> Path:
-    """The folder of a shipped adapter, or the folder itself."""
+    """The folder of an included adapter, or the given folder itself."""
     return shipped_folder(path) if path in SHIPPED else Path(path)
 
 
 def base_of(folder: Path) -> str:
-    """What raypipe.json names as the model that the adapter lies over.
+    """The adapter's base model, from raypipe.json.
 
     Raises:
-        InputError: it names none.
+        InputError: raypipe.json names none.
     """
     base = read_object(folder / "raypipe.json").get("base")
     if not isinstance(base, str):
@@ -49,7 +49,7 @@ def base_of(folder: Path) -> str:
 
 
 def adapter_facts(folder: Path) -> dict[str, Any]:
-    """What `model show` prints of its file."""
+    """The facts of its file for `model show`."""
     from safetensors import safe_open
 
     file = folder / WEIGHTS
@@ -69,12 +69,12 @@ def adapter_facts(folder: Path) -> dict[str, Any]:
 
 
 def merge(base: Mapping[str, Any], config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The tensors of a reranker with the adapter's updates added, fp32, as transformers names them.
+    """A reranker's tensors with the adapter's updates added, fp32, by transformers' names.
 
     Args:
         base: the base model's tensors, with or without a head's names.
         config: its config.json.
-        folder: the adapter's, which brings the segment rows that the base lacks.
+        folder: the adapter's folder, which has the segment rows that the base lacks.
 
     Raises:
         InputError: peft cannot apply the adapter to this model.

@@ -1,4 +1,4 @@
-"""config.json of a model folder, checked by the family that it names."""
+"""A model folder's config.json, checked by the family that it names."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,15 +12,15 @@ from raypipe.models.folder.evidence import read_object
 from raypipe.models.tensors import Shape
 
 INITIALIZER_RANGE = 0.02
-"""BERT's own, where config.json does not say it."""
+"""BERT's own value, used if config.json does not state one."""
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """config.json, of a model that raypipe's forward computes.
+    """The content of config.json, if raypipe can compute the model.
 
     Raises:
-        InputError: no JSON object, another architecture, or values that its family does not have;
-            all at once.
+        InputError: not a JSON object, another architecture, or values that its family does not
+        allow; all problems together.
     """
     file = folder / "config.json"
     config = read_object(file)
@@ -31,7 +31,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def config_problems(config: Mapping[str, Any]) -> list[str]:
-    """Why a folder's config.json is of no model that raypipe computes; empty where it is of one."""
+    """Why raypipe cannot compute the model of a folder's config.json; empty if it can."""
     try:
         return family_of(config).files.own_problems(config)
     except InputError as error:
@@ -39,15 +39,15 @@ def config_problems(config: Mapping[str, Any]) -> list[str]:
 
 
 def initializer_range(config: Mapping[str, Any]) -> float:
-    """The standard deviation of weights that a training draws."""
+    """The standard deviation of weights that a training initialises."""
     return float(config.get("initializer_range", INITIALIZER_RANGE))
 
 
 def tensor_shapes(file: Path) -> dict[str, Shape]:
-    """Shapes by name as saved; the tensors are not read.
+    """Shapes by saved name; does not read the tensors.
 
     Raises:
-        InputError: no safetensors file.
+        InputError: not a safetensors file.
     """
     try:
         with safe_open(file, framework="numpy") as opened:

@@ -1,4 +1,4 @@
-"""A model's conventions as data: what its weights expect and its numbers mean."""
+"""A model's settings as data: the inputs that its weights expect and the meaning of its outputs."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,30 +12,30 @@ SEGMENT_ROWS = ("zero", "copy")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conventions:
-    """How an encoder is fed and read; part of the fingerprint."""
+    """How an encoder's inputs are built and its output is read; part of the fingerprint."""
 
     kind: str = "encoder"
     pooling: str
     """mean over all tokens, [CLS] and [SEP] included, or cls."""
     normalise: bool
-    """Whether embeddings have length 1."""
+    """Whether embeddings are normalised to length 1."""
     query_segment: int
     passage_segment: int
     query_limit: int
-    """Word pieces of a query, specials not counted."""
+    """Word pieces of a query, without special tokens."""
     passage_limit: int
-    """Word pieces of a passage, specials not counted."""
+    """Word pieces of a passage, without special tokens."""
     query_prefix: str = ""
     passage_prefix: str = ""
     start_weights_saw: str = "not stated"
-    """What training the weights have seen, for tables; not part of the fingerprint."""
+    """What the weights were trained on, for tables; not part of the fingerprint."""
 
     def to_json(self) -> dict[str, Any]:
-        """What a fingerprint holds."""
+        """The settings in a fingerprint."""
         return _without_words(asdict(self))
 
     def limit(self, side: str) -> int:
-        """Word pieces kept of a query or passage."""
+        """Number of word pieces kept of a query or passage."""
         return self.query_limit if side == "query" else self.passage_limit
 
     def segment(self, side: str) -> int:
@@ -49,35 +49,37 @@ class Conventions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairConventions:
-    """How a reranker is fed and read; part of the fingerprint.
+    """How a reranker's inputs are built and its output is read; part of the fingerprint.
 
-    A mono model reads [CLS] query [SEP] passage [SEP] in segments 0 and 1, a duo model
+    A monoBERT model reads [CLS] query [SEP] passage [SEP] in segments 0 and 1, a duoBERT model
     [CLS] query [SEP] passage i [SEP] passage j [SEP] in segments 0, 1 and 2; each [SEP] has the
-    segment of what it ends. `text.pairs.piece_counts` says how the limits cut.
+    segment of the text before it. `text.pairs.piece_counts` applies the limits.
     """
 
     kind: str
     """mono or duo."""
     query_limit: int | None
-    """Word pieces of a query, specials not counted; None: the longest is cut first."""
+    """Word pieces of a query, without special tokens; None means that the longest text is cut
+    first."""
     passage_limit: int | None
-    """Word pieces of each passage; None: what total_limit leaves, a duo's two in equal parts."""
+    """Word pieces of each passage; None means what total_limit leaves, in equal parts for two
+    passages."""
     total_limit: int
-    """Tokens of the whole input, specials counted."""
+    """Tokens of the whole input, with special tokens."""
     relevant_label: int | None
-    """The unit that says relevant (of a duo: i more than j); None where the head has one unit."""
+    """The unit for relevant (duoBERT: i more than j); None if the head has one unit."""
     score: str
-    """log-probability or probability of that unit, or raw, its logit; a duo's is probability."""
+    """log-probability or probability of that unit, or raw, its logit; for duoBERT, probability."""
     segment_row: str | None = None
-    """What a duo's third segment is where the checkpoint has two rows: zero, or copy of row 1."""
+    """A duoBERT model's third segment if the checkpoint has two rows: zero, or copy (of row 1)."""
     query_prefix: str = ""
     passage_prefix: str = ""
     start_weights_saw: str = "not stated"
-    """What training the weights have seen, for tables; not part of the fingerprint."""
+    """What the weights were trained on, for tables; not part of the fingerprint."""
 
     @property
     def num_passages(self) -> int:
-        """Passages of one input."""
+        """Number of passages in one input."""
         return 2 if self.kind == "duo" else 1
 
     @property
@@ -86,7 +88,7 @@ class PairConventions:
         return tuple(range(1 + self.num_passages))
 
     def to_json(self) -> dict[str, Any]:
-        """What a fingerprint holds."""
+        """The settings in a fingerprint."""
         return _without_words(asdict(self))
 
     def prefix(self, side: str) -> str:

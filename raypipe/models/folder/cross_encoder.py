@@ -1,4 +1,4 @@
-"""Conventions of a cross-encoder's folder, from config.json and sentence-transformers' files."""
+"""Settings of a cross-encoder's folder, from config.json and sentence-transformers' files."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ from raypipe.models.folder.evidence import (
 )
 
 SCORES = {"Identity": "raw", "Sigmoid": "probability"}
-"""By the last part of an activation's dotted name."""
+"""Scores by the last part of an activation's dotted name."""
 ONE_UNIT, TWO_UNITS = 1, 2
 
 
@@ -24,14 +24,14 @@ def is_cross_encoder(config: Mapping[str, Any]) -> bool:
 
 
 def num_labels_of(config: Mapping[str, Any]) -> int:
-    """Units of the head: num_labels, else the labels named, else transformers' default of two."""
+    """Number of head units: num_labels, or the labels named, or transformers' default of two."""
     named = config.get("id2label")
     stated = config.get("num_labels")
     return int(stated) if stated is not None else len(named) if named else TWO_UNITS
 
 
 def read_cross_encoder(folder: Path) -> Evidence:
-    """A mono model: the longer of query and passage is cut first, as the tokenizer does it."""
+    """Settings of a monoBERT model; the longer of query and passage is cut first."""
     found = Evidence()
     config = read_object(folder / "config.json")
     found.add("config.json architectures", kind="mono")
@@ -63,7 +63,7 @@ def read_cross_encoder(folder: Path) -> Evidence:
 
 
 def _read_score(folder: Path, config: Mapping[str, Any], found: Evidence) -> None:
-    """The activation that sentence-transformers saved, else the unit as it is."""
+    """Reads the activation saved by sentence-transformers; otherwise the unit's raw value."""
     stated = {
         "config.json sentence_transformers.activation_fn": (
             config.get("sentence_transformers") or {}
@@ -79,7 +79,7 @@ def _read_score(folder: Path, config: Mapping[str, Any], found: Evidence) -> Non
         ((source, name) for source, name in stated.items() if name), (None, None)
     )
     if source is None:
-        found.add("no activation is stated: the unit as it is", score="raw")
+        found.add("no activation is stated: the unit's raw value", score="raw")
         return
     score = SCORES.get(str(activation).rpartition(".")[2])
     if score is None:

@@ -1,8 +1,8 @@
-"""A model folder's conventions with where each stands: a preset, raypipe.json, the folder's own.
+"""A model folder's settings with their sources: a preset, raypipe.json, or the folder's files.
 
 The folder's own files are sentence-transformers' (modules.json) or a cross-encoder's config.json;
-what they leave open is an error that names the field, never a guess. A raypipe.json may give only
-such fields: it is laid over what the files say.
+if they leave a field open, the error names it; nothing is guessed. A raypipe.json may give just
+such fields: it overrides the files.
 """
 
 from dataclasses import MISSING, asdict, dataclass, fields
@@ -20,27 +20,27 @@ from raypipe.models.folder.sentence_transformers import (
 )
 
 RECORD = "made_by"
-"""The key of raypipe.json that says what made the weights."""
+"""The key of raypipe.json for how the weights were made."""
 BASE = "base"
-"""The key that names the model an adapter lies over."""
+"""The key of raypipe.json that names an adapter's base model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """Conventions, and of each field where it stands."""
+    """Settings, and the source of each field."""
 
     conventions: AnyConventions
     sources: dict[str, str]
     notes: list[str]
-    """What a reader of these conventions should know."""
+    """Notes on these settings for the user."""
 
 
 def discover(folder: Path, preset: str | None) -> Discovered:
-    """The conventions of a preset, of raypipe.json, or of the folder's own files.
+    """The settings from a preset, from raypipe.json, or from the folder's own files.
 
     Raises:
-        InputError: nothing says them, the files leave a field open, the model's shape is none of
-            raypipe's, or the preset or raypipe.json is wrong; all problems at once.
+        InputError: there are no settings, a field is open, raypipe cannot compute the model, or the
+        preset or raypipe.json is wrong; all problems together.
     """
     given = _given(folder) if preset is None else {}
     own = _evidence(folder) if preset is None and not _complete(given) else None
@@ -61,7 +61,7 @@ def _given(folder: Path) -> dict[str, Any]:
 
 
 def _complete(given: dict[str, Any]) -> bool:
-    """Whether raypipe.json says all that has no default."""
+    """Whether raypipe.json has every field without a default."""
     pair = given.get("kind") in ("mono", "duo")
     needed = fields(PairConventions if pair else Conventions)
     return all(f.name in given for f in needed if f.default is MISSING)

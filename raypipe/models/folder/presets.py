@@ -1,4 +1,4 @@
-"""Conventions by name, or from the file beside the weights."""
+"""Settings by preset name, or from raypipe.json beside the weights."""
 
 from dataclasses import fields, replace
 from difflib import get_close_matches
@@ -32,7 +32,7 @@ _DUO = PairConventions(
     score="probability",
 )
 PRESETS: dict[str, AnyConventions] = {
-    # Zhan et al. 2020 and its code: limits count pieces before specials, passages are segment 1.
+    # Zhan et al. 2020 and its code: limits without special tokens, passages in segment 1.
     "repbert": Conventions(
         pooling="mean",
         normalise=False,
@@ -42,7 +42,7 @@ PRESETS: dict[str, AnyConventions] = {
         passage_limit=256,
         start_weights_saw="MS MARCO passages (RepBERT's own training)",
     ),
-    # all-MiniLM-L6-v2: 256 tokens with specials on both sides.
+    # all-MiniLM-L6-v2: 256 tokens with special tokens, for queries and passages.
     "minilm": Conventions(
         pooling="mean",
         normalise=True,
@@ -52,24 +52,24 @@ PRESETS: dict[str, AnyConventions] = {
         passage_limit=254,
         start_weights_saw="1B pairs, MS MARCO, S2ORC and Simple Wikipedia among them",
     ),
-    # Nogueira & Cho 2019, section 2.2: query 64 tokens, the whole 512.
+    # Nogueira & Cho 2019, section 2.2: query 64 tokens, the whole input 512.
     "monobert": _MONO,
-    # dl4marco-bert: the query's 64 hold [CLS] and [SEP], the whole has at most 511.
+    # dl4marco-bert: the query's 64 include [CLS] and [SEP], the whole input has at most 511.
     "monobert-reference": replace(_MONO, query_limit=62, total_limit=511),
-    # pygaggle: no limit of the query, 512 in all, the longer of the two is cut first.
+    # pygaggle: no limit for the query, 512 in all, the longer of the two is cut first.
     "monobert-longest-first": replace(_MONO, query_limit=None),
     # Nogueira et al. 2019, section 3.3: 62, 223 and 223 pieces.
     "duobert": _DUO,
-    # duobert: the query's 64 hold [CLS] and [SEP]; passages share what is left of 510.
+    # duobert: the query's 64 include [CLS] and [SEP]; passages share what is left of 510.
     "duobert-reference": replace(_DUO, passage_limit=None, total_limit=510),
 }
 
 
 def conventions_of(folder: Path, preset: str | None) -> AnyConventions:
-    """From the named preset, else from `raypipe.json` beside the weights.
+    """The settings of the named preset, or of `raypipe.json` beside the weights.
 
     Raises:
-        InputError: neither says them, the preset is unknown, or the file has wrong fields.
+        InputError: neither exists, the preset is unknown, or the file has wrong fields.
     """
     if preset is not None:
         if preset not in PRESETS:
@@ -80,8 +80,8 @@ def conventions_of(folder: Path, preset: str | None) -> AnyConventions:
     path = folder / "raypipe.json"
     if not path.exists():
         raise InputError(
-            f"{folder}: nothing says this model's conventions (pooling, segments, limits). Name a "
-            f"preset ({', '.join(PRESETS)}) or put a raypipe.json beside the weights"
+            f"{folder}: nothing says which settings this model has (pooling, segments, limits). "
+            f"Name a preset ({', '.join(PRESETS)}) or put a raypipe.json beside the weights"
         )
     return _from_file(path)
 
@@ -93,7 +93,7 @@ def _from_file(path: Path) -> AnyConventions:
         found = "nothing" if "kind" not in body else repr(kind)
         raise InputError(f"{path}: kind: expected encoder, mono or duo, found {found}")
     kinds = Conventions if kind == "encoder" else PairConventions
-    # What made the weights, and the model that an adapter lies over: no conventions.
+    # These keys (how the weights were made, an adapter's base model) are not settings.
     record = {"made_by", "base"}
     try:
         conventions = kinds(**{name: value for name, value in body.items() if name not in record})
@@ -107,7 +107,7 @@ def _from_file(path: Path) -> AnyConventions:
 
 
 def conventions_problems(found: AnyConventions) -> list[str]:
-    """What no model can be fed by; empty where all is well."""
+    """The problems of settings that no model can have; empty if there are none."""
     if isinstance(found, PairConventions):
         return _pair_problems(found)
     problems = []
@@ -138,11 +138,11 @@ def _pair_problems(found: PairConventions) -> list[str]:
     if problems:
         return problems
     if found.kind == "duo" and found.score != "probability":
-        problems.append(f"score: a duo's is probability, found {found.score}")
+        problems.append(f"score: a duoBERT model's is probability, found {found.score}")
     if found.kind == "duo" and found.query_limit is None:
-        problems.append("query_limit: expected a count of word pieces for a duo, found null")
+        problems.append("query_limit: expected a count of word pieces for duoBERT, found null")
     if found.query_limit is None and found.passage_limit is not None:
-        problems.append("passage_limit: where the longest is cut first no passage has a limit")
+        problems.append("passage_limit: if the longest text is cut first, a passage has no limit")
     if found.query_limit is not None:
         least = found.query_limit + 2 + found.num_passages * (1 + (found.passage_limit or 1))
         if least > found.total_limit:

@@ -1,4 +1,4 @@
-"""Conventions of a sentence-transformers folder, from its modules' files."""
+"""Settings of a sentence-transformers folder, from its modules' files."""
 
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,11 @@ OLD_POOLINGS = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
-"""As releases before 6 wrote them; later ones write `pooling_mode`."""
+"""The keys of releases before 6; later ones write `pooling_mode`."""
 
 
 def modules_of(folder: Path) -> list[tuple[str, str]]:
-    """(class, folder) of each module of modules.json, in order; empty where it has none."""
+    """(class, folder) of each module in modules.json, in order; empty if there are none."""
     body = read_json(folder / "modules.json")
     if not isinstance(body, list):
         return []
@@ -36,13 +36,13 @@ def modules_of(folder: Path) -> list[tuple[str, str]]:
 
 
 def is_sentence_transformer(folder: Path) -> bool:
-    """Whether modules.json pools: a cross-encoder has one too, of a Transformer alone."""
+    """Whether modules.json has pooling; a cross-encoder's has only a Transformer."""
     modules = [name for name, _ in modules_of(folder)]
     return len(modules) > 1
 
 
 def transformer_folder(folder: Path) -> Path:
-    """Where the transformer's own files lie: the folder, or the one modules.json names."""
+    """The folder of the transformer's own files: the folder itself, or the one in modules.json."""
     modules = modules_of(folder)
     place = modules[0][1] if modules and modules[0][0] == "Transformer" else ""
     inside = folder / place
@@ -50,7 +50,7 @@ def transformer_folder(folder: Path) -> Path:
 
 
 def read_sentence_transformer(folder: Path) -> Evidence:
-    """How its encode feeds and reads the model, one text a row, each text in segment 0."""
+    """The settings of its `encode`: one text per row, each in segment 0."""
     found = Evidence()
     inner = transformer_folder(folder)
     modules = modules_of(folder)
@@ -113,12 +113,12 @@ def _read_normalise(folder: Path, names: list[str], found: Evidence) -> None:
 
 
 def _check_lower_case(inner: Path, found: Evidence) -> None:
-    """Its encode lowers the text itself where do_lower_case is true; raypipe does not."""
+    """Refuse do_lower_case: with it, `encode` lower-cases the text itself, and raypipe does not."""
     if not read_object(inner / "sentence_bert_config.json").get("do_lower_case"):
         return
     normaliser = read_object(inner / "tokenizer.json").get("normalizer") or {}
     if normaliser.get("lowercase") is not True:
         found.refusals.append(
             f"{inner / 'sentence_bert_config.json'}: do_lower_case is true, and tokenizer.json "
-            "lowers nothing; convert it with a tokenizer that does"
+            "does not lower-case; convert it with a tokenizer that does"
         )

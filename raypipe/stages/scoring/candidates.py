@@ -1,8 +1,8 @@
-"""Which candidates are still to be scored: one part of a growing table of scores.
+"""The candidates that remain to be scored: one part of a growing table of scores.
 
-Scores are kept by model, collection and queries, whatever run asked for them. Part n of a table
-is two stores: candidates, decided once by the first to commit them, and their scores. A request
-gets a part with what no earlier part has committed, which may be nothing.
+Scores are kept by model, collection and queries, whatever run requested them. Part n of a table is
+two stores: the candidates, fixed by the first worker to commit them, and their scores. A request
+gets a part with the candidates that no earlier part has committed; it may be empty.
 """
 
 from collections.abc import Sequence
@@ -31,44 +31,44 @@ SCORE_BYTES = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Which candidates of a run are wanted."""
+    """Which candidates of a run are requested."""
 
     k0: int | None = None
-    """A mono's: the first k0."""
+    """For a monoBERT model: the first k0."""
     k1: int | None = None
-    """A duo's: every ordered pair of the first k1."""
+    """For a duoBERT model: every ordered pair of the first k1."""
     sample: int | None = None
-    """Of a duo's, so many drawn for each candidate."""
+    """For a duoBERT model: the number of pairs drawn for each candidate."""
     seed: int = 0
 
     @property
     def k(self) -> int:
-        """Candidates of a query that are reordered."""
+        """Number of candidates per query that are reordered."""
         found = self.k0 if self.k1 is None else self.k1
         assert found is not None
         return found
 
     def keys(self, run: pa.Table) -> Keys:
-        """The candidates of a run (schema.RUN), sorted."""
+        """The requested candidates of a run (schema.RUN), sorted."""
         columns = [run[name].to_numpy() for name in ("query_row", "passage_row", "rank")]
         if self.k1 is None:
             return singles(*columns, k0=self.k)
         return pairs(*columns, k1=self.k1, sample=self.sample, seed=self.seed)
 
     def to_json(self) -> dict[str, Json]:
-        """What a fingerprint holds; a seed matters only to a draw."""
+        """The request in a fingerprint; a seed matters only for a draw."""
         body: dict[str, Json] = {"k0": self.k0, "k1": self.k1, "sample": self.sample}
         return {**body, "seed": None if self.sample is None else self.seed}
 
     def num_candidates(self, run: Stored) -> int:
-        """At most so many: each line, of a duo with each of the others that it is paired with."""
+        """An upper bound: the number of lines, for a duoBERT model times the pairs of each."""
         if self.k1 is None:
             return num_lines(run)
         others = self.k1 - 1 if self.sample is None else min(self.sample, self.k1 - 1)
         return min(num_lines(run), self.k1 * run.num_rows) * others
 
     def digest(self, run: Stored) -> str:
-        """The name of this request of that run."""
+        """The name of this request for that run."""
         return digest(canonical({**self.to_json(), "run": run.digest}))
 
 
@@ -78,21 +78,21 @@ class Part:
 
     candidates: Stored
     scores: Stored | None
-    """What is committed of its scores; None before they are planned."""
+    """Its committed scores; None before they are planned."""
 
     def keys(self, start: int = 0, stop: int | None = None) -> Keys:
-        """Its candidates of rows [start, stop)."""
+        """The part's candidates of rows [start, stop)."""
         (record,) = self.candidates.manifest.records
         path = self.candidates.path(record)
         return keys_of(read_table(path, schema.CANDIDATES, start=start, stop=stop))
 
     @property
     def num_rows(self) -> int:
-        """Candidates of the part."""
+        """Number of candidates of the part."""
         return int(self.candidates.manifest.records[0].facts["rows"])
 
     def scored(self, queries: tuple[int, int] | None = None) -> pa.Table:
-        """schema.SCORES of what is committed, of query rows [start, stop) and some beside them."""
+        """Committed scores (schema.SCORES) of query rows [start, stop), and some of other rows."""
         tables = []
         for record in self.scores.manifest.records if self.scores else ():
             first, last = record.facts["first_query"], record.facts["last_query"]
@@ -102,7 +102,7 @@ class Part:
         return pa.concat_tables(tables) if tables else schema.SCORES.empty_table()
 
     def failed(self) -> Keys:
-        """Candidates in quarantine: they have no score and are ranked nowhere."""
+        """Candidates in quarantine: they have no score and are never ranked."""
         rows = self.scores.manifest.skipped_rows if self.scores else ()
         whole = self.keys() if rows else _NO_KEYS
         first, second, third = (part[list(rows)] for part in whole)
@@ -119,10 +119,10 @@ def keys_of(table: pa.Table) -> Keys:
 def find_scores(
     parts: Sequence[Part], wanted: Keys, queries: tuple[int, int], *, what: str
 ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """(scores float32 [N], NaN where there is none; which of them are in quarantine, bool [N]).
+    """(scores float32 [N], NaN for a missing one; whether each is in quarantine, bool [N]).
 
     Raises:
-        IncompleteError: candidates that no part has scored; their number is named.
+        IncompleteError: no part has scored some candidates; the message gives their number.
     """
     tables = [part.scored(queries) for part in parts]
     held = pa.concat_tables(tables) if tables else schema.SCORES.empty_table()
@@ -145,10 +145,10 @@ def find_scores(
 
 @dataclass(frozen=True)
 class CandidatesStage:
-    """What a request wants and no part before has committed; decided once."""
+    """The requested candidates that no earlier part has committed; fixed once."""
 
     base: StageSpec
-    """What a score depends on; see score.score_base."""
+    """What the scores depend on; see score.score_base."""
     part: int
     run_store: Stored
     request: Request
@@ -158,11 +158,11 @@ class CandidatesStage:
 
     @property
     def spec(self) -> StageSpec:
-        """The table and the number of the part: whoever commits it decides what is in it."""
+        """The table and the number of the part; the first to commit the part fixes its content."""
         return candidates_spec(self.base, self.part)
 
     def shards(self, sizing: Sizing) -> list[Shard]:
-        """One; its table has as many rows as its record says."""
+        """One shard; its record has the number of rows."""
         return [Shard(0, 0, 1)]
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
@@ -190,7 +190,7 @@ class CandidatesStage:
 
 
 def candidates_spec(base: StageSpec, part: int) -> StageSpec:
-    """Of part n of a table of scores, from 1."""
+    """The spec of part n of a table of scores, from 1."""
     inputs = {"scores": base.fingerprint()}
     return StageSpec("candidates", 1, {"part": part}, inputs, "candidates")
 

@@ -1,4 +1,4 @@
-"""Runs and pairs as selections from tables of scores."""
+"""The stages that make runs and pairs by selecting from tables of scores."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +26,7 @@ from raypipe.storage.stored import Stored, spec_over
 
 @dataclass(frozen=True)
 class RerankStage:
-    """A run whose first k0 candidates stand in a mono model's order."""
+    """A run whose first k0 candidates are in a monoBERT model's order."""
 
     name: str
     run_store: Stored
@@ -40,7 +40,7 @@ class RerankStage:
 
     @property
     def spec(self) -> StageSpec:
-        """What the scores depend on, the run, k0 and the tail; no part of the table."""
+        """What the scores depend on, the run, k0 and the tail, but not the parts of the table."""
         params = {**self.request.to_json(), "tail": self.tail, "scores": self.base.to_json()}
         stores = {"run": self.run_store} | self.sides.stores()
         return spec_over("rerank", 1, params, stores, produces="run")
@@ -76,7 +76,7 @@ class RerankStage:
 
 @dataclass(frozen=True)
 class PairsStage:
-    """Every p(i, j) of a run's first k1 candidates, or those of a draw."""
+    """Every p(i, j) of a run's first k1 candidates, or of a draw of them."""
 
     name: str
     run_store: Stored
@@ -89,7 +89,7 @@ class PairsStage:
 
     @property
     def spec(self) -> StageSpec:
-        """What the probabilities depend on, the run and the request; no part of the table."""
+        """What the probabilities depend on, the run and the request, but not the table's parts."""
         params = {**self.request.to_json(), "scores": self.base.to_json()}
         stores = {"run": self.run_store} | self.sides.stores()
         return spec_over("pairs", 1, params, stores, produces="pairs")
@@ -119,11 +119,11 @@ class PairsStage:
 
 @dataclass(frozen=True)
 class AggregateStage:
-    """A run whose first k1 candidates stand in the order of their aggregated probabilities."""
+    """A run whose first k1 candidates are ordered by their aggregated probabilities."""
 
     name: str
     run_store: Stored
-    """The run that the pairs were taken from."""
+    """The run from which the pairs were made."""
     pairs: Stored
     request: Request
     method: str
@@ -150,8 +150,7 @@ class AggregateStage:
     def open(self, site: Site) -> Opened:
         """See Stage; each block's run.
 
-        Its `run` raises InputError where pairs that the method needs are not there, and names
-        their number.
+        Its `run` raises InputError if pairs that the method needs are missing, with their number.
         """
         any_failed = any(record.facts["failed"] for record in self.pairs.manifest.records)
         return opened_blocks(site, partial(self._block, any_failed))

@@ -1,4 +1,4 @@
-"""Candidates scored by a mono or duo model: schema.SCORES, a range of candidates a shard."""
+"""The stage that scores candidates with a reranker: schema.SCORES, by ranges of candidates."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from raypipe.storage.stored import Stored, spec_over
 
 
 def score_base(model: ModelFolder, collection: Stored, queries: Stored) -> StageSpec:
-    """What a score depends on, whoever asks for it: model, collection and queries."""
+    """What a score depends on, whatever the request: model, collection and queries."""
     params = {
         "weights_sha256": model.weights_sha256,
         "config": model.forward_config(),
@@ -41,7 +41,7 @@ def score_base(model: ModelFolder, collection: Stored, queries: Stored) -> Stage
 
 @dataclass(frozen=True)
 class ScoreStage:
-    """One score a candidate of one part."""
+    """One score for each candidate of one part."""
 
     base: StageSpec
     part: Part
@@ -49,14 +49,14 @@ class ScoreStage:
     query_tokens: Stored
     passage_tokens: Stored
     whole: bool
-    """Whether passage_tokens has every passage of the collection, or those of the part alone."""
+    """Whether passage_tokens has every passage of the collection, or only those of the part."""
     budget_tokens: int | None = None
     skips_rows: ClassVar[bool] = True
     needs: Needs = Needs()
 
     @property
     def spec(self) -> StageSpec:
-        """What a score depends on, and which candidates."""
+        """What a score depends on, and the candidates."""
         stores, params = {"candidates": self.part.candidates}, {"base": self.base.to_json()}
         return spec_over("score", 1, params, stores, produces="scores")
 

@@ -37,12 +37,12 @@ class TokenRows:
     """A token store whose shards stay mapped."""
 
     def __init__(self, stored: Stored) -> None:
-        """Nothing is opened yet."""
+        """Opens nothing yet."""
         self._stored = stored
         self._mapped: dict[str, tuple[Flat, Offsets]] = {}
 
     def part(self, rows: Int64) -> TextSlice:
-        """The pieces of these rows, in their order, as one text of each input."""
+        """The pieces of these rows, in order, as one text of each input."""
         distinct, inverse = np.unique(rows, return_inverse=True)
         found: list[tuple[Flat, Offsets]] = []
         for record in self._stored.manifest.records:
@@ -61,7 +61,7 @@ class TokenRows:
 
 
 def passages_of(part: Part) -> Int64:
-    """Rows of the passages that a part's candidates name, ascending, each once."""
+    """Rows of the passages among a part's candidates, ascending, each once."""
     _, first, second = part.keys()
     distinct = np.unique(np.concatenate([first, second]))
     return distinct[distinct >= 0]
@@ -69,7 +69,7 @@ def passages_of(part: Part) -> Int64:
 
 @dataclass(frozen=True)
 class PassageTokensStage:
-    """Word pieces of the passages that candidates name, and of no other passage."""
+    """Word pieces of only those passages that are among the candidates."""
 
     collection: Stored
     candidates: Part
@@ -90,7 +90,7 @@ class PassageTokensStage:
         return spec_over("tokenize-passages", 2, params, stores, produces="tokens")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
-        """Ranges of the passages named, in row order."""
+        """Ranges of these passages, in row order."""
         num_rows = len(passages_of(self.candidates))
         return ranges(num_rows, min(sizing.shard_rows, -(-num_rows // sizing.num_actors) or 1))
 

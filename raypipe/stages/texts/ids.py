@@ -1,4 +1,4 @@
-"""Original ids and rows: the id index as a stage, and ids read back at the border."""
+"""Original ids and rows: the stage of the id index, and ids read back for users."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ ID_BYTES = 24
 
 @dataclass(frozen=True)
 class IdsStage:
-    """The id index of a collection; duplicate ids are refused here, dense ones checked."""
+    """The id index of a collection; refuses duplicate ids and checks dense ones."""
 
     collection: Stored
     dense: bool = False
@@ -33,12 +33,12 @@ class IdsStage:
 
     @property
     def spec(self) -> StageSpec:
-        """The collection; whether its ids must be 0 to n-1."""
+        """The collection, and whether its ids must be 0 to n-1."""
         stores = {"collection": self.collection}
         return spec_over("ids", 1, {"dense": self.dense}, stores, produces="ids")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
-        """One: a sort over all ids, 24 bytes each."""
+        """One shard: it sorts all ids, at 24 bytes each."""
         return [Shard(0, 0, self.collection.num_rows)]
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
@@ -68,12 +68,12 @@ class IdsStage:
 
 
 def ids_of_rows(collection: Stored, rows: NDArray[np.int64]) -> list[str]:
-    """Original ids of passage rows, in the order given; reads only the row groups they are in."""
+    """Original ids of passage rows, in the order given; reads only their row groups."""
     return column_of_rows(collection, rows, "passage_id")
 
 
 def column_of_rows(collection: Stored, rows: NDArray[np.int64], column: str) -> list[str]:
-    """A column of passage rows, in the order given; reads only the row groups they are in."""
+    """A column of passage rows, in the order given; reads only their row groups."""
     distinct, inverse = np.unique(rows, return_inverse=True)
     found: list[str] = []
     position = 0
@@ -91,7 +91,7 @@ def column_of_rows(collection: Stored, rows: NDArray[np.int64], column: str) -> 
 
 
 def id_index(collection: Stored, ids: Stored) -> IdIndex:
-    """Rows of original ids, from the stored index."""
+    """The stored id index, which finds the rows of original ids."""
     path = ids.path(ids.manifest.records[0])
     return IdIndex(path, lambda rows: ids_of_rows(collection, rows))
 

@@ -1,4 +1,4 @@
-"""Collection files into a collection: count records a file, prefix sum, convert."""
+"""The stages that turn files into a collection: count the records of each file, then convert."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -21,12 +21,12 @@ from raypipe.storage.stored import Stored
 
 BATCH_RECORDS = 1024
 UNPACKED = 5
-"""Bytes of text in a byte of a compressed file, about."""
+"""Approximate bytes of text per byte of a compressed file."""
 
 
 @dataclass
 class CountStage:
-    """One pass over each input file: hashes, records, where to seek. One shard a file."""
+    """One pass over each input file for hashes, records and offsets. One shard per file."""
 
     files: Sequence[Path]
     format: str
@@ -34,16 +34,16 @@ class CountStage:
     skips_rows: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        """Look at the files once, in the driver: a node's copies may have other times."""
+        """Look at the files once, in the driver: copies on a node may have other times."""
         self._stamps = _stamps(self.files)
 
     @property
     def spec(self) -> StageSpec:
-        """Sizes and times stand for the content, whose hash this stage finds out."""
+        """Sizes and times in place of the content, whose hash this stage computes."""
         return StageSpec("count", 2, {"format": self.format}, self._stamps, "facts")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
-        """One a file, in reading order."""
+        """One shard per file, in reading order."""
         return ranges(len(self.files), 1)
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
@@ -72,23 +72,24 @@ def _stamps(files: Sequence[Path]) -> dict[str, str]:
         key = f"content:{number:05d}:{file.name}"
         if file.exists():
             stat = file.stat()
-            # Times of change too: tar, rsync and cp -p give another file the same size and date.
+            # The times of change too: tar, rsync and cp -p can give another file the same size and
+            # date.
             times = f"{stat.st_mtime_ns}-{stat.st_ctime_ns}"
             stamps[key] = f"{stat.st_size}-{times}-{stat.st_ino}"
-        else:  # an ir_datasets id: what it names is in its package's version
+        else:  # an ir_datasets id: the version of its package decides the content
             stamps[key] = str(file)
     return stamps
 
 
 def counted(stored: Stored) -> list[FileFacts]:
-    """What CountStage found, in file order."""
+    """The facts from CountStage, in file order."""
     paths = (stored.path(record) for record in stored.manifest.records)
     return [from_json(json.loads(path.read_text())) for path in paths]
 
 
 @dataclass
 class ConvertStage:
-    """Input files as Parquet passages; a passage's row is its place over all files in order."""
+    """Input files as Parquet passages; a passage's row is its position over all files in order."""
 
     files: Sequence[Path]
     facts: Sequence[FileFacts]
@@ -99,7 +100,7 @@ class ConvertStage:
 
     @property
     def spec(self) -> StageSpec:
-        """The content's hashes, how it is read, and the format written."""
+        """The content's hashes, how it is read, and the written format."""
         inputs = {
             f"content:{number:05d}:{facts.name}": facts.sha256
             for number, facts in enumerate(self.facts)
@@ -108,7 +109,7 @@ class ConvertStage:
         return StageSpec("prepare", 1, params, inputs, "passages")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
-        """Ranges of records of one file; a compressed file is read whole, so it is one shard."""
+        """Ranges of records of one file; a compressed file must be read whole, so is one shard."""
         shards: list[Shard] = []
         first = 0
         for facts in self.facts:

@@ -18,7 +18,7 @@ from raypipe.storage.spec import StageSpec
 
 @dataclass(frozen=True)
 class QueriesStage:
-    """Queries in file order; with `only` those of them whose id is in it."""
+    """Queries in file order; with `only`, those whose id is in it."""
 
     file: Path
     only: frozenset[str] | None = None
@@ -33,7 +33,7 @@ class QueriesStage:
         return StageSpec("queries", 1, {"only": kept}, content, "queries")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
-        """One: query sets are small beside collections."""
+        """One shard: query sets are small compared with collections."""
         return [Shard(0, 0, len(self._read()))]
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:

@@ -1,4 +1,4 @@
-"""Texts of a collection or query set as word pieces, once a tokenizer."""
+"""The stage that splits texts into word pieces, once for each tokenizer."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -21,14 +21,14 @@ from raypipe.text.slicing import first_difference
 from raypipe.text.tokenize import tokenize_batch
 
 MAX_PIECES = 512
-"""No model here takes more; a longer text is cut before it costs time."""
+"""No supported model reads more; a longer text is cut early, to save time."""
 BATCH_ROWS = 2048
 SAMPLED_TEXTS = 1000
 
 
 @dataclass(frozen=True)
 class TokenizeStage:
-    """Word pieces of every row's text, without specials."""
+    """Word pieces of every row's text, without special tokens."""
 
     texts: Stored
     schema: pa.Schema
@@ -49,7 +49,7 @@ class TokenizeStage:
         return spec_over("tokenize", 2, params, {"texts": self.texts}, produces="tokens")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
-        """Ranges of rows; no fewer than actors, so that none idles."""
+        """Ranges of rows; at least one per actor."""
         size = min(sizing.shard_rows, -(-self.texts.num_rows // sizing.num_actors) or 1)
         return ranges(self.texts.num_rows, size)
 
@@ -66,7 +66,7 @@ class TokenizeStage:
         return Opened(run, {"tokenizers": tokenizers.__version__})
 
     def _check_slicing(self, tokenizer: Tokenizer) -> None:
-        """Compare inputs made of pieces with the tokenizer's own on 1,000 texts.
+        """Compare inputs made from pieces with the tokenizer's own, on 1,000 texts.
 
         Raises:
             InputError: they differ: this tokenizer's inputs cannot be sliced from pieces.
@@ -96,10 +96,10 @@ class TokenizeStage:
 
 
 def refuse_other_inputs(tokenizer: Tokenizer, texts: list[str], model: ModelFolder) -> None:
-    """Nothing, where inputs sliced from pieces are the tokenizer's own.
+    """Returns nothing if inputs sliced from pieces equal the tokenizer's own.
 
     Raises:
-        InputError: they are not; the text is named.
+        InputError: they differ; the message names the text.
     """
     single = layout_of(model, tokenizer, (0,))
     pair = layout_of(model, tokenizer, (0, 1)) if model.conventions.kind == "mono" else None

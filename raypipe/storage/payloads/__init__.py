@@ -1,1 +1,1 @@
-"""What a shard's payload holds: tables, vectors, word pieces."""
+"""The payloads of shards: tables, vectors and word pieces."""

@@ -1,4 +1,4 @@
-"""Tensors of a safetensors file as mapped arrays: a reader of rows touches their pages alone."""
+"""Tensors of a safetensors file as mapped arrays: reading rows loads only their pages."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Parquet payloads: schema checked both ways, page checksums on, bytes deterministic."""
+"""Parquet payloads: checked schemas, page checksums, deterministic bytes."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -12,9 +12,9 @@ ROW_GROUP_ROWS = 8192
 
 
 def write_table(path: Path, schema: pa.Schema, batches: Iterable[pa.Table | pa.RecordBatch]) -> int:
-    """The number of rows written, in row groups of 8,192; memory holds one group and one batch.
+    """The number of rows written, in row groups of 8,192; holds one group and one batch in memory.
 
-    Equal rows give equal bytes however they are cut into batches.
+    Equal rows give equal bytes, however they are divided into batches.
     """
     num_rows = 0
     with pq.ParquetWriter(
@@ -34,7 +34,7 @@ def read_table(
     stop: int | None = None,
     columns: Sequence[str] | None = None,
 ) -> pa.Table:
-    """Rows [start, stop) of a payload, from the row groups that hold them; all columns or some.
+    """Rows [start, stop) of a payload, with all or some columns; reads only their row groups.
 
     Raises:
         CorruptError: the file's columns are not the schema's, or a page's checksum differs.

@@ -1,4 +1,4 @@
-"""Token payloads: word pieces flat in one array, offsets beside it, both mapped on reading."""
+"""Token payloads: a flat array of word pieces and an array of offsets, both mapped for reading."""
 
 from pathlib import Path
 
@@ -13,26 +13,26 @@ Offsets = NDArray[np.int64]
 
 
 def write_tokens(path: Path, flat: Flat, offsets: Offsets) -> None:
-    """One safetensors file: `pieces` uint16 or uint32 [num_pieces], `offsets` int64 [rows + 1]."""
+    """Write safetensors: `pieces` uint16 or uint32 [num_pieces], `offsets` int64 [rows + 1]."""
     assert offsets[0] == 0 and offsets[-1] == len(flat)
     save_file({"pieces": np.ascontiguousarray(flat), "offsets": offsets}, path)
 
 
 def read_tokens(path: Path) -> tuple[Flat, Offsets]:
-    """What `write_tokens` was given; row i is `flat[offsets[i]:offsets[i + 1]]`."""
+    """The arrays given to `write_tokens`; row i is `flat[offsets[i]:offsets[i + 1]]`."""
     tensors = load_file(path)
     flat: Flat = tensors["pieces"]
     return flat, tensors["offsets"]
 
 
 def map_tokens(path: Path) -> tuple[Flat, Offsets]:
-    """As `read_tokens`, mapped: a reader of scattered rows touches their pages alone."""
+    """Like `read_tokens`, but mapped: reading scattered rows loads only their pages."""
     tensors = map_tensors(path)
     return tensors["pieces"], tensors["offsets"]
 
 
 def taken(flat: Flat, offsets: Offsets, rows: NDArray[np.int64]) -> tuple[Flat, Offsets]:
-    """The pieces of some rows, in their order."""
+    """The pieces of some rows, in the order given."""
     counts = np.asarray(offsets[rows + 1] - offsets[rows])
     ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     source = np.arange(ends[-1]) + np.repeat(offsets[rows] - ends[:-1], counts)
@@ -40,7 +40,7 @@ def taken(flat: Flat, offsets: Offsets, rows: NDArray[np.int64]) -> tuple[Flat, 
 
 
 def concatenate(parts: list[tuple[Flat, Offsets]]) -> tuple[Flat, Offsets]:
-    """Several runs of rows as one, in order."""
+    """Several groups of rows as one, in order."""
     flats = [flat for flat, _ in parts]
     lengths = np.concatenate([np.diff(offsets) for _, offsets in parts])
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Embedding payloads: a `.npy` of fp16 [rows, dim], mapped on reading."""
+"""Embedding payloads: a `.npy` file of fp16 [rows, dim], mapped for reading."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from raypipe.errors import CorruptError
 
 
 def write_vectors(path: Path, vectors: NDArray[np.float16]) -> None:
-    """The payload of one shard of embeddings."""
+    """Write the payload of one shard of embeddings."""
     assert vectors.dtype == np.float16 and vectors.ndim == 2
     with path.open("wb") as stream:
         np.save(stream, np.ascontiguousarray(vectors), allow_pickle=False)
@@ -19,7 +19,7 @@ def read_vectors(path: Path) -> NDArray[np.float16]:
     """A read-only map of fp16 [rows, dim].
 
     Raises:
-        CorruptError: the file is no such array.
+        CorruptError: the file does not hold such an array.
     """
     try:
         vectors = np.load(path, mmap_mode="r", allow_pickle=False)

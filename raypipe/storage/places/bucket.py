@@ -19,9 +19,9 @@ from raypipe.storage.storage import Storage, checked_name
 
 
 class BucketStorage:
-    """A bucket prefix of stores; every create is a put that fails where the key exists.
+    """A bucket prefix of stores; every create is a put that fails if the key exists.
 
-    Blobs are fetched once a node into a cache folder under a file lock and verified there.
+    Each node fetches a blob once, into a cache folder under a file lock, and verifies it there.
     """
 
     def __init__(self, uri: str, owner: str = "unowned") -> None:
@@ -50,19 +50,19 @@ class BucketStorage:
         self._fs.pipe_file(self._key(name), data)
 
     def append(self, name: str, line: bytes) -> None:
-        """See Storage; a bucket cannot append, so each line is an object of its own."""
+        """See Storage; a bucket cannot append, so each line is a separate object."""
         key = f"{name}.lines/{time.time_ns():020d}-{uuid.uuid4().hex}"
         self._fs.pipe_file(self._key(key), line.rstrip(b"\n") + b"\n")
 
     def tail(self, name: str, start: int) -> tuple[bytes, int]:
-        """See Storage; `start` is a line. One that comes with an older clock may be passed over."""
+        """See Storage; `start` is a line. A later line with an earlier clock may be skipped."""
         self._fs.invalidate_cache()
         lines = sorted(self._fs.find(self._key(f"{name}.lines")))
         data = b"".join(self._fs.cat_file(line) for line in lines[start:])
         return data, max(start, len(lines))
 
     def read(self, name: str) -> bytes:
-        """See Storage; the lines of a log in the order of their writers' clocks."""
+        """See Storage; a log's lines are in the order of their writers' clocks."""
         self._fs.invalidate_cache()
         try:
             data: bytes = self._fs.cat_file(self._key(name))
@@ -91,7 +91,7 @@ class BucketStorage:
         return bool(self._fs.exists(self._blob(sha256)))
 
     def check(self, sha256: str) -> None:
-        """See Storage; downloads the blob whole, past the cache."""
+        """See Storage; downloads the whole blob, bypassing the cache."""
         folder = Path(tempfile.mkdtemp(prefix="raypipe-check-"))
         try:
             self._download(sha256, folder / sha256)
@@ -110,7 +110,7 @@ class BucketStorage:
         return target
 
     def scratch(self) -> Path:
-        """See Storage; node-local, and what dead processes of this node left there goes first."""
+        """See Storage; node-local; first removes what dead processes of this node left there."""
         root = Path(tempfile.gettempdir()) / f"raypipe-scratch-{os.getuid()}"
         root.mkdir(exist_ok=True)
         for left in root.iterdir():

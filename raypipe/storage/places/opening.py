@@ -1,4 +1,4 @@
-"""From a URI to its storage."""
+"""Opens the storage of a URI."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Storage in a folder: temporary file, fsync, link; nothing is ever renamed over."""
+"""Storage in a folder: temporary file, fsync, link; a create never overwrites."""
 
 import os
 import shutil
@@ -16,8 +16,8 @@ from raypipe.storage.storage import Storage, checked_name
 class PosixStorage:
     """A root folder of stores; every create is a hard link, so the first writer wins.
 
-    Unfinished files live under `tmp/OWNER/`: of a store, so that whoever holds its lease can
-    sweep what a killed invocation left, or of a process, swept once it is provably dead.
+    Unfinished files are under `tmp/OWNER/`. The owner is a store, so that the holder of its lease
+    can remove what a killed invocation left, or a process, removed once it is provably dead.
     """
 
     def __init__(self, root: Path, owner: str | None = None) -> None:
@@ -29,7 +29,7 @@ class PosixStorage:
     def create(self, name: str, data: bytes) -> bool:
         """See Storage."""
         target = self.root / checked_name(name)
-        if target.exists():  # cheap, and it is the link that decides
+        if target.exists():  # cheap; the link itself decides
             return False
         temporary = self._temporary()
         _write_durably(temporary, data)
@@ -47,7 +47,7 @@ class PosixStorage:
         os.replace(temporary, target)
 
     def append(self, name: str, line: bytes) -> None:
-        """See Storage; one write call with O_APPEND, so lines of two writers do not mix."""
+        """See Storage; one write call with O_APPEND, so that lines of two writers do not mix."""
         target = self.root / checked_name(name)
         target.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -76,7 +76,7 @@ class PosixStorage:
         return (self.root / checked_name(name)).exists()
 
     def put(self, sha256: str, file: Path) -> None:
-        """See Storage; a file of this root's scratch is linked, any other is copied first.
+        """See Storage; a file in this root's scratch is linked; any other is copied first.
 
         A damaged blob under this hash is replaced: the hash says what belongs there.
         """
@@ -110,7 +110,7 @@ class PosixStorage:
             )
 
     def local(self, sha256: str) -> Path:
-        """See Storage; the blob itself, its hash verified once a process."""
+        """See Storage; the blob itself, whose hash is verified once per process."""
         if sha256 not in self._verified:
             self.check(sha256)
             self._verified.add(sha256)
@@ -142,7 +142,7 @@ class PosixStorage:
                 yield str((Path(folder) / file).relative_to(self.root))
 
     def delete(self, name: str) -> None:
-        """See Storage; folders that become empty go too."""
+        """See Storage; also deletes folders that become empty."""
         path = self.root / checked_name(name)
         path.unlink(missing_ok=True)
         for parent in path.parents:
@@ -151,7 +151,7 @@ class PosixStorage:
             try:
                 parent.rmdir()
             except OSError:
-                break  # something stands in it, perhaps since a moment ago
+                break  # not empty, perhaps only since a moment ago
 
     def free_bytes(self) -> int | None:
         """See Storage."""

@@ -1,4 +1,4 @@
-"""The end of a training: the chosen weights committed under the training's fingerprint."""
+"""The end of a training: commits the chosen weights under the training's fingerprint."""
 
 from raypipe.models.device import numerics_class
 from raypipe.storage.ledger import Ledger
@@ -12,11 +12,11 @@ from raypipe.training.job import Job
 def commit(job: Job, *, device: str) -> None:
     """Commit the one shard of the training's store: its trained weights.
 
-    They are those of the best checkpoint by the measure, the first of equals; where nothing is
-    measured, the last.
+    They are those of the best checkpoint by the measure (the first of equals), or of the last one
+    if nothing is measured.
 
     Raises:
-        InputError: a measurement that could count is missing.
+        InputError: a measurement that could affect the choice is missing.
     """
     checkpoints = Checkpoints(job.storage, job.folder)
     newest = checkpoints.newest()

@@ -1,4 +1,4 @@
-"""A training's dev sets in memory: candidates, and what says which are relevant."""
+"""A training's dev sets in memory: candidates and judgements."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ from raypipe.training.steps.texts import Rows
 
 @dataclass(frozen=True)
 class DevData:
-    """Candidates of a query set, and what says which are relevant."""
+    """The candidates of a query set, and the judgements."""
 
     run: pa.Table
     """schema.RUN, each query's lines together in rank order."""
     query_ids: Mapping[int, str]
     passage_ids: Mapping[int, str]
-    """Of the run's rows."""
+    """The ids of the run's rows."""
     qrels: pa.Table
     queries: Rows
     passages: Rows

@@ -1,4 +1,4 @@
-"""A finished training as a model folder: what `score`, `encode` and `from_pretrained` open."""
+"""Writes a finished training as a model folder for `score`, `encode` and `from_pretrained`."""
 
 import json
 import shutil
@@ -37,28 +37,28 @@ TOKENIZER_FILES = (
 
 
 def write_payload(job: Job, checkpoint: Checkpoint, path: Path) -> None:
-    """The trained weights of a checkpoint without its optimiser, one safetensors file."""
+    """Write the trained weights of a checkpoint, without its optimiser, as one safetensors file."""
     tensors = Checkpoints(job.storage, job.folder).load(checkpoint)
     kept = {n.removeprefix("weight."): t for n, t in tensors.items() if n.startswith("weight.")}
     save_file(kept, path, metadata={"format": "pt"})
 
 
 def write_model(job: Job, payload: Path, folder: Path, *, step: int, saw: str) -> None:
-    """The folder, written beside and moved into place whole; with an adapter that too.
+    """Write the model folder, with its adapter if there is one; it appears complete.
 
     Args:
-        job: what was trained.
+        job: the training.
         payload: the trained weights.
-        folder: where; one that stands is replaced.
-        step: whose weights they are.
-        saw: what the start weights and this training have seen, for tables.
+        folder: the target; an existing one is replaced.
+        step: the step of the weights.
+        saw: what the starting weights and this training were trained on, for tables.
     """
     beside = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
     recipe = job.recipe
     conventions = job.conventions
-    if isinstance(conventions, PairConventions):  # the third row is among the weights now
+    if isinstance(conventions, PairConventions):  # the weights have the third row now
         conventions = replace(conventions, segment_row=None)
     trained = load_file(payload)
     base = starting_tensors(
@@ -94,7 +94,7 @@ def write_model(job: Job, payload: Path, folder: Path, *, step: int, saw: str) -
     _write_json(beside / "raypipe.json", body)
     _copy_tokenizer(job.start, beside)
     for file in beside.rglob("*.safetensors"):
-        file.chmod(0o644)  # safetensors makes files that only their owner reads
+        file.chmod(0o644)  # safetensors creates files that only their owner can read
     if folder.exists():
         shutil.rmtree(folder)
     beside.rename(folder)
@@ -103,7 +103,7 @@ def write_model(job: Job, payload: Path, folder: Path, *, step: int, saw: str) -
 def merged(
     base: Mapping[str, Tensor], trained: Mapping[str, Tensor], low_rank: LowRank
 ) -> dict[str, Tensor]:
-    """The weights with their updates added, as peft's `merge_and_unload` gives them."""
+    """The weights with their updates added, like peft's `merge_and_unload`."""
     tensors = dict(base)
     for name, tensor in trained.items():
         if name.endswith(".lora_A.weight"):
@@ -116,7 +116,7 @@ def merged(
 
 
 def made_by(job: Job, step: int) -> dict[str, Any]:
-    """What raypipe.json says of the training: `step` of `steps` is the one that was chosen."""
+    """The entry in raypipe.json about the training: `step` of `steps` was chosen."""
     recipe = job.recipe
     return {
         "recipe": recipe.name,
@@ -133,7 +133,7 @@ def made_by(job: Job, step: int) -> dict[str, Any]:
 def _write_adapter(
     folder: Path, trained: Mapping[str, Tensor], low_rank: LowRank, adapted: Sequence[str]
 ) -> None:
-    """In peft's layout; half precision, since an update is small beside its weight."""
+    """Write peft's layout, in half precision, as updates are small compared with weights."""
     folder.mkdir()
     whole = sorted({n.rpartition(".")[0] for n in trained if "lora_" not in n})
     saved = {f"{PEFT}{name}": t.to(torch.float16).contiguous() for name, t in trained.items()}
@@ -180,12 +180,12 @@ def _copy_tokenizer(start: ModelFolder, folder: Path) -> None:
     if copied != start.tokenizer_sha256:
         raise InputError(
             f"{start.folder}: expected the tokenizer with SHA-256 {start.tokenizer_sha256} that "
-            f"the training read, found {copied}; put that one back and repeat the command"
+            f"the training read, found {copied}; restore it and repeat the command"
         )
 
 
 def _seen_before(adapter: Adapter | None) -> NDArray[np.uint64]:
-    """What the adapter that this one began from was trained on, as far as it says so."""
+    """What this training's starting adapter was trained on, as far as it is recorded."""
     if adapter is None or adapter.start is None:
         return np.empty(0, np.uint64)
     path = adapter_folder(adapter.start) / FILE

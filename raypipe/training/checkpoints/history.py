@@ -1,4 +1,4 @@
-"""The measurements of one training: a record each, created once by whoever measured."""
+"""The measurements of one training: one record each, created once."""
 
 from typing import Any
 
@@ -9,22 +9,22 @@ from raypipe.storage.storage import Storage
 from raypipe.training.job import Job
 
 Measurement = dict[str, Any]
-"""step, mean, and values: one a dev set."""
+"""The step, the mean, and the values of the dev sets."""
 
 
 class History:
-    """Which steps are measured, and what is known of them."""
+    """The steps to be measured, and their known measurements."""
 
     def __init__(
         self, storage: Storage, folder: str, validate: Validate | None, num_steps: int
     ) -> None:
-        """`folder` is STORE/FINGERPRINT; nothing is read yet."""
+        """`folder` is STORE/FINGERPRINT; reads nothing yet."""
         self._storage, self._folder = storage, folder
         self._validate, self._num_steps = validate, num_steps
         self._known: dict[int, Measurement] = {}
 
     def due(self, step: int) -> list[int]:
-        """The steps up to `step` that are measured: every so many, and the last."""
+        """The steps up to `step` that are to be measured: every n-th, and the last."""
         if self._validate is None:
             return []
         every, last = self._validate.every, self._num_steps
@@ -32,19 +32,22 @@ class History:
         return [*steps, last] if step == last and last % every else list(steps)
 
     def is_due(self, step: int) -> bool:
-        """Whether this very step is measured."""
+        """Whether this step is to be measured."""
         return step in self.due(step)[-1:]
 
     def add(self, step: int, values: list[float]) -> Measurement:
-        """Register a step's measure on each dev set; where one stands, that one comes back."""
+        """Record a step's measure on each dev set; returns an existing record instead."""
         found = {"step": step, "mean": sum(values) / len(values), "values": values}
         if not self._storage.create(self._name(step), seal(found)):
             found = unseal(self._name(step), self._storage.read(self._name(step)))
         return found
 
     def counted(self, step: int) -> list[Measurement]:
-        """The measurements up to `step` in order: before the first one missing, and none after
-        the training's end by `patience`, whenever that was noticed."""
+        """The measurements up to `step`, in order, that count for the choice.
+
+        They end before the first missing one, and at the training's end by `patience`, whenever
+        that was noticed.
+        """
         found: list[Measurement] = []
         for due in self.due(step):
             known = self._read(due)
@@ -54,21 +57,21 @@ class History:
         return found
 
     def missing(self, step: int) -> list[int]:
-        """The steps up to `step` whose measurement could still count and is not there."""
+        """The steps up to `step` whose measurement is missing and could still count."""
         counted = self.counted(step)
         if self._enough(counted):
             return []
         return [due for due in self.due(step)[len(counted) :] if self._read(due) is None]
 
     def kept(self, step: int) -> set[int]:
-        """Steps whose checkpoints are needed still: the best one, and all that may become it."""
+        """Steps whose checkpoints are still needed: the best, and all that may become it."""
         counted = self.counted(step)
         best = best_of(counted)
         later = [] if self._enough(counted) else self.due(step)[len(counted) :]
         return {*later, *([] if best is None else [best["step"]])}
 
     def ended(self, step: int) -> bool:
-        """Whether the last `patience` measurements were no better than one before."""
+        """Whether the last `patience` measurements were not better than an earlier one."""
         return self._enough(self.counted(step))
 
     def _enough(self, counted: list[Measurement]) -> bool:
@@ -91,19 +94,19 @@ class History:
 
 
 def history_of(job: Job) -> History:
-    """That of a training."""
+    """The history of a training."""
     return History(job.storage, job.folder, job.recipe.validate_, job.recipe.steps)
 
 
 def unmeasured(job: Job, steps: list[int]) -> InputError:
-    """The error to raise where a checkpoint can neither be measured nor left out of the choice."""
+    """The error if a checkpoint can neither be measured nor left out of the choice."""
     return InputError(
-        f"{job.store}: the checkpoints of {len(steps)} steps, first {steps[0]}, are neither "
-        "measured nor there any more, so none can be chosen: something else removed them. Delete "
-        f"{job.folder} in the stores to train anew"
+        f"{job.store}: the checkpoints of {len(steps)} steps, first {steps[0]}, have neither been "
+        "measured nor kept, so none can be chosen: something else removed them. Delete "
+        f"{job.folder} in the stores to train again"
     )
 
 
 def best_of(counted: list[Measurement]) -> Measurement | None:
-    """The first of the highest."""
+    """The best measurement; the first of equals."""
     return max(counted, key=lambda each: each["mean"], default=None)

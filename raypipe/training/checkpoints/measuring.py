@@ -1,4 +1,4 @@
-"""A checkpoint measured on the dev sets, by the trainers or by somebody beside them."""
+"""Measures a checkpoint on the dev sets, in a trainer or in the task beside the trainers."""
 
 from raypipe.storage.records import Json
 from raypipe.training.checkpoints.dev_sets import dev_of
@@ -11,15 +11,15 @@ from raypipe.training.steps.comm import Comm
 
 
 class Measuring:
-    """The dev sets, opened once."""
+    """Measures on the dev sets, which are opened once."""
 
     def __init__(self, job: Job) -> None:
-        """Raises InputError where a dev set cannot be measured on."""
+        """Raises InputError if a dev set cannot be measured on."""
         self._job, self._dev, self._layouts = job, dev_of(job), layouts_for(job)
-        self._warn = True  # of queries without candidates, once
+        self._warn = True  # about queries without candidates, only once
 
     def values(self, trainee: Trainee, comm: Comm) -> list[float]:
-        """The measure of the weights of now on each dev set, in every worker."""
+        """The measure of the current weights on each dev set, in every worker."""
         validate = self._job.recipe.validate_
         assert validate is not None
         values = measured(

@@ -1,7 +1,7 @@
-"""Checkpoints of a training: a state is one when its record exists, and not before.
+"""Checkpoints of a training; a checkpoint exists once its record exists.
 
-The same two acts as everything durable here: a payload under its SHA-256, then the exclusive
-creation of a small record that names it. A file that a killed worker left is never found.
+Saving takes two steps, like everything durable here: a payload under its SHA-256, then the
+exclusive creation of a small record that names it. A file left by a killed worker is never used.
 """
 
 from collections.abc import Collection, Mapping
@@ -16,7 +16,7 @@ from raypipe.storage.storage import Storage
 from raypipe.storage.store_records import work_label
 
 KEPT = 2
-"""The newest ones; the best one, and what is still to be measured, are kept besides."""
+"""Number of newest checkpoints to keep, besides the best one and those still to be measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,11 @@ class Checkpoint:
     step: int
     sha256: str
     facts: Mapping[str, Json]
-    """Where it was computed."""
+    """The workers that computed it."""
 
 
 class Checkpoints:
-    """Those of one training, in its store's folder."""
+    """The checkpoints of one training, in its store's folder."""
 
     def __init__(self, storage: Storage, folder: str) -> None:
         """`folder` is STORE/FINGERPRINT."""
@@ -42,7 +42,7 @@ class Checkpoints:
         """Store a state durably and register it."""
         path = self._storage.scratch() / "state.safetensors"
         kept = {name: tensor.detach().contiguous().cpu() for name, tensor in state.items()}
-        # No other checkpoint has these bytes, so that pruning one never takes another's blob.
+        # No other checkpoint has these bytes, so pruning never removes another's blob.
         save_file(kept, path, metadata={"checkpoint": f"{self._folder}/{step}"})
         sha256 = hash_file(path)
         self._storage.put(sha256, path)
@@ -51,15 +51,15 @@ class Checkpoints:
         return Checkpoint(step, sha256, facts)
 
     def newest(self) -> Checkpoint | None:
-        """The one with the highest step, None before the first."""
+        """The checkpoint with the highest step; None before the first."""
         steps = self._steps()
         return self.at(steps[-1]) if steps else None
 
     def at(self, step: int) -> Checkpoint:
-        """The one after so many updates.
+        """The checkpoint after `step` updates.
 
         Raises:
-            FileNotFoundError: there is none.
+            FileNotFoundError: there is no such checkpoint.
             CorruptError: its record is damaged.
         """
         name = self._name(step)
@@ -67,26 +67,26 @@ class Checkpoints:
         return Checkpoint(body["step"], body["sha256"], body["facts"])
 
     def load(self, checkpoint: Checkpoint) -> dict[str, Tensor]:
-        """Its tensors, verified by their hash."""
+        """The checkpoint's tensors, verified by their hash."""
         return load_file(self._storage.local(checkpoint.sha256))
 
     def has(self, step: int) -> bool:
-        """Whether there is one after so many updates."""
+        """Whether there is a checkpoint after `step` updates."""
         return self._storage.exists(self._name(step))
 
     def prune(self, kept: Collection[int]) -> None:
-        """Remove all but the newest ones and those of `kept` steps."""
+        """Remove all checkpoints except the newest ones and those of the steps in `kept`."""
         for step in self._steps()[:-KEPT]:
             if step not in kept:
                 self._remove(step)
 
     def clear(self) -> None:
-        """Remove all: the training is finished and its weights are published."""
+        """Remove all checkpoints, after the training's weights are published."""
         for step in self._steps():
             self._remove(step)
 
     def _remove(self, step: int) -> None:
-        """The record goes before what it names."""
+        """Remove a checkpoint: first the record, then the blob that it names."""
         sha256 = self.at(step).sha256
         self._storage.delete(self._name(step))
         self._storage.delete(f"blobs/{sha256[:2]}/{sha256}")

@@ -1,4 +1,4 @@
-"""Hashes of the passages that a model was trained on, so that anyone can look for leaks."""
+"""Hashes of the passages that a model was trained on, so that anyone can check for leaks."""
 
 import hashlib
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ ROWS_AT_ONCE = 50_000
 
 
 def trained_on(sources: Sequence[ExampleSource]) -> UInt64:
-    """One hash a distinct passage of any example, relevant or not, sorted."""
+    """One hash for each distinct passage in the examples, relevant or not, sorted."""
     found = []
     for source in sources:
         rows = distinct(source.examples.passage_rows.reshape(-1))
@@ -28,7 +28,7 @@ def trained_on(sources: Sequence[ExampleSource]) -> UInt64:
 def passage_hashes(part: TextSlice) -> UInt64:
     """The first 8 bytes of each text's BLAKE2b over its word pieces as uint32, little-endian.
 
-    Word pieces, so that case and spacing make no difference where the tokenizer sees none.
+    Word pieces are hashed so that case and spacing matter only if they matter to the tokenizer.
     """
     flat = part.flat.astype("<u4")
     spans = zip(part.starts.tolist(), (part.starts + part.counts).tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""A checkpoint's measure on a dev set: the main job's scoring, ranking and ir-measures."""
+"""A checkpoint's measure on a dev set, with the main job's scoring and ranking and ir_measures."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -38,10 +38,10 @@ def measured(
     *,
     warn: bool = False,
 ) -> list[float]:
-    """The measure on each dev set with the weights of now; every worker scores its share.
+    """The measure of the current weights on each dev set; every worker scores its share.
 
-    A mono and an encoder reorder the first k candidates, a duo by SUM over their pairs.
-    `warn`: say what is in the run and not judged, or the other way round.
+    A monoBERT model or an encoder reorders the first k candidates; a duoBERT model does so by SUM
+    over their pairs. With `warn`, log queries that only the run or only the qrels have.
     """
     with trainee.measuring():
         return [_one(trainee, model, data, measure, comm, layouts, warn) for data in dev]
@@ -66,7 +66,7 @@ def _one(
     mine = (keys[0][own], keys[1][own], keys[2][own])
     own_scores = torch.from_numpy(_scores(trainee, model, data, mine, layouts))
     found[torch.from_numpy(own)] = own_scores.to(trainee.device)
-    comm.sum_([found])  # each place has one owner, so the sum is the score itself
+    comm.sum_([found])  # each position has one owner, so the sum is the score itself
     scores = found.cpu().numpy()
     if duo:
         queries, rows, sums = aggregate(keys, scores, method="sum")
@@ -90,7 +90,7 @@ def _one(
 def _scores(
     trainee: Trainee, model: ModelFolder, data: DevData, keys: Keys, layouts: Layouts
 ) -> NDArray[np.float32]:
-    """One score a key, float32."""
+    """One score per key, float32."""
     queries, first, second = keys
     query, passage = data.queries.part(queries), data.passages.part(first)
     if isinstance(trainee.conventions, Conventions):
@@ -116,7 +116,7 @@ def _products(
     conventions: Conventions,
     layouts: Layouts,
 ) -> NDArray[np.float32]:
-    """Inner products of queries and passages, each pair's own, as RepBERT's training measures."""
+    """The inner product of each query with its passage, as RepBERT's training measures."""
     scores = np.empty(len(query.counts), np.float32)
     texts = {
         "query": replace(query, counts=np.minimum(query.counts, conventions.query_limit)),

@@ -1,4 +1,4 @@
-"""Examples drawn from judgements and runs: each relevant passage with others that are not."""
+"""Draws examples from judgements and runs: a relevant passage with irrelevant ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from raypipe.training.examples.table import NO_RUN, Examples
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Which of a run's passages may be negatives or relevant, and how many are drawn."""
+    """Which passages of a run may be negatives or relevant, and how many are drawn."""
 
     first: int
     last: int
@@ -23,7 +23,7 @@ class Window:
 
 @dataclass
 class Short:
-    """What could not be drawn."""
+    """Counts of what could not be drawn."""
 
     without_negatives: int = 0
     """Relevant passages whose query had too few negatives for all their examples."""
@@ -34,7 +34,7 @@ class Short:
     negatives_without_teacher: int = 0
     """Candidates that the teacher did not score, counted with each relevant passage."""
     filtered: int = 0
-    """Candidates that the teacher puts above the relevant passage."""
+    """Candidates that the teacher scores above the relevant passage."""
 
 
 def drawn_examples(
@@ -51,11 +51,11 @@ def drawn_examples(
 
     Args:
         relevant: query row -> rows of passages to learn as relevant.
-        known: query row -> rows that are no negatives of it.
-        runs: where negatives come from; of a passage in several the first run's rank is kept.
-        teacher: scores of passages; None where there is none.
+        known: query row -> rows that must not be its negatives.
+        runs: the sources of negatives; for a passage in several, the first run's rank is kept.
+        teacher: scores of passages; None without a teacher.
         window: ranks and counts.
-        seed: of the draws.
+        seed: the seed of the draws.
         short: counts what could not be drawn.
     """
     spans = [_spans(run) for run in runs]
@@ -88,7 +88,7 @@ def _pool(
     window: Window,
     known: set[int],
 ) -> list[tuple[int, int, int]]:
-    """(passage, run, rank) of everything that may be a negative of a query."""
+    """(passage, run, rank) of all possible negatives of a query."""
     found: dict[int, tuple[int, int, int]] = {}
     for number, (run, of_query) in enumerate(zip(runs, spans, strict=True)):
         start, stop = of_query.get(query, (0, 0))
@@ -107,7 +107,7 @@ def _reached(
     window: Window,
     short: Short,
 ) -> list[int]:
-    """The relevant passages that are learnt from."""
+    """The relevant passages that are used in examples."""
     if window.relevant_last is None:
         return relevant
     found: set[int] = set()
@@ -128,7 +128,7 @@ def _usable(
     window: Window,
     short: Short,
 ) -> list[tuple[int, int, int]] | None:
-    """What of the pool may stand beside a relevant passage; None if that has no score."""
+    """Which of the pool may be negatives of a relevant passage; None if that has no score."""
     if taught is None:
         return list(pool)
     own, *others = taught.of(query, [positive, *(passage for passage, _, _ in pool)])
@@ -165,7 +165,7 @@ def _table(
 
 
 def _spans(run: Ranking) -> dict[int, tuple[int, int]]:
-    """Query row -> first line and the one after the last."""
+    """Query row -> (first line, one past the last line)."""
     queries = run.query_rows
     starts = np.flatnonzero(np.diff(queries, prepend=-1))
     stops = np.append(starts[1:], len(queries))

@@ -1,4 +1,4 @@
-"""Why a training set gives no example, and what to change."""
+"""Explains why a training set gives no examples, and what to change."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,14 +9,14 @@ from raypipe.training.examples.draw import Short
 def nothing_left(
     wanted: TrainingSet, name: str, relevant: Mapping[int, Sequence[int]], short: Short
 ) -> str:
-    """Why no example is left; `relevant` are the judgements to be learnt, by query row."""
+    """Why no example is left; `relevant` are the relevant passages by query row."""
     where = f"train.{name}: no example is left: "
     if wanted.triples is not None:
         return f"{where}the guard refuses every triple of {wanted.triples}"
     if not relevant:
         return (
             f"{where}{wanted.qrels} has no judgement of grade {wanted.min_grade} or higher "
-            f"for a query of {wanted.queries} that the guard leaves"
+            f"for a query of {wanted.queries} that the guard allows"
         )
     negatives = wanted.negatives
     assert negatives is not None

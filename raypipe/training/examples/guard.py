@@ -1,7 +1,7 @@
-"""What must not be trained on: evaluation queries and near copies of them, and so their pairs.
+"""The guard: evaluation queries and near copies of them must not be trained on.
 
-A training query that is dropped takes all its pairs along, and an evaluation pair is one of an
-evaluation query: so no pair needs to be looked for.
+Dropping a training query drops all its pairs, and every evaluation pair belongs to an evaluation
+query. So pairs need no check of their own.
 """
 
 import math
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from raypipe.data.python_docs.text import words
 
 NEAR = 0.6
-"""Jaccard coefficient of two sets of words from which two queries count as one."""
+"""Two queries whose sets of words have at least this Jaccard coefficient count as the same."""
 
 
 @dataclass(frozen=True)
@@ -22,19 +22,20 @@ class Guard:
     queries: tuple[str, ...] = ()
     """Texts."""
     left_out: frozenset[str] = frozenset()
-    """Passages that may not even be negatives."""
+    """Passages that may not be used even as negatives."""
     shared: frozenset[str] = frozenset()
-    """Passages relevant for an evaluation query: allowed with other queries, and counted."""
+    """Passages relevant for an evaluation query; they are allowed with other queries, and
+    counted."""
 
 
 @dataclass
 class Dropped:
-    """What the guard took out, and why; the counts stand in the examples' facts."""
+    """What the guard dropped, and why; the counts are in the examples' facts."""
 
     same_query: int = 0
     near_query: int = 0
     triples: int = 0
-    """Given triples of those queries."""
+    """Number of given triples of those queries."""
     left_out_negative: int = 0
     left_out_positive: int = 0
     shared_passages: int = 0
@@ -42,7 +43,7 @@ class Dropped:
     """A few of the dropped queries with the evaluation query they resemble."""
 
     def lines(self, name: str) -> list[str]:
-        """What a log and a table say of a training set."""
+        """The lines about a training set in the log and the table."""
         lines = [
             f"guard: {name}: dropped {self.same_query:,} training queries that are evaluation "
             f"queries, {self.near_query:,} that share {NEAR:.0%} of their words with one, and with "
@@ -60,12 +61,12 @@ class Dropped:
 
 
 def normalised(text: str) -> str:
-    """Words in lower case, single spaces."""
+    """The text's words in lower case, with single spaces."""
     return " ".join(words(text)) or text.strip().lower()
 
 
 def refused_queries(texts: Sequence[str], guard: Guard, dropped: Dropped) -> set[int]:
-    """Places of the training queries that are, or nearly are, evaluation queries."""
+    """Positions of the training queries that equal, or nearly equal, evaluation queries."""
     exact = {normalised(text): text for text in guard.queries}
     refused = set()
     for place, (text, near) in enumerate(zip(texts, _nearest(texts, guard.queries), strict=True)):
@@ -84,8 +85,8 @@ def refused_queries(texts: Sequence[str], guard: Guard, dropped: Dropped) -> set
 def _nearest(texts: Sequence[str], evaluation: Sequence[str]) -> Iterable[str | None]:
     """An evaluation query with a Jaccard coefficient of NEAR or more, or None, for each text.
 
-    Two such sets share a word among the first |x| - ceil(NEAR |x|) + 1 of each in one order of
-    all words (Chaudhuri et al. 2006, section 4); rare words first, so that few are compared.
+    Two such sets share a word among the first |x| - ceil(NEAR |x|) + 1 of each in one order of all
+    words (Chaudhuri et al. 2006, section 4). Rare words come first, so that few sets are compared.
     """
     sets = [frozenset(words(text)) for text in evaluation]
     counts = Counter(word for each in sets for word in each)

@@ -1,4 +1,4 @@
-"""What no training set of a recipe may hold, and what a log and a table say of its examples."""
+"""The guards of a recipe's training sets, and the lines about its examples in log and table."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,10 +14,10 @@ from raypipe.training.examples.guard import Dropped, Guard
 
 
 def guards_of(recipe: Training) -> dict[str, Guard]:
-    """What no training set over a collection may hold: texts of all sets, ids of its own.
+    """The guard for training sets over a collection: texts of all guarded sets, ids of its own.
 
     Raises:
-        InputError: a set's qrels judge none of its queries.
+        InputError: the qrels of a set judge none of its queries.
     """
     every: list[tuple[DevSet | Guarded, bool]] = [(dev, False) for dev in recipe.dev.values()]
     every += [(guarded, guarded.leave_out_passages) for guarded in recipe.guard.values()]
@@ -51,7 +51,7 @@ def guards_of(recipe: Training) -> dict[str, Guard]:
 
 
 def lines_about(name: str, facts: Mapping[str, Any]) -> list[str]:
-    """Lines on a training set: how many examples it gives, and what was left out and why."""
+    """Lines about a training set: the number of examples, and what was left out and why."""
     dropped = Dropped(**facts["dropped"], samples=list(facts["samples"]))
     short = facts["short"]
     line = (
@@ -66,7 +66,7 @@ def lines_about(name: str, facts: Mapping[str, Any]) -> list[str]:
         (short["beyond_runs"], "relevant passages below negatives.relevant_last in every run"),
         (short["without_teacher"], "relevant passages without a teacher's score"),
         (short["negatives_without_teacher"], "negatives without a teacher's score"),
-        (short["filtered"], "negatives that the teacher puts above the relevant passage"),
+        (short["filtered"], "negatives that the teacher scores above the relevant passage"),
     ]
     left = [f"{count:,} {what}" for count, what in reasons if count]
     return [line + (f"; left out: {', '.join(left)}" if left else ""), *dropped.lines(name)]

@@ -1,4 +1,4 @@
-"""A training set's judgements: what is learnt as relevant, and what is never a negative."""
+"""A training set's judgements: which passages are relevant, and which are never negatives."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,20 +14,20 @@ from raypipe.training.examples.guard import Dropped, Guard
 from raypipe.training.examples.table import pair_keys
 
 RowsOf = Callable[[Sequence[str]], NDArray[np.int64]]
-"""The rows of passage ids, -1 where there is none."""
+"""The rows of passage ids, -1 if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """By query row."""
+    """Judged passages by query row."""
 
     relevant: dict[int, list[int]] = field(default_factory=dict)
     """Rows of the passages to learn as relevant, in the order of the qrels."""
     known: dict[int, set[int]] = field(default_factory=dict)
-    """Rows of those with a grade above 0, none of which is drawn as irrelevant."""
+    """Rows of the passages with a grade above 0, which are never drawn as irrelevant."""
 
     def pairs(self) -> NDArray[np.int64]:
-        """Keys of all that is known, sorted."""
+        """Keys of all known pairs, sorted."""
         pairs = [(query, passage) for query, found in self.known.items() for passage in found]
         rows = np.array(pairs, np.int64).reshape(-1, 2)
         return np.sort(pair_keys(rows[:, 0], rows[:, 1]))
@@ -41,14 +41,14 @@ def judged_passages(
     guard: Guard,
     dropped: Dropped,
 ) -> Judged:
-    """The judgements of the queries in `rows`; those of other splits may stand in the same file.
+    """The judgements of the queries in `rows`; the file may also hold those of other splits.
 
     Args:
-        wanted: its qrels and the lowest grade that is learnt as relevant.
+        wanted: the training set, with its qrels and its lowest relevant grade.
         rows: query id -> row.
         rows_of: the collection's.
-        refused: query rows that nothing is learnt from.
-        guard: passages left out.
+        refused: query rows that must not be trained on.
+        guard: its passages are left out.
         dropped: counts what the guard left out.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Runs over the training queries: where negatives and a teacher's scores come from."""
+"""Runs over the training queries: the sources of negatives and of a teacher's scores."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Ranking:
     scores: Float32
 
     def without(self, passages: Int64) -> "Ranking":
-        """The same ranks, those passages left out."""
+        """The ranking without these passages; the others keep their ranks."""
         return self._kept(~np.isin(self.passage_rows, passages))
 
     def upto(self, last: int) -> "Ranking":
@@ -39,7 +39,7 @@ class Ranking:
 
 
 def ranking_of(stored: Stored) -> Ranking:
-    """A run's store, read whole: 20 bytes a line."""
+    """The ranking in a run's store, held in memory: 20 bytes per line."""
     table = read_queries_of_run(stored, 0, stored.num_rows)
     names = ("query_row", "passage_row", "rank", "score")
     return Ranking(*(table[name].to_numpy() for name in names))
@@ -49,13 +49,13 @@ class Taught:
     """A teacher's scores by pair: 12 bytes each."""
 
     def __init__(self, run: Ranking) -> None:
-        """Sorts them."""
+        """Sorts the pairs."""
         keys = pair_keys(run.query_rows.astype(np.int64), run.passage_rows)
         order = np.argsort(keys)
         self._keys, self._scores = keys[order], run.scores[order]
 
     def of(self, query: int, passages: Sequence[int]) -> list[float]:
-        """The scores of a query's passages, NaN where there is none."""
+        """The scores of a query's passages, NaN for a missing one."""
         wanted = pair_keys(np.full(len(passages), query), np.array(passages, np.int64))
         if not len(self._keys):
             return [float("nan")] * len(wanted)

@@ -1,7 +1,7 @@
-"""Which examples a step takes: one order for (seed, step), whatever the number of workers.
+"""The examples of each step: one order by (seed, step), for any number of workers.
 
-The order of an epoch is a pseudorandom permutation that is computed, not stored: 400M examples
-take no memory, and a restart needs nothing but the step's number.
+The order of an epoch is a pseudorandom permutation that is computed, not stored: 400M examples take
+no memory, and a restart needs only the step's number.
 """
 
 import hashlib
@@ -16,10 +16,10 @@ ROUNDS = 6
 
 
 def permuted(positions: Int64, *, size: int, seed: int, epoch: int) -> Int64:
-    """Where a permutation of 0..size-1 sends these positions, int64, in their order.
+    """The images of these positions, int64, under a permutation of 0..size-1, in their order.
 
-    A Feistel network over the smallest even number of bits that holds `size`; what falls outside
-    goes round again (Black & Rogaway 2002, cycle walking), which is at most 4 times on average.
+    It is a Feistel network over the smallest even number of bits that holds `size`. A value outside
+    is mapped again (Black & Rogaway 2002, cycle walking), at most 4 times on average.
     """
     half = max(1, -(-(size - 1).bit_length() // 2))
     mask = np.uint64((1 << half) - 1)

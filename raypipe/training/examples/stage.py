@@ -1,4 +1,4 @@
-"""A training set as a store: judgements, runs or triples made into guarded examples."""
+"""The stage that makes guarded examples from judgements, runs or triples."""
 
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -39,13 +39,13 @@ class ExamplesStage:
     runs: tuple[Stored, ...]
     teacher: Stored | None
     teacher_last: int | None
-    """The last rank that the teacher scored; None: all."""
+    """The last rank that the teacher scored; None means all."""
     guard: Guard
     seed: int
     name: str = ""
-    """Of the set, for messages."""
+    """The name of the set, for messages."""
     in_batch: bool = False
-    """Whether the loss takes a batch's other documents as negatives."""
+    """Whether the loss uses a batch's other documents as negatives."""
     needs: Needs = field(default_factory=Needs)
     skips_rows: ClassVar[bool] = False
 
@@ -75,7 +75,7 @@ class ExamplesStage:
         )
 
     def shards(self, sizing: Sizing) -> list[Shard]:
-        """One."""
+        """One shard."""
         return [Shard(0, 0, self.queries.num_rows)]
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
@@ -85,8 +85,8 @@ class ExamplesStage:
     def open(self, site: Site) -> Opened:
         """See Stage; the examples, with their number and what the guard dropped as facts.
 
-        Its `run` raises InputError for ids that are not in the collection or query set, and
-        where nothing is left.
+        Its `run` raises InputError for ids that are not in the collection or query set, and if no
+        example is left.
         """
         return Opened(partial(self._run, site.scratch))
 
@@ -101,7 +101,7 @@ class ExamplesStage:
         left_out = self._left_out(index.rows_of)
         judged = Judged()
         if self.wanted.qrels is not None:
-            # Of triples beside qrels the triples are what is counted.
+            # If there are triples and qrels, the triples are counted.
             counts = dropped if self.wanted.triples is None else Dropped()
             judged = judged_passages(self.wanted, rows, index.rows_of, refused, self.guard, counts)
         path = scratch / "examples.safetensors"
@@ -135,8 +135,10 @@ class ExamplesStage:
         return Payload(path, facts)
 
     def _pairs(self, judged: Judged, examples: Examples) -> NDArray[np.int64] | None:
-        """Every pair known as relevant, sorted: of the qrels, else those of the triples where
-        documents of a batch are each other's negatives."""
+        """Every pair known as relevant, sorted: those of the qrels, or of the triples.
+
+        Pairs of the triples are used if a batch's documents are each other's negatives.
+        """
         if self.wanted.qrels is None:
             if not self.in_batch:
                 return None
@@ -182,7 +184,7 @@ class ExamplesStage:
 
 
 def _first(examples: Examples, count: int | None, seed: int) -> Examples:
-    """So many of a seeded order, in the order they had."""
+    """The examples that are first in a seeded order, in their original order."""
     size = examples.num_examples
     if count is None or count >= size:
         return examples

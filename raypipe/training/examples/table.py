@@ -1,7 +1,7 @@
-"""Training examples: a query, a passage that answers it and others that do not.
+"""Training examples: a query, a relevant passage and irrelevant ones.
 
-Kept as flat arrays in one safetensors file, mapped on reading: 400M triples are 4.8 GB on disk
-and next to nothing in memory.
+They are flat arrays in one safetensors file, mapped for reading: 400M triples are 4.8 GB on disk
+and take almost no memory.
 """
 
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ class Examples:
     query_rows: Int32
     """[N]"""
     passage_rows: Int32
-    """[N, L]; the first is relevant, the others are taken as not."""
+    """[N, L]; the first is relevant, the others are treated as irrelevant."""
     runs: NDArray[np.uint8] | None = None
-    """[N, L]: the run that a passage came from, NO_RUN for judgements; None for given triples."""
+    """[N, L]: the run that a passage came from; NO_RUN for judgements, None for given triples."""
     ranks: Int32 | None = None
     """[N, L]: its rank there, 0 for judgements."""
     teacher: Float32 | None = None
@@ -49,7 +49,7 @@ class Examples:
         return int(self.passage_rows.shape[1])
 
     def are_relevant(self, query_rows: Int64, passage_rows: Int64) -> NDArray[np.bool_]:
-        """Whether pairs are known as relevant, elementwise over arrays of one shape."""
+        """Whether pairs are known as relevant, elementwise for arrays of one shape."""
         keys = pair_keys(query_rows, passage_rows)
         if self.relevant is None or not len(self.relevant):
             return np.zeros(keys.shape, bool)
@@ -59,14 +59,14 @@ class Examples:
 
 
 def pair_keys(query_rows: Int64, passage_rows: Int64) -> Int64:
-    """One int64 a pair; they sort by query, then passage."""
+    """One int64 per pair; they sort by query, then passage."""
     return (query_rows.astype(np.int64) << 32) | passage_rows.astype(np.int64)
 
 
 def distinct(rows: NDArray[Any], second: NDArray[Any] | None = None) -> Int64:
-    """The values that occur, or the pair keys with a second array's, int64, sorted.
+    """The distinct values, or the distinct pair keys with a second array, int64, sorted.
 
-    A chunk at a time: of mapped arrays only what is distinct is held.
+    It works in chunks, so that of mapped arrays only distinct values are in memory.
     """
     found = np.empty(0, np.int64)
     for start in range(0, len(rows), ROWS_AT_ONCE):
@@ -78,7 +78,7 @@ def distinct(rows: NDArray[Any], second: NDArray[Any] | None = None) -> Int64:
 
 
 def write_examples(path: Path, examples: Examples) -> None:
-    """One safetensors file."""
+    """Write the examples as one safetensors file."""
     tensors = {
         name: np.ascontiguousarray(value)
         for name in Examples.__slots__
@@ -88,5 +88,5 @@ def write_examples(path: Path, examples: Examples) -> None:
 
 
 def map_examples(path: Path) -> Examples:
-    """What `write_examples` was given, mapped."""
+    """The examples in a file of `write_examples`, mapped."""
     return Examples(**map_tensors(path))

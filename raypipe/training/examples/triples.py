@@ -1,4 +1,4 @@
-"""Triples by id, `query relevant irrelevant` a line, as MS MARCO's qidpidtriples."""
+"""Triples by id, one `query relevant irrelevant` per line, as in MS MARCO's qidpidtriples."""
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
@@ -27,23 +27,23 @@ def triple_examples(
     scratch: Path,
     beat: Callable[[], None],
 ) -> Examples:
-    """The file's triples in its order, mapped, without those that the guard refuses.
+    """The file's triples, in order, mapped, without those that the guard refuses.
 
-    They go through files in `scratch`: 12 bytes a triple on disk, a chunk of lines in memory.
+    They go through files in `scratch`: 12 bytes per triple on disk, one chunk of lines in memory.
 
     Args:
         path: plain, .gz, .bz2 or .zst.
         query_rows: query id -> row.
         rows_of: passage ids -> rows, -1 where unknown.
         refused: query rows that must not be trained on.
-        guard: its passages to leave out, as relevant and as irrelevant ones.
+        guard: its passages are left out, as relevant and as irrelevant ones.
         dropped: counts the triples that were left out, by reason.
-        scratch: a folder that lives as long as the examples are read.
-        beat: called once a chunk.
+        scratch: a folder that exists as long as the examples are read.
+        beat: called once per chunk.
 
     Raises:
-        InputError: lines of other than three columns, ids that are unknown or no UTF-8, with the
-            line's number; no line at all.
+        InputError: lines without exactly three columns, ids that are unknown or not UTF-8, with the
+        line's number; or no lines.
     """
     files = scratch / "queries.i32", scratch / "passages.i32"
     left_out = _rows(rows_of, guard.left_out)

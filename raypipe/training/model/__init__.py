@@ -1,1 +1,1 @@
-"""The model in training: starting tensors, low-rank updates, a worker's own."""
+"""The model in training: starting tensors, low-rank updates, and a worker's copy."""

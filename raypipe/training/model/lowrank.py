@@ -1,4 +1,4 @@
-"""Low-rank updates (LoRA) in the packed forward, under peft's names so that peft can merge them."""
+"""Low-rank updates (LoRA) for the forward pass, with peft's names so that peft can merge them."""
 
 import math
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ from torch import Tensor
 from raypipe.models.packed import Updates
 
 PEFT = "base_model.model."
-"""What peft puts before a tensor's name."""
+"""The prefix of tensor names in peft."""
 
 
 @dataclass(frozen=True, slots=True)
 class LowRank:
     """W + alpha / rank * up down for every linear layer.
 
-    Source: Hu et al. 2022, section 4.1: down is drawn, up begins with zeros.
+    Source: Hu et al. 2022, section 4.1: down is random, up begins with zeros.
     """
 
     rank: int
@@ -25,17 +25,17 @@ class LowRank:
 
     @property
     def scale(self) -> float:
-        """What multiplies the product."""
+        """The factor of the product: alpha / rank."""
         return self.alpha / self.rank
 
 
 def drawn(names: list[str], base: Mapping[str, Tensor], rank: int, seed: int) -> dict[str, Tensor]:
-    """`NAME.lora_A.weight` [rank, in] and `NAME.lora_B.weight` [out, rank] of linear layers."""
+    """Initial `NAME.lora_A.weight` [rank, in] and `NAME.lora_B.weight` [out, rank]."""
     generator = torch.Generator().manual_seed(seed)
     found = {}
     for name in names:
         num_out, num_in = base[f"{name}.weight"].shape
-        bound = math.sqrt(1 / num_in)  # kaiming_uniform with a = sqrt(5), as peft draws it
+        bound = math.sqrt(1 / num_in)  # kaiming_uniform with a = sqrt(5), as in peft
         uniform = torch.rand(rank, num_in, generator=generator)
         found[f"{name}.lora_A.weight"] = (2 * uniform - 1) * bound
         found[f"{name}.lora_B.weight"] = torch.zeros(num_out, rank)

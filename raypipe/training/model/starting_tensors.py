@@ -1,4 +1,4 @@
-"""The weights a training starts from: a checkpoint's, with the head and segments it lacks."""
+"""The starting weights of a training: a checkpoint's, plus the head and segments that it lacks."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,9 +22,9 @@ def starting_tensors(
 ) -> dict[str, Tensor]:
     """The tensors of a reranker, or of an encoder without pooler and head, fp32.
 
-    Names are those that transformers saves a reranker by; an encoder's too, until they are
-    exported. A missing pooler or classifier is drawn from N(0, initializer_range) by the seed, as
-    BERT's own code does; a duo's third segment row is what `segment_row` of its conventions says.
+    Names are those under which transformers saves a reranker; for an encoder too, until the export.
+    A missing pooler or classifier is drawn from N(0, initializer_range) with the seed, as in BERT's
+    own code; a duoBERT model's third segment row follows `segment_row` in its settings.
     """
     files = family_of(config).files
     is_encoder = isinstance(conventions, Conventions)

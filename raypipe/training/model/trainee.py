@@ -1,4 +1,4 @@
-"""A model while it is trained: which tensors change, and the forward with gradients."""
+"""A model in training: which tensors change, and the forward pass with gradients."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ from raypipe.training.model.lowrank import LowRank, drawn, updates_of
 
 
 class Trainee:
-    """Weights by name, the trained ones with gradients; see `starting_tensors`."""
+    """Weights by name; the trained ones have gradients. See `starting_tensors`."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Trainee:
         recompute: bool = False,
         bf16: bool = False,
     ) -> None:
-        """All of the tensors are trained; with `low_rank` updates, the head and segments alone."""
+        """Trains all tensors; with `low_rank`, only the updates, the head and the segments."""
         self.conventions, self.config, self.low_rank = conventions, dict(config), low_rank
         self.device, self._dropout = device, dropout
         self._recompute, self._bf16 = recompute, bf16
@@ -57,7 +57,7 @@ class Trainee:
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
-        """Without dropout and gradients."""
+        """A context without dropout and gradients."""
         self._training = False
         with torch.no_grad():
             try:
@@ -66,13 +66,13 @@ class Trainee:
                 self._training = True
 
     def body(self) -> Body:
-        """The encoder of now; its tensors lead back to `weights`."""
+        """The current encoder; its tensors are connected to `weights` for gradients."""
         every = {**self._frozen, **self.weights}
         body: Body = self._family.read(every, self.config, updates=self._updates())
         return body
 
     def head(self) -> Head:
-        """A reranker's head of now."""
+        """The current head of a reranker."""
         assert not isinstance(self.conventions, Conventions)
         every = {**self._frozen, **self.weights}
         label = self.conventions.relevant_label

@@ -1,4 +1,4 @@
-"""What a worker of a training opens: the model before its first step."""
+"""The model that a worker of a training opens before the first step."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ from raypipe.training.model.trainee import Trainee
 
 
 def layouts_for(job: Job) -> Layouts:
-    """How the inputs of the model in training are made, whatever kind it starts from."""
+    """How the trained model's inputs are made, whatever kind of model it starts from."""
     return layouts_of(replace(job.start, conventions=job.conventions))
 
 
@@ -50,17 +50,17 @@ def trainee_of(job: Job, device: str) -> Trainee:
 
 
 def start_from_(trainee: Trainee, folder: Path, *, sha256: str) -> None:
-    """Set the low-rank weights to those of an adapter; what it lacks stays as it was drawn.
+    """Set the low-rank weights to those of an adapter; weights that it lacks stay as initialised.
 
     Raises:
-        InputError: it is of another rank or model, or not the adapter with this SHA-256.
+        InputError: another rank or model, or not the adapter with this SHA-256.
     """
     file = folder / WEIGHTS
     data = file.read_bytes()
     found_sha256 = hashlib.sha256(data).hexdigest()
     if found_sha256 != sha256:
         raise InputError(
-            f"{file}: expected an adapter with SHA-256 {sha256}, as where the work began, found "
+            f"{file}: expected an adapter with SHA-256 {sha256}, as at the start, found "
             f"{found_sha256}; every node must hold the same folder"
         )
     saved_config = json.loads((folder / CONFIG).read_bytes())

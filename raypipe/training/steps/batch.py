@@ -1,4 +1,4 @@
-"""A global batch: examples of several sources with their texts, cut as the conventions say."""
+"""A global batch: examples of several sources with their texts, cut to the model's limits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ class ExampleSource:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """E examples of L passages; a passage's place among the texts is e * L + l."""
+    """E examples of L passages; passage l of example e is text number e * L + l."""
 
     query: TextSlice
     """[E]"""
@@ -46,7 +46,7 @@ class Batch:
 
 
 def read_batch(sources: Sequence[ExampleSource], numbers: Int64) -> Batch:
-    """Examples by their number over all sources, the first source's first."""
+    """The examples with these numbers, counted over all sources in order."""
     edges = np.cumsum([source.examples.num_examples for source in sources])
     of_source = np.searchsorted(edges, numbers, side="right")
     within = numbers - np.concatenate([[0], edges])[of_source]
@@ -78,10 +78,10 @@ def read_batch(sources: Sequence[ExampleSource], numbers: Int64) -> Batch:
 def _positive(
     sources: Sequence[ExampleSource], of_source: Int64, query_rows: Int64, passage_rows: Int64
 ) -> NDArray[np.bool_]:
-    """Judged pairs of the batch, and each example's own first passage.
+    """The batch's judged pairs, and each example's own first passage.
 
-    Only a source's own judgements are known: of two over one collection each takes the other's
-    passages for irrelevant, as it does with any that nobody judged.
+    Only a source's own judgements are known. Two sources over one collection treat each other's
+    passages as irrelevant, like any unjudged passage.
     """
     num, width = passage_rows.shape
     found = np.zeros((num, num * width), bool)
@@ -98,20 +98,20 @@ def _positive(
 
 @dataclass(frozen=True, slots=True)
 class PairInputs:
-    """A reranker's inputs of a batch: the same number of each example, together, in its order."""
+    """A reranker's inputs of a batch: the same number for each example, together, in order."""
 
     query: TextSlice
     passages: tuple[TextSlice, ...]
-    """One (mono) or two (duo)."""
+    """One array (monoBERT) or two (duoBERT)."""
     targets: Float32
-    """1 where the first passage is the relevant one, else 0, [I]."""
+    """1 if the first passage is the relevant one, otherwise 0, [I]."""
     lengths: Int64
     """Tokens, [I]."""
     per_example: int
 
 
 def pair_inputs_of(batch: Batch, conventions: PairConventions, layout: Layout) -> PairInputs:
-    """Mono: each passage. Duo: the relevant one against each other, in both orders.
+    """monoBERT: each passage. duoBERT: the relevant passage with each other one, in both orders.
 
     Source: Nogueira & Cho 2019, 2.2; Nogueira et al. 2019, 3.3 and the code of duobert.
     """
@@ -144,7 +144,7 @@ def pair_inputs_of(batch: Batch, conventions: PairConventions, layout: Layout) -
 
 
 def text_counts(batch: Batch, conventions: Conventions) -> tuple[Int64, Int64]:
-    """Pieces that an encoder keeps of each query [E] and passage [E * L]."""
+    """Number of pieces that an encoder keeps of each query [E] and passage [E * L]."""
     return (
         np.minimum(batch.query.counts, conventions.query_limit),
         np.minimum(batch.passage.counts, conventions.passage_limit),

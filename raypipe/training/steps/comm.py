@@ -1,4 +1,4 @@
-"""What the workers of one training tell each other: sums, shares and barriers."""
+"""Communication between the workers of one training: sums, shares and barriers."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class Comm(Protocol):
-    """This worker's place among all, and what they do together."""
+    """This worker's rank among all workers, and their joint operations."""
 
     rank: int
     world: int
@@ -18,14 +18,14 @@ class Comm(Protocol):
         """Replace tensors by their sums over all workers."""
 
     def gathered(self, rows: Tensor) -> list[Tensor]:
-        """Every worker's rows, by rank; gradients flow back to the worker they came from."""
+        """Every worker's rows, by rank; gradients flow back to the worker that sent the rows."""
 
     def barrier(self) -> None:
-        """Wait for all."""
+        """Wait for all workers."""
 
 
 class Solo:
-    """One worker."""
+    """A single worker."""
 
     rank, world = 0, 1
 
@@ -33,7 +33,7 @@ class Solo:
         """Nothing."""
 
     def gathered(self, rows: Tensor) -> list[Tensor]:
-        """Its own."""
+        """Its own rows."""
         return [rows]
 
     def barrier(self) -> None:
@@ -43,13 +43,13 @@ class Solo:
 class Group:
     """The workers of torch.distributed's group: gloo on CPUs, NCCL on GPUs.
 
-    Gradients are summed as one flat tensor after the backward. DistributedDataParallel would hide
-    some of that time, but rebuilds its buckets after the first step, so that a resumed training
-    would add in another order than an undisturbed one.
+    Gradients are summed as one flat tensor after the backward pass. DistributedDataParallel would
+    hide some of that time, but it rebuilds its buckets after the first step, so that a resumed
+    training would add in another order than an undisturbed one.
     """
 
     def __init__(self) -> None:
-        """The process group must stand."""
+        """The process group must exist."""
         self.rank, self.world = dist.get_rank(), dist.get_world_size()
 
     def sum_(self, tensors: Sequence[Tensor]) -> None:

@@ -1,4 +1,4 @@
-"""How a process of a training computes: threads, full precision, and kernels that add in order."""
+"""Settings of a training's process: threads, full precision, and deterministic kernels."""
 
 import os
 
@@ -8,14 +8,15 @@ from raypipe.models.device import full_precision
 
 
 def make_deterministic(device: str, threads: int) -> None:
-    """Let this process compute as every other of its training does.
+    """Make this process compute exactly like the others of its training.
 
-    On CUDA an operation without a deterministic kernel raises. With a warning alone the backward
-    of attention keeps its order free, and a resumed training would end elsewhere.
+    On CUDA, an operation without a deterministic kernel raises an error. With only a warning, the
+    backward pass of attention would have no fixed order, and a resumed training would end with
+    other weights.
     """
     torch.set_num_threads(threads)
     if device == "cuda":
-        # Read when cuBLAS starts, so it must stand before the first product.
+        # cuBLAS reads this when it starts, so it must be set before the first product.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         full_precision()
         torch.use_deterministic_algorithms(True)

@@ -1,4 +1,4 @@
-"""The gradient of one global batch, whichever worker computes which part of it."""
+"""The gradient of one global batch, however it is divided among the workers."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -22,12 +22,12 @@ Int64 = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Worked:
-    """What one batch took."""
+    """The loss and the work of one batch."""
 
     loss: Tensor
     """This worker's share of the batch's mean loss, a scalar."""
     num_tokens: int
-    """Of this worker."""
+    """Number of tokens of this worker."""
 
 
 def backward(
@@ -43,19 +43,18 @@ def backward(
 ) -> Worked:
     """Add this worker's share of `weight` times the batch's mean loss to the gradients.
 
-    The sum over workers is the gradient of the mean over the whole batch. Examples are dealt out
-    by length, so that workers have equal work; a forward takes at most `budget_tokens`.
+    The sum over workers is the gradient of the mean over the whole batch. Examples are distributed
+    by length, so that workers have equal work; a forward pass has at most `budget_tokens` tokens.
 
     Args:
-        trainee: gradients are added to `.grad` of its weights.
+        trainee: the model; gradients are added to `.grad` of its weights.
         batch: the same on every worker.
         objective: the loss.
         comm: which worker this is.
         layouts: how inputs are made.
-        budget_tokens: tokens of one forward of a reranker; an encoder's batch is never divided,
-            since its documents are each other's negatives.
-        weight: 1 over the number of batches of a step.
-        draw: what seeds dropout, with the worker and the forward.
+        budget_tokens: tokens in one forward pass of a reranker; an encoder's batch is never
+        divided, since its documents are each other's negatives. weight: 1 over the number of
+        batches of a step. draw: what seeds dropout, together with the worker and the forward pass.
     """
     if isinstance(trainee.conventions, PairConventions):
         inputs = pair_inputs_of(batch, trainee.conventions, layouts["pair"])
@@ -119,7 +118,7 @@ def _encoder(
     queries, passages = _vectors(trainee, query, passage, layouts)
     every = torch.cat(comm.gathered(passages))
     scores = queries @ every.T
-    # Columns stand by worker; the batch's own order is that of the shares, one after the other.
+    # Columns are ordered by worker; the batch's own order is that of the shares, one after another.
     columns = [(s[:, None] * width + np.arange(width)[None, :]).reshape(-1) for s in shares]
     positive = batch.positive[np.ix_(share, np.concatenate(columns))]
     before = sum(len(s) for s in shares[: comm.rank]) * width
@@ -138,7 +137,7 @@ def _encoder(
 def _vectors(
     trainee: Trainee, query: TextSlice, passage: TextSlice, layouts: Layouts
 ) -> tuple[Tensor, Tensor]:
-    """Vectors of queries and passages from one forward."""
+    """Vectors of queries and passages from one forward pass."""
     texts = {"query": query, "passage": passage}
     inputs, order = by_length([make_inputs([texts[side]], layouts[side]) for side in texts])
     vectors = trainee.vectors(inputs)
@@ -153,6 +152,6 @@ def _share(tokens: Int64, comm: Comm, rank: int | None = None) -> Int64:
 
 
 def _seed(*draw: int) -> None:
-    """Seed dropout by what it is for, so that a resumed training draws the same."""
+    """Seed dropout by its purpose, so that a resumed training draws the same masks."""
     drawn = hashlib.sha256(repr(draw).encode()).digest()
     torch.manual_seed(int.from_bytes(drawn[:8], "little") >> 1)

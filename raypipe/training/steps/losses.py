@@ -1,8 +1,8 @@
-"""Losses by their equations, one value an example; the mean over a global batch is the step's.
+"""Losses by their equations, one value per example; a step's loss is the mean of a global batch.
 
-E examples, L passages of an example (its positive first), Q queries and D documents of a batch,
-B inputs, U units of a head. Values are divided by the examples of the whole batch where they are
-summed, so that neither workers nor micro-batches change the loss.
+E examples, L passages of an example (its positive first), Q queries and D documents of a batch, B
+inputs, U units of a head. Sums are divided by the number of examples in the whole batch, so that
+neither workers nor micro-batches change the loss.
 """
 
 import torch
@@ -23,7 +23,7 @@ def cross_entropy(units_BU: Tensor, targets_B: Tensor, *, relevant_label: int | 
 
 
 def multi_label_margin(scores_QD: Tensor, positive_QD: Tensor) -> Tensor:
-    """For each query the sum over positives j and others i of max(0, 1 - (s_j - s_i)), over D.
+    """For each query, the sum over positives j and others i of max(0, 1 - (s_j - s_i)), over D.
 
     Source: Zhan et al. 2020 (RepBERT), Eq. 4, as torch.nn.MultiLabelMarginLoss computes it.
     """
@@ -37,7 +37,7 @@ def info_nce(
 ) -> Tensor:
     """-log softmax of each query's own positive among the batch's documents, [Q].
 
-    Other documents known to be relevant take no part.
+    Other documents known to be relevant are left out.
     Source: van den Oord et al. 2018, Eq. 4; in-batch negatives as Karpukhin et al. 2020, 3.2.
     """
     rows = torch.arange(len(own_Q), device=own_Q.device)
@@ -66,11 +66,11 @@ def margin_mse(scores_EL: Tensor, teacher_EL: Tensor) -> Tensor:
 
 
 def pair_margin_mse(units_EN2: Tensor, teacher_EL: Tensor) -> Tensor:
-    """Mean over negatives and both orders of the squared difference between a duo's raw score of
-    an ordered pair and the teacher's margin of its passages, [E]; L = N + 1.
+    """Mean squared difference of a duoBERT model's raw scores and the teacher's margins, [E].
 
-    Source: ours, Hofstätter et al. 2020, Eq. 4 over the pairs of Nogueira et al. 2019, Eq. 2:
-    a duo's log odds that the first passage is the more relevant one are a margin.
+    The mean is over N negatives (L = N + 1) and both orders of a pair. Source: ours, Hofstätter et
+    al. 2020, Eq. 4, for the pairs of Nogueira et al. 2019, Eq. 2: a duoBERT model's log odds that
+    the first passage is more relevant are a margin.
     """
     margins = teacher_EL[:, :1] - teacher_EL[:, 1:]
     return ((units_EN2 - torch.stack([margins, -margins], dim=2)) ** 2).mean(dim=(1, 2))

@@ -1,4 +1,4 @@
-"""Which loss a training minimises, and how it reads a model's output."""
+"""The loss that a training minimises, and how it uses a model's output."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from raypipe.training.steps import losses
 
 BATCH_LOSSES = ("multi-label-margin", "info-nce")
-"""Of an encoder, over all documents of a batch."""
+"""Losses of an encoder over all documents of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Objective:
     margin: float = 1.0
     temperature: float = 1.0
     judgements: float = 0.0
-    """Weight of the cross-entropy beside a teacher's loss."""
+    """Weight of the cross-entropy added to a teacher's loss."""
 
     def of_units(
         self,
@@ -33,7 +33,7 @@ class Objective:
         *,
         duo: bool = False,
     ) -> Tensor:
-        """A reranker's loss of each example, [E]; its inputs stand together."""
+        """A reranker's loss of each example, [E]; an example's inputs are together."""
         weight = 1.0 if self.name == "cross-entropy" else self.judgements
         parts = []
         if weight:
@@ -49,8 +49,11 @@ class Objective:
         return torch.stack(parts).sum(dim=0)
 
     def of_lists(self, scores: Tensor, teacher: NDArray[np.float32] | None) -> Tensor:
-        """The loss of examples [E] by the scores of their own passages [E, L], of a duo by those of
-        each negative's two orders [E, L - 1, 2]; a teacher's is 0 where it lacks a score."""
+        """The loss of examples [E] by the scores of their own passages [E, L].
+
+        For a duoBERT model the scores are those of each negative's two orders [E, L - 1, 2]. A
+        teacher's loss is 0 where the teacher has no score.
+        """
         if self.name == "pairwise-hinge":
             return losses.pairwise_hinge(scores, margin=self.margin)
         assert teacher is not None

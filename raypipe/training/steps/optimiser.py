@@ -1,4 +1,4 @@
-"""Adam with decoupled weight decay and its learning rate, as BERT's own code or as torch has it."""
+"""Adam with decoupled weight decay, and the learning rate, as in BERT's own code or in torch."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,9 +11,9 @@ def learning_rate(
 ) -> float:
     """The rate of a step, counted from 0.
 
-    It rises linearly from 0 over `warmup` steps. Then `linear` falls to 0 at `total` from the
-    peak, as transformers has it; `linear-from-start` is the line from the peak at step 0, as
-    BERT's own code has it (2.5% lower after 10k of 400k steps); `constant` stays.
+    It rises linearly from 0 over `warmup` steps. Then `linear` falls from the peak to 0 at `total`,
+    as in transformers; `linear-from-start` is the line from the peak at step 0, as in BERT's own
+    code (2.5% lower after 10k of 400k steps); `constant` keeps the peak.
     """
     if step < warmup:
         return peak * step / warmup
@@ -24,12 +24,12 @@ def learning_rate(
 
 
 def decays(name: str) -> bool:
-    """Whether a weight of that name decays: biases and LayerNorm's do not (Devlin et al. 2019)."""
+    """Whether a weight of that name decays; biases and LayerNorm do not (Devlin et al. 2019)."""
     return not name.endswith(".bias") and "LayerNorm" not in name
 
 
 def clip_(gradients: Sequence[Tensor], limit: float) -> float:
-    """The norm of all gradients together; they are scaled down to the limit where it is above."""
+    """The norm of all gradients together; scales them down if it exceeds the limit."""
     norms = torch._foreach_norm(list(gradients))
     norm = torch.linalg.vector_norm(torch.stack([n.float() for n in norms]))
     if limit > 0:
@@ -53,7 +53,7 @@ class Adam:
         weight_decay: float = 0.01,
         bias_correction: bool = False,
     ) -> None:
-        """State is zero."""
+        """The moments start at zero."""
         self._names = list(weights)
         self._weights = list(weights.values())
         self._betas, self._eps = betas, eps
@@ -87,6 +87,6 @@ class Adam:
 
     @torch.no_grad()
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Take the moments that `state` gave."""
+        """Restore the moments that `state` returned."""
         for name, own in self.state().items():
             own.copy_(state[name])

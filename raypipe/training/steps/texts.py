@@ -1,4 +1,4 @@
-"""Word pieces of a batch's queries and passages, gathered from several sources."""
+"""Word pieces of a batch's queries and passages, collected from several sources."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -20,7 +20,7 @@ class Rows(Protocol):
 
 
 def gathered(sources: Sequence[Rows], of_source: Int64, rows: Int64) -> TextSlice:
-    """The pieces of rows [B], each of its own source, int64 [B], in their order."""
+    """The pieces of rows [B], each from its own source, int64 [B], in their order."""
     starts, counts = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     flats = []
     before = 0

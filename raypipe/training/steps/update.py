@@ -1,4 +1,4 @@
-"""One update after another: examples, gradient, clipping, rate, optimiser."""
+"""The updates: examples, gradient, clipping, rate and optimiser of each step."""
 
 import math
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ class Updates:
         self.budget = budget if isinstance(budget, int) else BUDGET_TOKENS[device]
 
     def step(self, number: int) -> dict[str, Json]:
-        """One update; its loss, rate, gradient norm and tokens, over all workers."""
+        """Make one update; returns its loss, rate, gradient norm and tokens over all workers."""
         recipe, trainee = self._job.recipe, self.trainee
         weights = list(trainee.weights.values())
         loss = torch.zeros((), device=trainee.device)
@@ -116,7 +116,7 @@ def load_weights_(trainee: Trainee, tensors: Mapping[str, Tensor]) -> None:
 
 
 def sources_of(job: Job) -> list[ExampleSource]:
-    """The training sets, mapped."""
+    """The training sets as mapped sources."""
     return [
         ExampleSource(
             map_examples(train.examples.path(train.examples.manifest.records[0])),

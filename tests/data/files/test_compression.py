@@ -149,7 +149,7 @@ def test_damage_is_told_with_the_byte_reached(tmp_path):
     with pytest.raises(InputError, match="damaged gzip data after byte 10 of"):
         open_binary(path).read()
     path.write_bytes(gzip.compress(b"x" * 1234)[:-3])
-    with pytest.raises(InputError, match="truncated: the gzip data stop after byte 1,234 of"):
+    with pytest.raises(InputError, match="cut off: the gzip data stop after byte 1,234 of"):
         open_binary(path).read()
 
 
@@ -157,7 +157,7 @@ def test_an_empty_file_with_a_compressed_name_is_closed_when_it_is_refused(tmp_p
     (tmp_path / "x.gz").write_bytes(b"")
     with warnings.catch_warnings():
         warnings.simplefilter("error", ResourceWarning)
-        with pytest.raises(InputError, match="empty, 0 bytes, which is no .gz file"):
+        with pytest.raises(InputError, match="empty, 0 bytes, not a .gz file"):
             open_binary(tmp_path / "x.gz")
     held = [path.resolve() for path in Path("/proc/self/fd").iterdir() if path.exists()]
     assert tmp_path / "x.gz" not in held

@@ -129,7 +129,7 @@ def test_a_checkpoint_that_was_removed_before_it_was_measured_is_told(
     for part in ("steps", "measurements"):
         (record,) = (tmp_path / "out" / "stores" / "weights@small").glob(f"*/{part}/0000004.json")
         record.unlink()
-    with pytest.raises(InputError, match="1 steps, first 4, are neither measured nor there"):
+    with pytest.raises(InputError, match="1 steps, first 4, have neither been measured nor kept"):
         train(path, tmp_path / "out")
 
 

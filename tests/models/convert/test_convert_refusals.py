@@ -27,7 +27,7 @@ def test_duoberts_third_row_is_never_guessed(tmp_path):
         convert(folder, tmp_path / "out", preset="duobert")
     with pytest.raises(InputError, match="expected zero or copy, found 'row1'"):
         convert(folder, tmp_path / "out", preset="duobert", segment_row="row1")
-    with pytest.raises(InputError, match="expected a duo model, found mono"):
+    with pytest.raises(InputError, match="expected a duoBERT model, found mono"):
         convert(folder, tmp_path / "out", preset="monobert", segment_row="zero")
     whole = made.dl4marco(tmp_path / "three", made.classifier(segments=3), segments=3)
     with pytest.raises(InputError, match="has 3 rows"):

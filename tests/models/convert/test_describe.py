@@ -35,7 +35,7 @@ def test_an_encoder_is_described_with_what_it_leaves_unused(encoder):
     assert found.tokenizer["pieces"] == found.architecture["vocabulary"]
     changed(encoder / "config.json", vocab_size=found.tokenizer["pieces"] - 1)
     problems = describe(str(encoder), None).problems
-    assert any(problem.endswith("it is another model's tokenizer") for problem in problems)
+    assert any(problem.endswith("it belongs to another model") for problem in problems)
     with pytest.raises(InputError, match="no such model folder"):
         describe(str(encoder / "config.json"), None)
 
@@ -73,7 +73,7 @@ def test_tensors_that_a_model_lacks_or_does_not_read_are_named_by_the_files_name
     changed(mono / "raypipe.json", total_limit=65, made_by={"x": 1})
     found = describe(str(mono), None)
     (problem,) = found.problems
-    assert problem == f"{mono}: conventions allow 65 tokens, the model has 64 positions"
+    assert problem == f"{mono}: the settings allow 65 tokens, the model has 64 positions"
     assert found.made_by == {"x": 1} and found.unused == ["lost"]
 
 
@@ -87,7 +87,7 @@ def test_a_duos_own_third_row_is_no_problem(tiny_duo, tmp_path):
 def test_a_shipped_adapter_is_described_over_its_base(name):
     found = describe(name, None)
     assert found.problems == [] and found.kind == name.removeprefix("minilm-")
-    assert found.notes == ["an adapter over minilm, merged by peft when it is loaded"]
+    assert found.notes == ["an adapter for minilm, merged by peft when it is loaded"]
     assert (found.unused, found.missing) == ([], []) and found.weights["rank"] > 0
     assert found.architecture["hidden"] == 384 and found.made_by["recipe"] == name
     model = resolve_model(name)
@@ -106,7 +106,7 @@ def test_an_adapter_needs_a_base_that_is_none_itself(tmp_path):
         resolve_model(str(adapter))
     assert any("without its model" in problem for problem in describe(str(adapter), None).problems)
     write(adapter / "raypipe.json", {"base": "minilm-mono"})
-    with pytest.raises(InputError, match="lies over minilm-mono, an adapter itself"):
+    with pytest.raises(InputError, match="its base minilm-mono is itself an adapter"):
         resolve_model(str(adapter))
     write(adapter / "raypipe.json", {"base": "minilm"})
     with pytest.raises(InputError, match="expected adapter_model.safetensors beside"):

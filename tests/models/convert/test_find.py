@@ -62,9 +62,9 @@ def test_an_index_names_files_beside_it_once_each(tmp_path):
         listed({"x": "../a.bin", "y": "gone.bin", "z": "a.bin"})
     assert told.value.problems == [
         f"{index}: expected the name of a file beside it, found '../a.bin'",
-        f"{index}: gone.bin is not there",
+        f"{index}: gone.bin is missing",
     ]
-    with pytest.raises(InputError, match="gone.bin is not there"):
+    with pytest.raises(InputError, match="gone.bin is missing"):
         listed({"y": "gone.bin"})
     with pytest.raises(InputError, match=r"beside it, found 7"):
         listed({"y": 7})

@@ -23,10 +23,10 @@ def test_tensors_that_are_not_the_models_are_told():
         "it has no head that scores pairs"
     ] * 2
     one = {**shapes, "classifier.weight": (1, 4), "classifier.bias": (1,)}
-    assert "the head has 1 units, the conventions expect two units" in str(
+    assert "the head has 1 units, the settings expect two units" in str(
         tensor_problems(one, CONFIG, 2)
     )
-    assert "the head has 2 units, the conventions expect one" in str(
+    assert "the head has 2 units, the settings expect one" in str(
         tensor_problems(shapes, CONFIG, 1)
     )
     more = {**shapes, "encoder.layer.2.output.dense.bias": (4,)}

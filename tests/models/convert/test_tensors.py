@@ -44,7 +44,7 @@ def test_a_third_row_is_the_commands_or_the_conventions_own():
         assert (found.segment_rows, found.num_labels) == (3, 2)
     whole = rename(model_tensors(2, segments=3), CONFIG, duo(None), segment_row=None)
     assert whole.segment_row is None and whole.segment_rows == 3
-    with pytest.raises(InputError, match="expected a duo model, found encoder"):
+    with pytest.raises(InputError, match="expected a duoBERT model, found encoder"):
         rename(model_tensors(None), CONFIG, ENCODER, segment_row="zero")
     without = {n: t for n, t in tensors.items() if "token_type" not in n}
     with pytest.raises(InputError, match="lacks the tensor embeddings.token_type_embeddings"):
@@ -63,5 +63,5 @@ def test_an_encoder_leaves_its_head_behind_and_tells_what_was_renamed():
     assert len(found.tensors) == 5 + 16 + 2 and found.num_labels is None  # the pooler stays
     assert found.transposed == []
     tensors["bert.embeddings.LayerNorm.weight"] = gamma
-    with pytest.raises(InputError, match="two tensors claim one place: bert.emb.* and emb"):
+    with pytest.raises(InputError, match="two tensors have the same name: bert.emb.* and emb"):
         rename(tensors, CONFIG, ENCODER, segment_row=None)

@@ -19,9 +19,9 @@ def test_the_first_folder_with_a_tokenizer_and_the_letters_it_reads(tmp_path):
     found = find_tokenizer([one, two], None)
     assert (found.folder, found.lower_case, found.lower_case_from) == (two, None, None)
     made.write_vocabulary(one)
-    with pytest.raises(InputError, match="nothing says whether texts are lowered"):
+    with pytest.raises(InputError, match="no file says whether texts are lower-cased"):
         find_tokenizer([one, two], None)
-    with pytest.raises(InputError, match="nothing says whether texts are lowered"):
+    with pytest.raises(InputError, match="no file says whether texts are lower-cased"):
         find_tokenizer([one, two], "other")
     assert find_tokenizer([one, two], "duobert-reference").lower_case is True
     made.write_vocabulary(one, config={"do_lower_case": False})

@@ -21,7 +21,7 @@ def test_a_cross_encoder_is_known_by_its_architecture():
 @pytest.mark.parametrize(
     ("fields", "score", "source"),
     [
-        ({}, "raw", "no activation is stated: the unit as it is"),
+        ({}, "raw", "no activation is stated: the unit's raw value"),
         ({"sentence_transformers": None, "sbert_ce_default_activation_function": "x.Identity"},
          "raw", "config.json sbert_ce_default_activation_function"),
         ({"sentence_transformers": {"activation_fn": "a.Sigmoid"},

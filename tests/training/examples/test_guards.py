@@ -59,8 +59,8 @@ def test_what_is_lines_about_a_training_set_names_only_what_was_left_out():
         "dropped": {**dropped, "left_out_positive": 1, "triples": 2}, "samples": ["'a' for 'b'"],
     })  # fmt: skip
     assert told[0].endswith(
-        "; left out: 3 relevant passages with too few negatives, 4 negatives that the teacher puts "
-        "above the relevant passage"
+        "; left out: 3 relevant passages with too few negatives, 4 negatives that the teacher "
+        "scores above the relevant passage"
     )
     assert "(2 triples)" in told[1] and "left out 1 judged passages" in told[3]
     assert told[4] == "guard: docs: for instance 'a' for 'b'"
