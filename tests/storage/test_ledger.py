@@ -162,7 +162,7 @@ def test_records_of_another_format_are_refused(tmp_path, name):
     book.publish()
     path = tmp_path / book.folder / name
     path.write_bytes(seal({**unseal(name, path.read_bytes()), "format": 1}))
-    with pytest.raises(InputError, match=rf"{name}: expected records of format 2, found format 1"):
+    with pytest.raises(InputError, match=rf"{name}: expected records of format 3, found format 1"):
         opened = ledger(tmp_path)
         opened.record(SHARDS[0])
         opened.manifest()
