@@ -11,9 +11,9 @@ from raypipe.errors import CorruptError, InputError
 
 Json = Any
 FORMAT = 3
-"""Format of every record in a workspace and its stores; raypipe refuses any other. In format 1
-fingerprints held no configurations and tokenizers; in format 2 specifications did not say what a
-store holds and where its inputs lie.
+"""Format of every record in a workspace and its stores; raypipe refuses any other. Before the first
+release, format 1 was that of fingerprints without configurations and tokenizers, format 2 that of
+specifications that did not say what a store holds and where its inputs lie.
 """
 
 
