@@ -53,6 +53,7 @@ TESTED_ELSEWHERE = {
     "evaluation/run_files/fields.py": "evaluation/run_files/test_runs.py",
     "evaluation/run_files/refusals.py": "evaluation/run_files/test_lines_problems.py",
     "models/bert/family.py": "models/test_family.py",
+    "models/body.py": "models/test_family.py",
     "models/folder/model_folder.py": "models/folder/test_loading.py",
     "ranking/by_id.py": "api/test_fusion.py",
     "ranking/by_key.py": "api/test_reranking.py",
