@@ -63,7 +63,7 @@ class StageSpec:
 
         Origins are left out: if one differs, so does its input.
         """
-        old, new = _flat(self._without_origins()), _flat(other._without_origins())
+        old, new = _flat(self.without_origins()), _flat(other.without_origins())
         names = sorted(old.keys() | new.keys())
         return [
             Change(name, old.get(name), new.get(name))
@@ -71,7 +71,8 @@ class StageSpec:
             if old.get(name) != new.get(name) or (name in old) != (name in new)
         ]
 
-    def _without_origins(self) -> dict[str, Json]:
+    def without_origins(self) -> dict[str, Json]:
+        """The body as the settings of another stage hold it, and as changes are told."""
         body = self.to_json()
         del body["origins"]
         return body

@@ -83,6 +83,30 @@ def made(stores):
 
 
 @pytest.mark.parametrize(
+    ("name", "produces"),
+    [
+        ("rerank", "run"),
+        ("pairs", "pairs"),
+        ("aggregate", "run"),
+        ("fuse", "run"),
+        ("merge", "run"),
+    ],
+)
+def test_the_spec_of_a_ranking_says_what_it_is_and_names_its_sides_and_where_they_lie(
+    made, name, produces
+):
+    spec = made[name].spec
+    assert spec.produces == produces
+    for side, stored in made[name].sides.stores().items():
+        assert (spec.inputs[side], spec.origins[side]) == (stored.digest, stored.origin)
+    assert spec.inputs.keys() == spec.origins.keys()
+
+
+def test_the_runs_that_are_fused_are_inputs_by_their_names(made):
+    assert sorted(made["fuse"].spec.inputs) == ["collection", "queries", "run.a", "run.b"]
+
+
+@pytest.mark.parametrize(
     ("name", "beats"),
     [("rerank", 1), ("pairs", 1), ("aggregate", 1), ("fuse", 1), ("merge", 1), ("parts", 2)],
 )

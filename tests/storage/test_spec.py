@@ -14,6 +14,8 @@ SPEC = StageSpec(
     1,
     {"weights_sha256": "0" * 64, "limits": {"passage": 256, "query": 20}},
     {"tokens": "a" * 64},
+    "vectors",
+    {"tokens": "tokens@m/1"},
 )
 
 
@@ -33,6 +35,7 @@ SPEC = StageSpec(
             "params.limits.passage 256 -> 128",
         ),
         ("inputs", {"tokens": "b" * 64}, "inputs.tokens aaaaaaaaaaaa -> bbbbbbbbbbbb"),
+        ("produces", "run", "produces vectors -> run"),
     ],
 )
 def test_changing_a_field_changes_the_fingerprint_and_names_the_field(field, value, told):
@@ -45,6 +48,13 @@ def test_fingerprint_does_not_depend_on_the_order_of_keys():
     turned = dataclasses.replace(SPEC, params=dict(reversed(SPEC.params.items())))
     assert turned.fingerprint() == SPEC.fingerprint()
     assert SPEC.diff(turned) == []
+
+
+def test_where_an_input_lies_is_in_the_fingerprint_and_is_no_change_of_its_own():
+    moved = dataclasses.replace(SPEC, origins={"tokens": "tokens@m/2"})
+    assert moved.fingerprint() != SPEC.fingerprint()
+    assert SPEC.diff(moved) == SPEC.settings_diff(moved) == []
+    assert StageSpec.from_json(json.loads(canonical(moved.to_json()))) == moved
 
 
 def test_settings_diff_leaves_out_digests_of_content_but_not_a_new_input():

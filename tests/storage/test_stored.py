@@ -10,7 +10,7 @@ from raypipe.storage.payloads.tokens import (
 from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, committed
+from raypipe.storage.stored import Stored, committed, spec_over
 
 NUMBERS = pa.schema([("number", pa.int64()), ("text", pa.string())])
 
@@ -72,6 +72,28 @@ def test_pieces_of_a_store_are_read_over_its_shards(tmp_path):
     for start in range(5):
         for stop in range(start + 1, 6):
             assert as_rows(stored.tokens(start, stop)) == ROWS[start:stop]
+
+
+def test_a_spec_names_stores_by_their_digests_and_places_and_content_by_its_hash(tmp_path):
+    stores = {}
+    for name, store in (("queries", "queries@dev"), ("collection", "passages@collection")):
+        book = ledger(tmp_path, [1], store)
+        commit(book, book.shards[0], lambda p, store=store: p.write_text(store))
+        stores[name] = Stored(book.storage, book.publish())
+    made = spec_over("toy", 2, {"k": 1}, stores, produces="run", content={"content:file": "ff"})
+    assert made == StageSpec(
+        "toy",
+        2,
+        {"k": 1},
+        {**{name: stored.digest for name, stored in stores.items()}, "content:file": "ff"},
+        "run",
+        {
+            "queries": f"queries@dev/{SPEC.fingerprint()}",
+            "collection": f"passages@collection/{SPEC.fingerprint()}",
+        },
+    )
+    alone = spec_over("toy", 2, {}, {}, produces="facts")
+    assert alone == StageSpec("toy", 2, produces="facts")
 
 
 def test_what_is_committed_of_an_unfinished_store_is_seen_in_shard_order(tmp_path):

@@ -57,7 +57,7 @@ class ScoreStage:
     @property
     def spec(self) -> StageSpec:
         """What a score depends on, and the candidates."""
-        stores, params = {"candidates": self.part.candidates}, {"base": self.base.to_json()}
+        stores, params = {"candidates": self.part.candidates}, {"base": self.base.without_origins()}
         return spec_over("score", 1, params, stores, produces="scores")
 
     def shards(self, sizing: Sizing) -> list[Shard]:

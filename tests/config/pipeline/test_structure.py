@@ -113,6 +113,16 @@ from raypipe.config.pipeline.kinds import KINDS
             "line 12: stages.bm25.bm25.b: expected a number up to 1; found 68",
         ),
         (
+            "index: lucene}",
+            "index: lucene, bm25: {k: 1}}",
+            "line 12: stages.bm25.bm25.k: unknown key; did you mean k1? known here: k1, b, tune",
+        ),
+        (
+            "index: lucene}",
+            "index: lucene, bm25: {tune: {x: 1, queries: dev, measure: AP, k1: [1], b: [0]}}}",
+            "line 12: stages.bm25.bm25.tune.x: unknown key; known here: queries, measure, k1, b",
+        ),
+        (
             "nDCG@10",
             "nDCG at 10",
             "line 15: evaluate.measures.0: expected a measure such as nDCG@10,"

@@ -31,6 +31,12 @@ def test_the_doctor_tells_the_free_space_in_gigabytes(tmp_path, monkeypatch):
     assert doctor._disk(tmp_path).startswith("0 GB")
 
 
+def test_the_doctor_tries_each_thing_once_in_order(tmp_path, monkeypatch):
+    monkeypatch.setattr(doctor, "_tried", lambda name, check: name)
+    expected = "python disk torch numerics ray model java lucene"
+    assert " ".join(doctor.examine(tmp_path)) == expected
+
+
 KEPT = "a row's bytes do not depend on its neighbours with "
 
 

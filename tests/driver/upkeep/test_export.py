@@ -11,6 +11,7 @@ from small_workspace import IDS, TEXTS
 
 from raypipe.driver.upkeep.export import export
 from raypipe.errors import IncompleteError, InputError
+from raypipe.storage.records import seal, unseal
 
 
 @pytest.fixture
@@ -105,3 +106,30 @@ def test_what_cannot_be_exported_is_refused_with_what_can(stores, tmp_path):
     (tmp_path / "full" / "x").touch()
     with pytest.raises(InputError, match="not empty"):
         export(stores / "vectors", "numpy", tmp_path / "full")
+
+
+@pytest.mark.parametrize(
+    ("exported", "upstream"),
+    [
+        ("given.dev", "queries@dev"),
+        ("fused.dev", "passages@collection"),
+        ("vectors", "tokens@tiny"),
+        ("vectors.dev", "queries@dev"),
+    ],
+)
+def test_what_was_made_from_a_store_that_was_made_again_is_refused(
+    stores, tmp_path, exported, upstream
+):
+    """Equal settings name the folder, and its rows may be others: another collection's, say."""
+    form = "parquet" if exported.count(".") and "vectors" not in exported else "numpy"
+    copied = shutil.copytree(stores, tmp_path / "stores", copy_function=shutil.copy2)
+    (file,) = (copied / upstream).glob("*/manifest.json")
+    export(copied / exported, form, tmp_path / "before")
+    body = unseal("manifest.json", file.read_bytes())
+    body["records"][0]["facts"]["rows"] += 1
+    file.chmod(0o644)
+    file.write_bytes(seal(body))
+    told = f"{upstream}/{file.parent.name}: the store was remade since it was read"
+    with pytest.raises(IncompleteError, match=told):
+        export(copied / exported, form, tmp_path / "after")
+    assert not (tmp_path / "after").exists()

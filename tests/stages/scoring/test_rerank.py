@@ -9,6 +9,7 @@ from raypipe.stages.scoring.candidates import (
 from raypipe.stages.scoring.rerank import AggregateStage, PairsStage, RerankStage
 from raypipe.stages.stage import Sizing
 from raypipe.storage.spec import StageSpec
+from raypipe.storage.stored import spec_over
 
 
 @pytest.fixture
@@ -55,6 +56,20 @@ def test_what_names_a_reranked_run_is_its_request_tail_scores_and_run(stores, ru
     ):
         names.add(change.spec.fingerprint())
     assert len(names) == 5
+
+
+@pytest.mark.parametrize("kind", ["rerank", "pairs"])
+def test_other_texts_are_told_by_their_digests_alone(stores, run, kind):
+    def spec():
+        sides = stores.sides(3)
+        base = spec_over("scores", 1, {}, sides.stores(), produces="scores")
+        if kind == "rerank":
+            return RerankStage("mono", run, base, Request(k0=3), "keep", sides).spec
+        return PairsStage("duo", run, base, Request(k1=3), sides).spec
+
+    sides = ["inputs.collection", "inputs.queries"]
+    told = [change.field for change in spec().diff(spec())]
+    assert told == [*sides, *(f"params.scores.{side}" for side in sides)]
 
 
 # p(i, j) of query 0 over passages 10, 20, 30 and of query 1 over 20, 30.

@@ -149,3 +149,5 @@ def test_what_names_a_score_is_its_model_collection_queries_and_candidates(
         ScoreStage(base, part, mono, tokens, tokens, True) for base in bases for part in parts
     ]
     assert len({stage.spec.fingerprint() for stage in stages}) == 8
+    told = [change.field for change in stages[0].spec.diff(stages[4].spec)]
+    assert told == ["params.base.inputs.collection"]
