@@ -30,12 +30,13 @@ def write_run(run: Run, path: str | Path, *, tag: str = "raypipe", form: str | N
     Args:
         run: a table, a dictionary or another file.
         path: its name decides the format: .trec, .run or .txt; .tsv; .parquet. After the first
-        four, .gz, .bz2 or .zst compresses the file. tag: the system's name in a TREC file, one
-        word. form: trec, msmarco or parquet, whatever the name.
+            four, .gz, .bz2 or .zst compresses the file.
+        tag: the system's name in a TREC file, one word.
+        form: trec, msmarco or parquet, whatever the name.
 
     Raises:
         InputError: not a run, a name without a known ending, or ids or a tag that no run file can
-        hold.
+            hold.
     """
     path = Path(path)
     form = _form_of(path) if form is None else form

@@ -40,7 +40,7 @@ def evaluate(
         run: a table, a dictionary query id -> passage id -> score, a path; or several by name.
         qrels: a table, a dictionary query id -> passage id -> grade, or a path.
         measures: in the notation of ir_measures, as a list or as words in one text: "nDCG@10
-        RR(rel=2)@10".
+            RR(rel=2)@10".
 
     Raises:
         InputError: an unknown measure, bad runs or qrels, or a run without any judged query.

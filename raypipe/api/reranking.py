@@ -45,12 +45,15 @@ def rerank(
         passages: likewise; a table has passage_id and text.
         model: `minilm-mono`, `minilm-duo`, or the folder of a monoBERT or duoBERT model.
         scores: the table that `score` returned, of either kind of model; a dictionary as above; or
-        an array with one number per line of the run, whose lines are ordered by rank. k: number of
-        candidates per query to reorder: k0 for a monoBERT model, k1 for a duoBERT model. The
-        default is 1000 or 50 if the model scores them now, the whole run if scores are given.
+            an array with one number per line of the run, whose lines are ordered by rank.
+        k: number of candidates per query to reorder: k0 for a monoBERT model, k1 for a duoBERT
+            model. The default is 1000 or 50 if the model scores them now, the whole run if scores
+            are given.
         method: for duoBERT's pairs: sum, binary, min, max, sample, symmetric-sum,
-        symmetric-log-sum. tail: keep or drop the candidates below the first k. preset: settings by
-        name, if the model's folder does not state them. device: auto, cpu or cuda.
+            symmetric-log-sum.
+        tail: keep or drop the candidates below the first k.
+        preset: settings by name, if the model's folder does not state them.
+        device: auto, cpu or cuda.
 
     Raises:
         InputError: bad input, or a candidate of the first k without a score.

@@ -139,8 +139,8 @@ def asks_for_token(status: int | None, mode: str) -> bool:
 
     Args:
         status: the dashboard's answer to a request without a token; None for no answer (it listens
-        on the head's loopback, and this is another node). mode: RAY_AUTH_MODE here; used only if
-        the cluster did not answer.
+            on the head's loopback, and this is another node).
+        mode: RAY_AUTH_MODE here; used only if the cluster did not answer.
     """
     return mode == "token" if status is None else status in (401, 403)
 

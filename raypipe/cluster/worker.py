@@ -18,7 +18,7 @@ def introduce(task: Task, site: Site) -> tuple[Opened, dict[str, Json]]:
 
     Raises:
         InputError: this worker sees another folder of stores than the driver, or other input files
-        or packages.
+            or packages.
     """
     name, content = task.nonce
     if name:

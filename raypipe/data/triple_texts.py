@@ -42,7 +42,7 @@ def split_triples(path: Path, folder: Path) -> int:
 
     Raises:
         InputError: a line without exactly three columns, or with an empty one; bytes that are not
-        UTF-8.
+            UTF-8.
     """
     number = 0
     passage_file, query_file, triple_file = (folder / name for name in FILES)

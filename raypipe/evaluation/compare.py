@@ -68,8 +68,9 @@ def compare(
         runs: name -> schema.RUN_FILE.
         qrels: schema.QRELS.
         measures: names in the notation of ir_measures; counts such as NumRel have no mean to
-        compare. baseline: the name of one of the runs. seed: seed of the bootstrap and of the
-        randomisation test.
+            compare.
+        baseline: the name of one of the runs.
+        seed: seed of the bootstrap and of the randomisation test.
 
     Raises:
         InputError: an unknown measure, a count, or a run without judged queries.

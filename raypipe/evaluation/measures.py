@@ -53,8 +53,8 @@ def evaluate(
         run: `schema.RUN_FILE`, each query's lines together in rank order.
         qrels: `schema.QRELS`.
         measures: names in the notation of ir_measures, "nDCG@10", "RR(rel=2)@10"; the result uses
-        them as given. warn: log the queries that count 0 or are left out; once is enough for each
-        query set.
+            them as given.
+        warn: log the queries that count 0 or are left out; once is enough for each query set.
 
     Raises:
         InputError: an unknown measure, invalid run or qrels, or a run without any query of the

@@ -24,7 +24,8 @@ def check_lines(
         run: the lines as read.
         board: the board with the rules.
         queries: exactly the ids that the run must have; None compares their number with the board's
-        query sets. query_set: which of the board's query sets it is (dev, eval); None means any.
+            query sets.
+        query_set: which of the board's query sets it is (dev, eval); None means any.
         fewer_rows: accept queries with fewer rows than the board's script expects.
     """
     depth, ids = _ids(run, board)

@@ -46,7 +46,8 @@ class Encoder:
             offsets: int64 [N + 1].
             side: query or passage, which decides limit and segment.
             budget_tokens: tokens in one forward pass, at most those of `load_encoder`; changes no
-            byte. beat: called with the rows of each batch before it is computed.
+                byte.
+            beat: called with the rows of each batch before it is computed.
 
         Raises:
             RowsFailed: vectors that are not finite.

@@ -42,8 +42,9 @@ def settle_on(
         shapes: those of the model's matrix products.
         threads: the largest number of threads.
         budget_tokens: tokens in one forward pass; None means the device's default. As many rows are
-        tested. longest: tokens of the longest input, which is one forward pass even if it exceeds
-        the budget.
+            tested.
+        longest: tokens of the longest input, which is one forward pass even if it exceeds the
+            budget.
     """
     budget = min(budget_tokens or BUDGET_TOKENS[device], MOST_TOKENS[device])
     settled = settle(shapes, device=device, threads=threads, rows=max(budget, longest))

@@ -50,7 +50,8 @@ class Scorer:
             query: all pieces of each input's query; they are cut here to the limits.
             passages: those of its passage, or of a duoBERT model's two passages.
             budget_tokens: tokens in one forward pass, at most those of `load_scorer`; changes no
-            byte. beat: called with the inputs of each batch before it is computed.
+                byte.
+            beat: called with the inputs of each batch before it is computed.
         """
         texts = self._cut(query, passages)
         lengths = self._layout.lengths([text.counts for text in texts])

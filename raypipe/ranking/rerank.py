@@ -24,9 +24,10 @@ def rerank(
         scores: float32, one per line; only those of lines with a rank up to k are read.
         k: number of candidates per query that the reranker scored.
         tail: keep leaves the other lines below, in their order, with their own scores and the name
-        of the stage that computed them; the two blocks' scores are never compared. drop leaves them
-        out. scored_by: the name of this stage. failed: lines without a score (in quarantine), bool;
-        they are never ranked.
+            of the stage that computed them; the two blocks' scores are never compared. drop leaves
+            them out.
+        scored_by: the name of this stage.
+        failed: lines without a score (in quarantine), bool; they are never ranked.
 
     Raises:
         InputError: a score is not finite.

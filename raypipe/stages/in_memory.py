@@ -89,7 +89,8 @@ def score_texts(
         queries: texts by query row; only those that occur in a key are tokenised.
         passages: texts by passage row; likewise.
         keys: (query row, passage row, other row) of each candidate; a monoBERT model ignores the
-        other row. device: cpu or cuda.
+            other row.
+        device: cpu or cuda.
 
     Raises:
         InputError: the model is an encoder, or cannot be opened.

@@ -60,7 +60,8 @@ def make_inputs(texts: Sequence[TextSlice], layout: Layout) -> Inputs:
 
     Args:
         texts: the first texts of all inputs, then the second ones, and so on: one entry per segment
-        of the layout, each with B rows. layout: special tokens, segments and positions.
+            of the layout, each with B rows.
+        layout: special tokens, segments and positions.
     """
     assert len(texts) == len(layout.segments)
     behind = [layout.separators] * (len(texts) - 1) + [(layout.last,)]

@@ -41,10 +41,11 @@ def piece_counts(
         query: number of pieces of each query, [B].
         passages: number of pieces of each passage, [B]: one array (monoBERT) or two (duoBERT).
         query_limit: pieces of a query; None cuts the longer of query and passage, and the passage
-        if both are equally long, as tokenizers' `longest_first` does (monoBERT only).
+            if both are equally long, as tokenizers' `longest_first` does (monoBERT only).
         passage_limit: pieces of each passage; None means equal shares of what is left, rounded
-        down. total_limit: tokens of the input, with special tokens. num_specials: number of special
-        tokens in the input's layout.
+            down.
+        total_limit: tokens of the input, with special tokens.
+        num_specials: number of special tokens in the input's layout.
 
     Source: with numbers, Nogueira & Cho 2019 (64, None, 512) and Nogueira et al. 2019
     (62, 223, 512); their code: (62, None, 511) and (62, None, 510).

@@ -55,8 +55,8 @@ def fit(
         threads: number of this worker's threads.
         tell: see Tell.
         beside: another task measures the checkpoints and adds to the training's History. An end by
-        `patience` is then noticed later, but the chosen weights are the same. should_stop: called
-        after each step.
+            `patience` is then noticed later, but the chosen weights are the same.
+        should_stop: called after each step.
 
     Raises:
         InputError: the loss or a gradient is not finite.

@@ -32,7 +32,7 @@ def texts_of(given: Given, kind: str) -> Texts:
 
     Raises:
         InputError: one text where several are expected, values that are not texts, bad or repeated
-        ids; the first ten.
+            ids; the first ten.
     """
     if isinstance(given, str | bytes):
         raise InputError(f"{kind} texts: found one text; expected several: put it in a list")

@@ -32,9 +32,9 @@ def load_recipe(
 
     Args:
         recipe: a Path names a YAML file; a str is YAML text; a mapping is the data itself, in which
-        `${` has no special meaning. overrides: KEY=VALUE each, with dotted keys, applied in order
-        before anything is checked
-            and recorded in `Recipe.overrides`.
+            `${` has no special meaning.
+        overrides: KEY=VALUE each, with dotted keys, applied in order before anything is checked and
+            recorded in `Recipe.overrides`.
         env: the values of `${VAR}`, also in overrides; None means that none is set.
         base: the folder of relative paths; None means the file's folder, or the current one.
         source: the name, in messages, of a recipe that does not come from a file.

@@ -156,7 +156,7 @@ def open_binary(path: Path, *, observe: Callable[[memoryview], None] | None = No
 
     Raises:
         InputError: no such file, not readable, or an empty file with a compressed name; while
-        reading, damaged or truncated data, with the byte reached.
+            reading, damaged or truncated data, with the byte reached.
     """
     try:
         file = io.FileIO(path)

@@ -28,12 +28,12 @@ def find_files(inputs: Sequence[Path], *, patterns: Sequence[str], expected: str
     Args:
         inputs: files and folders. A file is read whatever its name.
         patterns: regular expressions for names in a folder, without .gz, .bz2, .zst. Only the first
-        one that matches any file is used, so that a queries file is not read as passages. expected:
-        what a folder should hold, for the message.
+            one that matches any file is used, so that a queries file is not read as passages.
+        expected: what a folder should hold, for the message.
 
     Raises:
         InputError: no input, no such file, an archive, one file twice, or two files that differ
-        only in their compression.
+            only in their compression.
     """
     problems: list[str] = [] if inputs else [f"no input named: expected {expected}"]
     found: list[Path] = []

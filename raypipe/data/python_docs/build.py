@@ -43,13 +43,14 @@ def python_docs(*, max_passages: int | None = None, packages: Sequence[Path] = (
 
     Args:
         max_passages: largest number of passages; None means the standard 6,000. Whole sections are
-        chosen, and each split keeps its share. packages: folders with installed packages, whose
-        documentation is used instead, except texts that Python's own documentation also has. Nearly
-        all of it is `train`. This takes minutes.
+            chosen, and each split keeps its share.
+        packages: folders with installed packages, whose documentation is used instead, except texts
+            that Python's own documentation also has. Nearly all of it is `train`. This takes
+            minutes.
 
     Raises:
         InputError: fewer than 100 passages requested, a Python without its library's source, or a
-        folder without packages.
+            folder without packages.
     """
     bound = STANDARD_PASSAGES if max_passages is None else max_passages
     if bound < SMALLEST_PASSAGES:

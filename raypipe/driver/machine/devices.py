@@ -43,7 +43,7 @@ def choose(
 
     Raises:
         InputError: cuda is requested, or visible, but torch cannot use it; or more GPUs are
-        requested than exist.
+            requested than exist.
     """
     import torch
 
@@ -84,11 +84,11 @@ def of_cluster(
 
     Args:
         resources: what the cluster has now, from `ray.cluster_resources()`. An explicit number of
-        GPUs may exceed it: an autoscaling cluster starts nodes for waiting actors.
+            GPUs may exceed it: an autoscaling cluster starts nodes for waiting actors.
 
     Raises:
         InputError: cuda is requested, but the cluster has no GPU and the recipe does not say how
-        many there will be.
+            many there will be.
     """
     import torch
 

@@ -47,7 +47,7 @@ class Execution:
         Raises:
             IncompleteError: it does not exist, and this invocation may not compute it.
             RaypipeError: whatever ended the computation. Bad input is reported before anything of
-            this store is written.
+                this store is written.
         """
         store, spec = str(name), stage.spec  # computed once: it reads whole input files
         fingerprint = spec.fingerprint()
@@ -114,7 +114,7 @@ class Execution:
 
         Raises:
             InputError: an input changed between spec and plan, so that the plan would name rows
-            that the spec's store does not have.
+                that the spec's store does not have.
         """
         try:
             return Ledger(self.workspace.stores, store, spec).shards

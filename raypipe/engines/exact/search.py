@@ -57,10 +57,11 @@ def topk_block_stream(
     Args:
         queries: [Q, D].
         blocks: for each shard (row of the collection of its first vector, fp16 [n, D]), in any
-        order, disjoint. All are held during the search and read more than once: if they do not fit
-        the memory, give memory-mapped arrays. depth: number of places per query. block_rows:
-        number of vectors cast to float32 at a time; by default chosen by the memory. memory_bytes:
-        limit for what is allocated here, without the result and the shards.
+            order, disjoint. All are held during the search and read more than once: if they do not
+            fit the memory, give memory-mapped arrays.
+        depth: number of places per query.
+        block_rows: number of vectors cast to float32 at a time; by default chosen by the memory.
+        memory_bytes: limit for what is allocated here, without the result and the shards.
 
     Returns:
         rows int64 [Q, depth] and scores float32 [Q, depth]; missing places last, -1 and -inf.

@@ -52,7 +52,7 @@ def build_index(
         folder: where the index is written.
         beat: called often during the work.
         buffer_megabytes: how much Lucene holds before it writes a segment; no byte of the index
-        depends on it.
+            depends on it.
 
     Raises:
         IncompleteError: Lucene failed (with the end of its output), or a document is not the
