@@ -58,7 +58,7 @@ def evaluate(
 
     Raises:
         InputError: an unknown measure, invalid run or qrels, or a run without any query of the
-        qrels.
+            qrels.
     """
     parsed = parse_measures(measures)
     check_run(run)

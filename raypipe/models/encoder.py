@@ -101,7 +101,7 @@ def load_encoder(
 
     Raises:
         InputError: another architecture, missing tensors, a tokenizer without special tokens, or
-        limits beyond the model's positions or segments.
+            limits beyond the model's positions or segments.
     """
     body: Body = model.family.read(load_weights(model), model.config()).to(device)
     layouts = layouts_of(model)

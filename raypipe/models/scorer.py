@@ -124,7 +124,7 @@ def load_scorer(
 
     Raises:
         InputError: another architecture, no head, missing tensors, a tokenizer without special
-        tokens, limits beyond the model's positions, or no choice of the third segment.
+            tokens, limits beyond the model's positions, or no choice of the third segment.
     """
     weights = load_weights(model)
     conventions = model.reranker

@@ -110,7 +110,7 @@ def _opened(job: Job, comm: Comm, device: str) -> tuple[Updates, Measuring]:
 
     Raises:
         InputError: this worker's problem, or that another has one. All workers raise it, since the
-        others would otherwise wait for a missing worker's gradient.
+            others would otherwise wait for a missing worker's gradient.
     """
     problem: InputError | None = None
     opened = None

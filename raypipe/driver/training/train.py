@@ -66,7 +66,7 @@ def run_training(
 
     Raises:
         RaypipeError: whatever ended the invocation; summary.json has its exit code, and the same
-        command resumes from the last checkpoint.
+            command resumes from the last checkpoint.
     """
     options = options or TrainOptions()
     problems = missing_training_inputs(recipe)

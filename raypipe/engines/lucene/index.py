@@ -56,7 +56,7 @@ def build_index(
 
     Raises:
         IncompleteError: Lucene failed (with the end of its output), or a document is not the
-        passage of its row. Do not use `folder` then.
+            passage of its row. Do not use `folder` then.
     """
     texts, flushed = (folder.with_name(f"{folder.name}-{part}") for part in ("input", "flushed"))
     ids, log = (folder.with_name(f"{folder.name}-{part}") for part in ("ids.jsonl", "log.txt"))

@@ -70,7 +70,7 @@ def check_run(table: pa.Table) -> None:
 
     Raises:
         InputError: other columns, a query whose lines are not together, ranks that are not 1..n, or
-        a passage twice for one query (its relevance would count twice).
+            a passage twice for one query (its relevance would count twice).
     """
     if not table.schema.equals(schema.RUN_FILE):
         raise InputError(

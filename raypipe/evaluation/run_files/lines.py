@@ -61,7 +61,7 @@ def read_lines(path: Path, form: str) -> Lines:
 
     Raises:
         InputError: lines with a wrong number of columns or an invalid number, the first ten in
-        full; a file without lines; bytes that are not UTF-8.
+            full; a file without lines; bytes that are not UTF-8.
     """
     problems = Problems(path)
     blocks = list(_blocks(path, form, problems))

@@ -18,7 +18,7 @@ def refuse(path: Path, lines: Lines, form: str) -> None:
 
     Raises:
         InputError: scores that are not finite, a passage twice for one query, or ranks that do not
-        order a query's passages; the first ten of each, with line numbers.
+            order a query's passages; the first ten of each, with line numbers.
     """
     where = "row" if form == "parquet" else "line"
     problems = []

@@ -20,10 +20,10 @@ def read_run(path: str | Path) -> pa.Table:
     What decides the order, and the score if the file has none:
 
     - trec: descending score as float32, then descending passage id, as in trec_eval; the rank
-    column is ignored, with a warning if it contradicts this order. - msmarco: the rank; gaps are
-    closed, with a warning; score 1/rank. - top1000: unordered candidates; the order of the file is
-    used as rank; score 1/rank. - parquet (query_id, passage_id, score[, rank]): the rank if there
-    is one, otherwise as for trec.
+      column is ignored, with a warning if it contradicts this order.
+    - msmarco: the rank; gaps are closed, with a warning; score 1/rank.
+    - top1000: unordered candidates; the order of the file is used as rank; score 1/rank.
+    - parquet (query_id, passage_id, score[, rank]): the rank if there is one, otherwise as for trec.
 
     Args:
         path: plain, .gz, .bz2 or .zst, recognised by its content.

@@ -47,7 +47,7 @@ def read_head(
 
     Raises:
         InputError: tensors are missing (the message names all), or the number of units contradicts
-        the settings.
+            the settings.
     """
     prefix = prefix_of(weights)
     wanted = {

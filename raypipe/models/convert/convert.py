@@ -67,7 +67,7 @@ def convert(
 
     Raises:
         InputError: a pickle with more than tensors, missing tensors (also of the head), no
-        tokenizer, or incomplete settings; nothing is written.
+            tokenizer, or incomplete settings; nothing is written.
     """
     plan = _planned(path, out, preset, tokenizer)
     checkpoint = read_checkpoint(plan.files)

@@ -42,7 +42,7 @@ def read_checkpoint(files: list[Path]) -> SavedTensors:
 
     Raises:
         InputError: a pickle holds more than tensors (none of its code is run), a file is damaged,
-        or two files have the same name of a tensor.
+            or two files have the same name of a tensor.
     """
     tensors: dict[str, torch.Tensor] = {}
     others: list[str] = []

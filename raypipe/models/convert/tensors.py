@@ -47,7 +47,7 @@ def rename(
 
     Raises:
         InputError: tensors are missing, have another shape or the same name, or the third segment
-        row is not chosen; all problems together.
+            row is not chosen; all problems together.
     """
     files = family_of(config).files
     table = files.SEGMENTS

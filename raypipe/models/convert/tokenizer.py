@@ -61,7 +61,7 @@ def write_tokenizer(
 
     Raises:
         InputError: it lacks a special token of the family, or has ids beyond the model's
-        vocabulary.
+            vocabulary.
     """
     copied = [name for name in FILES if (found.folder / name).exists()]
     for name in copied:

@@ -20,7 +20,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
     Raises:
         InputError: not a JSON object, another architecture, or values that its family does not
-        allow; all problems together.
+            allow; all problems together.
     """
     file = folder / "config.json"
     config = read_object(file)

@@ -40,7 +40,7 @@ def discover(folder: Path, preset: str | None) -> Discovered:
 
     Raises:
         InputError: there are no settings, a field is open, raypipe cannot compute the model, or the
-        preset or raypipe.json is wrong; all problems together.
+            preset or raypipe.json is wrong; all problems together.
     """
     given = _given(folder) if preset is None else {}
     own = _evidence(folder) if preset is None and not _complete(given) else None

@@ -39,8 +39,8 @@ def resolve_model(
 
     Raises:
         InputError: no such folder, no safetensors, no tokenizer, no settings, or a config.json that
-        is invalid or contradicts the weights; all problems together. Or the packaged weights are
-        not the pinned ones.
+            is invalid or contradicts the weights; all problems together. Or the packaged weights
+            are not the pinned ones.
     """
     named = adapter_folder(path)
     if path != PACKAGED and is_adapter(named):

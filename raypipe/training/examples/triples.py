@@ -43,7 +43,7 @@ def triple_examples(
 
     Raises:
         InputError: lines without exactly three columns, ids that are unknown or not UTF-8, with the
-        line's number; or no lines.
+            line's number; or no lines.
     """
     files = scratch / "queries.i32", scratch / "passages.i32"
     left_out = _rows(rows_of, guard.left_out)
