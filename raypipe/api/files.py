@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from raypipe.api.given.runs import Run, run_of
 from raypipe.errors import InputError
 from raypipe.evaluation.exports import write_msmarco, write_trec
+from raypipe.evaluation.run_files import runs
 from raypipe.evaluation.run_files.files import replacing_run
-from raypipe.evaluation.run_files.runs import read_run
 
 ENDINGS = {
     ".trec": "trec",
@@ -38,7 +39,9 @@ def write_run(run: Run, path: str | Path, *, tag: str = "raypipe", form: str | N
         InputError: not a run, a name without a known ending, or ids or a tag that no run file can
             hold.
     """
-    path = Path(path)
+    if not isinstance(tag, str):
+        raise InputError(f"tag: expected one word; found {tag!r}")
+    path = _path(path)
     form = _form_of(path) if form is None else form
     table = run_of(run)
     if form == "trec":
@@ -50,6 +53,24 @@ def write_run(run: Run, path: str | Path, *, tag: str = "raypipe", form: str | N
             pq.write_table(table, out)
     else:
         raise InputError(f"form: expected trec, msmarco or parquet; found {form!r}")
+
+
+def read_run(path: str | Path) -> pa.Table:
+    """The run in a file, TREC, MS MARCO, top1000 or Parquet, by its content.
+
+    Columns query_id, passage_id, rank from 1 and score float32; the order is that of
+    `raypipe.evaluation.run_files.runs.read_run`, which also names the errors.
+
+    Raises:
+        InputError: not a path, no such file, or not a run.
+    """
+    return runs.read_run(_path(path))
+
+
+def _path(given: object) -> Path:
+    if not isinstance(given, str | Path):
+        raise InputError(f"path: expected the path of a run file; found {given!r}")
+    return Path(given)
 
 
 def _form_of(path: Path) -> str:

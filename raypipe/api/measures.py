@@ -80,6 +80,10 @@ def compare(
     """
     if is_one_run(runs) or len(runs) < 2:
         raise InputError("runs: found one; expected two or more as a dictionary name -> run")
+    if not all(isinstance(name, str) for name in runs):
+        raise InputError(f"runs: expected names that are texts; found {list(runs)!r}")
+    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+        raise InputError(f"seed: expected a whole number from 0; found {seed!r}")
     base = next(iter(runs)) if baseline is None else baseline
     if base not in runs:
         named = ", ".join(map(str, runs))

@@ -25,7 +25,7 @@ def rerank(
     *,
     scores: Scores | None = None,
     k: int | None = None,
-    method: Aggregation = "sum",
+    method: Aggregation | None = None,
     tail: Tail = "keep",
     preset: str | None = None,
     device: str = "auto",
@@ -49,8 +49,8 @@ def rerank(
         k: number of candidates per query to reorder: k0 for a monoBERT model, k1 for a duoBERT
             model. The default is 1000 or 50 if the model scores them now, the whole run if scores
             are given.
-        method: for duoBERT's pairs: sum, binary, min, max, sample, symmetric-sum,
-            symmetric-log-sum.
+        method: for duoBERT's pairs: sum (the default), binary, min, max, symmetric-sum or
+            symmetric-log-sum; `sample` needs a recipe, which names how many it draws.
         tail: keep or drop the candidates below the first k.
         preset: settings by name, if the model's folder does not state them.
         device: auto, cpu or cuda.
@@ -59,9 +59,10 @@ def rerank(
         InputError: bad input, or a candidate of the first k without a score.
         RowsFailed: the model's scores are not finite.
     """
-    for name, value, of in (("method", method, Aggregation), ("tail", tail, Tail)):
-        if value not in words(of):
-            raise InputError(f"{name}: expected one of {', '.join(words(of))}; found {value!r}")
+    methods = [word for word in words(Aggregation) if word != "sample"]
+    for name, value, known in (("method", method or "sum", methods), ("tail", tail, words(Tail))):
+        if value not in known:
+            raise InputError(f"{name}: expected one of {', '.join(known)}; found {value!r}")
     table = run_of(run)
     if k is not None:
         k = count_of("k", k)
@@ -80,9 +81,11 @@ def rerank(
     if held.of_pairs:
         wanted = pairs(*columns, k1=k)
         ranked = aggregate_by_key(
-            rows, wanted, *held[:2], method=method, k=k, tail=tail, scored_by="rerank"
+            rows, wanted, *held[:2], method=method or "sum", k=k, tail=tail, scored_by="rerank"
         )
     else:
+        if method is not None:
+            raise InputError(f"method: found {method!r}, for pairs of a duoBERT model; remove it")
         refuse_missing(singles(*columns, k0=k), held, query_ids, ids)
         ranked = rerank_by_key(rows, *held[:2], k=k, tail=tail, scored_by="rerank")
     return with_ids(ranked, query_ids, ids)

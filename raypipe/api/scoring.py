@@ -86,6 +86,8 @@ def score(
         raise InputError("score: a run needs queries and passages; tuples of texts need neither")
     asked, answers = texts_of(queries, "query"), texts_of(passages, "passage")
     k = (K1 if kind == "duo" else K0) if k is None else count_of("k", k)
+    if kind == "duo" and k == 1:
+        raise InputError("k: one candidate makes no pair; expected 2 or more for a duoBERT model")
     run = with_rows(run_of(candidates), asked.ids, answers.ids, name="run")
     columns = [run[name].to_numpy() for name in ("query_row", "passage_row", "rank")]
     keys = pairs(*columns, k1=k) if kind == "duo" else singles(*columns, k0=k)

@@ -1,6 +1,6 @@
 """Queries and passages given as lists, dictionaries or tables, turned into ids and texts."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -46,8 +46,8 @@ def texts_of(given: Given, kind: str) -> Texts:
         given = given.to_pylist()
     if isinstance(given, np.ndarray):
         given = given.tolist()
-    if not isinstance(given, Iterable):
-        raise InputError(
+    if not isinstance(given, Iterable) or isinstance(given, Set):
+        raise InputError(  # a set has no order, and positions are ids
             f"{kind} texts: found {type(given).__name__}; expected a list of texts, a dictionary "
             f"id -> text, or a table with {kind}_id and text"
         )

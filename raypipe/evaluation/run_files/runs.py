@@ -23,7 +23,7 @@ def read_run(path: str | Path) -> pa.Table:
       column is ignored, with a warning if it contradicts this order.
     - msmarco: the rank; gaps are closed, with a warning; score 1/rank.
     - top1000: unordered candidates; the order of the file is used as rank; score 1/rank.
-    - parquet (query_id, passage_id, score[, rank]): the rank if there is one, otherwise as for trec.
+    - parquet (query_id, passage_id, score[, rank]): the rank if there is one, otherwise as trec.
 
     Args:
         path: plain, .gz, .bz2 or .zst, recognised by its content.

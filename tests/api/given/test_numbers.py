@@ -81,3 +81,27 @@ def test_a_recipe_of_paths_and_numpy_numbers_is_taken():
     found = raypipe.Recipe.load(recipe)
     assert (found.models["m"].path, found.stages["s"].depth) == ("/models/m", 7)
     assert found.collection.input == ("/c.tsv",)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: raypipe.compare({1: RUN, 2: RUN}, {"q": {"a": 1}}, "RR@10"), "names that are"),
+        (lambda: raypipe.compare({"a": RUN, "b": RUN}, {"q": {"a": 1}}, seed="x"), "seed: "),
+        (lambda: raypipe.compare({"a": RUN, "b": RUN}, {"q": {"a": 1}}, seed=-1), "seed: "),
+        (lambda: raypipe.search({"x", "y"}, ["y"]), "query texts: found set"),
+        (lambda: raypipe.write_run(RUN, "x.trec", tag=None), "tag: expected one word"),
+        (lambda: raypipe.read_run(None), "path: expected the path of a run file"),
+        (lambda: raypipe.write_run(RUN, 3), "path: expected the path of a run file"),
+        (lambda: raypipe.rerank(RUN, scores=RUN, method="max"), "method: found 'max', for pairs"),
+        (lambda: raypipe.rerank(RUN, scores=RUN, method="sample"), "method: expected one of sum,"),
+    ],
+)
+def test_what_would_be_ignored_or_made_up_is_refused(call, words):
+    with pytest.raises(InputError, match=words):
+        call()
+
+
+def test_one_candidate_makes_no_pair(tiny_duo):
+    with pytest.raises(InputError, match="k: one candidate makes no pair"):
+        raypipe.rerank(RUN, {"q": "x"}, {"a": "y", "b": "z"}, model=tiny_duo, k=1)
