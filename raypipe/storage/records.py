@@ -10,9 +10,10 @@ from typing import Any
 from raypipe.errors import CorruptError, InputError
 
 Json = Any
-FORMAT = 2
-"""Format of every record in a workspace and its stores; raypipe refuses any other. Format 1 was
-raypipe 0.1 before fingerprints held configurations and tokenizers.
+FORMAT = 3
+"""Format of every record in a workspace and its stores; raypipe refuses any other. Before the first
+release, format 1 was that of fingerprints without configurations and tokenizers, format 2 that of
+specifications that did not say what a store holds and where its inputs lie.
 """
 
 
