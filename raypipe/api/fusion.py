@@ -1,12 +1,13 @@
 """Fuses several runs into one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
-from raypipe.api.given.models import count_of
+from raypipe.api.given.numbers import count_of, number_of
 from raypipe.api.given.runs import Run, listed_runs
 from raypipe.api.given.texts import Given, texts_of
+from raypipe.errors import InputError
 from raypipe.ranking.by_id import fuse_by_id
 from raypipe.vocabulary import DEPTH, RRF_K, FusionMethod
 
@@ -27,9 +28,12 @@ def fuse(
 
     Args:
         runs: two or more tables, dictionaries or paths; their order matters for alternate and
-        weighted. method: alternate, rrf, weighted or average. weights: for weighted, one per run;
-        equal by default. k: the constant of rrf. depth: number of passages per query. passages: the
-        passages that the runs rank, as in `search`.
+            weighted.
+        method: alternate, rrf, weighted or average.
+        weights: for weighted, one per run; equal by default.
+        k: the constant of rrf.
+        depth: number of passages per query.
+        passages: the passages that the runs rank, as in `search`.
 
     Raises:
         InputError: bad runs or settings, or passages of a run that are not among `passages`.
@@ -39,7 +43,13 @@ def fuse(
         listed_runs(runs),
         method=method,
         passages=ids,
-        weights=weights,
-        k=k,
+        weights=None if weights is None else _weights(weights),
+        k=number_of("k", k, low=0),
         depth=count_of("depth", depth),
     )
+
+
+def _weights(given: object) -> list[float]:
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise InputError(f"weights: expected a list of numbers, one per run; found {given!r}")
+    return [number_of(f"weights: number {i}", weight) for i, weight in enumerate(given, start=1)]

@@ -1,6 +1,6 @@
 """Measures and compares runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
@@ -99,4 +99,11 @@ def compare(
 
 
 def _names(measures: Measures) -> list[str]:
-    return measures.replace(",", " ").split() if isinstance(measures, str) else list(measures)
+    if isinstance(measures, str):
+        return measures.replace(",", " ").split()
+    names = list(measures) if isinstance(measures, Iterable) else [measures]
+    if not all(isinstance(name, str) for name in names):
+        raise InputError(
+            f"measures: expected a list such as ['nDCG@10', 'AP'], or a text; found {measures!r}"
+        )
+    return names

@@ -2,11 +2,12 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from raypipe import config
+from raypipe.errors import InputError
 
 Overrides = Mapping[str, Any] | Sequence[str]
 """{"stages.bm25.depth": 100}, or, as on the command line, ["stages.bm25.depth=100"]."""
@@ -31,7 +32,8 @@ class Recipe(config.Recipe):
         """
         texts = _texts(overrides)
         if isinstance(recipe, Mapping):
-            found = config.load_recipe(recipe, overrides=texts, env=os.environ)
+            plain = json.loads(json.dumps(dict(recipe), default=_plain))
+            found = config.load_recipe(plain, overrides=texts, env=os.environ)
         else:
             found = config.named_recipe(str(recipe), overrides=texts, env=os.environ)
         values = {name: getattr(found, name) for name in type(found).model_fields}
@@ -50,9 +52,22 @@ def inline_by_default(recipe: config.Recipe) -> config.Recipe:
 def _texts(overrides: Overrides) -> list[str]:
     if isinstance(overrides, Mapping):
         return [f"{key}={_value(value)}" for key, value in overrides.items()]
-    return [overrides] if isinstance(overrides, str) else list(overrides)
+    texts = [overrides] if isinstance(overrides, str) else overrides
+    if not isinstance(texts, Iterable) or not all(isinstance(text, str) for text in texts):
+        raise InputError(
+            "overrides: expected a dictionary such as {'stages.bm25.depth': 100}, or a list such "
+            f"as ['stages.bm25.depth=100']; found {overrides!r}"
+        )
+    return list(texts)
 
 
 def _value(value: Any) -> str:
     """The value as JSON, which is also YAML; paths become texts, tuples lists."""
-    return json.dumps(value, default=str)
+    return json.dumps(value, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy as Python's, a mapping as a dictionary, anything else as text."""
+    if hasattr(value, "item"):
+        return value.item()
+    return dict(value) if isinstance(value, Mapping) else str(value)

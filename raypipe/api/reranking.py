@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raypipe.api.given.models import count_of
+from raypipe.api.given.numbers import count_of
 from raypipe.api.given.runs import Run, run_of
 from raypipe.api.given.scores import Scores, held_scores, refuse_missing
 from raypipe.api.given.texts import Given, texts_of
@@ -61,7 +61,7 @@ def rerank(
             raise InputError(f"{name}: expected one of {', '.join(words(of))}; found {value!r}")
     table = run_of(run)
     if k is not None:
-        count_of("k", k)
+        k = count_of("k", k)
     if scores is None:
         if queries is None or passages is None:
             raise InputError("rerank: expected scores, or queries and passages to score now")

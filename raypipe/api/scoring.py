@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from raypipe.api.given.models import count_of, device_of, model_of
+from raypipe.api.given.models import device_of, model_of
+from raypipe.api.given.numbers import count_of
 from raypipe.api.given.runs import Run, run_of
 from raypipe.api.given.tables import is_table
 from raypipe.api.given.texts import Given, texts_of

@@ -1,6 +1,5 @@
 """Exact dense search and BM25 in memory."""
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.api.encoding import encode
-from raypipe.api.given.models import count_of
+from raypipe.api.given.numbers import count_of, number_of
 from raypipe.api.given.texts import Given, Texts, ids_of, texts_of
 from raypipe.errors import InputError
 from raypipe.ranking.by_id import with_ids
@@ -56,10 +55,10 @@ def search(
         InputError: bad texts or ids, embeddings that do not fit or are not finite, no such model.
         RowsFailed: embeddings that are not finite, with their rows.
     """
-    count_of("depth", depth)
+    depth = count_of("depth", depth)
     if model == "bm25":
         asked, answers = _texts_alone(queries, "query"), _texts_alone(passages, "passage")
-        _refuse_parameters(k1, b)
+        k1, b = number_of("k1", k1, low=0), number_of("b", b, low=0, high=1)
         return _bm25(asked, answers, depth=min(depth, len(answers.ids)), k1=k1, b=b)
     options = {"model": model, "preset": preset, "device": device}
     query_names, query_vectors = _side(queries, "query", query_ids, options)
@@ -128,8 +127,3 @@ def _texts_alone(given: Any, kind: str) -> Texts:
     if _is_vectors(given):
         raise InputError(f"{kind} embeddings: bm25 searches texts; name an encoder instead")
     return texts_of(given, kind)
-
-
-def _refuse_parameters(k1: float, b: float) -> None:
-    if not (math.isfinite(k1) and k1 >= 0 and 0 <= b <= 1):
-        raise InputError(f"bm25: expected k1 from 0 and b from 0 to 1; found k1={k1}, b={b}")

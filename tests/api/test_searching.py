@@ -71,9 +71,19 @@ HALVES = np.ones((3, 4), np.float16)
         (HALVES, HALVES, {"passage_ids": ["a"]}, "_ids: found 1; expected one per vector, 3"),
         (HALVES, HALVES, {"query_ids": ["a", "b", "a"]}, "query 2: id 'a' again, first at 0"),
         (["a"], HALVES, {"query_ids": ["a"]}, "give texts as a dictionary id -> text"),
-        (["a"], ["a"], {"model": "bm25", "b": 1.5}, "b from 0 to 1; found k1=0.9, b=1.5"),
-        (["a"], ["a"], {"model": "bm25", "k1": -1}, "expected k1 from 0"),
-        (["a"], ["a"], {"model": "bm25", "k1": float("inf")}, "expected k1 from 0"),
+        (
+            ["a"],
+            ["a"],
+            {"model": "bm25", "b": 1.5},
+            "b: expected a finite number from 0 to 1; found 1.5",
+        ),
+        (["a"], ["a"], {"model": "bm25", "k1": -1}, "k1: expected a finite number from 0"),
+        (
+            ["a"],
+            ["a"],
+            {"model": "bm25", "k1": float("inf")},
+            "k1: expected a finite number from 0",
+        ),
         (HALVES, ["a"], {"model": "bm25"}, "query embeddings: bm25 searches texts"),
     ],
 )

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from raypipe import schema
+from raypipe.api.given.numbers import shown
 from raypipe.api.given.tables import column_of, id_of, is_table, table_of
 from raypipe.data.files.problems import Problems
 from raypipe.data.qrels import read_qrels
@@ -61,6 +62,9 @@ def _checked(rows: list[tuple[Any, Any, Any]]) -> pa.Table:
             continue
         if not isinstance(grade, int | np.integer) or isinstance(grade, bool):
             problems.add(f"{where}: expected an integer grade, found {grade!r}")
+            continue
+        if not -(2**31) <= grade < 2**31:
+            problems.add(f"{where}: expected a grade of 32 bits, found {shown(grade)}")
             continue
         found.append((*ids, int(grade)))
     problems.raise_if_any()

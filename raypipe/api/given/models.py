@@ -45,14 +45,3 @@ def _chosen(device: str) -> str:
     from raypipe.driver.machine.devices import choose
 
     return choose(device).device
-
-
-def count_of(name: str, value: object) -> int:
-    """The value, if it is a whole number from 1.
-
-    Raises:
-        InputError: it is not.
-    """
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise InputError(f"{name}: expected a whole number from 1; found {value!r}")
-    return value

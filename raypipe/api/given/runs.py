@@ -1,6 +1,6 @@
 """A run given as a table, a dictionary or a file, turned into one table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -77,6 +77,8 @@ def listed_runs(given: Sequence[Run] | Mapping[str, Run]) -> list[pa.Table]:
         return list(named_runs(given).values())
     if isinstance(given, Mapping | str | Path) or is_table(given):
         raise InputError("runs: found one run; expected several: put them in a list")
+    if not isinstance(given, Iterable):
+        raise InputError(f"runs: expected a list of runs; found {given!r}")
     return [run_of(run, f"run {number}") for number, run in enumerate(given, start=1)]
 
 
@@ -96,7 +98,7 @@ def table_of_scores(given: Mapping[Any, Any], name: str) -> pa.Table:
                 queries.append(id_of(query, "query id"))
                 passages.append(id_of(passage, "passage id"))
                 values.append(float(score))
-            except (TypeError, ValueError) as error:
+            except (TypeError, ValueError, OverflowError) as error:
                 problems.add(f"{name}: query {query!r}, passage {passage!r}: {error}")
     problems.raise_if_any()
     columns = {"query_id": queries, "passage_id": passages, "score": values}
