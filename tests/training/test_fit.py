@@ -101,7 +101,7 @@ def test_measurements_that_are_missing_need_their_checkpoints(course):
     found = course()
     found.go(beside=True)
     Checkpoints(found.job.storage, found.job.folder)._remove(6)
-    with pytest.raises(InputError, match="train-x: the checkpoints of 1 steps, first 6, are"):
+    with pytest.raises(InputError, match="train-x: the checkpoints of 1 steps, first 6, have"):
         course().go()
 
 
