@@ -104,10 +104,10 @@ def compare(
 
 def _names(measures: Measures) -> list[str]:
     if isinstance(measures, str):
-        return measures.replace(",", " ").split()
+        measures = measures.replace(",", " ").split()
     names = list(measures) if isinstance(measures, Iterable) else [measures]
     if not all(isinstance(name, str) for name in names):
         raise InputError(
             f"measures: expected a list such as ['nDCG@10', 'AP'], or a text; found {measures!r}"
         )
-    return names
+    return list(dict.fromkeys(names))

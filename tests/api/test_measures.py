@@ -90,3 +90,8 @@ def test_a_baseline_and_a_seed_are_taken():
 def test_a_measure_that_nobody_knows_is_refused():
     with pytest.raises(InputError, match="measure 'nDG@10': unknown"):
         raypipe.evaluate(RUN, QRELS, "nDG@10")
+
+
+def test_a_measure_named_twice_is_measured_once():
+    found = raypipe.evaluate({"q": {"a": 1.0}}, {"q": {"a": 1}}, "AP AP, RR@10")
+    assert list(found.mean) == ["AP", "RR@10"]

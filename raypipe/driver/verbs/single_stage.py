@@ -55,10 +55,15 @@ def search_recipe(
         raise InputError(f"{index}: expected a workspace with an index or embeddings")
     held = yaml.safe_load(recipe.read_bytes())
     found = {n: s for n, s in held.get("stages", {}).items() if s["do"] in ("index", "encode")}
+    if not found:
+        raise InputError(
+            f"{index}: expected a workspace with an index or embeddings, found neither; make one "
+            "with `raypipe index` or `raypipe encode`"
+        )
     fitting = [n for n, s in found.items() if model in (None, n, s.get("model"))]
     if len(fitting) != 1:
         remedy = "name one with --model" if model is None else f"{model!r} fits {len(fitting)}"
-        raise InputError(f"{index}: it has {', '.join(found) or 'none'}; {remedy}")
+        raise InputError(f"{index}: it has {', '.join(found)}; {remedy}")
     (stage,) = fitting
     search: dict[str, Any] = {"do": "search", "index": stage, "depth": depth}
     if k1 is not None or b is not None:

@@ -63,7 +63,10 @@ def _ids(path: Path, table: pa.Table, name: str) -> pa.ChunkedArray:
     column = table[name]
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if not (
-        pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        pa.types.is_integer(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
     ):
         raise InputError(f"{path}: column {name}: expected strings; found {column.type}")
     if column.null_count:

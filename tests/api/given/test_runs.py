@@ -88,3 +88,9 @@ def test_what_is_no_run_is_refused(given, told):
 def test_what_is_no_dictionary_of_scores_is_told_by_its_query():
     with pytest.raises(InputError, match="run: query 'r': expected a dictionary passage id"):
         run_of({"q": {"a": 1.0}, "r": [1]})
+
+
+def test_ids_as_string_views_are_strings():
+    ids = pa.array(["q"], pa.string_view())
+    table = pa.table({"query_id": ids, "passage_id": ids, "score": [1.0]})
+    assert run_of(table)["query_id"].to_pylist() == ["q"]

@@ -150,5 +150,11 @@ def test_a_recipe_of_a_verb_names_where_it_came_from(tmp_path):
     folder.mkdir()
     body = {**keys, "format": 1, "name": "x", "stages": {"r": {"do": "read", "runs": {}}}}
     (folder / "recipe.yaml").write_text(json.dumps(body))
-    with pytest.raises(InputError, match="it has none; name one with --model"):
+    with pytest.raises(InputError, match="found neither; make one with"):
         search_recipe(folder, tmp_path / "q.tsv", model=None, depth=5, k1=None, b=None)
+
+
+def test_a_workspace_without_stages_has_nothing_to_search(tmp_path):
+    (tmp_path / "recipe.yaml").write_text("collection: {}\n")
+    with pytest.raises(InputError, match="found neither; make one with `raypipe index`"):
+        search_recipe(tmp_path, tmp_path / "q", model=None, depth=3, k1=None, b=None)
