@@ -99,8 +99,8 @@ def pack(
 ) -> None:
     """Write the files of a submission, only if every rule holds."""
     from raypipe.cli.output import print_result
-    from raypipe.leaderboard.pack import RunSide
     from raypipe.leaderboard.pack import pack as packed
+    from raypipe.leaderboard.side import RunSide
 
     board = _board(task)
     wanted = [("--dev", dev), ("--metadata", metadata)]

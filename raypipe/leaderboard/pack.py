@@ -1,43 +1,26 @@
 """A submission: checked completely, then written completely."""
 
 import json
-import os
-import secrets
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from raypipe import schema
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.errors import InputError
 from raypipe.evaluation.exports import write_msmarco, write_trec
-from raypipe.evaluation.lowered import lowered
-from raypipe.evaluation.run_files.runs import read_run
 from raypipe.leaderboard.boards import Board
-from raypipe.leaderboard.fill import Filled, fill
+from raypipe.leaderboard.fill import Filled
 from raypipe.leaderboard.findings import Finding, broken, does_not_apply, holds, refuse_broken
-from raypipe.leaderboard.lines import RunLines, of_table, read_run_lines
+from raypipe.leaderboard.lines import of_table
 from raypipe.leaderboard.metadata import check_metadata, read_metadata
 from raypipe.leaderboard.rules import check_lines
 from raypipe.leaderboard.script import reciprocal_rank
-from raypipe.storage.files import replace_file
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSide:
-    """One run to submit, and what it is checked against."""
-
-    run: Path
-    queries: Path | None = None
-    qrels: Path | None = None
-    fill: Path | None = None
-    """An earlier run whose rows fill queries with too few."""
+from raypipe.leaderboard.side import RunSide, filled_run, rows_to_write
+from raypipe.storage.files import appear, folder_beside, replace_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +58,8 @@ def pack(
     tables: dict[str, pa.Table] = {}
     measure: dict[str, float] = {}
     for name, side in sides.items():
-        filled, scores, notes = _filled(board, side)
-        tables[name] = _table(filled, scores)
+        filled, scores, notes = filled_run(board, side)
+        tables[name] = rows_to_write(filled, scores)
         queries = None if side.queries is None else [q for q, _ in read_queries(side.queries)]
         lines = replace(of_table(tables[name], side.run), form=board.form, tags=(submission,))
         findings[name] = [
@@ -98,66 +81,6 @@ def pack(
     return Submission(folder / submission, findings, measure)
 
 
-Scores = Mapping[str, Mapping[str, float]]
-"""Query -> passage -> score."""
-
-
-def _filled(board: Board, side: RunSide) -> tuple[Filled, Scores | None, list[Finding]]:
-    """The rankings to write, their scores if the board needs them, and what was cut or filled.
-
-    The file's own order is checked first.
-    """
-    lines = read_run_lines(side.run)
-    own = check_lines(lines, board, fewer_rows=True)
-    kept = [
-        f for f in own if f.rule in ("file format", "ranks", "repeated passages", "passage ids")
-    ]
-    if lines.form == "trec":  # the scores decide, as in trec_eval; pack writes new ranks
-        lines = _ranking_of(side.run)
-        kept = [f for f in kept if f.rule != "ranks"]
-    noted = [f for f in kept if not f.ok or (f.rule == "file format" and not f.applies)]
-    rankings = lines.rankings()
-    before = None if side.fill is None else _ranking_of(side.fill)
-    earlier = before.rankings() if before is not None else {}
-    named = [] if side.queries is None else [query for query, _ in read_queries(side.queries)]
-    queries = list(dict.fromkeys([*named, *rankings]))
-    depth = _depth(board, rankings)
-    filled = fill(rankings, earlier, queries=queries, depth=depth)
-    scores = _scores(filled, lines, before) if board.form == "trec" else None
-    notes = [replace(f, rule=f"{side.run.name}: {f.rule}") for f in noted]
-    if side.fill is None:
-        notes.append(does_not_apply("filled", "no earlier run was named"))
-    else:
-        rows = f"{filled.num_rows:,} rows of {filled.num_queries:,} queries"
-        notes.append(holds("filled", f"{rows} from {side.fill.name}"))
-    if filled.num_cut:
-        notes.append(holds("cut", f"{filled.num_cut:,} rows below rank {depth:,}"))
-    return filled, scores, notes
-
-
-def _scores(filled: Filled, own: RunLines, earlier: RunLines | None) -> Scores:
-    """The score of every row in the run that it comes from."""
-    found: dict[str, dict[str, float]] = {query: {} for query in filled.rankings}
-    for run in (earlier, own):  # the run's own scores override the earlier run's
-        if run is not None:
-            scores = run.scores()
-            for query, passages in run.rankings().items():
-                if query in found:
-                    found[query].update(zip(passages, scores[query], strict=True))
-    return found
-
-
-def _ranking_of(path: Path) -> RunLines:
-    """The run in the order that counts: for a TREC file, that of its scores, as in read_run."""
-    lines = read_run_lines(path)
-    return of_table(read_run(path), path) if lines.form == "trec" else lines
-
-
-def _depth(board: Board, rankings: Mapping[str, Sequence[str]]) -> int | None:
-    first = next((passages[0] for passages in rankings.values() if passages), "")
-    return next((rows for pattern, rows in board.depths if pattern.fullmatch(first)), None)
-
-
 def _measured(
     board: Board, side: RunSide, filled: Filled, measure: dict[str, float]
 ) -> list[Finding]:
@@ -174,20 +97,6 @@ def _measured(
     return [holds(rule, f"MRR @{board.cutoff}: {value!r} over {num:,} queries of the qrels")]
 
 
-def _table(filled: Filled, scores: Scores | None) -> pa.Table:
-    """The rows to write, schema.RUN_FILE; scores strictly decrease; 1/rank if there are none."""
-    queries = [query for query, passages in filled.rankings.items() for _ in passages]
-    passages = [passage for found in filled.rankings.values() for passage in found]
-    lengths = [len(found) for found in filled.rankings.values()]
-    rank = np.concatenate([np.arange(1, n + 1) for n in (*lengths, 0)])
-    score = (1 / rank).astype(np.float32)
-    if scores is not None:
-        own = [scores[query][passage] for query, passage in zip(queries, passages, strict=True)]
-        score = lowered(np.array(own, np.float32), np.repeat(np.arange(len(lengths)), lengths))
-    columns = [queries, passages, rank.astype(np.int32), score]
-    return pa.table(columns, schema=schema.RUN_FILE)
-
-
 def _write(
     board: Board,
     folder: Path,
@@ -196,16 +105,13 @@ def _write(
     metadata: Mapping[str, Any] | None,
 ) -> None:
     """Write everything under another name first; the folder of the id appears complete."""
-    folder.mkdir(parents=True, exist_ok=True)
-    beside = folder / f".{submission}.{secrets.token_hex(4)}"
-    beside.mkdir()
-    try:
+    target, metadata_file = folder / submission, folder / f"{submission}-metadata.json"
+    with folder_beside(target) as beside:
         for name, table in tables.items():
             if board.form == "trec":
                 write_trec(table, beside / f"{name}.trec", tag=submission)
             else:
                 write_msmarco(table, beside / f"{name}.txt.bz2")
-        target, metadata_file = folder / submission, folder / f"{submission}-metadata.json"
         text = json.dumps(dict(metadata or {}), indent=2, ensure_ascii=False) + "\n"
         if (
             metadata_file.exists()
@@ -218,11 +124,9 @@ def _write(
         if target.exists():
             _refuse_other_bytes(target, beside)
         else:
-            os.rename(beside, target)
+            appear(beside, target)
         if metadata is not None:
             replace_file(metadata_file, text.encode())
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
 
 
 def _refuse_other_bytes(standing: Path, new: Path) -> None:

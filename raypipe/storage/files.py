@@ -1,7 +1,8 @@
-"""Writes files so that a reader sees the old one or the new one, never a part."""
+"""Writes files and folders so that a reader sees the old or the new one, never a part."""
 
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +34,33 @@ def replace_file(path: Path, data: bytes) -> None:
         return
     with replacing(path) as stream:
         stream.write(data)
+
+
+@contextmanager
+def folder_beside(target: Path) -> Iterator[Path]:
+    """An empty folder to fill beside the target; `appear` turns it into the target.
+
+    It is removed when the block ends, unless it has become the target.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    beside.mkdir()
+    try:
+        yield beside
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def appear(folder: Path, target: Path) -> None:
+    """Rename a filled folder to the target, which is new or an empty folder; all of it is durable.
+
+    Raises:
+        OSError: the target is a file, or a folder that is not empty.
+    """
+    for path in (*folder.rglob("*"), folder):
+        sync(path)
+    os.rename(folder, target)
+    sync(target.parent)
 
 
 def sync(path: Path) -> None:

@@ -8,7 +8,8 @@ from small_board import GOOD, METADATA, PASSAGE, SMALL, write
 
 from raypipe.data.qrels import read_qrels
 from raypipe.errors import InputError
-from raypipe.leaderboard.pack import RunSide, pack
+from raypipe.leaderboard.pack import pack
+from raypipe.leaderboard.side import RunSide
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ import pytest
 
 from raypipe.errors import InputError
 from raypipe.leaderboard.boards import BOARDS, Board
-from raypipe.leaderboard.pack import RunSide, pack
+from raypipe.leaderboard.pack import pack
+from raypipe.leaderboard.side import RunSide
 
 SMALL = Board(
     "msmarco-passage",

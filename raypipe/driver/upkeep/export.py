@@ -1,9 +1,6 @@
 """Writes a finished store as files that other tools read."""
 
 import json
-import os
-import shutil
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +14,7 @@ from raypipe.engines.lucene.pack import unpack_folder
 from raypipe.errors import IncompleteError, InputError
 from raypipe.stages.run_tables import with_ids
 from raypipe.stages.texts.ids import ids_of_rows
+from raypipe.storage.files import appear, folder_beside
 from raypipe.storage.places.opening import open_storage
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
@@ -53,15 +51,9 @@ def export(store: Path, to: str, out: Path) -> int:
             f"{name}: a store of {spec.produces or spec.stage} can be exported to: "
             f"{', '.join(forms) or 'nothing'}"
         )
-    partial = out.with_name(f".{out.name}.{uuid.uuid4().hex[:8]}")
-    partial.mkdir(parents=True)
-    try:
+    with folder_beside(out) as partial:
         num_rows = _WRITERS[spec.produces, to](stores, spec, stored, partial)
-        if out.exists():
-            out.rmdir()
-        os.rename(partial, out)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        appear(partial, out)
     return num_rows
 
 

@@ -1,8 +1,6 @@
 """Turns a checkpoint of another program into a model folder."""
 
 import json
-import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -21,6 +19,7 @@ from raypipe.models.folder.conventions import AnyConventions, PairConventions
 from raypipe.models.folder.discover import RECORD, Discovered, discover
 from raypipe.models.folder.sentence_transformers import transformer_folder
 from raypipe.package import VERSION
+from raypipe.storage.files import appear, folder_beside
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +76,9 @@ def convert(
         )
     except InputError as error:
         raise InputError([f"{path}: {problem}" for problem in error.problems]) from error
-    out.parent.mkdir(parents=True, exist_ok=True)
-    building = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
-    try:
+    with folder_beside(out) as building:
         converted = _write(building, plan, preset, checkpoint, renamed)
-        building.chmod(0o755)
-        building.rename(out)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
+        appear(building, out)
     return replace(converted, folder=out)
 
 

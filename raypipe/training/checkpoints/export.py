@@ -20,6 +20,7 @@ from raypipe.models.folder.conventions import Conventions, PairConventions
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import load_weights
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_sha256
+from raypipe.storage.files import appear, folder_beside
 from raypipe.training.checkpoints.store import Checkpoint, Checkpoints
 from raypipe.training.checkpoints.trained_on import FILE, trained_on
 from raypipe.training.job import Job
@@ -53,9 +54,14 @@ def write_model(job: Job, payload: Path, folder: Path, *, step: int, saw: str) -
         step: the step of the weights.
         saw: what the starting weights and this training were trained on, for tables.
     """
-    beside = folder.with_name(f".{folder.name}.new")
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir(parents=True)
+    with folder_beside(folder) as beside:
+        _fill(beside, job, payload, step=step, saw=saw)
+        if folder.exists():
+            shutil.rmtree(folder)
+        appear(beside, folder)
+
+
+def _fill(beside: Path, job: Job, payload: Path, *, step: int, saw: str) -> None:
     recipe = job.recipe
     conventions = job.conventions
     if isinstance(conventions, PairConventions):  # the weights have the third row now
@@ -95,9 +101,6 @@ def write_model(job: Job, payload: Path, folder: Path, *, step: int, saw: str) -
     _copy_tokenizer(job.start, beside)
     for file in beside.rglob("*.safetensors"):
         file.chmod(0o644)  # safetensors creates files that only their owner can read
-    if folder.exists():
-        shutil.rmtree(folder)
-    beside.rename(folder)
 
 
 def merged(
