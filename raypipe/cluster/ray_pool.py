@@ -15,7 +15,7 @@ from ray.exceptions import RayActorError, RayTaskError
 
 from raypipe.cluster.backend import (
     Beating,
-    Done,
+    Committed,
     Event,
     Failed,
     Lost,
@@ -26,12 +26,13 @@ from raypipe.cluster.backend import (
     Rows,
     Site,
     Task,
+    done_event,
 )
 from raypipe.cluster.ray_start import LocalRay, actor_environment
 from raypipe.cluster.worker import introduce, perform
 from raypipe.errors import first_line
 from raypipe.storage.holder import Process, this_process
-from raypipe.storage.records import Json, Record, Shard
+from raypipe.storage.records import Json, Shard
 
 POLL_SECONDS = 2.0
 
@@ -56,11 +57,11 @@ class Actor:
         facts["cuda_visible_devices"] = os.environ.get("CUDA_VISIBLE_DEVICES")
         return facts, this_process(), ray.get_runtime_context().get_node_id()
 
-    def run(self, shard: Shard, skip: Rows, mode: Mode) -> tuple[Record | None, float]:
+    def run(self, shard: Shard, skip: Rows, mode: Mode) -> tuple[Committed | None, float]:
         """Compute and commit a shard."""
         began = time.monotonic()
-        record = perform(self._task, self._opened, shard, skip, self._beat, mode)
-        return record, time.monotonic() - began
+        done = perform(self._task, self._opened, shard, skip, self._beat, mode)
+        return done, time.monotonic() - began
 
     @ray.method(concurrency_group="beat")  # type: ignore[untyped-decorator]
     def beats(self) -> tuple[int, tuple[int, ...]]:
@@ -208,8 +209,8 @@ class RayBackend:
         if shard is None:
             facts, process, self._nodes[worker] = result
             return Ready(worker, facts, process)
-        record, seconds = result
-        return Done(worker, shard, record, seconds)
+        done, seconds = result
+        return done_event(worker, shard, done, seconds)
 
     def _node_is_gone(self, worker: int) -> bool:
         node = self._nodes.get(worker)

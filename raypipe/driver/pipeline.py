@@ -113,6 +113,7 @@ def _run(
         watcher=watcher,
         max_failed_rows=wanted.max_failed_rows,
         numerics_one=wanted.numerics == "one",
+        reuse=wanted.reuse,
         may_run=allowed or (lambda store: True),
         should_stop=should_stop,
         on_change=say,
@@ -129,6 +130,8 @@ def _run(
             basis.tokens(options.tokens_of)
         systems = _systems(basis, selected)
         measurement = measure(basis, workspace, systems, execution.results)
+        if selected == [*recipe.stages]:
+            workspace.forget_sources()
     finally:
         backends.close()
     return Outcome(summary_of(measurement, execution.results, chosen), measurement.table)

@@ -24,6 +24,7 @@ VERSIONS = {
     "count": 2,
     "encode": 2,
     "fuse": 1,
+    "hashes": 1,
     "ids": 1,
     "pairs": 1,
     "prepare": 1,

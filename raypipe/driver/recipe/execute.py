@@ -1,8 +1,9 @@
 """Completes one stage: reuses what exists, computes what is missing, publishes."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
 
 from raypipe.cluster.backend import Task
 from raypipe.cluster.loop import Report, run
@@ -13,7 +14,7 @@ from raypipe.driver.recipe.watching import Backends, StageResult, Watcher
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import LEAVE_INPUTS, IncompleteError, InputError, RaypipeError, RefusedError
 from raypipe.names import StoreName
-from raypipe.stages.stage import Sizing, Stage
+from raypipe.stages.stage import Copying, Sizing, Stage
 from raypipe.storage.holder import Process
 from raypipe.storage.lease import Lease, LeaseState, acquire
 from raypipe.storage.ledger import Ledger
@@ -36,6 +37,7 @@ class Execution:
     watcher: Watcher
     max_failed_rows: int = 0
     numerics_one: bool = False
+    reuse: bool = True
     may_run: Callable[[StoreName], bool] = lambda store: True
     should_stop: Callable[[], RaypipeError | None] = lambda: None
     on_change: Callable[[str], None] = log.info
@@ -60,7 +62,7 @@ class Execution:
             )
         report = None
         if manifest is None:
-            manifest, report = self._compute(store, stage, spec)
+            manifest, report = self._compute(store, self._copying(name, stage, spec), spec)
         else:
             self.workspace.mark()
             restore_spec(self.workspace.stores, store, spec)
@@ -76,6 +78,19 @@ class Execution:
         stands = read_manifest(stores, str(name), fingerprint) is not None
         completed, chain = complete(stands)
         return self.ensure(name, completed), chain
+
+    def _copying(self, name: StoreName, stage: Stage, spec: StageSpec) -> Stage:
+        """The stage, copying rows of the stores that this workspace used before, if it can."""
+        if not (self.reuse and spec.reuse and isinstance(stage, Copying)):
+            return stage
+        stores, older = self.workspace.stores, []
+        for other in _with_parts(name, self.workspace):
+            for fingerprint in self.workspace.older(str(other), spec.fingerprint()):
+                manifest = read_manifest(stores, str(other), fingerprint)
+                before = find_spec(stores, str(other), fingerprint)
+                if manifest is not None and before is not None and before.reuse == spec.reuse:
+                    older.append(Stored(stores, manifest))
+        return stage.reusing(older)
 
     def _tell_change(self, store: str, spec: StageSpec) -> None:
         before = self.workspace.refs().get(store)
@@ -170,11 +185,25 @@ class Execution:
             num_shards_reused=len(manifest.records) if report is None else report.num_reused,
             num_quarantined=len(manifest.skipped_rows),
             coverage=manifest.coverage,
+            num_copied=report.num_copied if report else 0,
             seconds=report.seconds if report else 0.0,
             working_seconds=_working_seconds(self.workspace, manifest),
         )
         self.results[name] = result
         self.watcher.ended(manifest.store, result)
+
+
+def _with_parts(name: StoreName, workspace: Workspace) -> Iterator[StoreName]:
+    """The store itself; of a growing table every part that this workspace has used."""
+    if name.number is None:
+        yield name
+        return
+    known = workspace.refs().keys() | workspace.sources().keys()
+    for number in count(1):
+        part = replace(name, number=number)
+        if str(part) not in known:
+            return
+        yield part
 
 
 _EQUAL_FACTS = ("python", "raypipe", "package_sha256", "torch", "transformers", "tokenizers")

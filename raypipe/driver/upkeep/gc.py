@@ -148,7 +148,8 @@ def _is_store(stores: PosixStorage, name: str) -> bool:
 def _kept(stores: PosixStorage) -> set[str]:
     kept: set[str] = set()
     for name in stores.names("refs"):
-        kept |= {f"{a}/{b}" for a, b in read_refs(stores, Path(name).stem).items()}
+        for part in ("stores", "sources"):
+            kept |= {f"{a}/{b}" for a, b in read_refs(stores, Path(name).stem, part).items()}
     for name in stores.names("generations"):
         held = unseal_format(name, stores.read(name))["stores"]
         kept |= {f"{a}/{b}" for a, b in held.items()}

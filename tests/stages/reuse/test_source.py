@@ -1,0 +1,62 @@
+"""Rows of an older store found by their texts, on tables of letters."""
+
+import numpy as np
+import pytest
+
+from raypipe.stages.reuse.hashes import HashesStage
+from raypipe.stages.reuse.source import OpenedSource, Source
+from raypipe.storage.records import Shard
+
+
+@pytest.fixture
+def source(stores):
+    """A source over shards of older texts, and the new texts."""
+
+    def make(older, now, *, skipped=(), numerics="test"):
+        vectors = [np.ones((len(texts), 2)) for texts in older]
+        hashes = [stores.finished(HashesStage(stores.passages(*side))) for side in (older, [now])]
+        made = Source(stores.vectors(*vectors, skipped=skipped), *hashes)
+        return OpenedSource(made, numerics)
+
+    return make
+
+
+def rows(source, *wanted):
+    return source.rows(np.array(wanted, np.int64)).tolist()
+
+
+def test_a_row_is_found_by_its_text_wherever_it_was(source):
+    found = source([["a", "b"], ["c", "b"]], ["c", "x", "b", "a"])
+    assert rows(found, 0, 1, 2, 3) == [2, -1, 1, 0]
+    assert rows(found, 3) == [0] and rows(found) == []
+
+
+def test_skipped_rows_are_not_copied(source):
+    assert rows(source([["a", "b"], ["c"]], ["a", "b", "c"], skipped=[1]), 0, 1, 2) == [0, -1, 2]
+
+
+def test_rows_of_another_numerics_class_are_not_copied(source):
+    found = source([["a", "b"]], ["a", "b"], numerics="another")
+    assert rows(found, 0, 1) == [-1, -1] and found.whole(Shard(0, 0, 2)) is None
+
+
+def test_an_older_shard_of_equal_texts_is_found_whole(source):
+    found = source([["a", "b"], ["c", "a"], ["a", "d"]], ["x", "a", "d", "c", "a", "b"])
+    assert found.whole(Shard(0, 1, 3)).shard.start == 4
+    assert found.whole(Shard(0, 3, 5)).shard.start == 2
+    for start, stop in ((0, 2), (1, 2), (4, 6), (3, 6), (3, 3)):
+        expected = 0 if (start, stop) == (4, 6) else None
+        record = found.whole(Shard(0, start, stop))
+        assert (record and record.shard.start) == expected, (start, stop)
+
+
+def test_an_older_shard_with_skipped_rows_is_not_taken_whole(source):
+    found = source([["a", "b"]], ["a", "b"], skipped=[1])
+    assert found.whole(Shard(0, 0, 2)) is None
+
+
+def test_older_rows_are_grouped_by_their_shards(source):
+    found = source([["a", "b"], [], ["c", "d"]], ["a"])
+    groups = found.by_record(np.array([1, 2, 3]))
+    assert [(r.shard.start, inner.tolist()) for r, inner in groups] == [(0, [1]), (2, [0, 1])]
+    assert found.path(groups[0][0]).is_file()
