@@ -16,6 +16,7 @@ from raypipe.cli import (
     model,
     pipeline,
     quickstart,
+    reindex,
     rerank,
     single,
     train,
@@ -35,6 +36,7 @@ leaderboard.register(app)
 single.register(app)
 rerank.register(app)
 train.register(app)
+reindex.register(app)
 upkeep.register(app)
 compare.register(app)
 model.register(app)

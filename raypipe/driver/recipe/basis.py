@@ -46,14 +46,14 @@ class Basis:
     def once(self, name: StoreName, stage: Callable[[], Stage]) -> Stored:
         """The finished store of a stage; further calls return the same one."""
         if name not in self._known:
-            self._known[name] = self.stores.ensure(name, stage())
+            self._known[name] = self.stores.fixed(name) or self.stores.ensure(name, stage())
         return self._known[name]
 
     def collection(self) -> Stored:
         """The passages, after counting, converting and checking their ids."""
         rows = of_collection(Role.PASSAGES)
         if rows not in self._known:
-            self._known[rows] = self._prepare()
+            self._known[rows] = self._fixed() or self._prepare()
         return self._known[rows]
 
     def ids(self) -> Stored:
@@ -105,6 +105,15 @@ class Basis:
             return TokenizeStage(texts, table, model, prefix, hashes)
 
         return self.once(tokens_of(model_name, query_set), stage)
+
+    def _fixed(self) -> Stored | None:
+        """The passages of a generation, with its ids."""
+        ids = of_collection(Role.IDS)
+        passages, index = (self.stores.fixed(n) for n in (of_collection(Role.PASSAGES), ids))
+        if passages is not None and index is not None:
+            self._known[ids] = index
+            return passages
+        return None
 
     def _prepare(self) -> Stored:
         collection = self.recipe.collection

@@ -1,20 +1,21 @@
 """Completes one stage: reuses what exists, computes what is missing, publishes."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import count
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from raypipe.cluster.backend import Task
 from raypipe.cluster.loop import Report, run
 from raypipe.cluster.worker import worker_facts
 from raypipe.driver.machine.space import check_space
 from raypipe.driver.recipe.chain import Chain
+from raypipe.driver.recipe.older import older_stores
 from raypipe.driver.recipe.watching import Backends, StageResult, Watcher
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import LEAVE_INPUTS, IncompleteError, InputError, RaypipeError, RefusedError
 from raypipe.names import StoreName
 from raypipe.stages.stage import Copying, Sizing, Stage
+from raypipe.storage.generations import Generation
 from raypipe.storage.holder import Process
 from raypipe.storage.lease import Lease, LeaseState, acquire
 from raypipe.storage.ledger import Ledger
@@ -38,10 +39,34 @@ class Execution:
     max_failed_rows: int = 0
     numerics_one: bool = False
     reuse: bool = True
+    base: Generation | None = None
+    """The current generation, from which rows are copied before any other store."""
+    reading: Generation | None = None
+    """A generation whose collection and indexes are read, whatever the recipe's files hold."""
     may_run: Callable[[StoreName], bool] = lambda store: True
     should_stop: Callable[[], RaypipeError | None] = lambda: None
     on_change: Callable[[str], None] = log.info
     results: dict[StoreName, StageResult] = field(default_factory=dict)
+
+    def fixed(self, name: StoreName) -> Stored | None:
+        """See Stores; what belongs to a query set is never fixed.
+
+        Raises:
+            IncompleteError: the generation names a store that was deleted.
+        """
+        store = str(name)
+        if self.reading is None or name.query_set is not None or store not in self.reading.stores:
+            return None
+        found = self.reading.stored(self.workspace.stores, store)
+        if found is None:
+            raise IncompleteError(
+                f"generation {self.reading.number} of {self.reading.name}: its store {store} was "
+                "deleted; read another generation, or re-index"
+            )
+        self.workspace.mark()
+        self.workspace.refer(store, found.manifest.fingerprint)
+        self._finish(name, found.manifest, None)
+        return found
 
     def ensure(self, name: StoreName, stage: Stage) -> Stored:
         """The finished store of a stage: the existing one, or one computed now.
@@ -62,7 +87,9 @@ class Execution:
             )
         report = None
         if manifest is None:
-            manifest, report = self._compute(store, self._copying(name, stage, spec), spec)
+            if self.reuse and spec.reuse and isinstance(stage, Copying):
+                stage = stage.reusing(older_stores(self.workspace, self.base, name, spec))
+            manifest, report = self._compute(store, stage, spec)
         else:
             self.workspace.mark()
             restore_spec(self.workspace.stores, store, spec)
@@ -78,19 +105,6 @@ class Execution:
         stands = read_manifest(stores, str(name), fingerprint) is not None
         completed, chain = complete(stands)
         return self.ensure(name, completed), chain
-
-    def _copying(self, name: StoreName, stage: Stage, spec: StageSpec) -> Stage:
-        """The stage, copying rows of the stores that this workspace used before, if it can."""
-        if not (self.reuse and spec.reuse and isinstance(stage, Copying)):
-            return stage
-        stores, older = self.workspace.stores, []
-        for other in _with_parts(name, self.workspace):
-            for fingerprint in self.workspace.older(str(other), spec.fingerprint()):
-                manifest = read_manifest(stores, str(other), fingerprint)
-                before = find_spec(stores, str(other), fingerprint)
-                if manifest is not None and before is not None and before.reuse == spec.reuse:
-                    older.append(Stored(stores, manifest))
-        return stage.reusing(older)
 
     def _tell_change(self, store: str, spec: StageSpec) -> None:
         before = self.workspace.refs().get(store)
@@ -191,19 +205,6 @@ class Execution:
         )
         self.results[name] = result
         self.watcher.ended(manifest.store, result)
-
-
-def _with_parts(name: StoreName, workspace: Workspace) -> Iterator[StoreName]:
-    """The store itself; of a growing table every part that this workspace has used."""
-    if name.number is None:
-        yield name
-        return
-    known = workspace.refs().keys() | workspace.sources().keys()
-    for number in count(1):
-        part = replace(name, number=number)
-        if str(part) not in known:
-            return
-        yield part
 
 
 _EQUAL_FACTS = ("python", "raypipe", "package_sha256", "torch", "transformers", "tokenizers")

@@ -7,17 +7,18 @@ Everything else is left alone.
 
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from raypipe.driver.generations.retire import files_of, unread_generations
 from raypipe.driver.workspace import Workspace, read_refs
 from raypipe.errors import CorruptError, InputError
 from raypipe.names import ROOT_FOLDERS
+from raypipe.storage.generations import held_stores
 from raypipe.storage.holder import Life, label_is_dead
 from raypipe.storage.lease import lease_state
 from raypipe.storage.places.posix import PosixStorage
-from raypipe.storage.records import unseal_format
 from raypipe.storage.root import ROOT_FORMAT
 from raypipe.storage.store_records import read_spec, work_label
 
@@ -71,7 +72,7 @@ def find_garbage(workspace: Workspace, *, spared_seconds: float = SPARED_SECONDS
     stores = workspace.stores
     if not isinstance(stores, PosixStorage):
         raise InputError(f"{stores.uri}: gc needs stores in a folder")
-    garbage = Garbage()
+    garbage = Garbage(names=files_of(stores, unread_generations(stores)))
     names = list(stores.names(""))
     folders = _folders(stores, names, garbage)
     places = {
@@ -80,7 +81,7 @@ def find_garbage(workspace: Workspace, *, spared_seconds: float = SPARED_SECONDS
         if len(parts := name.split("/")) > 2 and parts[0] not in ROOT_FOLDERS
     }
     oldest = time.time() - spared_seconds
-    kept = _kept(stores)
+    kept = _kept(stores, leaving=set(garbage.names))
     doomed = {
         name: folder
         for name, folder in folders.items()
@@ -145,15 +146,13 @@ def _is_store(stores: PosixStorage, name: str) -> bool:
         return False
 
 
-def _kept(stores: PosixStorage) -> set[str]:
+def _kept(stores: PosixStorage, leaving: Collection[str]) -> set[str]:
+    """The stores that workspaces and generations name, but for generations that leave."""
     kept: set[str] = set()
     for name in stores.names("refs"):
         for part in ("stores", "sources"):
             kept |= {f"{a}/{b}" for a, b in read_refs(stores, Path(name).stem, part).items()}
-    for name in stores.names("generations"):
-        held = unseal_format(name, stores.read(name))["stores"]
-        kept |= {f"{a}/{b}" for a, b in held.items()}
-    return kept
+    return kept | {f"{a}/{b}" for a, b in held_stores(stores, leaving)}
 
 
 def _at_work(stores: PosixStorage, folder: str) -> bool:
