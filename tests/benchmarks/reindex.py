@@ -63,7 +63,10 @@ def main() -> int:
     changes: dict[str, Callable[[Passages], Passages]] = {
         "nothing": lambda old: old,
         "0.1% at random": lambda old: changed(old, 0.001),
-        "1% at random, one inserted at the top": lambda old: [("new", word(0)), *changed(old, 0.01)],
+        "1% at random, one inserted at the top": lambda old: [
+            ("new", word(0)),
+            *changed(old, 0.01),
+        ],
         "1% in one stretch": stretch,
         "10% at random": lambda old: changed(old, 0.1),
         "everything": lambda old: changed(old, 1.0),

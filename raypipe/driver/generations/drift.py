@@ -109,10 +109,17 @@ def _measured(
     older: pa.Table, newer: pa.Table, qrels: pa.Table, measures: Sequence[str]
 ) -> dict[str, tuple[float, float]]:
     asked = [*measures, f"Judged@{CUTOFFS[0]}"]
-    whole = [evaluate(run, qrels, asked).mean for run in (older, newer)]
-    judged = [evaluate(_judged(run, qrels), qrels, measures).mean for run in (older, newer)]
+    whole = [_means(run, qrels, asked) for run in (older, newer)]
+    judged = [_means(_judged(run, qrels), qrels, measures) for run in (older, newer)]
     found = {name: (whole[0][name], whole[1][name]) for name in asked}
     return found | {f"judged {name}": (judged[0][name], judged[1][name]) for name in measures}
+
+
+def _means(run: pa.Table, qrels: pa.Table, measures: Sequence[str]) -> Mapping[str, float]:
+    """The means; 0 for a run without any judged query."""
+    if not set(run["query_id"].to_pylist()) & set(qrels["query_id"].to_pylist()):
+        return dict.fromkeys(measures, 0.0)
+    return evaluate(run, qrels, measures).mean
 
 
 def _judged(run: pa.Table, qrels: pa.Table) -> pa.Table:
