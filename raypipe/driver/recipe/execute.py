@@ -15,6 +15,7 @@ from raypipe.driver.workspace import Workspace
 from raypipe.errors import LEAVE_INPUTS, IncompleteError, InputError, RaypipeError, RefusedError
 from raypipe.names import StoreName
 from raypipe.stages.stage import Copying, Sizing, Stage
+from raypipe.storage.doom import wait_for_gc
 from raypipe.storage.generations import Generation
 from raypipe.storage.holder import Process
 from raypipe.storage.lease import Lease, LeaseState, acquire
@@ -94,6 +95,8 @@ class Execution:
             self.workspace.mark()
             restore_spec(self.workspace.stores, store, spec)
             self.workspace.refer(store, fingerprint)
+            if wait_for_gc(self.workspace.stores, f"{store}/{fingerprint}"):
+                return self.ensure(name, stage)
         self._finish(name, manifest, report)
         return Stored(self.workspace.stores, manifest)
 
@@ -125,6 +128,8 @@ class Execution:
         try:
             ledger = Ledger(stores, store, spec, planned)
             self.workspace.refer(store, fingerprint)
+            if wait_for_gc(stores, f"{store}/{fingerprint}"):
+                ledger = Ledger(stores, store, spec, planned)
             ledger.storage.sweep()
             check_space(stores, stage, ledger)
             report = self._map(store, stage, ledger, lease, nonce)

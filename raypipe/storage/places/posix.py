@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from raypipe.errors import CorruptError
+from raypipe.storage.doom import wait_for_gc
 from raypipe.storage.files import sync
 from raypipe.storage.holder import label_is_dead, process_label
 from raypipe.storage.records import hash_file
@@ -81,7 +82,7 @@ class PosixStorage:
         A damaged blob under this hash is replaced: the hash says what belongs there.
         """
         target = self._blob(sha256)
-        if target.exists() and hash_file(target) == sha256:
+        if self._adopt(sha256, target):
             return
         temporary = file
         if not file.is_relative_to(self.root / "tmp"):
@@ -94,6 +95,16 @@ class PosixStorage:
         if not _link(temporary, target) and hash_file(target) != sha256:
             os.replace(temporary, target)
         temporary.unlink(missing_ok=True)
+
+    def _adopt(self, sha256: str, target: Path) -> bool:
+        """Whether the blob stands; its new time tells gc that it is used again."""
+        try:
+            if hash_file(target) != sha256:
+                return False
+            os.utime(target)
+        except FileNotFoundError:
+            return False
+        return not wait_for_gc(self, f"blobs/{sha256}") or self._adopt(sha256, target)
 
     def has(self, sha256: str) -> bool:
         """See Storage."""
