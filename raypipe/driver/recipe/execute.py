@@ -128,8 +128,9 @@ class Execution:
         try:
             ledger = Ledger(stores, store, spec, planned)
             self.workspace.refer(store, fingerprint)
-            if wait_for_gc(stores, f"{store}/{fingerprint}"):
+            if wait_for_gc(stores, f"{store}/{fingerprint}"):  # it deleted some of the files
                 ledger = Ledger(stores, store, spec, planned)
+                restore_spec(stores, store, spec)
             ledger.storage.sweep()
             check_space(stores, stage, ledger)
             report = self._map(store, stage, ledger, lease, nonce)
