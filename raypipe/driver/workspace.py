@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from raypipe.errors import CorruptError, InputError
-from raypipe.storage.files import replace_file
+from raypipe.storage.files import make_folder, replace_file
 from raypipe.storage.places.opening import open_storage
 from raypipe.storage.records import FORMAT, Json, seal, unseal_format
 from raypipe.storage.root import check_root, mark_root
@@ -26,7 +26,7 @@ class Workspace:
         _refuse_file(folder)
         self.stores = open_storage(stores or str(folder / "stores"))
         check_root(self.stores)  # before anything is created
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         self.own = open_storage(str(folder))
         self.id = self._identity()
         self._marked = False

@@ -15,7 +15,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
     It is written beside the target, flushed to disk, then renamed; the rename is made durable too.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with beside.open("xb") as stream:
@@ -42,7 +42,7 @@ def folder_beside(target: Path) -> Iterator[Path]:
 
     It is removed when the block ends, unless it has become the target.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     beside.mkdir()
     try:
@@ -61,6 +61,18 @@ def appear(folder: Path, target: Path) -> None:
         sync(path)
     os.rename(folder, target)
     sync(target.parent)
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder with its parents; each new name is durable in its own parent."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    try:
+        folder.mkdir(exist_ok=True)
+        sync(folder.parent)
+    except FileNotFoundError:  # another process removed the parent, which was empty
+        make_folder(folder)
 
 
 def sync(path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from raypipe.errors import CorruptError
 from raypipe.storage.doom import wait_for_gc
-from raypipe.storage.files import sync
+from raypipe.storage.files import make_folder, sync
 from raypipe.storage.holder import label_is_dead, process_label
 from raypipe.storage.records import hash_file
 from raypipe.storage.storage import Storage, checked_name
@@ -42,15 +42,16 @@ class PosixStorage:
     def replace(self, name: str, data: bytes) -> None:
         """See Storage."""
         target = self.root / checked_name(name)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         temporary = self._temporary()
         _write_durably(temporary, data)
         os.replace(temporary, target)
+        sync(target.parent)
 
     def append(self, name: str, line: bytes) -> None:
         """See Storage; one write call with O_APPEND, so that lines of two writers do not mix."""
         target = self.root / checked_name(name)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         descriptor = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
             os.write(descriptor, line.rstrip(b"\n") + b"\n")
@@ -129,6 +130,7 @@ class PosixStorage:
 
     def scratch(self) -> Path:
         """See Storage."""
+        make_folder(self.root)
         folder = self._folder() / uuid.uuid4().hex
         folder.mkdir(parents=True)
         return folder
@@ -173,6 +175,7 @@ class PosixStorage:
         return self.root / "blobs" / sha256[:2] / checked_name(sha256)
 
     def _temporary(self) -> Path:
+        make_folder(self.root)
         folder = self._folder()
         folder.mkdir(parents=True, exist_ok=True)
         return folder / uuid.uuid4().hex
@@ -192,7 +195,7 @@ def _write_durably(path: Path, data: bytes) -> None:
 
 
 def _link(source: Path, target: Path) -> bool:
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     try:
         os.link(source, target)
     except FileExistsError:
