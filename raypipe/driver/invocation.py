@@ -18,7 +18,7 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
     Raises:
         RefusedError: another invocation is working in the workspace.
     """
-    lease = acquire(workspace.own, LEASE)
+    lease = acquire(workspace.own, LEASE, gone=workspace.gone)
     began = time.monotonic()
     summary: dict[str, Any] = {
         "format": 1,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from raypipe.errors import CorruptError, InputError
 from raypipe.storage.files import make_folder, replace_file
+from raypipe.storage.holder import Process
 from raypipe.storage.places.opening import open_storage
 from raypipe.storage.records import FORMAT, Json, seal, unseal_format
 from raypipe.storage.root import check_root, mark_root
@@ -29,6 +30,8 @@ class Workspace:
         make_folder(folder)
         self.own = open_storage(str(folder))
         self.id = self._identity()
+        self.gone: set[Process] = set()
+        """Holders of leases that were found to be gone, so that each is watched once."""
         self._marked = False
 
     def mark(self) -> None:
@@ -83,6 +86,16 @@ class Workspace:
         content = secrets.token_hex(16)
         self.stores.replace(name, content.encode())
         return name, content
+
+    def take_nonce_back(self, nonce: tuple[str, str]) -> None:
+        """Delete the file, unless another invocation has left its own there."""
+        name, content = nonce
+        try:
+            if self.stores.read(name).decode() != content:
+                return
+        except FileNotFoundError:
+            return
+        self.stores.delete(name)
 
     def write_summary(self, summary: Mapping[str, Json]) -> None:
         """Replace summary.json."""

@@ -123,7 +123,12 @@ class Execution:
         stores, fingerprint = self.workspace.stores, spec.fingerprint()
         planned = self._planned(store, stage, spec)  # bad input is found before anything is written
         self.workspace.mark()
-        lease = acquire(stores, f"{store}/{fingerprint}/lease.json", on_watch=self._watch)
+        lease = acquire(
+            stores,
+            f"{store}/{fingerprint}/lease.json",
+            on_watch=self._watch,
+            gone=self.workspace.gone,
+        )
         nonce = self.workspace.leave_nonce(store, fingerprint)
         try:
             ledger = Ledger(stores, store, spec, planned)
@@ -141,7 +146,7 @@ class Execution:
             ledger.storage.sweep()
             return manifest, report
         finally:
-            stores.delete(nonce[0])
+            self.workspace.take_nonce_back(nonce)
             lease.release()
 
     def _planned(self, store: str, stage: Stage, spec: StageSpec) -> Sequence[Shard]:

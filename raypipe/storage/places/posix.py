@@ -199,7 +199,7 @@ def _link(source: Path, target: Path) -> bool:
     try:
         os.link(source, target)
     except FileExistsError:
-        return False
+        return os.path.samefile(source, target)  # linked, and the answer was lost (NFS)
     except FileNotFoundError:
         if not source.exists():
             raise
