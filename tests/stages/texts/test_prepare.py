@@ -130,3 +130,11 @@ def test_a_file_rewritten_or_touched_is_counted_again(tmp_path):
     assert CountStage([absent], "ir_datasets").spec.inputs == {
         "content:00000:data-set": str(absent)
     }
+
+
+def test_a_shards_facts_count_replaced_and_blank_texts(stores, tmp_path):
+    file = tmp_path / "passages.tsv"
+    file.write_bytes(b"a\ttext\nb\t\nc\tx\xff\nd\t  \n")
+    _, stored = converted(stores, [file], Sizing(shard_rows=2), errors="replace")
+    facts = [record.facts for record in stored.manifest.records]
+    assert [(f["rows"], f["replaced"], f["blank"]) for f in facts] == [(2, 0, 1), (2, 1, 1)]
