@@ -1,4 +1,4 @@
-"""A recipe's stores made by a plain loop, without leases, workspaces or measures; and stub models."""
+"""A recipe's stores made by a plain loop, without leases or workspaces; and stub models."""
 
 import hashlib
 

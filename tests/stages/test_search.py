@@ -35,11 +35,11 @@ def test_spans_and_query_blocks_do_not_show_in_the_run(stores, actors, block):
 
 
 def test_a_search_has_a_shard_for_each_span_and_block(stores):
-    embeddings = stores.vectors(*[np.ones((1, 2))] * 5)
+    embeddings = stores.vectors(*[np.ones((2, 2))] * 5)
     queries = stores.vectors(np.ones((4, 2)))
     stage = PartsStage("dense", embeddings, queries, 3)
-    assert stage.shards(Sizing(num_actors=1, shard_queries=2)) == [
-        Shard(0, 0, 2, 0, 3), Shard(1, 2, 4, 0, 3), Shard(2, 0, 2, 3, 5), Shard(3, 2, 4, 3, 5),
+    assert stage.shards(Sizing(num_actors=1, shard_queries=2)) == [  # spans of rows [0, 4), [4, 10)
+        Shard(0, 0, 2, 0, 4), Shard(1, 2, 4, 0, 4), Shard(2, 0, 2, 4, 10), Shard(3, 2, 4, 4, 10),
     ]  # fmt: skip
     names = {
         stage.spec.fingerprint(),
