@@ -1,9 +1,12 @@
+import itertools
+
 import numpy as np
 import pytest
 
 from raypipe import schema
 from raypipe.stages.search import MergeStage, PartsStage
-from raypipe.stages.stage import Sizing
+from raypipe.stages.stage import Site, Sizing
+from raypipe.storage.payloads.tables import read_table
 from raypipe.storage.records import Shard
 
 
@@ -51,3 +54,22 @@ def test_a_search_has_a_shard_for_each_span_and_block(stores):
     sides = stores.sides(4)
     merged = {MergeStage("dense", queries, sides, depth).spec.fingerprint() for depth in (3, 4)}
     assert len(merged) == 2
+
+
+def test_a_span_is_of_rows_wherever_the_shards_of_vectors_begin(stores):
+    """A plan may be older than the shards: they were made again, and cut elsewhere."""
+    rng = np.random.default_rng(2)
+    rows = rng.integers(-3, 4, (9, 4))
+    queries = stores.vectors(rng.integers(-3, 4, (3, 4)))
+    runs = []
+    for edges in ([0, 9], [0, 2, 7, 9], [0, 4, 5, 9]):
+        arrays = [rows[a:b] for a, b in itertools.pairwise(edges)]
+        embeddings = stores.vectors(*arrays, skipped=[1, 5])
+        stage = PartsStage("dense", embeddings, queries, 3)
+        opened = stage.open(Site(stores.scratch))
+        for start, stop in ((0, 9), (1, 6), (3, 9), (5, 6), (2, 5)):
+            payload = opened.run(Shard(0, 0, 3, start, stop), (), lambda rows: None)
+            found = read_table(payload.path, schema.RUN)["passage_row"].to_pylist()
+            assert set(found) <= set(range(start, stop)) - {1, 5}
+            runs.append((start, found))
+    assert runs[:5] == runs[5:10] == runs[10:]

@@ -209,13 +209,13 @@ def computed(model, seen):
     return sorted((firsts[query], words[passage]) for query, passage in seen)
 
 
-@pytest.mark.parametrize("shard_tokens", [1, 20, 1000])
+@pytest.mark.parametrize(("shard_tokens", "whole"), [(1, True), (20, False), (1000, True)])
 def test_scores_of_equal_texts_are_copied_and_the_others_computed(
-    stores, scoring, mono, seen, shard_tokens
+    stores, scoring, mono, seen, shard_tokens, whole
 ):
     sizing = Sizing(shard_tokens=shard_tokens)
     older = stores.finished(scoring.stage(mono, *BEFORE, LINES), Sizing(shard_tokens=20))
-    stage = scoring.stage(mono, *AFTER, WANTED)
+    stage = scoring.stage(mono, *AFTER, WANTED, whole=whole)
     expected = stores.finished(stage, sizing)
     seen.clear()
     beats = []
