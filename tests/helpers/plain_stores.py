@@ -18,8 +18,9 @@ SMALL = Sizing(shard_tokens=30, shard_rows=4, shard_queries=2)
 class PlainStores:
     """See Stores: each store is computed here; rows are copied from the stores of `older`."""
 
-    def __init__(self, storage, older=(), sizing=SMALL):
+    def __init__(self, storage, older=(), sizing=SMALL, sizing_of=None):
         self.storage, self.older, self.sizing = storage, older, sizing
+        self.sizing_of = sizing_of or {}
         self.made = {}
         self.copied = {}
 
@@ -43,7 +44,8 @@ class PlainStores:
         return stage.reusing([stored for stored in held if spec_of(stored).reuse == spec.reuse])
 
     def _computed(self, store, stage, spec):
-        ledger = Ledger(self.storage, store, spec, stage.shards(self.sizing))
+        planned = stage.shards(self.sizing_of.get(store, self.sizing))
+        ledger = Ledger(self.storage, store, spec, planned)
         opened = stage.open(Site(self.storage.scratch()))
         self.copied[store] = 0
         for shard in ledger.pending():
@@ -53,9 +55,12 @@ class PlainStores:
         return ledger.publish()
 
 
-def built(recipe, storage, older=(), sizing=SMALL):
-    """The stores of a recipe by name, and how many rows of each were copied."""
-    stores = PlainStores(storage, older, sizing)
+def built(recipe, storage, older=(), sizing=SMALL, sizing_of=None):
+    """The stores of a recipe by name, and how many rows of each were copied.
+
+    `sizing_of` has the sizing of single stores by their names.
+    """
+    stores = PlainStores(storage, older, sizing, sizing_of)
     graph = Graph(Basis(recipe, stores))
     for query_set in recipe.queries:
         for name in recipe.stages:
@@ -75,7 +80,12 @@ def rows_of(stored):
         return [flat[a:b].tolist() for a, b in zip(offsets, offsets[1:], strict=False)]
     if spec.produces == "vectors":
         return np.concatenate([stored.vectors(r) for r in stored.manifest.records]).tobytes()
-    columns = {"scores": schema.SCORES, "pairs": schema.SCORES, "run": schema.RUN}
+    columns = {
+        "passages": schema.PASSAGES,
+        "scores": schema.SCORES,
+        "pairs": schema.SCORES,
+        "run": schema.RUN,
+    }
     if spec.produces not in columns:
         return None
     return stored.whole_table(columns[spec.produces]).to_pylist()

@@ -85,6 +85,18 @@ def test_refs_generations_and_leases_hold_a_store_with_its_payload(work):
     lease.release()
 
 
+def test_a_source_is_held_until_it_is_forgotten(work):
+    before, now = store(work, "a", 1, b"rows 1"), store(work, "a", 2, b"rows 2")
+    work.refer(*before.split("/"))
+    work.refer(*now.split("/"))
+    age(work, 25)
+    assert find_garbage(work).names == []
+    work.forget_sources()
+    found = find_garbage(work).names
+    assert {name.split("/")[1] for name in found if name.startswith("a/")} == {before.split("/")[1]}
+    assert len([name for name in found if name.startswith("blobs/")]) == 1
+
+
 def test_what_a_dead_owner_left_goes_when_it_is_old(work):
     folder = store(work, "a", 1)
     work.refer(*folder.split("/"))

@@ -1,5 +1,6 @@
 """Boundaries that follow the content, on collections of numbered texts."""
 
+import hashlib
 import itertools
 import random
 
@@ -79,3 +80,29 @@ def test_boundaries_depend_on_texts_alone(stores, seed):
 def test_without_hashes_the_shards_are_even_ranges(num_rows, work, expected):
     shards = shards_by_content(num_rows, work, None)
     assert [(s.start, s.stop) for s in shards] == expected
+
+
+def by_hand(texts, wanted):
+    """Boundaries from one row to the next: by bytes 8 to 16 of each hash, after half the size."""
+    edges = [0]
+    for row, text in enumerate(texts):
+        number = int.from_bytes(hashlib.sha256(text.encode()).digest()[8:16], "little")
+        size = row - edges[-1]
+        if size == 2 * wanted or (size >= wanted // 2 and number % (wanted // 2) == 0):
+            edges += [row] if row else []
+    return [*edges, len(texts)]
+
+
+@pytest.mark.parametrize(("num_rows", "wanted"), [(2000, 16), (600, 8), (1024, 16), (17, 8)])
+def test_boundaries_are_those_of_a_plain_search(stores, num_rows, wanted):
+    texts = TEXTS[:num_rows]
+    assert [0, *(s.stop for s in cut(stores, texts))] == by_hand(texts, wanted)
+
+
+def test_a_collection_of_some_thousands_is_cut_into_hundreds(stores, monkeypatch):
+    monkeypatch.undo()
+    assert [0, *(s.stop for s in cut(stores, TEXTS))] == by_hand(TEXTS, 512)
+
+
+def test_a_collection_without_passages_is_one_empty_shard(stores):
+    assert [(s.start, s.stop) for s in cut(stores, [])] == [(0, 0)]

@@ -69,3 +69,19 @@ def test_the_first_row_is_that_of_a_plain_search(pairs):
     wanted = [(a, b) for a in range(5) for b in range(4)]
     expected = [pairs.index(pair) if pair in pairs else -1 for pair in wanted]
     assert found.first_rows(np.array(wanted, np.uint64)).tolist() == expected
+
+
+def test_the_first_of_many_equal_texts_is_found(stores):
+    texts = [f"{n * n % 7}" for n in range(400)]
+    found = TextHashes(stores.finished(HashesStage(stores.passages(texts))))
+    firsts = [texts.index(text) for text in texts]
+    assert found.first_rows(found.hashes).tolist() == firsts
+
+
+def test_a_row_takes_28_bytes_and_a_beat_is_told_for_each_group_of_rows(stores, monkeypatch):
+    monkeypatch.setattr("raypipe.stages.reuse.hashes.ROW_GROUP_ROWS", 300)
+    stage = HashesStage(stores.passages([f"{n}" for n in range(1000)]))
+    beats = []
+    (record,) = stores.finished(stage, beats=beats).manifest.records
+    assert stage.estimated_bytes(1000, 1) == 28_000 < record.num_bytes < 28_500
+    assert record.facts == {"rows": 1000} and beats == [[]] * 4

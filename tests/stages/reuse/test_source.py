@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from plain_stores import spec_of
 
 from raypipe.stages.reuse.hashes import HashesStage
-from raypipe.stages.reuse.source import OpenedSource, Source
+from raypipe.stages.reuse.source import OpenedSource, Source, hashes_of_collection, origin_of
+from raypipe.stages.texts.ids import IdsStage
 from raypipe.storage.records import Shard
 
 
@@ -60,3 +62,32 @@ def test_older_rows_are_grouped_by_their_shards(source):
     groups = found.by_record(np.array([1, 2, 3]))
     assert [(r.shard.start, inner.tolist()) for r, inner in groups] == [(0, [1]), (2, [0, 1])]
     assert found.path(groups[0][0]).is_file()
+
+
+def test_empty_shards_hold_no_row(source):
+    found = source([[], ["a", "b"], [], ["c"], []], ["c", "a", "b", "x"])
+    assert rows(found, 0, 1, 2, 3) == [2, 0, 1, -1]
+    assert found.whole(Shard(0, 1, 3)).shard.start == 0
+    assert found.whole(Shard(0, 0, 1)).shard.start == 2
+
+
+def test_nothing_is_found_in_a_store_without_rows(source):
+    found = source([[]], ["a"])
+    assert rows(found, 0) == [-1] and found.whole(Shard(0, 0, 1)) is None
+
+
+def test_a_store_is_followed_to_what_it_was_made_from_while_that_exists(stores):
+    texts = stores.passages(["a"])
+    hashes = stores.hashes(texts)
+    ids = stores.finished(IdsStage(texts))
+    assert origin_of(hashes, "collection") == texts
+    assert origin_of(hashes, "texts") is None and origin_of(hashes) == hashes
+    assert origin_of(hashes, "collection", "texts") is None
+    assert hashes_of_collection(texts) == hashes
+    assert hashes_of_collection(stores.passages(["a"])) is None
+    folder = f"{hashes.manifest.store}/{hashes.manifest.fingerprint}"
+    stores.storage.delete(f"{folder}/spec.json")
+    assert origin_of(hashes, "collection") is None
+    stores.storage.delete(f"{texts.origin}/manifest.json")
+    (name,) = spec_of(ids).origins
+    assert origin_of(ids, name) is None

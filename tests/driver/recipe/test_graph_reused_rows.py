@@ -1,13 +1,14 @@
-"""A build that copies rows of an older one equals a build from nothing, over random edits."""
+"""A build that copies rows equals one from nothing; how its stores are cut is all one."""
 
 import shutil
 
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from plain_stores import StubEncoder, StubScorer, built, rows_of
+from plain_stores import SMALL, StubEncoder, StubScorer, built, rows_of
 
 from raypipe.config import load_recipe
+from raypipe.stages.stage import Sizing
 from raypipe.storage.places.posix import PosixStorage
 
 RECIPE = """
@@ -112,3 +113,56 @@ def test_a_build_that_copies_equals_one_from_nothing(recipe, tmp_path_factory, t
 @given(texts, st.lists(edits, min_size=2, max_size=3))
 def test_so_do_further_nights_and_pairs_of_passages(recipe, tmp_path_factory, texts, nights):
     build_and_compare(recipe, tmp_path_factory.mktemp("stores"), texts, nights, DUO)
+
+
+FINE = Sizing(num_actors=3, shard_tokens=1, shard_rows=1, shard_queries=1)
+WHOLE = Sizing()
+CUT = [
+    "passages@collection",
+    "tokens@encoder",
+    "tokens@encoder.test",
+    "embeddings",
+    "embeddings.test",
+    "parts@dense.test",
+    "dense.test",
+    "tokens@mono.test",
+    "scores@mono.test.1",
+    "mono.test",
+    "scores@duo.test.1",
+    "duo.test",
+    "duo-sum.test",
+]
+"""Stores that have more than one shard if they are cut finely."""
+LETTERS = [f"{word} {number % 7}" for number, word in enumerate(WORDS * 4)]
+
+
+def described(stores):
+    """The identities and rows of all stores but the files' times, and how many have two shards."""
+    del stores["count@collection"]
+    cut = sum(len(stored.manifest.records) > 1 for stored in stores.values())
+    return {name: (stored.identity, rows_of(stored)) for name, stored in stores.items()}, cut
+
+
+@pytest.fixture(scope="module")
+def whole(recipe, tmp_path_factory):
+    """The recipe and its stores, each in one shard as far as the content lets it be."""
+    made = recipe(LETTERS, DUO)
+    folder = tmp_path_factory.mktemp("whole")
+    return made, described(built(made, PosixStorage(folder), sizing=WHOLE)[0])
+
+
+@pytest.mark.parametrize(
+    "sizing", [FINE, SMALL, Sizing(num_actors=2, shard_tokens=60, shard_rows=9, shard_queries=3)]
+)
+def test_stores_cut_elsewhere_are_the_same_stores(whole, tmp_path, sizing):
+    recipe, (expected, before) = whole
+    found, cut = described(built(recipe, PosixStorage(tmp_path), sizing=sizing)[0])
+    assert found == expected and cut > before
+
+
+@pytest.mark.parametrize("store", CUT)
+def test_any_store_cut_elsewhere_gives_the_same_stores_downstream(whole, tmp_path, store):
+    recipe, (expected, _) = whole
+    made, _ = built(recipe, PosixStorage(tmp_path), sizing=WHOLE, sizing_of={store: FINE})
+    assert len(made[store].manifest.records) > 1
+    assert described(made)[0] == expected
