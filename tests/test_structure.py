@@ -58,7 +58,6 @@ TESTED_ELSEWHERE = {
     "stages/in_memory.py": "api/test_encoding.py",
     "stages/opening.py": "stages/test_encode.py",
     "stages/tune.py": "test_names.py",
-    "storage/log.py": "training/test_progress.py",
     "storage/root.py": "driver/test_workspace.py",
     "storage/storage.py": "storage/places/test_posix.py",
     "training/model/trainee.py": "training/model/test_worker.py",

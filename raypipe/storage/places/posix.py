@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from raypipe.errors import CorruptError
-from raypipe.storage.files import sync
+from raypipe.storage.files import append_line, sync
 from raypipe.storage.holder import label_is_dead, process_label
 from raypipe.storage.records import hash_file
 from raypipe.storage.storage import Storage, checked_name
@@ -47,14 +47,8 @@ class PosixStorage:
         os.replace(temporary, target)
 
     def append(self, name: str, line: bytes) -> None:
-        """See Storage; one write call with O_APPEND, so that lines of two writers do not mix."""
-        target = self.root / checked_name(name)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(descriptor, line.rstrip(b"\n") + b"\n")
-        finally:
-            os.close(descriptor)
+        """See Storage."""
+        append_line(self.root / checked_name(name), line)
 
     def tail(self, name: str, start: int) -> tuple[bytes, int]:
         """See Storage; `start` is a byte."""
