@@ -30,7 +30,6 @@ TESTED_ELSEWHERE = {
     "config/pipeline/kinds/fuse.py": "config/pipeline/kinds/test_score.py",
     "config/pipeline/kinds/read.py": "config/pipeline/test_rules.py",
     "config/pipeline/kinds/search.py": "config/pipeline/test_rules.py",
-    "config/pipeline/named.py": "api/test_recipe.py",
     "config/pipeline/parts.py": "config/test_packaged.py",
     "config/pipeline/references.py": "config/pipeline/test_rules.py",
     "data/files/rows.py": "data/test_queries.py",
