@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
 
-import yaml
-
 from raypipe.cli.main import main
-from raypipe.config import recipe_names, recipe_text
+from raypipe.config import read_recipe, recipe_names, recipe_text
+from raypipe.config.yaml.document import parse_yaml
 from raypipe.errors import InputError
 
 VANISHES = "the folder a job runs in is Ray's copy on the head and is deleted"
@@ -80,15 +79,15 @@ def _stores(arguments: Sequence[str], environment: Mapping[str, str]) -> str | N
 
 def _text(recipe: Path) -> str | None:
     try:
-        return recipe.read_text()
-    except (OSError, ValueError):
+        return read_recipe(recipe)
+    except InputError:
         return None
 
 
 def _written(recipe: str) -> str | None:
     try:
-        found = yaml.safe_load(recipe)
-    except yaml.YAMLError:
+        found = parse_yaml(recipe, origin=str).data
+    except InputError:
         return None
     stores = found.get("stores") if isinstance(found, dict) else None
     return stores if isinstance(stores, str) else None

@@ -22,7 +22,7 @@ from raypipe.cli import (
     train,
     upkeep,
 )
-from raypipe.errors import RaypipeError, first_line
+from raypipe.errors import Ending, RaypipeError, ending_of
 
 app = typer.Typer(
     add_completion=False,
@@ -69,9 +69,6 @@ def run(arguments: list[str]) -> tuple[int, str]:
         result = command.main(args=arguments, prog_name="raypipe", standalone_mode=False)
         code = result if isinstance(result, int) else 0
         return code, "complete" if code == 0 else "as recorded in the workspace"
-    except RaypipeError as error:
-        _tell(error)
-        return error.exit_code, first_line(error)
     except typer.Abort:
         return 130, "interrupted"
     except typer.Exit as error:
@@ -80,30 +77,19 @@ def run(arguments: list[str]) -> tuple[int, str]:
         reason = str(error) or "no command was given"
         print(f"error: {reason}", file=sys.stderr)
         return 2, reason
-    except KeyboardInterrupt:
-        return 130, "interrupted; the same command resumes"
-    except OSError as error:
-        return _system(error)
-    except Exception as error:  # a bug: the traceback helps to fix it
-        traceback.print_exc()
-        return 1, f"a bug in raypipe: {error!r}"
+    except (Exception, KeyboardInterrupt) as error:
+        ending = ending_of(error)
+        _tell(error, ending)
+        return ending
 
 
-def _tell(error: RaypipeError) -> None:
-    for line in str(error).splitlines():
+def _tell(error: BaseException, ending: Ending) -> None:
+    """Print all that the error says; of a bug the traceback, which helps to mend it."""
+    if ending.exit_code == 1:
+        traceback.print_exception(error)
+        return
+    text = str(error) if isinstance(error, RaypipeError) else ending.reason
+    for line in text.splitlines():
         print(f"error: {line}", file=sys.stderr)
     for note in getattr(error, "__notes__", ()):
         print(f"  {note}", file=sys.stderr)
-
-
-def _system(error: OSError) -> tuple[int, str]:
-    """Report a full or read-only disk or a missing permission; nothing is left half done."""
-    import errno
-
-    mendable = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EPERM)
-    if error.errno in mendable:
-        reason = f"{error.strerror}: {error.filename}; fix this and run the same command again"
-        print(f"error: {reason}", file=sys.stderr)
-        return 2 if error.errno != errno.ENOSPC else 3, reason
-    traceback.print_exc()
-    return 1, f"a bug in raypipe: {error!r}"

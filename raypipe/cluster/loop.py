@@ -120,6 +120,7 @@ class Loop:
             case Ready(facts=facts, process=process):
                 self._on_ready(facts, process)
                 worker.ready = True
+                self._opening_failures = 0
                 if self._first_ready is None:
                     self._first_ready = worker.last_seen
                 self._feed(event.worker)

@@ -1,5 +1,9 @@
-"""Writes files and folders so that a reader sees the old or the new one, never a part."""
+"""Writes files and folders so that a reader sees the old or the new one, never a part.
 
+And lines of a log, which stand alone whatever a crash left before them.
+"""
+
+import errno
 import os
 import secrets
 import shutil
@@ -73,6 +77,32 @@ def make_folder(folder: Path) -> None:
         sync(folder.parent)
     except FileNotFoundError:  # another process removed the parent, which was empty
         make_folder(folder)
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Add a line to a file; one write call with O_APPEND, so that lines of two writers do not mix.
+
+    What a crash or a short write left of a line is ended first, and the line is written whole.
+
+    Raises:
+        OSError: also if the file takes only parts of the line.
+    """
+    make_folder(path.parent)
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        whole = line.rstrip(b"\n") + b"\n"
+        for _ in range(_APPENDS):
+            end = os.fstat(descriptor).st_size
+            torn = end and os.pread(descriptor, 1, end - 1) != b"\n"
+            data = b"\n" + whole if torn else whole
+            if os.write(descriptor, data) == len(data):
+                return
+    finally:
+        os.close(descriptor)
+    raise OSError(errno.EIO, f"a line was written in part {_APPENDS} times", str(path))
+
+
+_APPENDS = 3
 
 
 def sync(path: Path) -> None:

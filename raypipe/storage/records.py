@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.errors import CorruptError, InputError
+from raypipe.regular import check_regular
 
 Json = Any
 FORMAT = 4
@@ -32,10 +33,9 @@ def hash_file(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal.
 
     Raises:
-        InputError: the path is a folder.
+        InputError: the path is a folder, a pipe or a device.
     """
-    if path.is_dir():
-        raise InputError(f"{path}: expected a file, found a folder; name the file in it")
+    check_regular(path)
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 

@@ -74,6 +74,22 @@ def test_workers_that_end_before_their_first_shard_are_counted(limit):
     assert fewer.error is None
 
 
+def test_workers_lost_while_opening_count_only_in_a_row():
+    script = [Lost(1, "killed"), Lost(2, "killed"), Ready(3, {}), done(3, 0)]
+    script += [Lost(4, "killed"), Lost(5, "killed"), Ready(6, {}), done(6, 1), done(3, 2)]
+    found = play(*script, max_attempts=3, num_actors=2)
+    assert found.error is None and found.report.num_lost == 4
+    script = [Ready(1, {}), *[Lost(n, "killed") for n in (2, 3, 4)]]
+    found = play(*script, max_attempts=3, num_actors=2)
+    assert "3 workers in a row ended before their first" in str(found.error)
+
+
+def test_nodes_taken_while_workers_open_count_never():
+    script = [Preempted(n, "spot") for n in range(1, 9)]
+    found = play(*script, Ready(9, {}), *[done(9, n) for n in range(3)], max_attempts=1)
+    assert found.error is None and found.report.num_preempted == 8
+
+
 @pytest.mark.parametrize("shard", [None, SHARDS[1]])
 def test_what_a_stage_says_of_its_input_ends_the_invocation_at_once(shard):
     found = play(Ready(1, {}), Failed(1, shard, InputError("bad")), max_attempts=99)

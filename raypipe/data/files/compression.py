@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from raypipe.errors import InputError
+from raypipe.regular import check_regular
 
 COMPRESSED_SUFFIXES = (".gz", ".bz2", ".zst")
 _BUFFER_BYTES = 1 << 20
@@ -155,9 +156,10 @@ def open_binary(path: Path, *, observe: Callable[[memoryview], None] | None = No
     received all of them.
 
     Raises:
-        InputError: no such file, not readable, or an empty file with a compressed name; while
+        InputError: no such file, no regular file, not readable, or an empty file with a compressed name; while
             reading, damaged or truncated data, with the byte reached.
     """
+    check_regular(path)
     try:
         file = io.FileIO(path)
     except OSError as error:

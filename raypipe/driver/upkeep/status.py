@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from raypipe.config import read_resolved
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import InputError
 from raypipe.storage.holder import Life
@@ -30,7 +31,7 @@ def status(folder: Path) -> Status:
     """The state of a workspace and the progress of each of its stores.
 
     Raises:
-        InputError: no invocation ever began here.
+        InputError: no invocation ever began here, or its recipe.yaml cannot be read.
     """
     if not (folder / "workspace.json").exists():
         raise InputError(f"{folder}: no workspace; expected a folder that `--out` named")
@@ -64,17 +65,15 @@ def _progress(workspace: Workspace, store: str, fingerprint: str) -> dict[str, A
 
 def _stores(folder: Path) -> str | None:
     """The root of the stores of the last invocation's recipe."""
-    import yaml
-
     path = folder / "recipe.yaml"
-    return yaml.safe_load(path.read_bytes()).get("stores") if path.exists() else None
+    return read_resolved(path).get("stores") if path.exists() else None
 
 
 def open_workspace(folder: Path) -> Workspace:
     """An existing workspace, with the stores that its recipe names.
 
     Raises:
-        InputError: the folder is not a workspace.
+        InputError: the folder is not a workspace, or its recipe.yaml cannot be read.
     """
     if not (folder / "workspace.json").exists():
         raise InputError(f"{folder}: no workspace; expected a folder that `--out` named")

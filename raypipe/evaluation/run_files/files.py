@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from raypipe.errors import InputError
+from raypipe.regular import check_regular
 from raypipe.storage.files import replacing
 
 BLOCK_BYTES = 4 << 20
@@ -52,6 +53,7 @@ def replacing_run(path: Path) -> Iterator[IO[bytes]]:
 
 def _chunks(path: Path, size: int) -> Iterator[bytes]:
     """Decompressed pieces of the file, none empty."""
+    check_regular(path)
     try:
         with path.open("rb") as raw:
             start = raw.read(4)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from raypipe.errors import CorruptError
 from raypipe.storage.doom import wait_for_gc
-from raypipe.storage.files import make_folder, sync
+from raypipe.storage.files import append_line, make_folder, sync
 from raypipe.storage.holder import label_is_dead, process_label
 from raypipe.storage.records import hash_file
 from raypipe.storage.storage import Storage, checked_name
@@ -49,14 +49,8 @@ class PosixStorage:
         sync(target.parent)
 
     def append(self, name: str, line: bytes) -> None:
-        """See Storage; one write call with O_APPEND, so that lines of two writers do not mix."""
-        target = self.root / checked_name(name)
-        make_folder(target.parent)
-        descriptor = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(descriptor, line.rstrip(b"\n") + b"\n")
-        finally:
-            os.close(descriptor)
+        """See Storage."""
+        append_line(self.root / checked_name(name), line)
 
     def tail(self, name: str, start: int) -> tuple[bytes, int]:
         """See Storage; `start` is a byte."""
