@@ -13,7 +13,6 @@ MOST_MODULES = 13
 """Of a folder, beside its `__init__`."""
 NOT_MIRRORED = {"benchmarks", "gpu", "helpers", "mutation"}
 TESTED_ELSEWHERE = {
-    "api/given/models.py": "api/test_encoding.py",
     "api/given/scores.py": "api/test_reranking.py",
     "api/given/tables.py": "api/given/test_runs.py",
     "api/given/texts.py": "api/test_encoding.py",
@@ -43,7 +42,6 @@ TESTED_ELSEWHERE = {
     "driver/recipe/watching.py": "driver/recipe/test_execute.py",
     "driver/training/sets.py": "driver/training/test_train.py",
     "engines/exact/blocks.py": "engines/exact/test_search.py",
-    "engines/exact/ties.py": "engines/exact/test_search.py",
     "engines/lucene/build.py": "engines/lucene/test_index.py",
     "evaluation/run_files/fields.py": "evaluation/run_files/test_runs.py",
     "evaluation/run_files/refusals.py": "evaluation/run_files/test_lines_problems.py",

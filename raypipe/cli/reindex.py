@@ -84,7 +84,7 @@ def rollback(
 ) -> None:
     """Make an earlier generation current again, as a new one."""
     from raypipe.driver.generations.past import rollback as rolled_back
-    from raypipe.driver.generations.reading import line_of_generations
+    from raypipe.driver.verbs.reading import line_of_generations
 
     workspace = _workspace(folder)
     made = rolled_back(workspace.stores, line_of_generations(folder), to)
@@ -98,7 +98,7 @@ def rollback(
 def history(folder: Folder, as_json: AsJson = False) -> None:
     """List the generations: when they were made, and what changed."""
     from raypipe.driver.generations.past import history as past
-    from raypipe.driver.generations.reading import line_of_generations
+    from raypipe.driver.verbs.reading import line_of_generations
 
     found = past(_workspace(folder).stores, line_of_generations(folder))
     if as_json:

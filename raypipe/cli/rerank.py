@@ -55,7 +55,7 @@ def score(
     as_json: AsJson = False,
 ) -> None:
     """Score a run's candidates: monoBERT writes runs/queries/score.trec, duoBERT its pairs."""
-    from raypipe.driver.generations.reading import generation_to_read
+    from raypipe.driver.verbs.reading import generation_to_read
     from raypipe.driver.verbs.single_stage import model_of, score_recipe
     from raypipe.models.folder.loading import resolve_model
 

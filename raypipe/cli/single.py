@@ -112,7 +112,7 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Find the best passages for each query: runs/queries/search.trec and .tsv."""
-    from raypipe.driver.generations.reading import generation_to_read
+    from raypipe.driver.verbs.reading import generation_to_read
     from raypipe.driver.verbs.single_stage import search_recipe
 
     recipe = search_recipe(index, queries, model=model, depth=depth, k1=k1, b=b)
