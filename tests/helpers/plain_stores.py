@@ -24,6 +24,9 @@ class PlainStores:
         self.made = {}
         self.copied = {}
 
+    def fixed(self, name):
+        return None
+
     def ensure(self, name, stage):
         store, spec = str(name), stage.spec
         manifest = read_manifest(self.storage, store, spec.fingerprint())
