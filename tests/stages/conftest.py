@@ -128,14 +128,17 @@ class Stores:
             shards, write, lambda place: {"rows": counts[place], "pieces": pieces[place]}
         )
 
-    def vectors(self, *arrays, skipped=()):
-        """Embeddings, an array a shard."""
+    def vectors(self, *arrays, skipped=(), classes=None):
+        """Embeddings, an array a shard; classes: the numerics class of each shard."""
         edges = np.cumsum([0, *map(len, arrays)]).tolist()
         shards = [Shard(i, a, b) for i, (a, b) in enumerate(itertools.pairwise(edges))]
         return self._publish(
             shards,
             lambda place, file: write_vectors(file, np.asarray(arrays[place], np.float16)),
-            lambda place: {"rows": len(arrays[place]), "numerics": "test"},
+            lambda place: {
+                "rows": len(arrays[place]),
+                "numerics": classes[place] if classes else "test",
+            },
             skipped,
         )
 

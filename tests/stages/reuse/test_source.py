@@ -14,10 +14,10 @@ from raypipe.storage.records import Shard
 def source(stores):
     """A source over shards of older texts, and the new texts."""
 
-    def make(older, now, *, skipped=(), numerics="test"):
+    def make(older, now, *, skipped=(), numerics="test", classes=None):
         vectors = [np.ones((len(texts), 2)) for texts in older]
         hashes = [stores.finished(HashesStage(stores.passages(*side))) for side in (older, [now])]
-        made = Source(stores.vectors(*vectors, skipped=skipped), *hashes)
+        made = Source(stores.vectors(*vectors, skipped=skipped, classes=classes), *hashes)
         return OpenedSource(made, numerics)
 
     return make
@@ -61,6 +61,8 @@ def test_older_rows_are_grouped_by_their_shards(source):
     found = source([["a", "b"], [], ["c", "d"]], ["a"])
     groups = found.by_record(np.array([1, 2, 3]))
     assert [(r.shard.start, inner.tolist()) for r, inner in groups] == [(0, [1]), (2, [0, 1])]
+    assert [r.shard.start for r, _ in found.by_record(np.array([3]))] == [2]
+    assert found.by_record(np.array([], np.int64)) == []
     assert found.path(groups[0][0]).is_file()
 
 
@@ -91,3 +93,20 @@ def test_a_store_is_followed_to_what_it_was_made_from_while_that_exists(stores):
     stores.storage.delete(f"{texts.origin}/manifest.json")
     (name,) = spec_of(ids).origins
     assert origin_of(ids, name) is None
+
+
+@pytest.mark.parametrize(
+    ("classes", "expected"),
+    [
+        (["test", "other", "test"], [0, -1, 2]),
+        (["test", "test", "other"], [0, 1, -1]),
+        (["other", "test", "test"], [-1, 1, 2]),
+        (["other", "other", "test"], [-1, -1, 2]),
+    ],
+)
+def test_rows_of_shards_of_another_class_are_not_copied_from_a_mixed_store(
+    source, classes, expected
+):
+    assert (
+        rows(source([["a"], ["b"], ["c"]], ["a", "b", "c"], classes=classes), 0, 1, 2) == expected
+    )
