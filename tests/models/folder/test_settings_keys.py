@@ -112,7 +112,10 @@ def test_odd_values_in_any_settings_file_are_input_errors_or_taken(encoder, tmp_
     write(mono / "config.json", json.loads((mono / "config.json").read_text()) | labels)
     for folder in (encoder, mono):
         write(folder / "sentence_bert_config.json", more)
-        write(folder / "config_sentence_transformers.json", prompts | {"activation_fn": "torch.nn.Sigmoid"})
+        write(
+            folder / "config_sentence_transformers.json",
+            prompts | {"activation_fn": "torch.nn.Sigmoid"},
+        )
         write(folder / "tokenizer_config.json", {"model_max_length": 40})
     settings(mono, score=..., relevant_label=...)
     tried = refused = 0
