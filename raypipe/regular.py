@@ -1,4 +1,4 @@
-"""Refuses what is no regular file: reading a pipe or a device may never end."""
+"""Refuses what looks like a file and has no end: pipes, devices, decompression bombs."""
 
 import os
 import stat
@@ -14,6 +14,11 @@ _KINDS = {
     stat.S_IFSOCK: ("a socket", "name a file"),
 }
 
+MAX_RATIO = 200
+"""Most unpacked bytes for a packed one; gzip packs texts and runs to a third to a twentieth."""
+MIN_UNPACKED_BYTES = 64 << 20
+"""Up to this size any ratio is allowed."""
+
 
 def check_regular(path: Path | str, expected: str = "a file") -> None:
     """Returns nothing if the path names a regular file or nothing at all.
@@ -28,3 +33,16 @@ def check_regular(path: Path | str, expected: str = "a file") -> None:
     if kind in _KINDS:
         found, remedy = _KINDS[kind]
         raise InputError(f"{path}: expected {expected}, found {found}; {remedy}")
+
+
+def check_ratio(path: Path | str, num_packed: int, num_unpacked: int) -> None:
+    """Returns nothing if this many unpacked bytes may come out of a file of this many.
+
+    Raises:
+        InputError: more than `MAX_RATIO` times as many, and more than `MIN_UNPACKED_BYTES`.
+    """
+    if num_unpacked > max(MIN_UNPACKED_BYTES, MAX_RATIO * num_packed):
+        raise InputError(
+            f"{path}: expected at most {MAX_RATIO} times its {num_packed:,} packed bytes, found more"
+            f" than {num_unpacked:,}; if its content is meant, unpack it and name the unpacked file"
+        )

@@ -22,6 +22,7 @@ from raypipe.driver.recipe.builtin import with_files
 from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.frozen import refuse_changes
 from raypipe.driver.recipe.graph import Graph
+from raypipe.driver.recipe.read_first import read_first
 from raypipe.driver.recipe.system import System
 from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.report.measure import measure
@@ -123,6 +124,7 @@ def _run(
     named = with_files(recipe, workspace.folder / "python-docs")
     if options.frozen:
         refuse_changes(named, workspace)
+    judgements = read_first(named)
     backends = LazyBackends(
         lambda: started(place, chosen, num_cpus=chosen.num_actors), lambda: chosen
     )
@@ -152,7 +154,7 @@ def _run(
         if options.tokens_of is not None:
             basis.tokens(options.tokens_of)
         systems = _systems(basis, selected)
-        measurement = measure(basis, workspace, systems, execution.results)
+        measurement = measure(basis, workspace, systems, execution.results, judgements)
         found = summary_of(measurement, execution.results, chosen)
         if publication is not None:
             seconds = time.monotonic() - began

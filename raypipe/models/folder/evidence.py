@@ -12,7 +12,6 @@ from raypipe.models.tokenizer import read_tokenizer
 from raypipe.regular import check_regular
 from raypipe.text.slicing import sliced
 
-
 MAX_JSON_BYTES = 64_000_000
 """A multilingual model's tokenizer.json has about 35 million."""
 
