@@ -158,8 +158,8 @@ def open_binary(path: Path, *, observe: Callable[[memoryview], None] | None = No
     received all of them.
 
     Raises:
-        InputError: no such file, no regular file, not readable, or an empty file with a compressed name; while
-            reading, damaged or truncated data, with the byte reached.
+        InputError: no such file, no regular file, not readable, or an empty file with a compressed
+            name; while reading, damaged or truncated data, with the byte reached.
     """
     check_regular(path)
     try:

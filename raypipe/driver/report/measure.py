@@ -44,8 +44,8 @@ def measure(
 ) -> Measurement:
     """The summary of the runs; writes runs/SET/SYSTEM.trec and .tsv, measures/SET.tsv, table.md.
 
-    `systems` and `judgements` are given by query set; systems with pairs are not runs and are in no file. A query set
-    without judgements is ranked but not measured.
+    `systems` and `judgements` are given by query set; systems with pairs are not runs and are in no
+    file. A query set without judgements is ranked but not measured.
     """
     found = Measurement()
     blocks = []

@@ -17,7 +17,7 @@ MAX_LINE_BYTES = 16 << 20
 """A longer line is no line of a run, also of one with texts."""
 
 _ZSTD_READ_BYTES = 2 << 10
-"""What is read of zstd data at a time: 2 KiB unpack to at most 64 MiB, and there is no other limit."""
+"""What is read of zstd data at a time: 2 KiB unpack to at most 64 MiB, the only limit there is."""
 _GZIP, _BZIP2, _ZSTD = b"\x1f\x8b", b"BZh", b"\x28\xb5\x2f\xfd"
 
 
