@@ -180,3 +180,23 @@ def test_a_damaged_source_ends_the_invocation_and_the_remedy_mends_it(
     assert found.keys() < COPIED.keys()
     calm()
     assert verify(work) == []
+
+
+def ranked(tmp_path):
+    """The first five passages of each query in the run of mono."""
+    (run,) = (tmp_path / "work").glob("runs/*/mono.trec")
+    lines = [line.split() for line in run.read_text().splitlines()]
+    return {(query, passage) for query, _, passage, rank, *_ in lines if int(rank) <= 5}
+
+
+def test_every_part_of_a_table_of_scores_is_copied_from(mendable, invoke, tmp_path, calm):
+    invoke()
+    deeper = {"overrides": ["stages.mono.k0=5"]}
+    assert invoke(**deeper)["stages"]["scores@mono.test.2"]["rows"] == 4
+    before = ranked(tmp_path)
+    change(mendable)
+    summary = invoke(**deeper)
+    scores = summary["stages"]["scores@mono.test.1"]
+    kept = ranked(tmp_path) & before
+    assert scores["rows"] == 10 and 6 < scores["copied"] == len(kept) < 10
+    calm(**deeper)
