@@ -44,5 +44,5 @@ def check_ratio(path: Path | str, num_packed: int, num_unpacked: int) -> None:
     if num_unpacked > max(MIN_UNPACKED_BYTES, MAX_RATIO * num_packed):
         raise InputError(
             f"{path}: expected at most {MAX_RATIO} times its {num_packed:,} packed bytes, found "
-            f"more than {num_unpacked:,}; if its content is meant, unpack it and name the unpacked file"
+            f"more than {num_unpacked:,}; if its content is meant, unpack it and name that file"
         )
