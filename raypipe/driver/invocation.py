@@ -8,7 +8,7 @@ from typing import Any
 
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import StorageError, ending_of
-from raypipe.storage.lease import acquire
+from raypipe.storage.lease import Lease, acquire
 
 
 @contextmanager
@@ -42,12 +42,21 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
             summary |= {"status": "failed", "exit": code, "reason": reason}
             raise
         finally:
-            _write_last(workspace, summary)
+            if not _overtaken(lease):  # a successor has a summary of its own
+                _write_last(workspace, summary)
     finally:
         # The end is recorded; a lease that cannot be released is free once this process has ended.
         with suppress(OSError):
             lease.release()
         workspace.own.sweep()
+
+
+def _overtaken(lease: Lease) -> bool:
+    """Whether another invocation has taken over; False if nothing can be found out."""
+    try:
+        return not lease.still_held()
+    except OSError:
+        return False
 
 
 def _write_last(workspace: Workspace, summary: dict[str, Any]) -> None:

@@ -61,6 +61,10 @@ class Lease:
         """Whether another holder has taken the lease; the work should stop."""
         return self._lost
 
+    def still_held(self) -> bool:
+        """Whether no other holder has taken the lease up to now."""
+        return not self._taken_over()
+
     def add_processes(self, processes: Iterable[Process]) -> None:
         """Record processes that work for the holder: a successor waits until they have ended."""
         self._processes.update(processes)
@@ -103,6 +107,17 @@ class Lease:
                 "released": released,
             }
             self._storage.replace(self._name, seal(body))
+
+
+def renews(storage: Storage, name: str, *, seconds: float = WATCH_SECONDS) -> bool:
+    """Whether the holder of a lease renews it within so many seconds of this process's clock."""
+    first, deadline = lease_state(storage, name), time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        time.sleep(min(0.5, seconds / 10))
+        now = lease_state(storage, name)
+        if now != first:
+            return now is not None and not now.released
+    return False
 
 
 def lease_state(storage: Storage, name: str) -> LeaseState | None:

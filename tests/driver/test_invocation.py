@@ -19,6 +19,8 @@ from raypipe.errors import (
     StorageError,
     ending_of,
 )
+from raypipe.storage.holder import this_process
+from raypipe.storage.records import seal
 
 
 def failing(number):
@@ -97,3 +99,13 @@ def test_a_summary_that_cannot_be_begun_leaves_no_lease(tmp_path, monkeypatch):
             raise AssertionError("no work begins")
     with invocation(workspace, "mine"):
         pass
+
+
+def test_a_driver_that_was_succeeded_leaves_its_successors_summary(tmp_path):
+    workspace = Workspace(tmp_path / "w")
+    with pytest.raises(RuntimeError), invocation(workspace, "mine"):
+        claim = {"holder": this_process().to_json(), "processes": []}
+        workspace.own.create("lease.json.d/0000002.json", seal(claim))
+        workspace.write_summary({"run": "the successor's"})
+        raise RuntimeError
+    assert workspace.read_summary() == {"run": "the successor's"}

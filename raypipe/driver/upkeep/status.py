@@ -8,7 +8,7 @@ from raypipe.config import read_resolved
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import InputError
 from raypipe.storage.holder import Life
-from raypipe.storage.lease import lease_state
+from raypipe.storage.lease import lease_state, renews
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.store_records import read_manifest, read_spec
 
@@ -46,7 +46,10 @@ def status(folder: Path) -> Status:
     if summary["status"] != "running":
         return Status(summary["status"], summary["exit"], summary["reason"], stores)
     lease = lease_state(workspace.own, LEASE)
-    if lease is None or lease.life() is Life.DEAD:
+    life = Life.DEAD if lease is None else lease.life()
+    if life is Life.UNKNOWN and not renews(workspace.own, LEASE):  # another host or container
+        life = Life.DEAD
+    if lease is None or life is Life.DEAD:
         reason = "its driver was killed; the same command resumes"
         return Status("killed", INCOMPLETE, reason, stores)
     return Status("running", 0, f"{lease.holder} is working", stores)

@@ -2,15 +2,19 @@ import shutil
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pytest
 from tiny_workspace import RECIPE, run
 
 from raypipe.driver.invocation import invocation
+from raypipe.driver.upkeep import status as status_module
 from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.driver.upkeep.verify import verify
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
+from raypipe.storage import lease as leases
+from raypipe.storage.holder import Life, Process
 from raypipe.storage.lease import acquire
 
 
@@ -24,6 +28,19 @@ def test_status_of_a_killed_invocation_is_3_and_of_a_running_one_0(root):
     held.release()
     with pytest.raises(InputError, match="no workspace"):
         status(root / "nowhere")
+
+
+@pytest.mark.parametrize(("renews", "expected"), [(True, ("running", 0)), (False, ("killed", 3))])
+def test_a_driver_out_of_sight_runs_if_it_renews_its_lease(root, monkeypatch, renews, expected):
+    monkeypatch.setattr(leases, "RENEW_SECONDS", 0.05 if renews else 60.0)
+    monkeypatch.setattr(status_module, "renews", partial(leases.renews, seconds=0.5))
+    work = open_workspace(root / "work")
+    work.write_summary({"status": "running", "exit": None, "run": "x"})
+    held = acquire(work.own, "lease.json")
+    monkeypatch.setattr(Process, "life", lambda process: Life.UNKNOWN)
+    assert (status(root / "work").state, status(root / "work").exit_code) == expected
+    held.release()
+    assert status(root / "work").exit_code == 3
 
 
 def test_a_flipped_recipe_is_told_or_harmless_to_status_and_verify(tmp_path):
