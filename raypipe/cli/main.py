@@ -5,6 +5,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 
 import typer
 import typer.exceptions
@@ -22,6 +23,7 @@ from raypipe.cli import (
     train,
     upkeep,
 )
+from raypipe.cli.early_end import last_run, record_early_end, workspace_of
 from raypipe.errors import Ending, RaypipeError, ending_of
 
 app = typer.Typer(
@@ -63,7 +65,20 @@ def _leave(code: int) -> None:
 
 
 def run(arguments: list[str]) -> tuple[int, str]:
-    """(exit code, reason) of one command; problems are printed on stderr."""
+    """(exit code, reason) of one command; problems are printed on stderr.
+
+    An existing workspace says the same, also if the command ended before its work began.
+    """
+    folder = workspace_of(arguments)
+    before = None if folder is None else last_run(folder)
+    code, reason = _run(arguments)
+    if folder is not None and code:
+        with suppress(OSError):  # the process's own code is all that can be said then
+            record_early_end(folder, before, code, reason)
+    return code, reason
+
+
+def _run(arguments: list[str]) -> tuple[int, str]:
     try:
         command = typer.main.get_command(app)
         result = command.main(args=arguments, prog_name="raypipe", standalone_mode=False)
