@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 from raypipe.cli.output import print_result
 from raypipe.cli.pipeline import Out, Overrides, execute
 from raypipe.config import named_recipe
+from raypipe.errors import RefusedError
 
 if TYPE_CHECKING:
     from raypipe.driver.workspace import Workspace
@@ -74,7 +76,10 @@ def reindex(
         from raypipe.driver.upkeep.gc import delete, find_garbage
 
         workspace = _workspace(out)
-        delete(workspace, find_garbage(workspace))
+        try:
+            delete(workspace, find_garbage(workspace))
+        except RefusedError as error:  # the generation is published; another gc is deleting
+            print(f"nothing was deleted: {error}", file=sys.stderr)
 
 
 def rollback(

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 
 from raypipe.storage.generations import (
+    forget_refused,
     generation_files,
     generation_names,
     generation_numbers,
@@ -24,11 +25,16 @@ Sleep = Callable[[float], None]
 
 
 def retire_older(stores: Storage, name: str, keep: int) -> list[int]:
-    """Mark all but the newest `keep` generations; returns their numbers."""
-    numbers = generation_numbers(stores, name)
-    old = numbers[: max(0, len(numbers) - max(LEAST_KEPT, keep))]
+    """Mark all but the newest `keep` generations; returns their numbers.
+
+    What was refused is forgotten once so many newer generations exist.
+    """
+    numbers, keep = generation_numbers(stores, name), max(LEAST_KEPT, keep)
+    old = numbers[: max(0, len(numbers) - keep)]
     for number in old:
         retire(stores, name, number)
+    if numbers:
+        forget_refused(stores, name, numbers[-1] - keep)
     return old
 
 

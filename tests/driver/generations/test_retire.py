@@ -11,6 +11,8 @@ from raypipe.storage.generations import (
     generation_numbers,
     held_generation,
     reader_leases,
+    refuse_generation,
+    refused_generation,
 )
 from raypipe.storage.holder import Life, Process
 from raypipe.storage.places.posix import PosixStorage
@@ -42,6 +44,14 @@ class Clock:
 def test_the_newest_are_kept_and_never_fewer_than_two(storage, keep, left):
     assert retire_older(storage, "nightly", keep) == [n for n in range(1, 6) if n not in left]
     assert generation_numbers(storage, "nightly") == left
+
+
+def test_what_was_refused_is_forgotten_when_enough_newer_ones_exist(storage):
+    for number in (2, 3, 6):
+        refuse_generation(storage, Generation("nightly", number, {"a": "r"}))
+    retire_older(storage, "nightly", 3)  # 1 to 5 exist: three are newer than 2, two than 3
+    left = [refused_generation(storage, "nightly", number) is not None for number in (2, 3, 6)]
+    assert left == [False, True, True]
 
 
 def test_nothing_is_waited_for_where_nothing_is_retired(storage, monkeypatch):
