@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
 
-from raypipe.cli.early_end import value_of_out
-from raypipe.cli.main import main
+from raypipe.cli.main import main, value_of_out
 from raypipe.config import read_recipe, recipe_names, recipe_text
 from raypipe.config.yaml.document import parse_yaml
 from raypipe.errors import InputError

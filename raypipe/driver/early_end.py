@@ -5,37 +5,7 @@ Otherwise yesterday's success would be read as today's after a typo in the recip
 
 import json
 import uuid
-from collections.abc import Sequence
 from pathlib import Path
-
-DEFAULT_FOLDERS = {
-    "pipeline": "raypipe-work",
-    "reindex": "raypipe-work",
-    "train": "raypipe-train",
-    "quickstart": "raypipe-quickstart",
-}
-VERBS = (*DEFAULT_FOLDERS, "prepare", "tokenize", "encode", "index", "search", "score", "aggregate")
-
-
-def value_of_out(arguments: Sequence[str]) -> str | None:
-    """The value of --out, as `--out DIR` or `--out=DIR`; the last one counts."""
-    found = None
-    for position, argument in enumerate(arguments):
-        if argument == "--out" and position + 1 < len(arguments):
-            found = arguments[position + 1]
-        elif argument.startswith("--out="):
-            found = argument.removeprefix("--out=")
-    return found
-
-
-def workspace_of(arguments: Sequence[str]) -> Path | None:
-    """The existing workspace in which a command works; None for other commands and new folders."""
-    if not arguments or arguments[0] not in VERBS:
-        return None
-    named = value_of_out(arguments) or DEFAULT_FOLDERS.get(arguments[0])
-    if named is None or not (Path(named) / "workspace.json").is_file():
-        return None
-    return Path(named)
 
 
 def last_run(folder: Path) -> str | None:

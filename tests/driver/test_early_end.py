@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from raypipe.cli.early_end import last_run, record_early_end, value_of_out, workspace_of
-from raypipe.cli.main import run
+from raypipe.cli.main import run, value_of_out, workspace_of
+from raypipe.driver.early_end import last_run, record_early_end
 from raypipe.driver.invocation import invocation
 from raypipe.driver.upkeep.status import status
 from raypipe.driver.workspace import Workspace
