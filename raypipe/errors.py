@@ -1,6 +1,8 @@
-"""The errors that end an invocation, each with its exit code."""
+"""The errors that end an invocation, and the exit code and reason of any exception."""
 
+import errno
 from collections.abc import Sequence
+from typing import NamedTuple
 
 LEAVE_INPUTS = "An input must not change while it is read; run the same command again"
 """The end of every message about an input file that changed while it was read."""
@@ -47,6 +49,12 @@ class CorruptError(RaypipeError):
     exit_code = 3
 
 
+class StorageError(RaypipeError):
+    """Storage failed: a disk, a network file system or a bucket. The same command resumes."""
+
+    exit_code = 3
+
+
 class RefusedError(RaypipeError):
     """The invocation was refused, by `--frozen` or by another driver's live lease."""
 
@@ -78,3 +86,77 @@ class RowsFailed(ArithmeticError):
     def __reduce__(self) -> tuple[type, tuple[tuple[int, ...], str]]:
         """Pickles with rows and reason, so that a worker's error reaches the driver complete."""
         return type(self), (self.rows, self.reason)
+
+
+class Ending(NamedTuple):
+    """How an exception ends an invocation."""
+
+    exit_code: int
+    reason: str
+    """One line."""
+
+
+def ending_of(error: BaseException) -> Ending:
+    """The exit code and reason of an exception, for the process, summary.json and status alike.
+
+    A system's error is the user's to mend (2) if a place or permission that they named is the
+    cause, storage that failed (3) if not, and a bug (1) only if raypipe made a call that is never
+    right. An error without a number, such as a library's own, is a bug.
+    """
+    if isinstance(error, RaypipeError):
+        return Ending(error.exit_code, first_line(error))
+    if isinstance(error, KeyboardInterrupt):
+        return Ending(130, "interrupted; the same command resumes")
+    if isinstance(error, OSError) and (code := _code_of_system(error)):
+        return Ending(code, f"{_told(error)}; mend this and run the same command again")
+    where = f": {_told(error)}" if isinstance(error, OSError) and error.filename else ""
+    return Ending(1, f"a bug in raypipe: {' '.join(repr(error).split())}{where}")
+
+
+def _told(error: OSError) -> str:
+    """What the system says, and of which files."""
+    names = [str(name) for name in (error.filename, error.filename2) if name is not None]
+    where = f": {' and '.join(names)}" if names else ""
+    return " ".join(f"{error.strerror or first_line(error)}{where}".split())
+
+
+def _code_of_system(error: OSError) -> int | None:
+    """The exit code of an error that the operating system reports; None if it is a bug."""
+    if error.errno is None:
+        return 3 if isinstance(error, ConnectionError | TimeoutError) else None
+    if error.errno in _NEVER_RIGHT:
+        return None
+    return 2 if error.errno in _NAMED_WRONGLY else 3
+
+
+_NAMED_WRONGLY = frozenset(
+    {
+        errno.EACCES,
+        errno.EISDIR,
+        errno.ELOOP,
+        errno.ENAMETOOLONG,
+        errno.ENOSYS,
+        errno.ENOTDIR,
+        errno.EOPNOTSUPP,
+        errno.EPERM,
+        errno.EROFS,
+        errno.EXDEV,
+    }
+)
+"""Another place, or a permission, is needed: without it the same command fails again."""
+_NEVER_RIGHT = frozenset(
+    {
+        errno.EBADF,
+        errno.ECHILD,
+        errno.EDOM,
+        errno.EEXIST,
+        errno.EFAULT,
+        errno.EINVAL,
+        errno.ENOTEMPTY,
+        errno.ENOTTY,
+        errno.ERANGE,
+        errno.ESPIPE,
+        errno.ESRCH,
+    }
+)
+"""Such a call is wrong wherever it is made."""

@@ -5,7 +5,7 @@ a rendered name apart, whatever the names are:
 
     bm25.dev  embeddings  embeddings.dev       what a stage makes, including its query vectors
     parts@dense.dev  tune@bm25                 a stage's intermediate results
-    count@collection  passages@collection  ids@collection
+    count@collection  passages@collection  ids@collection  hashes@collection
     queries@dev
     tokens@minilm  tokens@minilm.dev           of the collection; of a query set
     candidates@mono.dev.1  pieces@mono.dev.1  scores@mono.dev.1
@@ -15,7 +15,7 @@ a rendered name apart, whatever the names are:
 from dataclasses import dataclass, field
 from enum import Enum
 
-ROOT_FOLDERS = ("blobs", "generations", "nonce", "refs", "tmp")
+ROOT_FOLDERS = ("blobs", "gc", "generations", "nonce", "refs", "tmp")
 """The folders in every root of stores. These names are reserved: no stage may have one."""
 
 
@@ -35,6 +35,7 @@ class Role(Enum):
     COUNT = "count"
     PASSAGES = "passages"
     IDS = "ids"
+    HASHES = "hashes"
     QUERIES = "queries"
     TOKENS = "tokens"
     CANDIDATES = "candidates"
@@ -52,6 +53,7 @@ _THINGS = {
     Role.COUNT: Thing.COLLECTION,
     Role.PASSAGES: Thing.COLLECTION,
     Role.IDS: Thing.COLLECTION,
+    Role.HASHES: Thing.COLLECTION,
     Role.QUERIES: Thing.QUERIES,
     Role.TOKENS: Thing.MODEL,
     Role.CANDIDATES: Thing.MODEL,
@@ -95,7 +97,7 @@ class StoreName:
 
 
 def of_collection(role: Role) -> StoreName:
-    """The name of the collection's COUNT, PASSAGES or IDS."""
+    """The name of the collection's COUNT, PASSAGES, IDS or HASHES."""
     return StoreName(role, Thing.COLLECTION.value)
 
 

@@ -13,7 +13,6 @@ MOST_MODULES = 13
 """Of a folder, beside its `__init__`."""
 NOT_MIRRORED = {"benchmarks", "gpu", "helpers", "mutation"}
 TESTED_ELSEWHERE = {
-    "api/given/models.py": "api/test_encoding.py",
     "api/given/scores.py": "api/test_reranking.py",
     "api/given/tables.py": "api/given/test_runs.py",
     "api/given/texts.py": "api/test_encoding.py",
@@ -30,11 +29,9 @@ TESTED_ELSEWHERE = {
     "config/pipeline/kinds/fuse.py": "config/pipeline/kinds/test_score.py",
     "config/pipeline/kinds/read.py": "config/pipeline/test_rules.py",
     "config/pipeline/kinds/search.py": "config/pipeline/test_rules.py",
-    "config/pipeline/named.py": "api/test_recipe.py",
     "config/pipeline/parts.py": "config/test_packaged.py",
     "config/pipeline/references.py": "config/pipeline/test_rules.py",
     "data/files/rows.py": "data/test_queries.py",
-    "driver/invocation.py": "driver/test_workspace.py",
     "driver/recipe/kinds/aggregate.py": "driver/recipe/kinds/test_score.py",
     "driver/recipe/kinds/encode.py": "driver/test_pipeline_inputs_seen.py",
     "driver/recipe/kinds/fuse.py": "driver/test_pipeline_settings.py",
@@ -45,9 +42,7 @@ TESTED_ELSEWHERE = {
     "driver/recipe/watching.py": "driver/recipe/test_execute.py",
     "driver/training/sets.py": "driver/training/test_train.py",
     "engines/exact/blocks.py": "engines/exact/test_search.py",
-    "engines/exact/ties.py": "engines/exact/test_search.py",
     "engines/lucene/build.py": "engines/lucene/test_index.py",
-    "errors.py": "data/files/test_problems.py",
     "evaluation/run_files/fields.py": "evaluation/run_files/test_runs.py",
     "evaluation/run_files/refusals.py": "evaluation/run_files/test_lines_problems.py",
     "models/bert/family.py": "models/test_family.py",
@@ -58,7 +53,6 @@ TESTED_ELSEWHERE = {
     "stages/in_memory.py": "api/test_encoding.py",
     "stages/opening.py": "stages/test_encode.py",
     "stages/tune.py": "test_names.py",
-    "storage/log.py": "training/test_progress.py",
     "storage/root.py": "driver/test_workspace.py",
     "storage/storage.py": "storage/places/test_posix.py",
     "training/model/trainee.py": "training/model/test_worker.py",

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
 
-import yaml
-
-from raypipe.cli.main import main
-from raypipe.config import recipe_names, recipe_text
+from raypipe.cli.main import main, value_of_out
+from raypipe.config import read_recipe, recipe_names, recipe_text
+from raypipe.config.yaml.document import parse_yaml
 from raypipe.errors import InputError
 
 VANISHES = "the folder a job runs in is Ray's copy on the head and is deleted"
@@ -34,7 +33,7 @@ def job_problems(arguments: Sequence[str], environment: Mapping[str, str]) -> li
             "RAY_ADDRESS: expected the cluster that accepted this job, found none; submit it with "
             "`ray job submit --address ... -- python jobs/...`, or run `raypipe` for one machine"
         )
-    out = _out(arguments)
+    out = value_of_out(arguments)
     if out is None or not Path(out).is_absolute():
         found = "none" if out is None else repr(out)
         problems.append(
@@ -48,17 +47,6 @@ def job_problems(arguments: Sequence[str], environment: Mapping[str, str]) -> li
             f"mounts, found {stores!r}; {VANISHES}. Add stores=s3://BUCKET/stores to the job"
         )
     return problems
-
-
-def _out(arguments: Sequence[str]) -> str | None:
-    """The value of --out, as `--out DIR` or `--out=DIR`; the last one counts."""
-    found = None
-    for position, argument in enumerate(arguments):
-        if argument == "--out" and position + 1 < len(arguments):
-            found = arguments[position + 1]
-        elif argument.startswith("--out="):
-            found = argument.removeprefix("--out=")
-    return found
 
 
 def _stores(arguments: Sequence[str], environment: Mapping[str, str]) -> str | None:
@@ -80,15 +68,15 @@ def _stores(arguments: Sequence[str], environment: Mapping[str, str]) -> str | N
 
 def _text(recipe: Path) -> str | None:
     try:
-        return recipe.read_text()
-    except (OSError, ValueError):
+        return read_recipe(recipe)
+    except InputError:
         return None
 
 
 def _written(recipe: str) -> str | None:
     try:
-        found = yaml.safe_load(recipe)
-    except yaml.YAMLError:
+        found = parse_yaml(recipe, origin=str).data
+    except InputError:
         return None
     stores = found.get("stores") if isinstance(found, dict) else None
     return stores if isinstance(stores, str) else None

@@ -5,6 +5,8 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
 import typer
 import typer.exceptions
@@ -16,12 +18,14 @@ from raypipe.cli import (
     model,
     pipeline,
     quickstart,
+    reindex,
     rerank,
     single,
     train,
     upkeep,
 )
-from raypipe.errors import RaypipeError, first_line
+from raypipe.driver.early_end import last_run, record_early_end
+from raypipe.errors import Ending, RaypipeError, ending_of
 
 app = typer.Typer(
     add_completion=False,
@@ -35,9 +39,40 @@ leaderboard.register(app)
 single.register(app)
 rerank.register(app)
 train.register(app)
+reindex.register(app)
 upkeep.register(app)
 compare.register(app)
 model.register(app)
+
+
+DEFAULT_FOLDERS = {
+    "pipeline": "raypipe-work",
+    "reindex": "raypipe-work",
+    "train": "raypipe-train",
+    "quickstart": "raypipe-quickstart",
+}
+VERBS = (*DEFAULT_FOLDERS, "prepare", "tokenize", "encode", "index", "search", "score", "aggregate")
+
+
+def value_of_out(arguments: Sequence[str]) -> str | None:
+    """The value of --out, as `--out DIR` or `--out=DIR`; the last one counts."""
+    found = None
+    for position, argument in enumerate(arguments):
+        if argument == "--out" and position + 1 < len(arguments):
+            found = arguments[position + 1]
+        elif argument.startswith("--out="):
+            found = argument.removeprefix("--out=")
+    return found
+
+
+def workspace_of(arguments: Sequence[str]) -> Path | None:
+    """The existing workspace in which a command works; None for other commands and new folders."""
+    if not arguments or arguments[0] not in VERBS:
+        return None
+    named = value_of_out(arguments) or DEFAULT_FOLDERS.get(arguments[0])
+    if named is None or not (Path(named) / "workspace.json").is_file():
+        return None
+    return Path(named)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -61,15 +96,25 @@ def _leave(code: int) -> None:
 
 
 def run(arguments: list[str]) -> tuple[int, str]:
-    """(exit code, reason) of one command; problems are printed on stderr."""
+    """(exit code, reason) of one command; problems are printed on stderr.
+
+    An existing workspace says the same, also if the command ended before its work began.
+    """
+    folder = workspace_of(arguments)
+    before = None if folder is None else last_run(folder)
+    code, reason = _run(arguments)
+    if folder is not None and code:
+        with suppress(OSError):  # the process's own code is all that can be said then
+            record_early_end(folder, before, code, reason)
+    return code, reason
+
+
+def _run(arguments: list[str]) -> tuple[int, str]:
     try:
         command = typer.main.get_command(app)
         result = command.main(args=arguments, prog_name="raypipe", standalone_mode=False)
         code = result if isinstance(result, int) else 0
         return code, "complete" if code == 0 else "as recorded in the workspace"
-    except RaypipeError as error:
-        _tell(error)
-        return error.exit_code, first_line(error)
     except typer.Abort:
         return 130, "interrupted"
     except typer.Exit as error:
@@ -78,30 +123,19 @@ def run(arguments: list[str]) -> tuple[int, str]:
         reason = str(error) or "no command was given"
         print(f"error: {reason}", file=sys.stderr)
         return 2, reason
-    except KeyboardInterrupt:
-        return 130, "interrupted; the same command resumes"
-    except OSError as error:
-        return _system(error)
-    except Exception as error:  # a bug: the traceback helps to fix it
-        traceback.print_exc()
-        return 1, f"a bug in raypipe: {error!r}"
+    except (Exception, KeyboardInterrupt) as error:
+        ending = ending_of(error)
+        _tell(error, ending)
+        return ending
 
 
-def _tell(error: RaypipeError) -> None:
-    for line in str(error).splitlines():
+def _tell(error: BaseException, ending: Ending) -> None:
+    """Print all that the error says; of a bug the traceback, which helps to mend it."""
+    if ending.exit_code == 1:
+        traceback.print_exception(error)
+        return
+    text = str(error) if isinstance(error, RaypipeError) else ending.reason
+    for line in text.splitlines():
         print(f"error: {line}", file=sys.stderr)
     for note in getattr(error, "__notes__", ()):
         print(f"  {note}", file=sys.stderr)
-
-
-def _system(error: OSError) -> tuple[int, str]:
-    """Report a full or read-only disk or a missing permission; nothing is left half done."""
-    import errno
-
-    mendable = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EPERM)
-    if error.errno in mendable:
-        reason = f"{error.strerror}: {error.filename}; fix this and run the same command again"
-        print(f"error: {reason}", file=sys.stderr)
-        return 2 if error.errno != errno.ENOSPC else 3, reason
-    traceback.print_exc()
-    return 1, f"a bug in raypipe: {error!r}"

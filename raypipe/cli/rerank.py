@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from raypipe.cli.single import AsJson, Collection, OpenCluster, Out, run_stages
+from raypipe.cli.single import AsJson, Collection, FromGeneration, OpenCluster, Out, run_stages
 from raypipe.errors import InputError
 from raypipe.vocabulary import K0, K1, MEASURES, Aggregation, ScoreScale, listed
 
@@ -50,10 +50,12 @@ def score(
     measures: Annotated[
         str, typer.Option(help="Measures, in the notation of ir_measures.")
     ] = " ".join(MEASURES),
+    generation: FromGeneration = None,
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
     """Score a run's candidates: monoBERT writes runs/queries/score.trec, duoBERT its pairs."""
+    from raypipe.driver.verbs.reading import generation_to_read
     from raypipe.driver.verbs.single_stage import model_of, score_recipe
     from raypipe.models.folder.loading import resolve_model
 
@@ -79,7 +81,8 @@ def score(
         qrels=qrels,
         measures=measures,
     )
-    run_stages(recipe, out, as_json, allow_open_cluster)
+    reading = generation_to_read(collection, generation)
+    run_stages(recipe, out, as_json, allow_open_cluster, reading=reading)
 
 
 def aggregate(

@@ -20,6 +20,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on s
 Collection = Annotated[
     Path, typer.Option(help="A workspace, a .tsv or .jsonl file, or a BEIR folder.")
 ]
+FromGeneration = Annotated[
+    int | None,
+    typer.Option("--generation", help="Read this generation of the workspace, not the newest."),
+]
 Model = Annotated[str, typer.Option(help="A model folder, or minilm.")]
 Preset = Annotated[str | None, typer.Option(help="Settings by name: repbert or minilm.")]
 
@@ -103,14 +107,17 @@ def search(
     depth: Annotated[int, typer.Option(help="Passages for each query.", min=1)] = DEPTH,
     k1: Annotated[float | None, typer.Option(help=f"BM25's k1; default {BM25_K1}.")] = None,
     b: Annotated[float | None, typer.Option(help=f"BM25's b; default {BM25_B}.")] = None,
+    generation: FromGeneration = None,
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
     """Find the best passages for each query: runs/queries/search.trec and .tsv."""
+    from raypipe.driver.verbs.reading import generation_to_read
     from raypipe.driver.verbs.single_stage import search_recipe
 
     recipe = search_recipe(index, queries, model=model, depth=depth, k1=k1, b=b)
-    run_stages(recipe, out, as_json, allow_open_cluster)
+    reading = generation_to_read(index, generation)
+    run_stages(recipe, out, as_json, allow_open_cluster, reading=reading)
 
 
 def fuse(
@@ -155,6 +162,7 @@ def run_stages(
     allow_open_cluster: bool,
     *,
     tokens_of: str | None = None,
+    reading: tuple[str, int | None] | None = None,
 ) -> None:
     """Run a recipe of single stages in a workspace, on the cluster that RAY_ADDRESS names."""
     import os
@@ -168,6 +176,7 @@ def run_stages(
         out,
         Options(
             tokens_of=tokens_of,
+            reading=reading,
             ray_address=address,
             allow_open_cluster=allow_open_cluster,
         ),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from raypipe.cli.pipeline import AsJson, OpenCluster, Out
-from raypipe.config import Training, load_training, recipe_text, verb_of
+from raypipe.config import Training, load_training, read_recipe, recipe_text, verb_of
 from raypipe.errors import InputError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def named_training(recipe: str, overrides: list[str]) -> Training:
     if path.suffix in (".yaml", ".yml") or path.exists():
         if not path.is_file():
             raise InputError(f"{path}: no such recipe file; `raypipe recipes` lists packaged ones")
-        _refuse_pipeline(path.read_text(encoding="utf-8-sig", errors="replace"), recipe)
+        _refuse_pipeline(read_recipe(path), recipe)
         return load_training(path, overrides=overrides, env=os.environ)
     text = recipe_text(recipe)
     _refuse_pipeline(text, recipe)

@@ -62,15 +62,17 @@ def gc(
 
     workspace = open_workspace(folder)
     garbage = find_garbage(workspace)
-    if as_json:
-        found = {"names": garbage.names, "bytes": garbage.num_bytes, "left": garbage.strangers}
-        print(json.dumps({**found, "deleted": yes}))
-    else:
-        lines = [*garbage.names, f"{len(garbage.names)} files, {garbage.num_bytes:,} bytes"]
+    names = garbage.names
+    if not as_json:
+        lines = [*names, f"{len(names)} files, {garbage.num_bytes:,} bytes"]
         lines += [f"not part of a store, left alone: {name}" for name in garbage.strangers]
-        print("\n".join(lines))
-    if yes:
-        delete(workspace, garbage)
+        print("\n".join(lines), flush=True)
+    deleted = delete(workspace, garbage) if yes else []
+    if as_json:
+        found = {"names": names, "bytes": garbage.num_bytes, "left": garbage.strangers}
+        print(json.dumps({**found, "deleted": deleted}))
+    elif yes and len(deleted) < len(names):
+        print(f"{len(names) - len(deleted)} files are used again and were left")
 
 
 def evaluate(

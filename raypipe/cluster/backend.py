@@ -34,6 +34,14 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
+class Committed:
+    """A shard's record, and how many of its rows were copied from an older store."""
+
+    record: Record
+    num_copied: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Ready:
     """A worker is ready: who it is and what it runs on."""
 
@@ -58,6 +66,7 @@ class Done:
     shard: Shard
     record: Record | None
     seconds: float
+    num_copied: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,13 @@ class Preempted:
 
     worker: int
     reason: str
+
+
+def done_event(worker: int, shard: Shard, done: Committed | None, seconds: float) -> Done:
+    """The event of a shard that was computed; a probe commits nothing."""
+    if done is None:
+        return Done(worker, shard, None, seconds)
+    return Done(worker, shard, done.record, seconds, done.num_copied)
 
 
 Event = Ready | Beating | Done | Failed | Lost | Preempted

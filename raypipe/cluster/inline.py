@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable
 
 from raypipe.cluster.backend import (
-    Done,
     Event,
     Failed,
     Mode,
@@ -15,6 +14,7 @@ from raypipe.cluster.backend import (
     Rows,
     Site,
     Task,
+    done_event,
 )
 from raypipe.cluster.worker import introduce, perform
 from raypipe.storage.records import Shard
@@ -77,7 +77,7 @@ class InlineBackend:
         assert self._task is not None and self._opened is not None
         began = time.monotonic()
         try:
-            record = perform(self._task, self._opened, shard, skip, lambda rows: None, mode)
+            done = perform(self._task, self._opened, shard, skip, lambda rows: None, mode)
         except Exception as error:  # becomes an event; the loop decides and raises
             return Failed(worker, shard, error)
-        return Done(worker, shard, record, time.monotonic() - began)
+        return done_event(worker, shard, done, time.monotonic() - began)

@@ -45,6 +45,8 @@ class Report:
     num_done: int = 0
     num_lost: int = 0
     num_preempted: int = 0
+    num_copied: int = 0
+    """Rows that were taken from older stores."""
     seconds: float = 0.0
     working_seconds: float = 0.0
     """Time from the first ready worker to the last commit, so without loading."""
@@ -118,6 +120,7 @@ class Loop:
             case Ready(facts=facts, process=process):
                 self._on_ready(facts, process)
                 worker.ready = True
+                self._opening_failures = 0
                 if self._first_ready is None:
                     self._first_ready = worker.last_seen
                 self._feed(event.worker)
@@ -127,13 +130,14 @@ class Loop:
                 worker.shard, worker.beaten = None, True
                 self._survived(shard)
                 self._feed(event.worker)
-            case Done(shard=shard, seconds=seconds):
+            case Done(shard=shard, seconds=seconds, num_copied=num_copied):
                 worker.shard, worker.beaten = None, True
                 if shard.index in self._cases:
                     read_evidence(self._task.ledger, shard)
                 self.report.num_done += 1
                 self.report.working_seconds = worker.last_seen - (self._first_ready or 0.0)
-                self._note("done", shard, seconds=round(seconds, 3))
+                self.report.num_copied += num_copied
+                self._note("done", shard, seconds=round(seconds, 3), copied=num_copied)
                 self._on_progress(self.report)
                 self._feed(event.worker)
             case Failed(shard=shard, error=error):

@@ -6,11 +6,11 @@ import platform
 from collections.abc import Mapping
 from functools import cache
 
-from raypipe.cluster.backend import Beat, Mode, Opened, Rows, Site, Task
+from raypipe.cluster.backend import Beat, Committed, Mode, Opened, Rows, Site, Task
 from raypipe.cluster.bad_rows import evidence_name
 from raypipe.errors import LEAVE_INPUTS, InputError
 from raypipe.package import FOLDER, VERSION
-from raypipe.storage.records import Json, Record, Shard
+from raypipe.storage.records import Json, Shard
 
 
 def introduce(task: Task, site: Site) -> tuple[Opened, dict[str, Json]]:
@@ -39,7 +39,7 @@ def worker_facts() -> dict[str, Json]:
 
 def perform(
     task: Task, opened: Opened, shard: Shard, skip: Rows, beat: Beat, mode: Mode = Mode.PLAIN
-) -> Record | None:
+) -> Committed | None:
     """The committed record of a shard computed here; no data pass through the driver.
 
     A probe commits nothing and returns None.
@@ -58,7 +58,7 @@ def perform(
     facts: Mapping[str, Json] = payload.facts
     if skip:
         facts = {**facts, "skipped_rows": sorted(skip)}
-    return task.ledger.commit(shard, payload.path, facts)
+    return Committed(task.ledger.commit(shard, payload.path, facts), payload.num_copied)
 
 
 def _check_spec(task: Task, when: str) -> None:

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-import yaml
-
+from raypipe.config.yaml.document import parse_yaml
 from raypipe.config.yaml.words import did_you_mean, listed
 from raypipe.errors import InputError
 from raypipe.package import FOLDER
@@ -17,8 +16,8 @@ def recipe_names(verb: str | None = None) -> list[str]:
 def verb_of(text: str) -> str:
     """The verb that runs a recipe, by the recipe's own keys: pipeline (stages) or train (loss)."""
     try:
-        keys = yaml.safe_load(text)
-    except yaml.YAMLError:
+        keys = parse_yaml(text, origin=str).data
+    except InputError:
         return "pipeline"  # loading it reports the problem
     return "train" if isinstance(keys, dict) and "loss" in keys else "pipeline"
 

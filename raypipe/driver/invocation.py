@@ -3,22 +3,25 @@
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from raypipe.driver.workspace import LEASE, Workspace
-from raypipe.errors import RaypipeError, first_line
-from raypipe.storage.lease import acquire
+from raypipe.errors import StorageError, ending_of
+from raypipe.storage.lease import Lease, acquire
 
 
 @contextmanager
 def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
     """The summary to fill; it says `running` until the work ends, and then how it ended.
 
+    It says what the process will say: see `ending_of`.
+
     Raises:
         RefusedError: another invocation is working in the workspace.
+        StorageError: summary.json cannot say how it ended.
     """
-    lease = acquire(workspace.own, LEASE)
+    lease = acquire(workspace.own, LEASE, gone=workspace.gone)
     began = time.monotonic()
     summary: dict[str, Any] = {
         "format": 1,
@@ -28,17 +31,44 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
         "run": uuid.uuid4().hex[:12],
         "recipe": recipe,
     }
-    workspace.write_summary(summary)
     try:
-        yield summary
-        summary |= {"status": "complete", "exit": 0, "reason": "complete"}
-        summary["seconds"] = round(time.monotonic() - began, 1)
-    except BaseException as error:
-        code = error.exit_code if isinstance(error, RaypipeError) else 1
-        reason = first_line(error)
-        summary |= {"status": "failed", "exit": code, "reason": reason}
-        raise
-    finally:
         workspace.write_summary(summary)
-        lease.release()
+        try:
+            yield summary
+            summary |= {"status": "complete", "exit": 0, "reason": "complete"}
+            summary["seconds"] = round(time.monotonic() - began, 1)
+        except BaseException as error:
+            code, reason = ending_of(error)
+            summary |= {"status": "failed", "exit": code, "reason": reason}
+            raise
+        finally:
+            if not _overtaken(lease):  # a successor has a summary of its own
+                _write_last(workspace, summary)
+    finally:
+        # The end is recorded; a lease that cannot be released is free once this process has ended.
+        with suppress(OSError):
+            lease.release()
         workspace.own.sweep()
+
+
+def _overtaken(lease: Lease) -> bool:
+    """Whether another invocation has taken over; False if nothing can be found out."""
+    try:
+        return not lease.still_held()
+    except OSError:
+        return False
+
+
+def _write_last(workspace: Workspace, summary: dict[str, Any]) -> None:
+    """Write how the invocation ended.
+
+    Raises:
+        StorageError: it cannot be written, so `status` will say that this driver was killed (3).
+    """
+    try:
+        workspace.write_summary(summary)
+    except OSError as error:
+        raise StorageError(
+            f"{workspace.folder / 'summary.json'}: the end of this invocation cannot be recorded: "
+            f"{ending_of(error).reason}; it ended with exit {summary['exit']}: {summary['reason']}"
+        ) from error

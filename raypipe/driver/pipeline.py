@@ -1,12 +1,17 @@
 """The main job: runs a recipe to completion in a workspace."""
 
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
+from raypipe.driver.generations.drift import limits_of
+from raypipe.driver.generations.publish import Built, Publication, publish
+from raypipe.driver.generations.retire import retire_older
 from raypipe.driver.invocation import invocation
 from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.devices import Devices
@@ -17,6 +22,7 @@ from raypipe.driver.recipe.builtin import with_files
 from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.frozen import refuse_changes
 from raypipe.driver.recipe.graph import Graph
+from raypipe.driver.recipe.read_first import read_first
 from raypipe.driver.recipe.system import System
 from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.report.measure import measure
@@ -26,6 +32,7 @@ from raypipe.errors import InputError, RaypipeError
 from raypipe.names import StoreName, Thing
 from raypipe.stages.stage import Needs, Sizing
 from raypipe.storage.files import replace_file
+from raypipe.storage.generations import Generation, held_generation, newest_generation
 
 SHARD_TOKENS = {"cpu": 60_000, "cuda": 4_000_000}
 """About 10 s of MiniLM on one core, so that progress is visible; about 4M tokens on a GPU."""
@@ -43,6 +50,13 @@ class Options:
     allow_open_cluster: bool = False
     tokens_of: str | None = None
     """A model for which the collection is also split into word pieces."""
+    reading: tuple[str, int | None] | None = None
+    """Name and number (None: the newest) of a generation whose collection and indexes are read."""
+    reindex: bool = False
+    """Publish what was built as the next generation, named as the recipe."""
+    max_drift: tuple[str, ...] = ()
+    keep: int | None = None
+    """Retire all but so many generations, and delete what only they used."""
 
 
 @dataclass
@@ -70,14 +84,19 @@ def run_pipeline(
         RaypipeError: whatever ended the invocation; summary.json has its exit code.
     """
     selected = select(recipe, only=options.only, until=options.until)
-    problems = missing_inputs(recipe)
+    limits = limits_of(options.max_drift, recipe.evaluate.measures if recipe.evaluate else ())
+    problems = missing_inputs(recipe, collection=options.reading is None)
     if problems:
         raise InputError(problems)
     if recipe.stores == str((out / "stores").absolute()):  # even if the workspace is moved
         recipe = recipe.model_copy(update={"stores": None})
     workspace = Workspace(out, recipe.stores)
     with invocation(workspace, recipe.name) as summary, interruptible() as should_stop:
-        outcome = _run(recipe, workspace, selected, options, watcher, say, should_stop)
+        with _generations(workspace, recipe, options) as (base, reading):
+            published = Publication(base, limits) if options.reindex else None
+            outcome = _run(
+                recipe, workspace, selected, options, watcher, say, should_stop, published, reading
+            )
         summary |= outcome.summary
     outcome.summary = summary
     return outcome
@@ -91,7 +110,10 @@ def _run(
     watcher: Watcher,
     say: Callable[[str], None],
     should_stop: Callable[[], RaypipeError | None],
+    publication: Publication | None,
+    reading: Generation | None,
 ) -> Outcome:
+    began = time.monotonic()
     replace_file(workspace.folder / "recipe.yaml", resolved_yaml(recipe).encode())
     wanted = recipe.resources
     place = Place(wanted.backend, options.ray_address, options.allow_open_cluster)
@@ -102,6 +124,7 @@ def _run(
     named = with_files(recipe, workspace.folder / "python-docs")
     if options.frozen:
         refuse_changes(named, workspace)
+    judgements = read_first(named)
     backends = LazyBackends(
         lambda: started(place, chosen, num_cpus=chosen.num_actors), lambda: chosen
     )
@@ -113,6 +136,9 @@ def _run(
         watcher=watcher,
         max_failed_rows=wanted.max_failed_rows,
         numerics_one=wanted.numerics == "one",
+        reuse=wanted.reuse,
+        base=None if publication is None else publication.base,
+        reading=reading,
         may_run=allowed or (lambda store: True),
         should_stop=should_stop,
         on_change=say,
@@ -128,10 +154,33 @@ def _run(
         if options.tokens_of is not None:
             basis.tokens(options.tokens_of)
         systems = _systems(basis, selected)
-        measurement = measure(basis, workspace, systems, execution.results)
+        measurement = measure(basis, workspace, systems, execution.results, judgements)
+        found = summary_of(measurement, execution.results, chosen)
+        if publication is not None:
+            seconds = time.monotonic() - began
+            built = Built(basis, systems, execution.results, measurement, seconds)
+            found["generation"] = publish(workspace.stores, publication, built)
+            if options.keep is not None:
+                retire_older(workspace.stores, recipe.name, options.keep)
+        if selected == [*recipe.stages]:
+            workspace.forget_sources()
     finally:
         backends.close()
-    return Outcome(summary_of(measurement, execution.results, chosen), measurement.table)
+    return Outcome(found, measurement.table)
+
+
+@contextmanager
+def _generations(
+    workspace: Workspace, recipe: Recipe, options: Options
+) -> Iterator[tuple[Generation | None, Generation | None]]:
+    """The generation to build on and the one to read, held while the block runs."""
+    with ExitStack() as held:
+        base = reading = None
+        if options.reindex and newest_generation(workspace.stores, recipe.name) is not None:
+            base = held.enter_context(held_generation(workspace.stores, recipe.name))
+        if options.reading is not None:
+            reading = held.enter_context(held_generation(workspace.stores, *options.reading))
+        yield base, reading
 
 
 def _systems(basis: Basis, selected: list[str]) -> dict[str, list[System]]:

@@ -7,6 +7,10 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from raypipe.errors import InputError, first_line
+from raypipe.regular import check_regular
+
+_BESIDE = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
+"""Files that transformers reads beside a vocab.txt."""
 
 
 def tokenizer_file(folder: Path) -> Path:
@@ -25,6 +29,9 @@ def read_tokenizer(folder: Path) -> Tokenizer:
         InputError: the files are not a tokenizer.
     """
     file = tokenizer_file(folder)
+    check_regular(file, "a tokenizer")
+    for name in _BESIDE if file.name == "vocab.txt" else ():
+        check_regular(folder / name)
     try:
         if file.name == "tokenizer.json":
             tokenizer = Tokenizer.from_file(str(file))

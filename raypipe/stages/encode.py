@@ -1,6 +1,7 @@
 """The stage that encodes word pieces as embeddings, fp16 [rows, dim] in each shard."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -12,11 +13,16 @@ from raypipe.errors import RowsFailed
 from raypipe.models.encoder import Encoder, load_encoder
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.stages.opening import open_model
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
+from raypipe.stages.reuse.boundaries import shards_by_content
+from raypipe.stages.reuse.division import Division, divide, same_payload
+from raypipe.stages.reuse.hashes import Hashes, TextHashes
+from raypipe.stages.reuse.source import OpenedSource, Source, source_over
+from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
+from raypipe.stages.texts.tokenize import piece_settings
 from raypipe.storage.payloads.tokens import taken
-from raypipe.storage.payloads.vectors import write_vectors
+from raypipe.storage.payloads.vectors import read_vectors, write_vectors
 from raypipe.storage.records import Shard
-from raypipe.storage.spec import StageSpec
+from raypipe.storage.spec import StageSpec, settings_digest
 from raypipe.storage.stored import Stored, spec_over
 
 
@@ -29,8 +35,11 @@ class EncodeStage:
     side: str
     """passage or query."""
     budget_tokens: int | None = None
-    skips_rows: ClassVar[bool] = True
     needs: Needs = Needs()
+    hashes: Stored | None = None
+    """Of the texts of a collection; None for queries, whose rows are never copied."""
+    source: Source | None = None
+    skips_rows: ClassVar[bool] = True
 
     @property
     def spec(self) -> StageSpec:
@@ -42,15 +51,22 @@ class EncodeStage:
             "side": self.side,
             "dtype": "fp16",
         }
-        return spec_over("encode", 2, params, {"tokens": self.tokens}, produces="vectors")
+        pieces = piece_settings(self.model, self.model.conventions.prefix(self.side))
+        reuse = settings_digest("encode", 2, {"tokens": pieces, **params})
+        stores = {"tokens": self.tokens}
+        return spec_over("encode", 2, params, stores, produces="vectors", reuse=reuse)
 
     def shards(self, sizing: Sizing) -> list[Shard]:
-        """Ranges of rows with about `shard_tokens` of work each."""
+        """Ranges of rows with about `shard_tokens` of work each at most; see shards_by_content."""
         num_rows = self.tokens.num_rows
         pieces = sum(int(r.facts["pieces"]) for r in self.tokens.manifest.records)
         tokens = pieces + 2 * num_rows
         num_shards = max(1, -(-tokens // sizing.shard_tokens))
-        return ranges(num_rows, max(1, -(-num_rows // num_shards)))
+        return shards_by_content(num_rows, max(1, -(-num_rows // num_shards)), self.hashes)
+
+    def reusing(self, older: Sequence[Stored]) -> "EncodeStage":
+        """See Copying."""
+        return replace(self, source=source_over(older, self.hashes, "tokens", "texts"))
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
@@ -62,31 +78,54 @@ class EncodeStage:
         Its `run` raises RowsFailed for vectors that are not finite, in fp32 or as fp16.
         """
         encoder, facts = open_model(load_encoder, self.model, site, self.budget_tokens)
-        return Opened(partial(self._run, encoder, site.scratch), facts)
+        source = None if self.source is None else OpenedSource(self.source, encoder.numerics)
+        hashes = None if self.hashes is None else TextHashes(self.hashes).hashes
+        return Opened(partial(self._run, encoder, source, hashes, site.scratch), facts)
 
     def _run(
-        self, encoder: Encoder, scratch: Path, shard: Shard, skip: Rows, beat: Beat
+        self,
+        encoder: Encoder,
+        source: OpenedSource | None,
+        hashes: Hashes | None,
+        scratch: Path,
+        shard: Shard,
+        skip: Rows,
+        beat: Beat,
     ) -> Payload:
+        same = None if source is None or skip else source.whole(shard)
+        if source is not None and same is not None:
+            return same_payload(same, source.path(same), scratch, shard)
         kept = np.setdiff1d(np.arange(shard.start, shard.stop), np.asarray(list(skip), np.int64))
-        flat, offsets = self.tokens.tokens(shard.start, shard.stop)
-        if len(kept) < shard.num_rows:
-            flat, offsets = taken(flat, offsets, kept - shard.start)
-        try:
-            vectors = encoder.encode(
-                flat,
-                offsets,
-                side=self.side,
-                budget_tokens=self.budget_tokens,
-                beat=lambda rows: beat(kept[list(rows)].tolist()),
-            )
-            narrow = as_stored(vectors)
-        except RowsFailed as failed:
-            raise RowsFailed(kept[list(failed.rows)].tolist(), failed.reason) from None
-        halves = np.zeros((shard.num_rows, vectors.shape[1]), np.float16)
-        halves[kept - shard.start] = narrow
+        older = None if source is None else source.rows(kept)
+        division = divide(kept, None if hashes is None else hashes[kept], older)
+        parts = [self._encoded(encoder, shard, division, beat)]
+        if source is not None:
+            groups = source.by_record(division.copied)
+            parts = [*(read_vectors(source.path(record))[rows] for record, rows in groups), *parts]
+        halves = np.zeros((shard.num_rows, parts[-1].shape[1]), np.float16)
+        halves[kept - shard.start] = np.concatenate(parts)[division.places]
         path = scratch / f"{shard.index}.npy"
         write_vectors(path, halves)
-        return Payload(path, {"rows": shard.num_rows, "numerics": encoder.numerics})
+        facts = {"rows": shard.num_rows, "numerics": encoder.numerics}
+        return Payload(path, facts, division.num_copied)
+
+    def _encoded(
+        self, encoder: Encoder, shard: Shard, division: Division, beat: Beat
+    ) -> NDArray[np.float16]:
+        """The vectors of the rows to compute, each text once."""
+        rows = division.rows[division.computed]
+        flat, offsets = self.tokens.tokens(shard.start, shard.stop)
+        try:
+            return as_stored(
+                encoder.encode(
+                    *taken(flat, offsets, rows - shard.start),
+                    side=self.side,
+                    budget_tokens=self.budget_tokens,
+                    beat=lambda places: beat(rows[list(places)].tolist()),
+                )
+            )
+        except RowsFailed as failed:
+            raise RowsFailed(division.all_rows_of(list(failed.rows)), failed.reason) from None
 
 
 def as_stored(vectors: NDArray[np.float32]) -> NDArray[np.float16]:

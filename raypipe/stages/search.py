@@ -42,7 +42,8 @@ class PartsStage:
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Every query block with every span; at most two spans per actor."""
-        spans = plan_spans(len(self.embeddings.manifest.records), sizing.num_actors)
+        shards = [record.shard for record in self.embeddings.manifest.records]
+        spans = plan_spans(shards, sizing.num_actors)
         blocks = query_blocks(self.queries, sizing)
         pairs = [(span, block) for span in spans for block in blocks]
         return [
@@ -72,17 +73,20 @@ class PartsStage:
         return Payload(path, {"rows": write_table(path, schema.RUN, [table])})
 
     def _blocks(self, shard: Shard, beat: Beat) -> Iterator[tuple[int, NDArray[np.float16]]]:
-        for record in self.embeddings.manifest.records[shard.span_start : shard.span_stop]:
+        for record, first, last in self.embeddings.overlapping(shard.span_start, shard.span_stop):
             beat(())
-            yield from self._ranked(record)
+            yield from self._ranked(record, first, last)
 
-    def _ranked(self, record: Record) -> Iterator[tuple[int, NDArray[np.float16]]]:
-        """A shard's vectors without those in quarantine, which are zeros and are never ranked."""
+    def _ranked(
+        self, record: Record, first: int, last: int
+    ) -> Iterator[tuple[int, NDArray[np.float16]]]:
+        """Vectors [first, last) of a shard without those in quarantine, which are never ranked."""
         vectors, start = self.embeddings.vectors(record), record.shard.start
-        edges = [r for r in self.embeddings.manifest.skipped_rows if start <= r < record.shard.stop]
-        for low, high in zip([start - 1, *edges], [*edges, record.shard.stop], strict=True):
+        skipped = [row - start for row in self.embeddings.manifest.skipped_rows]
+        edges = [row for row in skipped if first <= row < last]
+        for low, high in zip([first - 1, *edges], [*edges, last], strict=True):
             if low + 1 < high:
-                yield low + 1, vectors[low + 1 - start : high - start]
+                yield start + low + 1, vectors[low + 1 : high]
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
+from raypipe.storage.stored import Stored
 
 Rows = Sequence[int]
 Beat = Callable[[Rows], None]
@@ -50,6 +51,8 @@ class Payload:
 
     path: Path
     facts: Mapping[str, Json] = field(default_factory=dict)
+    num_copied: int = 0
+    """Rows whose values were taken from an older store; it stands in no record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,14 @@ class Stage(Protocol):
 
     def open(self, site: Site) -> Opened:
         """Open the stage in a worker: loads files by path and hash."""
+
+
+@runtime_checkable
+class Copying(Stage, Protocol):
+    """A stage that can take rows from older stores whose specs have the same `reuse`."""
+
+    def reusing(self, older: Sequence[Stored]) -> Stage:
+        """This stage, copying what it can from these complete stores, the first one first."""
 
 
 def ranges(num_rows: int, size: int) -> list[Shard]:

@@ -1,5 +1,9 @@
-"""Writes files and folders so that a reader sees the old or the new one, never a part."""
+"""Writes files and folders so that a reader sees the old or the new one, never a part.
 
+And lines of a log, which stand alone whatever a crash left before them.
+"""
+
+import errno
 import os
 import secrets
 import shutil
@@ -15,7 +19,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
     It is written beside the target, flushed to disk, then renamed; the rename is made durable too.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with beside.open("xb") as stream:
@@ -42,7 +46,7 @@ def folder_beside(target: Path) -> Iterator[Path]:
 
     It is removed when the block ends, unless it has become the target.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     beside.mkdir()
     try:
@@ -61,6 +65,44 @@ def appear(folder: Path, target: Path) -> None:
         sync(path)
     os.rename(folder, target)
     sync(target.parent)
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder with its parents; each new name is durable in its own parent."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    try:
+        folder.mkdir(exist_ok=True)
+        sync(folder.parent)
+    except FileNotFoundError:  # another process removed the parent, which was empty
+        make_folder(folder)
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Add a line to a file; one write call with O_APPEND, so that lines of two writers do not mix.
+
+    What a crash or a short write left of a line is ended first, and the line is written whole.
+
+    Raises:
+        OSError: also if the file takes only parts of the line.
+    """
+    make_folder(path.parent)
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        whole = line.rstrip(b"\n") + b"\n"
+        for _ in range(_APPENDS):
+            end = os.fstat(descriptor).st_size
+            torn = end and os.pread(descriptor, 1, end - 1) != b"\n"
+            data = b"\n" + whole if torn else whole
+            if os.write(descriptor, data) == len(data):
+                return
+    finally:
+        os.close(descriptor)
+    raise OSError(errno.EIO, f"a line was written in part {_APPENDS} times", str(path))
+
+
+_APPENDS = 3
 
 
 def sync(path: Path) -> None:

@@ -43,14 +43,12 @@ class Process:
     def life(self) -> Life:
         """ALIVE or DEAD if this process can prove it, otherwise UNKNOWN.
 
-        A later boot of the same host proves death; for another host or process-id namespace nothing
-        can be proved, because its processes cannot be seen from here.
+        For another host, boot or process-id namespace nothing can be proved, because its processes
+        cannot be seen from here: two machines may have one host's name.
         """
         here = this_process()
-        if self.host != here.host:
+        if (self.host, self.boot_id) != (here.host, here.boot_id):
             return Life.UNKNOWN
-        if self.boot_id != here.boot_id:
-            return Life.DEAD
         if self.pid_namespace != here.pid_namespace:
             return Life.UNKNOWN
         return Life.ALIVE if _start_time(self.pid) == self.start_time else Life.DEAD

@@ -5,9 +5,11 @@ Generation n of a lease is the exclusive creation of `NAME.d/n.json` with the ho
 and whether the lease was released.
 """
 
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from raypipe.errors import CorruptError, RefusedError
@@ -38,12 +40,14 @@ class LeaseState:
 class Lease:
     """A held lease; renews itself until `release`."""
 
-    def __init__(self, storage: Storage, name: str, generation: int) -> None:
-        """Use `acquire`."""
+    def __init__(
+        self, storage: Storage, name: str, generation: int, processes: Iterable[Process] = ()
+    ) -> None:
+        """Use `acquire`; `processes` are those of the holder before, which may still run."""
         self.generation = generation
         self._storage, self._name = storage, name
         self._holder = this_process()
-        self._processes: set[Process] = set()
+        self._processes: set[Process] = set(processes)
         self._counter = 0
         self._lost = False
         self._ended = threading.Event()
@@ -57,9 +61,18 @@ class Lease:
         """Whether another holder has taken the lease; the work should stop."""
         return self._lost
 
+    def still_held(self) -> bool:
+        """Whether no other holder has taken the lease up to now."""
+        return not self._taken_over()
+
     def add_processes(self, processes: Iterable[Process]) -> None:
         """Record processes that work for the holder: a successor waits until they have ended."""
         self._processes.update(processes)
+        self._renew()
+
+    def forget_processes(self) -> None:
+        """The processes of the holder before have ended."""
+        self._processes.clear()
         self._renew()
 
     def release(self) -> None:
@@ -70,7 +83,8 @@ class Lease:
 
     def _keep(self) -> None:
         while not self._ended.wait(RENEW_SECONDS):
-            self._renew()
+            with suppress(OSError):  # the storage may answer again in a moment
+                self._renew()
             if self._lost:
                 return
 
@@ -95,6 +109,17 @@ class Lease:
             self._storage.replace(self._name, seal(body))
 
 
+def renews(storage: Storage, name: str, *, seconds: float = WATCH_SECONDS) -> bool:
+    """Whether the holder of a lease renews it within so many seconds of this process's clock."""
+    first, deadline = lease_state(storage, name), time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        time.sleep(min(0.5, seconds / 10))
+        now = lease_state(storage, name)
+        if now != first:
+            return now is not None and not now.released
+    return False
+
+
 def lease_state(storage: Storage, name: str) -> LeaseState | None:
     """The newest generation of a lease, or None if nobody ever held it."""
     renewal = _read(storage, name)
@@ -103,7 +128,8 @@ def lease_state(storage: Storage, name: str) -> LeaseState | None:
     while (newer := _read(storage, _claim(name, generation + 1))) is not None:
         generation, claim = generation + 1, newer
     if claim is not None:  # when the renewal was read, its holder had not renewed yet
-        return LeaseState(generation, Process.from_json(claim["holder"]), 0, (), False)
+        inherited = tuple(Process.from_json(p) for p in claim["processes"])
+        return LeaseState(generation, Process.from_json(claim["holder"]), 0, inherited, False)
     if renewal is None:
         return None
     return LeaseState(
@@ -121,25 +147,55 @@ def acquire(
     *,
     watch_seconds: float = WATCH_SECONDS,
     on_watch: Callable[[LeaseState], None] = lambda state: None,
+    gone: set[Process] | None = None,
 ) -> Lease:
     """A lease, held by this process.
 
     Refuses while the holder is alive, and takes over at once from a provably dead one. If this
     process cannot tell, it waits for the holder to renew its lease. Then it waits for the old
-    holder's processes to end.
+    holder's processes to end, while the lease is renewed.
+
+    Args:
+        storage: where the lease is.
+        name: its name there.
+        watch_seconds: how long a holder that cannot be seen is watched.
+        on_watch: told of such a holder, once.
+        gone: holders that were watched already and did not renew; they are not watched again. The
+            one that is replaced here is added.
 
     Raises:
         RefusedError: the holder is alive, or its processes do not end.
     """
+    gone = set() if gone is None else gone
     while True:
         found = lease_state(storage, name)
-        if found is not None:
+        if found is not None and found.holder not in gone:
             _refuse_living(storage, name, found, watch_seconds, on_watch)
         generation = found.generation + 1 if found else 1
-        claim = seal({"holder": this_process().to_json()})
-        if storage.create(_claim(name, generation), claim):
-            _wait_for(name, found)
-            return Lease(storage, name, generation)
+        processes = found.processes if found else ()
+        if not _claimed(storage, _claim(name, generation), processes):
+            continue
+        lease = Lease(storage, name, generation, processes)
+        try:
+            _wait_for(name, processes)
+        except RefusedError:
+            lease.release()  # it still names them, so that the next one waits too
+            raise
+        if processes:
+            lease.forget_processes()
+        if found is not None and not found.released:
+            gone.add(found.holder)
+        return lease
+
+
+def _claimed(storage: Storage, name: str, processes: Iterable[Process]) -> bool:
+    """Whether the claim is this process's; also if it was created and the answer was lost."""
+    body = {
+        "holder": this_process().to_json(),
+        "processes": [process.to_json() for process in processes],
+        "token": secrets.token_hex(8),
+    }
+    return storage.create(name, seal(body)) or _read(storage, name) == body
 
 
 def _refuse_living(
@@ -169,8 +225,7 @@ def _refuse_living(
         )
 
 
-def _wait_for(name: str, found: LeaseState | None) -> None:
-    processes = found.processes if found else ()
+def _wait_for(name: str, processes: Iterable[Process]) -> None:
     living = wait_until_dead(processes, WAIT_FOR_PROCESSES_SECONDS)
     if living:
         raise RefusedError(

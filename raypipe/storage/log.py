@@ -12,6 +12,6 @@ def events(data: bytes) -> list[dict[str, Any]]:
 def _parsed(line: bytes) -> dict[str, Any] | None:
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.errors import CorruptError, InputError
+from raypipe.regular import check_regular
 
 Json = Any
-FORMAT = 3
+FORMAT = 4
 """Format of every record in a workspace and its stores; raypipe refuses any other. Before the first
 release, format 1 was that of fingerprints without configurations and tokenizers, format 2 that of
-specifications that did not say what a store holds and where its inputs lie.
+specifications that did not say what a store holds and where its inputs lie, format 3 that of stores
+known by their manifest's bytes.
 """
 
 
@@ -31,10 +33,9 @@ def hash_file(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal.
 
     Raises:
-        InputError: the path is a folder.
+        InputError: the path is a folder, a pipe or a device.
     """
-    if path.is_dir():
-        raise InputError(f"{path}: expected a file, found a folder; name the file in it")
+    check_regular(path)
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
@@ -163,9 +164,14 @@ class Manifest:
         )
 
     @property
-    def digest(self) -> str:
-        """The digest of this store in downstream fingerprints."""
-        return digest(self.to_bytes())
+    def identity(self) -> str:
+        """What downstream fingerprints know of this store: SHA-256 of all that decides its rows.
+
+        That is its name, its fingerprint, the rows in quarantine and the numerics classes. Where
+        its shards begin, their payloads' bytes and who computed them are not in it.
+        """
+        rows, classes = sorted(self.skipped_rows), sorted(self.numerics)
+        return digest(canonical([self.store, self.fingerprint, rows, classes]))
 
     @staticmethod
     def from_bytes(name: str, data: bytes) -> "Manifest":

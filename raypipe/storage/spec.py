@@ -27,8 +27,9 @@ class StageSpec:
     test enforces increases). `params` has settings and hashes of weights; `inputs` has digests of
     what is read: manifests of upstream stores, or raw content. `produces` is what the store holds
     (passages, a run, vectors, ...). `origins` has the place of each upstream store,
-    STORE/FINGERPRINT, by the name of the input. Workers, budgets and shard sizes are not part of
-    it.
+    STORE/FINGERPRINT, by the name of the input. `reuse` is a digest of the settings alone, without
+    any content: stores with the same one have equal values for equal texts; empty if no row is ever
+    copied. Workers, budgets and shard sizes are not part of a spec.
     """
 
     stage: str
@@ -37,6 +38,7 @@ class StageSpec:
     inputs: Mapping[str, str] = field(default_factory=dict)
     produces: str = ""
     origins: Mapping[str, str] = field(default_factory=dict)
+    reuse: str = ""
 
     def to_json(self) -> dict[str, Json]:
         """The body of spec.json."""
@@ -47,6 +49,7 @@ class StageSpec:
             "inputs": dict(self.inputs),
             "produces": self.produces,
             "origins": dict(self.origins),
+            "reuse": self.reuse,
         }
 
     @staticmethod
@@ -61,9 +64,9 @@ class StageSpec:
     def diff(self, other: "StageSpec") -> list[Change]:
         """The fields in which `other` (the new spec) differs, sorted; nested names are dotted.
 
-        Origins are left out: if one differs, so does its input.
+        Origins and `reuse` are left out: if one differs, so does an input or a setting.
         """
-        old, new = _flat(self.without_origins()), _flat(other.without_origins())
+        old, new = _flat(self.without_derived()), _flat(other.without_derived())
         names = sorted(old.keys() | new.keys())
         return [
             Change(name, old.get(name), new.get(name))
@@ -71,10 +74,10 @@ class StageSpec:
             if old.get(name) != new.get(name) or (name in old) != (name in new)
         ]
 
-    def without_origins(self) -> dict[str, Json]:
+    def without_derived(self) -> dict[str, Json]:
         """The body as the settings of another stage hold it, and as changes are told."""
         body = self.to_json()
-        del body["origins"]
+        del body["origins"], body["reuse"]
         return body
 
     def settings_diff(self, other: "StageSpec") -> list[Change]:
@@ -82,14 +85,22 @@ class StageSpec:
 
         A scheduled job re-indexes changing content on purpose; its settings must not change.
         """
-        return [
-            c
-            for c in self.diff(other)
-            if not c.field.startswith("inputs.") or None in (c.old, c.new)
-        ]
+        return [c for c in self.diff(other) if not _is_content(c)]
 
 
-_FIELDS = ("stage", "semantics", "params", "inputs", "produces", "origins")
+def settings_digest(stage: str, semantics: int, settings: Json) -> str:
+    """The `reuse` of a stage with these settings; they hold no digest of content."""
+    return digest(canonical([stage, semantics, settings]))
+
+
+_FIELDS = ("stage", "semantics", "params", "inputs", "produces", "origins", "reuse")
+
+
+def _is_content(change: Change) -> bool:
+    """Whether only content differs; another set of input stores is a change of settings."""
+    if change.field.startswith("inputs.content:"):
+        return True  # other files, more files or fewer
+    return change.field.startswith("inputs.") and None not in (change.old, change.new)
 
 
 def _flat(value: Json, prefix: str = "") -> dict[str, Json]:

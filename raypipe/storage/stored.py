@@ -36,9 +36,9 @@ class Stored:
         return sum(record.num_bytes for record in self.manifest.records)
 
     @property
-    def digest(self) -> str:
-        """Its digest in a downstream fingerprint."""
-        return self.manifest.digest
+    def identity(self) -> str:
+        """What a downstream fingerprint knows of it; see Manifest."""
+        return self.manifest.identity
 
     @property
     def origin(self) -> str:
@@ -93,15 +93,17 @@ def spec_over(
     *,
     produces: str,
     content: Mapping[str, str] | None = None,
+    reuse: str = "",
 ) -> StageSpec:
     """The spec of a stage that reads these stores and other content with these hashes."""
     return StageSpec(
         stage,
         semantics,
         params,
-        {**{name: stored.digest for name, stored in stores.items()}, **(content or {})},
+        {**{name: stored.identity for name, stored in stores.items()}, **(content or {})},
         produces,
         {name: stored.origin for name, stored in stores.items()},
+        reuse,
     )
 
 

@@ -138,7 +138,7 @@ def _agreed(comm: Comm, updates: Updates, ended: bool) -> bool:
 def _save(checkpoints: Checkpoints, updates: Updates, state: State, history: History) -> None:
     tensors = {f"weight.{name}": weight for name, weight in updates.trainee.weights.items()}
     checkpoints.save(state.step, {**tensors, **updates.optimiser.state()}, {"place": state.place})
-    checkpoints.prune(history.kept(state.step))
+    checkpoints.prune(history.kept(state.step), up_to=state.step)
 
 
 def _resume(checkpoints: Checkpoints, updates: Updates, comm: Comm) -> State:

@@ -91,10 +91,10 @@ class Job:
         inputs = {}
         for number, train in enumerate(self.train):
             for name, stored in vars(train).items():
-                inputs[f"train.{number}.{name}"] = stored.digest
+                inputs[f"train.{number}.{name}"] = stored.identity
         for number, dev in enumerate(self.dev):
-            inputs[f"dev.{number}.run"] = dev.run.digest
-            inputs[f"dev.{number}.queries"] = dev.query_tokens.digest
+            inputs[f"dev.{number}.run"] = dev.run.identity
+            inputs[f"dev.{number}.queries"] = dev.query_tokens.identity
             inputs[f"content:dev.{number}.qrels"] = dev.qrels_sha256
             body[f"dev.{number}"] = [dev.k, dev.queries_at_most]
         return StageSpec("train", SEMANTICS, body, inputs)

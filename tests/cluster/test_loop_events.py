@@ -1,5 +1,7 @@
 """The loop event by event: what is submitted to whom, what counts as a failure, what is told."""
 
+from dataclasses import replace
+
 import pytest
 from scripted_loop import PLAIN, SHARDS, done, play
 
@@ -18,7 +20,8 @@ def kinds(ledger):
 
 
 def test_one_worker_computes_shard_after_shard_and_is_let_go():
-    found = play(Ready(1, {"x": 1}), done(1, 0, 2.0), done(1, 1), done(1, 2))
+    first = replace(done(1, 0, 2.0), num_copied=7)
+    found = play(Ready(1, {"x": 1}), first, done(1, 1), replace(done(1, 2), num_copied=2))
     assert found.error is None and found.facts == [({"x": 1}, None)]
     assert found.backend.submitted == [(1, n, (), PLAIN) for n in range(3)]
     assert found.backend.killed == [1] and found.reports == [1, 2, 3]
@@ -26,7 +29,8 @@ def test_one_worker_computes_shard_after_shard_and_is_let_go():
     assert (report.num_planned, report.num_reused, report.num_done) == (3, 0, 3)
     # Ready after one second, the last commit after four.
     assert (report.seconds, report.working_seconds) == (4.0, 3.0)
-    assert found.ledger.notes[0] == {"event": "done", "shard": 0, "seconds": 2.0}
+    assert found.ledger.notes[0] == {"event": "done", "shard": 0, "seconds": 2.0, "copied": 7}
+    assert report.num_copied == 9
 
 
 def test_what_stands_is_kept_and_no_more_workers_start_than_there_is_work():
@@ -68,6 +72,22 @@ def test_workers_that_end_before_their_first_shard_are_counted(limit):
     fewer = play(*script[:-1], Ready(limit, {}), *[done(limit, n) for n in range(3)],
                  max_attempts=limit)  # fmt: skip
     assert fewer.error is None
+
+
+def test_workers_lost_while_opening_count_only_in_a_row():
+    script = [Lost(1, "killed"), Lost(2, "killed"), Ready(3, {}), done(3, 0)]
+    script += [Lost(4, "killed"), Lost(5, "killed"), Ready(6, {}), done(6, 1), done(3, 2)]
+    found = play(*script, max_attempts=3, num_actors=2)
+    assert found.error is None and found.report.num_lost == 4
+    script = [Ready(1, {}), *[Lost(n, "killed") for n in (2, 3, 4)]]
+    found = play(*script, max_attempts=3, num_actors=2)
+    assert "3 workers in a row ended before their first" in str(found.error)
+
+
+def test_nodes_taken_while_workers_open_count_never():
+    script = [Preempted(n, "spot") for n in range(1, 9)]
+    found = play(*script, Ready(9, {}), *[done(9, n) for n in range(3)], max_attempts=1)
+    assert found.error is None and found.report.num_preempted == 8
 
 
 @pytest.mark.parametrize("shard", [None, SHARDS[1]])

@@ -11,7 +11,7 @@ from ray.exceptions import ActorDiedError, RayTaskError
 from ray_on_paper import SHARD, TASK, Local, OnPaper, ready_worker
 
 from raypipe.cluster import ray_pool
-from raypipe.cluster.backend import Beating, Done, Failed, Lost, Mode, Preempted, Ready
+from raypipe.cluster.backend import Beating, Committed, Done, Failed, Lost, Mode, Preempted, Ready
 from raypipe.cluster.ray_pool import RayBackend
 from raypipe.errors import IncompleteError
 from raypipe.storage.records import Record
@@ -32,8 +32,11 @@ def test_a_shard_that_is_done_and_one_that_raised(paper):
     backend.submit(1, SHARD, (3,), Mode.CAREFUL)
     assert paper.refs[-1].arguments == (SHARD, (3,), Mode.CAREFUL)
     assert backend.wait(0.0) == []
-    paper.refs[-1].outcome = (RECORD, 2.5)
-    assert backend.wait(0.0) == [Done(1, SHARD, RECORD, 2.5)]
+    paper.refs[-1].outcome = (Committed(RECORD, 3), 2.5)
+    assert backend.wait(0.0) == [Done(1, SHARD, RECORD, 2.5, 3)]
+    backend.submit(1, SHARD, (), Mode.PROBE)
+    paper.refs[-1].outcome = (None, 1.5)
+    assert backend.wait(0.0) == [Done(1, SHARD, None, 1.5, 0)]
     cause = ValueError("x")
     for wrong in (cause, None):
         backend.submit(1, SHARD, (), Mode.PLAIN)

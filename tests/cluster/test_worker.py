@@ -2,6 +2,7 @@
 
 import hashlib
 import platform
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ def evidence(work, index=0):
 
 def test_a_shard_is_committed_with_its_facts_and_without_evidence(work, opened):
     beats = []
-    record = perform(work, opened, SHARDS[1], (), beats.append)
+    record = perform(work, opened, SHARDS[1], (), beats.append).record
     assert record == work.ledger.record(SHARDS[1]) and record.facts == {"rows": 4}
     assert work.ledger.storage.local(record.sha256).read_text() == "4 5 6 7"
     assert beats == [[4, 5], [6, 7]] and evidence(work, 1) is None
@@ -33,8 +34,17 @@ def test_a_shard_is_committed_with_its_facts_and_without_evidence(work, opened):
 
 
 def test_rows_that_are_left_out_stand_sorted_in_the_record(work, opened):
-    record = perform(work, opened, SHARDS[0], (3, 1), lambda rows: None)
-    assert record.facts == {"rows": 2, "skipped_rows": [1, 3]}
+    done = perform(work, opened, SHARDS[0], (3, 1), lambda rows: None)
+    assert done.record.facts == {"rows": 2, "skipped_rows": [1, 3]} and done.num_copied == 0
+
+
+def test_the_number_of_copied_rows_is_told_and_stands_in_no_record(work, opened):
+    def run(*given):
+        return replace(opened.run(*given), num_copied=3)
+
+    done = perform(work, Opened(run), SHARDS[0], (), lambda rows: None)
+    assert done.num_copied == 3 and done.record.facts == {"rows": 4}
+    assert work.ledger.record(SHARDS[0]) == done.record
 
 
 @pytest.mark.parametrize("mode", [Mode.CAREFUL, Mode.PROBE])

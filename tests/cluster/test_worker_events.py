@@ -43,6 +43,6 @@ def test_a_last_line_without_an_end_hides_only_itself(job):
     with (job.storage.root / job.folder / "attempts.jsonl").open("ab") as log:
         log.write(TORN[0])
     assert [event["reason"] for event in events(job)] == ["before"]
-    note_problem(job, "joined to the torn one")
+    note_problem(job, "next to the torn one")
     note_problem(job, "after")
-    assert [event["reason"] for event in events(job)] == ["before", "after"]
+    assert [e["reason"] for e in events(job)] == ["before", "next to the torn one", "after"]

@@ -1,5 +1,6 @@
 import ast
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from raypipe.config import (
     recipe_names,
     recipe_text,
     resolved_yaml,
+    verb_of,
 )
 from raypipe.config.pipeline.kinds import Aggregate, Bm25Search, DuoScore, MonoScore
 from raypipe.config.pipeline.kinds.search import Fixed
@@ -161,8 +163,47 @@ def test_the_package_imports_only_light_things_and_reads_no_environment():
             elif isinstance(node, ast.ImportFrom):
                 imported.add(node.module or "")
     ours = {name for name in imported if name.startswith("raypipe.")}
-    beside = {f"raypipe.{name}" for name in ("errors", "names", "package", "vocabulary")}
+    beside = {f"raypipe.{name}" for name in ("errors", "names", "package", "regular", "vocabulary")}
     assert all(name in beside or name.startswith("raypipe.config.") for name in ours)
     outside = {name.split(".")[0] for name in imported}
     assert outside & {"yaml", "pydantic"} == {"yaml", "pydantic"}
     assert not outside & {"torch", "ray", "numpy", "pyarrow", "transformers", "faiss", "fsspec"}
+
+
+BOMB = "a: &a {x: 1}\n" + "".join(
+    f"{name}: &{name} {{<<: [{', '.join(9 * ['*' + before])}]}}\n"
+    for before, name in zip("abcdefghi", "bcdefghij", strict=True)
+)
+"""Less than 500 bytes, which merge keys unfold to 9 ** 9 pairs."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: " + "[" * 900 + "]" * 900,
+        "a: " + "{a: " * 900 + "}" * 900,
+        "a: " + "9" * 5000,
+        "a: 9999-99-99",
+        "a: " + "1:" * 400_000 + "1.5",
+        "a: &a [*a]",
+        "a: [" + "1," * 5_000_000 + "1]",
+        "\0",
+        BOMB,
+        "",
+        "- loss",
+    ],
+    ids=lambda text: text[:12],
+)
+def test_a_hostile_recipe_has_a_verb_at_once_and_loading_it_tells_the_problem(text):
+    began = time.monotonic()
+    assert verb_of(text) == "pipeline"
+    with pytest.raises(InputError, match="recipe: line 1|recipe: line 2"):
+        load_recipe(text)
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("value", ["9999-99-99", "9" * 5000, "[1, 2]"])
+def test_a_hostile_training_recipe_is_still_one(value):
+    assert verb_of(f"loss: {value}\n") == "train"
+    with pytest.raises(InputError, match=r"recipe: line 1: loss: "):
+        load_training(f"loss: {value}\n")

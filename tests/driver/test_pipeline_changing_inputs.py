@@ -4,7 +4,8 @@ import os
 import pytest
 from mended_inputs import COLLECTION, QUERIES, RUN, appended, written
 
-from raypipe.errors import CorruptError, InputError
+from raypipe.driver.pipeline import Options
+from raypipe.errors import CorruptError, InputError, RefusedError
 
 
 def test_an_input_that_changes_while_it_is_read_is_refused(mendable, invoke, tmp_path, monkeypatch):
@@ -52,14 +53,14 @@ def test_another_formats_workspace_and_stores_are_refused_and_untouched(invoke, 
     invoke(more={"stores": str(tmp_path / "stores")})
     for file in (tmp_path / "work").glob("workspace.json"):
         body = unseal("x", file.read_bytes())
-        file.write_bytes(seal({**body, "format": 2}))
-    with pytest.raises(InputError, match=r"workspace\.json: expected .* format 3, found format 2"):
+        file.write_bytes(seal({**body, "format": 3}))
+    with pytest.raises(InputError, match=r"workspace\.json: expected .* format 4, found format 3"):
         invoke(more={"stores": str(tmp_path / "stores")})
     (ref,) = (tmp_path / "stores" / "refs").glob("*.json")
-    ref.write_bytes(seal({**unseal("x", ref.read_bytes()), "format": 2}))
+    ref.write_bytes(seal({**unseal("x", ref.read_bytes()), "format": 3}))
     (tmp_path / "stores" / "format.json").unlink()
     before = sorted((tmp_path / "stores").rglob("*"))
-    with pytest.raises(InputError, match=r"refs/\w+\.json: expected .* format 3, found format 2"):
+    with pytest.raises(InputError, match=r"refs/\w+\.json: expected .* format 4, found format 3"):
         invoke(out="other", more={"stores": str(tmp_path / "stores")})
     assert sorted((tmp_path / "stores").rglob("*")) == before
     assert (
@@ -105,3 +106,27 @@ def test_another_collection_of_the_same_name_size_and_date_is_read(mendable, inv
     summary = invoke()
     assert summary["stages"]["passages@collection"]["reused"], "the same bytes as the other's"
     assert not summary["stages"]["count@collection"]["reused"]
+
+
+def test_a_renamed_collection_file_and_one_more_pass_frozen(mendable, invoke):
+    def collected(*names):
+        files = [str(mendable / name) for name in names]
+        return {"collection": {"format": "msmarco-v1", "input": files}}
+
+    frozen = Options(frozen=True)
+    (mendable / COLLECTION).rename(mendable / "2026-11-21.tsv")
+    invoke(more=collected("2026-11-21.tsv"))
+    (mendable / "2026-11-21.tsv").rename(mendable / "2026-11-22.tsv")
+    again = invoke(more=collected("2026-11-22.tsv"), options=frozen)["stages"]
+    assert again["passages@collection"]["reused"] and again["mono.test"]["reused"]
+    (mendable / "more.tsv").write_text("p9\tkappa\n")
+    more = invoke(more=collected("2026-11-22.tsv", "more.tsv"), options=frozen)["stages"]
+    assert (more["embeddings"]["rows"], more["embeddings"]["copied"]) == (10, 9)
+    fewer = invoke(more=collected("2026-11-22.tsv"), options=frozen)["stages"]
+    assert fewer["embeddings"]["rows"] == 9
+    with pytest.raises(RefusedError, match=r"passages@collection: params\.errors"):
+        invoke(
+            more=collected("2026-11-22.tsv"),
+            options=frozen,
+            overrides=["collection.errors=replace"],
+        )

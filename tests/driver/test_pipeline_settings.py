@@ -104,8 +104,8 @@ def test_shards_of_two_numerics_classes_end_a_run_that_asks_for_one(run, tiny_mo
     """Every other shard says that it was computed elsewhere."""
     compute = EncodeStage._run
 
-    def elsewhere(self, encoder, scratch, shard, skip, beat):
-        payload = compute(self, encoder, scratch, shard, skip, beat)
+    def elsewhere(self, encoder, source, hashes, scratch, shard, skip, beat):
+        payload = compute(self, encoder, source, hashes, scratch, shard, skip, beat)
         return replace(payload, facts={**payload.facts, "numerics": f"class {shard.index % 2}"})
 
     monkeypatch.setattr(EncodeStage, "_run", elsewhere)

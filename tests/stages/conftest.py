@@ -8,6 +8,7 @@ import pytest
 
 from raypipe import schema
 from raypipe.stages.query_blocks import Sides
+from raypipe.stages.reuse.hashes import HashesStage
 from raypipe.stages.stage import Site, Sizing
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads.tables import write_table
@@ -24,6 +25,7 @@ VERSIONS = {
     "count": 2,
     "encode": 2,
     "fuse": 1,
+    "hashes": 1,
     "ids": 1,
     "pairs": 1,
     "prepare": 1,
@@ -126,31 +128,44 @@ class Stores:
             shards, write, lambda place: {"rows": counts[place], "pieces": pieces[place]}
         )
 
-    def vectors(self, *arrays, skipped=()):
-        """Embeddings, an array a shard."""
+    def vectors(self, *arrays, skipped=(), classes=None):
+        """Embeddings, an array a shard; classes: the numerics class of each shard."""
         edges = np.cumsum([0, *map(len, arrays)]).tolist()
         shards = [Shard(i, a, b) for i, (a, b) in enumerate(itertools.pairwise(edges))]
         return self._publish(
             shards,
             lambda place, file: write_vectors(file, np.asarray(arrays[place], np.float16)),
-            lambda place: {"rows": len(arrays[place]), "numerics": "test"},
+            lambda place: {
+                "rows": len(arrays[place]),
+                "numerics": classes[place] if classes else "test",
+            },
             skipped,
         )
 
-    def finished(self, stage, sizing=None, *, skip=(), beats=None):
-        """The store of a stage whose every shard was run here, in a plain loop."""
+    def finished(self, stage, sizing=None, *, skip=(), beats=None, store=None):
+        """The store of a stage whose every shard was run here, in a plain loop.
+
+        `num_copied` is then how many of its rows were copied.
+        """
         told = beats if beats is not None else []
         assert stage.spec.semantics == VERSIONS[stage.spec.stage]
         site = Site(self.storage.scratch())
         shards = stage.shards(sizing or Sizing())
-        ledger = Ledger(self.storage, f"made{next(self._numbers)}", stage.spec, shards)
+        name = store or f"made{next(self._numbers)}"
+        ledger = Ledger(self.storage, name, stage.spec, shards)
         opened = stage.open(site)
+        self.num_copied = 0
         for shard in shards:
             own = [row for row in skip if shard.start <= row < shard.stop]
             payload = opened.run(shard, own, lambda rows: told.append(list(rows)))
             extra = {"skipped_rows": own} if own else {}
             ledger.commit(shard, payload.path, {**payload.facts, **extra})
+            self.num_copied += payload.num_copied
         return Stored(self.storage, ledger.publish(max_failed_rows=len(skip)))
+
+    def hashes(self, collection):
+        """The hashes of a collection's texts, named as in a pipeline, where others find them."""
+        return self.finished(HashesStage(collection), store="hashes@collection")
 
 
 @pytest.fixture

@@ -60,7 +60,7 @@ def test_a_ranking_of_other_queries_or_of_another_collection_is_another(stores, 
     sides = stores.sides(2)
     assert list(sides.stores()) == ["queries", "collection"]
     changed = {**sides.stores(), other: getattr(stores.sides(2), other)}
-    digests = [{n: s.digest for n, s in Sides(**each).stores().items()} for each in (
+    digests = [{n: s.identity for n, s in Sides(**each).stores().items()} for each in (
         sides.stores(), changed,
     )]  # fmt: skip
     assert digests[0][other] != digests[1][other]

@@ -1,9 +1,12 @@
+import itertools
+
 import numpy as np
 import pytest
 
 from raypipe import schema
 from raypipe.stages.search import MergeStage, PartsStage
-from raypipe.stages.stage import Sizing
+from raypipe.stages.stage import Site, Sizing
+from raypipe.storage.payloads.tables import read_table
 from raypipe.storage.records import Shard
 
 
@@ -35,11 +38,11 @@ def test_spans_and_query_blocks_do_not_show_in_the_run(stores, actors, block):
 
 
 def test_a_search_has_a_shard_for_each_span_and_block(stores):
-    embeddings = stores.vectors(*[np.ones((1, 2))] * 5)
+    embeddings = stores.vectors(*[np.ones((2, 2))] * 5)
     queries = stores.vectors(np.ones((4, 2)))
     stage = PartsStage("dense", embeddings, queries, 3)
-    assert stage.shards(Sizing(num_actors=1, shard_queries=2)) == [
-        Shard(0, 0, 2, 0, 3), Shard(1, 2, 4, 0, 3), Shard(2, 0, 2, 3, 5), Shard(3, 2, 4, 3, 5),
+    assert stage.shards(Sizing(num_actors=1, shard_queries=2)) == [  # spans of rows [0, 4), [4, 10)
+        Shard(0, 0, 2, 0, 4), Shard(1, 2, 4, 0, 4), Shard(2, 0, 2, 4, 10), Shard(3, 2, 4, 4, 10),
     ]  # fmt: skip
     names = {
         stage.spec.fingerprint(),
@@ -51,3 +54,22 @@ def test_a_search_has_a_shard_for_each_span_and_block(stores):
     sides = stores.sides(4)
     merged = {MergeStage("dense", queries, sides, depth).spec.fingerprint() for depth in (3, 4)}
     assert len(merged) == 2
+
+
+def test_a_span_is_of_rows_wherever_the_shards_of_vectors_begin(stores):
+    """A plan may be older than the shards: they were made again, and cut elsewhere."""
+    rng = np.random.default_rng(2)
+    rows = rng.integers(-3, 4, (9, 4))
+    queries = stores.vectors(rng.integers(-3, 4, (3, 4)))
+    runs = []
+    for edges in ([0, 9], [0, 2, 7, 9], [0, 4, 5, 9]):
+        arrays = [rows[a:b] for a, b in itertools.pairwise(edges)]
+        embeddings = stores.vectors(*arrays, skipped=[1, 5])
+        stage = PartsStage("dense", embeddings, queries, 3)
+        opened = stage.open(Site(stores.scratch))
+        for start, stop in ((0, 9), (1, 6), (3, 9), (5, 6), (2, 5)):
+            payload = opened.run(Shard(0, 0, 3, start, stop), (), lambda rows: None)
+            found = read_table(payload.path, schema.RUN)["passage_row"].to_pylist()
+            assert set(found) <= set(range(start, stop)) - {1, 5}
+            runs.append((start, found))
+    assert runs[:5] == runs[5:10] == runs[10:]

@@ -98,7 +98,7 @@ def test_the_spec_of_a_ranking_says_what_it_is_and_names_its_sides_and_where_the
     spec = made[name].spec
     assert spec.produces == produces
     for side, stored in made[name].sides.stores().items():
-        assert (spec.inputs[side], spec.origins[side]) == (stored.digest, stored.origin)
+        assert (spec.inputs[side], spec.origins[side]) == (stored.identity, stored.origin)
     assert spec.inputs.keys() == spec.origins.keys()
 
 

@@ -22,7 +22,7 @@ from raypipe.storage.places.posix import PosixStorage
     [
         ({}, Life.ALIVE),
         ({"start_time": 1.0}, Life.DEAD),
-        ({"boot_id": "another boot"}, Life.DEAD),
+        ({"boot_id": "another boot"}, Life.UNKNOWN),
         ({"host": "elsewhere"}, Life.UNKNOWN),
         ({"pid_namespace": "pid:[1]"}, Life.UNKNOWN),
         ({"host": "elsewhere", "boot_id": "another boot"}, Life.UNKNOWN),

@@ -26,7 +26,9 @@ def storage(tmp_path):
 
 def leave(storage, holder, *, generation=1, processes=()):
     """What a holder that never gave its lease back leaves behind."""
-    storage.create(f"{NAME}.d/{generation:07d}.json", seal({"holder": holder.to_json()}))
+    storage.create(
+        f"{NAME}.d/{generation:07d}.json", seal({"holder": holder.to_json(), "processes": []})
+    )
     body = {
         "generation": generation,
         "counter": 5,
@@ -104,7 +106,9 @@ def test_of_many_successors_one_wins(storage):
 
 def test_a_holder_that_died_between_claim_and_renewal_is_succeeded(storage):
     leave(storage, dead_process())
-    storage.create(f"{NAME}.d/0000002.json", seal({"holder": dead_process().to_json()}))
+    storage.create(
+        f"{NAME}.d/0000002.json", seal({"holder": dead_process().to_json(), "processes": []})
+    )
     held = acquire(storage, NAME)
     assert held.generation == 3
     held.release()
@@ -128,7 +132,9 @@ def test_a_holder_that_was_succeeded_knows_it(storage, monkeypatch):
     # A shorter interval: the rule is the same and the test is quick.
     monkeypatch.setattr(lease_module, "RENEW_SECONDS", 0.05)
     held = acquire(storage, NAME)
-    storage.create(f"{NAME}.d/0000002.json", seal({"holder": this_process().to_json()}))
+    storage.create(
+        f"{NAME}.d/0000002.json", seal({"holder": this_process().to_json(), "processes": []})
+    )
     deadline = time.monotonic() + 5
     while not held.lost and time.monotonic() < deadline:
         time.sleep(0.01)

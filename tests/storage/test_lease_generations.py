@@ -69,7 +69,7 @@ def test_a_claim_beyond_the_renewal_is_the_newest(storage):
     held = acquire(storage, NAME)
     held.release()
     newer = Process("elsewhere", "b", "n", 7, 1.0)
-    storage.create(f"{NAME}.d/0000002.json", seal({"holder": newer.to_json()}))
+    storage.create(f"{NAME}.d/0000002.json", seal({"holder": newer.to_json(), "processes": []}))
     found = lease_state(storage, NAME)
     assert (found.generation, found.holder, found.counter) == (2, newer, 0)
     assert found.life() is Life.UNKNOWN and found.processes == ()
@@ -78,7 +78,7 @@ def test_a_claim_beyond_the_renewal_is_the_newest(storage):
 def test_one_of_whom_nothing_is_known_is_watched_and_refused_when_it_renews(storage):
     elsewhere = Process("elsewhere", "b", "n", 7, 1.0)
     body = {"generation": 1, "counter": 5, "holder": elsewhere.to_json(), "processes": []}
-    storage.create(f"{NAME}.d/0000001.json", seal({"holder": elsewhere.to_json()}))
+    storage.create(f"{NAME}.d/0000001.json", seal({"holder": elsewhere.to_json(), "processes": []}))
     storage.replace(NAME, seal({**body, "released": False}))
 
     def renew(found):

@@ -1,5 +1,7 @@
 """Records of one byte string each: every flipped bit is found."""
 
+from dataclasses import replace
+
 import pytest
 
 from raypipe.errors import CorruptError
@@ -83,11 +85,30 @@ def test_truncated_and_extended_records_are_found():
             unseal("x.json", damaged)
 
 
-def test_manifest_bytes_round_trip_and_name_the_digest():
-    records = (Record(Shard(0, 0, 4), "aa", 8, {"rows": 4, "numerics": "cpu"}),)
-    manifest = Manifest("s", "f", records, ("cpu",), (2,))
-    again = Manifest.from_bytes("m", manifest.to_bytes())
-    assert again == manifest
-    assert again.digest == manifest.digest
+RECORDS = (Record(Shard(0, 0, 4), "aa", 8, {"rows": 4, "numerics": "cpu"}),)
+MANIFEST = Manifest("s", "f", RECORDS, ("cpu",), (2,))
+
+
+def test_manifest_bytes_round_trip():
+    again = Manifest.from_bytes("m", MANIFEST.to_bytes())
+    assert again == MANIFEST
+    assert again.identity == MANIFEST.identity
     assert again.num_rows == 4
     assert again.coverage == 0.75
+
+
+def test_a_stores_identity_is_a_hash_of_its_name_fingerprint_skipped_rows_and_classes():
+    assert MANIFEST.identity == digest(b'["s","f",[2],["cpu"]]')
+    for changed in ({"store": "t"}, {"fingerprint": "g"}, {"skipped_rows": ()}, {"numerics": ()}):
+        assert replace(MANIFEST, **changed).identity != MANIFEST.identity
+    two = replace(MANIFEST, skipped_rows=(2, 3), numerics=("cpu", "cuda"))
+    turned = replace(MANIFEST, skipped_rows=(3, 2), numerics=("cuda", "cpu"))
+    assert two.identity == turned.identity == digest(b'["s","f",[2,3],["cpu","cuda"]]')
+
+
+def test_boundaries_payloads_and_facts_are_not_in_an_identity():
+    halves = (
+        Record(Shard(0, 0, 1), "bb", 3, {"rows": 1}),
+        Record(Shard(1, 1, 4), "cc", 9, {"rows": 3}),
+    )
+    assert replace(MANIFEST, records=halves).identity == MANIFEST.identity

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from raypipe.storage.records import canonical
-from raypipe.storage.spec import StageSpec
+from raypipe.storage.spec import StageSpec, settings_digest
 
 SPEC = StageSpec(
     "encode",
@@ -62,6 +62,33 @@ def test_settings_diff_leaves_out_digests_of_content_but_not_a_new_input():
     more = dataclasses.replace(SPEC, inputs={"tokens": "a" * 64, "queries": "c" * 64})
     assert SPEC.settings_diff(other) == []
     assert [c.field for c in SPEC.settings_diff(more)] == ["inputs.queries"]
+    assert [c.field for c in more.settings_diff(SPEC)] == ["inputs.queries"]
+
+
+def test_another_number_of_files_is_content():
+    one = dataclasses.replace(SPEC, inputs={"content:00000": "b" * 64})
+    two = dataclasses.replace(SPEC, inputs={"content:00000": "c" * 64, "content:00001": "b" * 64})
+    assert one.settings_diff(two) == two.settings_diff(one) == []
+    assert [c.field for c in one.diff(two)] == ["inputs.content:00000", "inputs.content:00001"]
+
+
+def test_the_digest_of_settings_alone_is_no_change_of_its_own():
+    digest = settings_digest("encode", 1, {"a": 1})
+    made = dataclasses.replace(SPEC, reuse=digest)
+    assert SPEC.diff(made) == [] and made.to_json()["reuse"] == digest
+    assert StageSpec.from_json(json.loads(canonical(made.to_json()))) == made
+    assert made.without_derived().keys() == {"stage", "semantics", "params", "inputs", "produces"}
+
+
+def test_stores_of_one_stage_version_and_settings_have_one_digest():
+    digests = [
+        settings_digest("encode", 1, {"a": 1, "b": 2}),
+        settings_digest("tokenize", 1, {"a": 1, "b": 2}),
+        settings_digest("encode", 2, {"a": 1, "b": 2}),
+        settings_digest("encode", 1, {"a": 1, "b": 3}),
+    ]
+    assert len({*digests}) == 4 and all(len(one) == 64 for one in digests)
+    assert settings_digest("encode", 1, {"b": 2, "a": 1}) == digests[0]
 
 
 def test_a_field_set_to_null_differs_from_a_field_left_out():

@@ -85,7 +85,7 @@ def test_a_spec_names_stores_by_their_digests_and_places_and_content_by_its_hash
         "toy",
         2,
         {"k": 1},
-        {**{name: stored.digest for name, stored in stores.items()}, "content:file": "ff"},
+        {**{name: stored.identity for name, stored in stores.items()}, "content:file": "ff"},
         "run",
         {
             "queries": f"queries@dev/{SPEC.fingerprint()}",

@@ -18,6 +18,7 @@ from raypipe.config.yaml.document import MAX_BYTES, Document, Key, parse_yaml
 from raypipe.config.yaml.overrides import apply_overrides
 from raypipe.config.yaml.variables import escaped, expand
 from raypipe.errors import InputError
+from raypipe.regular import check_regular
 
 
 def load_recipe(
@@ -60,11 +61,15 @@ def read_recipe(path: Path) -> str:
     """The text of a recipe file, UTF-8.
 
     Raises:
-        InputError: the file is missing, too large or not UTF-8.
+        InputError: the file is missing or no file, too large or not UTF-8.
     """
+    check_regular(path, "a recipe")
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"{path}: expected a recipe of at most {MAX_BYTES:,} bytes")
+            raise InputError(
+                f"{path}: expected a recipe of at most {MAX_BYTES:,} bytes, found "
+                f"{path.stat().st_size:,}; queries and passages belong in files of their own"
+            )
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(f"{path}: expected a recipe; {error.strerror}") from None

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from raypipe.config.packaged import recipe_text, verb_of
-from raypipe.config.pipeline.load import load_recipe
+from raypipe.config.pipeline.load import load_recipe, read_recipe
 from raypipe.config.pipeline.recipe import Recipe
 from raypipe.errors import InputError
 
@@ -21,7 +21,7 @@ def named_recipe(
     if path.suffix in (".yaml", ".yml") or path.exists():
         if not path.is_file():
             raise InputError(f"{path}: no such recipe file; `raypipe recipes` lists packaged ones")
-        _refuse_training(path.read_text(encoding="utf-8-sig", errors="replace"), recipe)
+        _refuse_training(read_recipe(path), recipe)
         return load_recipe(path, overrides=overrides, env=env)
     text = recipe_text(recipe)
     _refuse_training(text, recipe)

@@ -96,6 +96,8 @@ class Resources(Section):
     backend: Annotated[Literal["ray", "inline"], Source(OWN)] = "ray"
     numerics: Annotated[Literal["any", "one"], Source(OWN)] = "any"
     """`one` refuses a store whose shards were computed on different kinds of hardware."""
+    reuse: Annotated[bool, Source(OWN)] = True
+    """Copy word pieces, vectors and scores of equal texts from this workspace's earlier stores."""
     max_failed_rows: Annotated[int, Field(ge=0, le=10**12), Source(OWN)] = 0
     shard_tokens: Annotated[AutoOrCount, Source(OWN)] = "auto"
     """Tokens of work in a shard; auto chooses by the device."""

@@ -41,13 +41,16 @@ def absolute(recipe: Recipe, base: Path) -> Recipe:
     )
 
 
-def missing_inputs(recipe: Recipe) -> list[str]:
+def missing_inputs(recipe: Recipe, *, collection: bool = True) -> list[str]:
     """One problem for every missing local input, in the order of the recipe.
 
-    Buckets, ir_datasets ids and packaged models are not checked.
+    Without `collection` its files are not needed: a stored one is read. Buckets, ir_datasets ids
+    and packaged models are not checked.
     """
     problems = []
     for key, name, wanted in _inputs(recipe):
+        if not collection and key.startswith("collection."):
+            continue
         if name.startswith("file://"):
             name = name.removeprefix("file://")
         elif "://" in name:

@@ -19,6 +19,8 @@ MAX_BYTES = 1_000_000
 """Largest size of a recipe; the longest packaged one has about 2,000."""
 MAX_VALUES = 20_000
 """Most values after aliases are unfolded: a few lines of aliases can expand to a billion values."""
+MAX_TIME = 100
+"""Most characters of a number in base 60 (1:30 is 90): reading it takes their number squared."""
 
 Key = tuple[str | int, ...]
 """The place of a value in the data: ("stages", "bm25", "depth")."""
@@ -70,7 +72,7 @@ def parse_yaml(text: str, *, origin: Callable[[int], str]) -> Document:
             " queries and passages belong in files of their own"
         )
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = _composed(text, origin)
         builder = _Builder(origin)
         if node is not None:
             builder.document.data = builder.build(node, ())
@@ -87,6 +89,27 @@ def parse_yaml(text: str, *, origin: Callable[[int], str]) -> Document:
         raise InputError(f"{origin(1)}: nested too deeply to be a recipe") from None
     builder.document.origins.setdefault((), origin(1))
     return builder.document
+
+
+def _composed(text: str, origin: Callable[[int], str]) -> Node | None:
+    """The node tree of the text's one document; InputError as soon as it has too many nodes."""
+    loader = yaml.SafeLoader(text)
+    compose, num_nodes = loader.compose_node, 0
+
+    def counted(parent: Node | None, index: Any) -> Node | None:
+        nonlocal num_nodes
+        num_nodes += 1
+        if num_nodes > 2 * MAX_VALUES + 1:  # a key is a node too
+            where = origin(loader.line + 1)
+            raise InputError(f"{where}: more than {MAX_VALUES:,} values")
+        node: Node | None = compose(parent, index)
+        return node
+
+    try:
+        loader.compose_node = counted  # type: ignore[method-assign]
+        return loader.get_single_node()
+    finally:
+        loader.dispose()
 
 
 class _Builder:
@@ -139,9 +162,13 @@ class _Builder:
         return mapping
 
     def _scalar(self, node: ScalarNode, key: Key) -> Any:
+        number = node.tag in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+        if number and ":" in node.value and len(node.value) > MAX_TIME:
+            self._problem(key, f"expected text or a number, found {shown(node.value)}; quote text")
+            return node.value
         try:
             return SafeConstructor().construct_object(node)
-        except (ValueError, yaml.YAMLError) as error:
+        except (ValueError, OverflowError, yaml.YAMLError) as error:
             reason = error.problem if isinstance(error, yaml.MarkedYAMLError) else error
             self._problem(key, f"{shown(node.value)}: {reason}; quote it if it is text")
             return node.value

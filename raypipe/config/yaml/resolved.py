@@ -1,13 +1,18 @@
 """A recipe as YAML with its defaults written out, each with its source."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic.fields import FieldInfo
 
 from raypipe.config.fields import Section, Source
-from raypipe.config.yaml.variables import escaped
+from raypipe.config.yaml.document import MAX_BYTES, parse_yaml
+from raypipe.config.yaml.variables import escaped, expand
+from raypipe.config.yaml.words import shown
+from raypipe.errors import InputError
+from raypipe.regular import check_regular
 
 _HEADER = "# Resolved: overrides applied, variables expanded, defaults filled in with their source."
 
@@ -20,6 +25,32 @@ def resolved_yaml(recipe: Section) -> str:
     left out.
     """
     return "\n".join([_HEADER, *_lines(recipe, indent="")]) + "\n"
+
+
+def read_resolved(path: Path) -> dict[str, Any]:
+    """The data of the recipe that `resolved_yaml` wrote to a file, with all its defaults.
+
+    Raises:
+        InputError: no such file, or what it holds is no recipe.
+    """
+    remedy = "run its recipe again with the same --out, which writes this file anew"
+    check_regular(path, "a recipe")
+    try:
+        text = path.read_bytes()[: MAX_BYTES + 1].decode()
+        document = parse_yaml(text, origin=lambda line: f"{path}: line {line}")
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file; {remedy}") from error
+    except (InputError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: expected a resolved recipe, found: {error}; {remedy}") from error
+    problems = document.problems + expand(document, {})
+    if problems:
+        raise InputError([f"{document.describe(problem)}; {remedy}" for problem in problems])
+    if not isinstance(document.data, dict):
+        raise InputError(f"{path}: expected a recipe, found {shown(document.data)}; {remedy}")
+    found = document.data.get("stores")
+    if not isinstance(found, str | None):
+        raise InputError(f"{path}: stores: expected a place, found {shown(found)}; {remedy}")
+    return document.data
 
 
 def _lines(section: Section, *, indent: str) -> Iterator[str]:

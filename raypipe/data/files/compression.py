@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from raypipe.errors import InputError
+from raypipe.regular import check_ratio, check_regular
 
 COMPRESSED_SUFFIXES = (".gz", ".bz2", ".zst")
 _BUFFER_BYTES = 1 << 20
@@ -71,8 +72,8 @@ def _codec(head: bytes) -> _Codec | None:
 
 
 def _blocks(source: BinaryIO, codec: _Codec, path: Path) -> Iterator[bytes]:
-    """The unpacked bytes of every member; InputError if the file is truncated or damaged."""
-    decoder, reached = codec.new(), 0
+    """The unpacked bytes of every member; InputError if it is truncated, damaged or a bomb."""
+    decoder, reached, num_packed = codec.new(), 0, path.stat().st_size
     while data := source.read(codec.chunk_bytes):
         while data:
             if decoder.eof:
@@ -83,6 +84,7 @@ def _blocks(source: BinaryIO, codec: _Codec, path: Path) -> Iterator[bytes]:
             try:
                 for block in codec.feed(decoder, data):
                     reached += len(block)
+                    check_ratio(path, num_packed, reached)
                     yield block
             except codec.error as error:
                 raise InputError(
@@ -143,6 +145,7 @@ class _Observed(io.RawIOBase):
 
 def is_compressed(path: Path) -> bool:
     """Whether the content begins like gzip, bzip2 or zstd, whatever the file's name."""
+    check_regular(path)
     with path.open("rb") as file:
         return _codec(file.read(10)) is not None
 
@@ -155,9 +158,10 @@ def open_binary(path: Path, *, observe: Callable[[memoryview], None] | None = No
     received all of them.
 
     Raises:
-        InputError: no such file, not readable, or an empty file with a compressed name; while
-            reading, damaged or truncated data, with the byte reached.
+        InputError: no such file, no regular file, not readable, or an empty file with a compressed
+            name; while reading, damaged or truncated data, with the byte reached.
     """
+    check_regular(path)
     try:
         file = io.FileIO(path)
     except OSError as error:

@@ -1,6 +1,6 @@
 """Inputs of a recipe's stages: the collection, query sets, word pieces and models.
 
-count@collection -> passages@collection -> ids@collection
+count@collection -> passages@collection -> ids@collection; hashes@collection
 queries@SET
 tokens@MODEL; tokens@MODEL.SET
 """
@@ -21,6 +21,7 @@ from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, StoreName, of_collection, of_queries, tokens_of
 from raypipe.stages.query_blocks import Sides
+from raypipe.stages.reuse.hashes import HashesStage
 from raypipe.stages.stage import Needs, Stage
 from raypipe.stages.texts.ids import IdsStage
 from raypipe.stages.texts.prepare import ConvertStage, CountStage, counted
@@ -45,20 +46,25 @@ class Basis:
     def once(self, name: StoreName, stage: Callable[[], Stage]) -> Stored:
         """The finished store of a stage; further calls return the same one."""
         if name not in self._known:
-            self._known[name] = self.stores.ensure(name, stage())
+            self._known[name] = self.stores.fixed(name) or self.stores.ensure(name, stage())
         return self._known[name]
 
     def collection(self) -> Stored:
         """The passages, after counting, converting and checking their ids."""
         rows = of_collection(Role.PASSAGES)
         if rows not in self._known:
-            self._known[rows] = self._prepare()
+            self._known[rows] = self._fixed() or self._prepare()
         return self._known[rows]
 
     def ids(self) -> Stored:
         """The id index of the collection."""
         self.collection()
         return self._known[of_collection(Role.IDS)]
+
+    def hashes(self) -> Stored:
+        """The hashes of the collection's texts, by which rows are found again."""
+        name = of_collection(Role.HASHES)
+        return self.once(name, lambda: HashesStage(self.collection()))
 
     def queries(self, name: str) -> Stored:
         """A query set."""
@@ -93,8 +99,21 @@ class Basis:
         else:
             texts, table, side = self.queries(query_set), schema.QUERIES, "query"
         prefix = model.conventions.prefix(side)
-        store = tokens_of(model_name, query_set)
-        return self.once(store, lambda: TokenizeStage(texts, table, model, prefix))
+
+        def stage() -> Stage:
+            hashes = self.hashes() if query_set is None else None
+            return TokenizeStage(texts, table, model, prefix, hashes)
+
+        return self.once(tokens_of(model_name, query_set), stage)
+
+    def _fixed(self) -> Stored | None:
+        """The passages of a generation, with its ids."""
+        ids = of_collection(Role.IDS)
+        passages, index = (self.stores.fixed(n) for n in (of_collection(Role.PASSAGES), ids))
+        if passages is not None and index is not None:
+            self._known[ids] = index
+            return passages
+        return None
 
     def _prepare(self) -> Stored:
         collection = self.recipe.collection

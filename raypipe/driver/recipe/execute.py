@@ -9,11 +9,14 @@ from raypipe.cluster.loop import Report, run
 from raypipe.cluster.worker import worker_facts
 from raypipe.driver.machine.space import check_space
 from raypipe.driver.recipe.chain import Chain
+from raypipe.driver.recipe.older import older_stores
 from raypipe.driver.recipe.watching import Backends, StageResult, Watcher
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import LEAVE_INPUTS, IncompleteError, InputError, RaypipeError, RefusedError
 from raypipe.names import StoreName
-from raypipe.stages.stage import Sizing, Stage
+from raypipe.stages.stage import Copying, Sizing, Stage
+from raypipe.storage.doom import wait_for_gc
+from raypipe.storage.generations import Generation
 from raypipe.storage.holder import Process
 from raypipe.storage.lease import Lease, LeaseState, acquire
 from raypipe.storage.ledger import Ledger
@@ -36,10 +39,35 @@ class Execution:
     watcher: Watcher
     max_failed_rows: int = 0
     numerics_one: bool = False
+    reuse: bool = True
+    base: Generation | None = None
+    """The current generation, from which rows are copied before any other store."""
+    reading: Generation | None = None
+    """A generation whose collection and indexes are read, whatever the recipe's files hold."""
     may_run: Callable[[StoreName], bool] = lambda store: True
     should_stop: Callable[[], RaypipeError | None] = lambda: None
     on_change: Callable[[str], None] = log.info
     results: dict[StoreName, StageResult] = field(default_factory=dict)
+
+    def fixed(self, name: StoreName) -> Stored | None:
+        """See Stores; what belongs to a query set is never fixed.
+
+        Raises:
+            IncompleteError: the generation names a store that was deleted.
+        """
+        store = str(name)
+        if self.reading is None or name.query_set is not None or store not in self.reading.stores:
+            return None
+        found = self.reading.stored(self.workspace.stores, store)
+        if found is None:
+            raise IncompleteError(
+                f"generation {self.reading.number} of {self.reading.name}: its store {store} was "
+                "deleted; read another generation, or re-index"
+            )
+        self.workspace.mark()
+        self.workspace.refer(store, found.manifest.fingerprint)
+        self._finish(name, found.manifest, None)
+        return found
 
     def ensure(self, name: StoreName, stage: Stage) -> Stored:
         """The finished store of a stage: the existing one, or one computed now.
@@ -60,11 +88,15 @@ class Execution:
             )
         report = None
         if manifest is None:
+            if self.reuse and spec.reuse and isinstance(stage, Copying):
+                stage = stage.reusing(older_stores(self.workspace, self.base, name, spec))
             manifest, report = self._compute(store, stage, spec)
         else:
             self.workspace.mark()
             restore_spec(self.workspace.stores, store, spec)
             self.workspace.refer(store, fingerprint)
+            if wait_for_gc(self.workspace.stores, f"{store}/{fingerprint}"):
+                return self.ensure(name, stage)
         self._finish(name, manifest, report)
         return Stored(self.workspace.stores, manifest)
 
@@ -91,11 +123,19 @@ class Execution:
         stores, fingerprint = self.workspace.stores, spec.fingerprint()
         planned = self._planned(store, stage, spec)  # bad input is found before anything is written
         self.workspace.mark()
-        lease = acquire(stores, f"{store}/{fingerprint}/lease.json", on_watch=self._watch)
+        lease = acquire(
+            stores,
+            f"{store}/{fingerprint}/lease.json",
+            on_watch=self._watch,
+            gone=self.workspace.gone,
+        )
         nonce = self.workspace.leave_nonce(store, fingerprint)
         try:
             ledger = Ledger(stores, store, spec, planned)
             self.workspace.refer(store, fingerprint)
+            if wait_for_gc(stores, f"{store}/{fingerprint}"):  # it deleted some of the files
+                ledger = Ledger(stores, store, spec, planned)
+                restore_spec(stores, store, spec)
             ledger.storage.sweep()
             check_space(stores, stage, ledger)
             report = self._map(store, stage, ledger, lease, nonce)
@@ -106,7 +146,7 @@ class Execution:
             ledger.storage.sweep()
             return manifest, report
         finally:
-            stores.delete(nonce[0])
+            self.workspace.take_nonce_back(nonce)
             lease.release()
 
     def _planned(self, store: str, stage: Stage, spec: StageSpec) -> Sequence[Shard]:
@@ -170,6 +210,7 @@ class Execution:
             num_shards_reused=len(manifest.records) if report is None else report.num_reused,
             num_quarantined=len(manifest.skipped_rows),
             coverage=manifest.coverage,
+            num_copied=report.num_copied if report else 0,
             seconds=report.seconds if report else 0.0,
             working_seconds=_working_seconds(self.workspace, manifest),
         )

@@ -45,6 +45,10 @@ class _Compared:
     workspace: Workspace
     lines: list[str] = field(default_factory=list)
 
+    def fixed(self, name: StoreName) -> Stored | None:
+        """See Stores; every store is compared."""
+        return None
+
     def ensure(self, name: StoreName, stage: Stage) -> Stored:
         """The last invocation's store of that name; compares its settings.
 

@@ -12,7 +12,7 @@ from raypipe.driver.recipe.chain import Chain
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, StoreName, scoring_of, tokens_of
 from raypipe.stages.scoring.candidates import CandidatesStage, Part, Request, candidates_spec
-from raypipe.stages.scoring.score import ScoreStage
+from raypipe.stages.scoring.score import ScoreStage, score_spec
 from raypipe.stages.scoring.token_rows import PassageTokensStage
 from raypipe.stages.texts.tokenize import TokenizeStage
 from raypipe.storage.spec import StageSpec
@@ -70,7 +70,18 @@ class ScoreTable:
             tokens = self.basis.stores.ensure(store, stage)
         else:
             tokens = whole
-        scoring = self._stage(part, query_tokens, tokens, whole is not None)
+        scoring = ScoreStage(
+            self.base,
+            part,
+            self.model,
+            query_tokens,
+            tokens,
+            whole is not None,
+            self.basis.sides(self.query_set),
+            self.basis.hashes(),
+            self.basis.budget_tokens,
+            self.basis.needs,
+        )
         scores = self._store(Role.SCORES, number)
         done = replace(part, scores=self.basis.stores.ensure(scores, scoring))
         paid = part.num_rows == part.candidates.manifest.records[0].facts["wanted"]
@@ -79,22 +90,8 @@ class ScoreTable:
         stores += [store] if whole is None else []
         return (*before, done), Chain((*stores, scores), held=not paid)
 
-    def _stage(
-        self, part: Part, query_tokens: Stored, passage_tokens: Stored, whole: bool
-    ) -> ScoreStage:
-        return ScoreStage(
-            self.base,
-            part,
-            self.model,
-            query_tokens,
-            passage_tokens,
-            whole,
-            self.basis.budget_tokens,
-            self.basis.needs,
-        )
-
     def _committed(self, number: int, part: Part) -> Stored | None:
-        spec = self._stage(part, part.candidates, part.candidates, False).spec
+        spec = score_spec(self.base, part)
         store = self._store(Role.SCORES, number)
         return committed(part.candidates.storage, str(store), spec)
 

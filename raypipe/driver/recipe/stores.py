@@ -12,6 +12,9 @@ from raypipe.storage.stored import Stored
 class Stores(Protocol):
     """Finished stores by name. An invocation computes missing ones; `--frozen` only compares."""
 
+    def fixed(self, name: StoreName) -> Stored | None:
+        """The store of a generation that is read instead of the recipe's files; None otherwise."""
+
     def ensure(self, name: StoreName, stage: Stage) -> Stored:
         """The finished store of a stage."""
 

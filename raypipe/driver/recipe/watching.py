@@ -46,6 +46,8 @@ class StageResult:
     num_shards_reused: int
     num_quarantined: int
     coverage: float
+    num_copied: int
+    """Rows whose values this invocation took from older stores."""
     seconds: float
     working_seconds: float | None
     """Computing time of the store without loading; None if several invocations computed it."""

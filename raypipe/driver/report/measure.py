@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from raypipe import schema
 from raypipe.config import Evaluate
-from raypipe.data.qrels import read_qrels
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.system import System
@@ -41,11 +40,12 @@ def measure(
     workspace: Workspace,
     systems: Mapping[str, Sequence[System]],
     results: Mapping[StoreName, StageResult],
+    judgements: Mapping[str, pa.Table],
 ) -> Measurement:
     """The summary of the runs; writes runs/SET/SYSTEM.trec and .tsv, measures/SET.tsv, table.md.
 
-    `systems` are given by query set; those with pairs are not runs and are in no file. A query set
-    without judgements is ranked but not measured.
+    `systems` and `judgements` are given by query set; systems with pairs are not runs and are in no
+    file. A query set without judgements is ranked but not measured.
     """
     found = Measurement()
     blocks = []
@@ -65,10 +65,9 @@ def measure(
         }
         for name, count in inferences.items():
             found.systems[query_set][name]["inferences"] = count
-        qrels = recipe.queries[query_set].qrels
-        if recipe.evaluate is None or qrels is None:
+        judged = judgements.get(query_set)
+        if recipe.evaluate is None or judged is None:
             continue
-        judged = read_qrels(Path(qrels))
         measured = {
             name: evaluate(table, judged, recipe.evaluate.measures)
             for name, table in tables.items()

@@ -57,8 +57,9 @@ class TerminalWatcher:
             return
         kept = f", {result.num_shards_reused} shards kept" if result.num_shards_reused else ""
         lost = f", {result.num_quarantined} in quarantine" if result.num_quarantined else ""
+        copied = f", {result.num_copied:,} of them copied" if result.num_copied else ""
         self._console.print(
-            f"{store}: {result.num_rows:,} rows in {result.seconds:.1f} s{kept}{lost}"
+            f"{store}: {result.num_rows:,} rows in {result.seconds:.1f} s{copied}{kept}{lost}"
         )
 
     def stop(self) -> None:

@@ -22,6 +22,7 @@ def summary_of(
             str(store): {
                 "seconds": round(result.seconds, 2),
                 "rows": result.num_rows,
+                "copied": result.num_copied,
                 "shards": {
                     "planned": result.num_shards,
                     "reused": result.num_shards_reused,

@@ -109,6 +109,8 @@ def training_sets(
             say(line)
     for name, dev in recipe.dev.items():
         sets.dev = (*sets.dev, _dev(graphs[dev.collection], recipe, name, dev))
+    for execution in executions.values():  # all is complete: nothing more is copied
+        execution.workspace.forget_sources()
     return sets
 
 

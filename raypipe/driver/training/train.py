@@ -25,7 +25,7 @@ from raypipe.driver.training.sets import Sets, training_sets
 from raypipe.driver.training.table import training_table
 from raypipe.driver.training.triple_sets import with_ids
 from raypipe.driver.workspace import Workspace
-from raypipe.errors import InputError, RaypipeError
+from raypipe.errors import InputError, RaypipeError, RefusedError
 from raypipe.evaluation.names import parse_measures
 from raypipe.models.folder.adapters import adapter_folder
 from raypipe.models.folder.model_folder import starting_weights
@@ -126,7 +126,13 @@ def _train(
         restore_spec(workspace.stores, store, job.spec)
         workspace.refer(store, fingerprint)
         return standing
-    lease = acquire(workspace.stores, f"{job.folder}/lease.json")
+    lease = acquire(workspace.stores, f"{job.folder}/lease.json", gone=workspace.gone)
+
+    def stop() -> RaypipeError | None:
+        if lease.lost:
+            return RefusedError(f"{store}: another invocation has taken over this training")
+        return should_stop()
+
     try:
         ledger = Ledger(workspace.stores, store, job.spec, [SHARD])
         workspace.refer(store, fingerprint)
@@ -139,7 +145,7 @@ def _train(
                     device=chosen.device,
                     threads=threads,
                     tell=follower.write,
-                    should_stop=should_stop,
+                    should_stop=stop,
                 )
                 commit(job, device=chosen.device)
             else:
@@ -153,12 +159,13 @@ def _train(
                     device=chosen.device,
                     threads=threads_of(recipe, chosen, options),
                     folder=workspace.folder / "train",
-                    should_stop=should_stop,
+                    should_stop=stop,
                     on_workers=lease.add_processes,
                     check=ray_backend.check,
                 )
         manifest = ledger.publish()
-        Checkpoints(workspace.stores, job.folder).clear()
+        if not lease.lost:  # a successor would still read them
+            Checkpoints(workspace.stores, job.folder).clear()
         return manifest
     finally:
         backends.close()  # before the lease: afterwards, nothing of this training may write

@@ -84,7 +84,7 @@ def _upstream(stores: Storage, spec: StageSpec, name: str) -> tuple[StageSpec, S
     """
     store, fingerprint = spec.origins[name].split("/")
     found, upstream = _stored(stores, store, fingerprint), find_spec(stores, store, fingerprint)
-    if upstream is None or found.digest != spec.inputs[name]:
+    if upstream is None or found.identity != spec.inputs[name]:
         raise IncompleteError(
             f"{store}/{fingerprint}: the store was remade since it was read; run its pipeline again"
         )

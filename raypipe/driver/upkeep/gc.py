@@ -1,190 +1,77 @@
-"""Finds and deletes stores and blobs that nothing refers to any more.
+"""Deletes what nothing refers to, beside invocations that may begin to use it at any moment."""
 
-Only files written by raypipe are touched: folders NAME/FINGERPRINT whose spec.json has that
-fingerprint, and in them files with known names; blobs under their hash; unfinished files.
-Everything else is left alone.
-"""
-
-import re
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from pathlib import Path
 
-from raypipe.driver.workspace import Workspace, read_refs
-from raypipe.errors import CorruptError, InputError
-from raypipe.names import ROOT_FOLDERS
-from raypipe.storage.holder import Life, label_is_dead
-from raypipe.storage.lease import lease_state
-from raypipe.storage.places.posix import PosixStorage
-from raypipe.storage.records import unseal_format
-from raypipe.storage.root import ROOT_FORMAT
-from raypipe.storage.store_records import read_spec, work_label
-
-SPARED_SECONDS = 24 * 3600.0
-_ORDER = (
-    r"manifest\.json",
-    r"steps/\d{7,}\.json",
-    r"measurements/\d{7,}\.json",
-    r"progress\.jsonl",
-    r"shards/\d{5,}\.json",
-    r"quarantine\.parquet",
-    r"attempts\.jsonl",
-    r"lease\.json\.d/\d{7}\.json",  # before lease.json, which says that they were released
-    r"lease\.json",
-    r"plan\.json",
-    r"spec\.json",
+from raypipe.driver.upkeep.garbage import (
+    SPARED_SECONDS,
+    Garbage,
+    at_work,
+    find_garbage,
+    is_old,
+    kept_stores,
+    named_payloads,
 )
-"""A store's files in the order of deletion. If gc is killed after any of them, the store is
-complete, or incomplete and resumable (its records name blobs that still exist), or absent. The
-spec, which identifies a folder as a store, is deleted last."""
-_BLOB = re.compile(r"blobs/([0-9a-f]{2})/(\1[0-9a-f]{62})")
+from raypipe.driver.workspace import Workspace
+from raypipe.errors import RefusedError
+from raypipe.storage.doom import doom, doomed_places, spare
+from raypipe.storage.lease import Lease, acquire
+from raypipe.storage.places.posix import PosixStorage
+
+__all__ = ["Garbage", "delete", "find_garbage"]
+LEASE = "gc/lease.json"
 
 
-@dataclass
-class Garbage:
-    """Names that may be deleted, in the order of deletion, and their size."""
+def delete(
+    workspace: Workspace, garbage: Garbage, *, spared_seconds: float = SPARED_SECONDS
+) -> list[str]:
+    """The names that were deleted: what was found, unless somebody uses it by now.
 
-    names: list[str] = field(default_factory=list)
-    num_bytes: int = 0
-    strangers: list[str] = field(default_factory=list)
-    """Files that are not raypipe's, or belong to stores with a damaged spec; they are left
-    alone."""
-
-
-@dataclass
-class _Folder:
-    """One folder NAME/FINGERPRINT."""
-
-    known: list[tuple[int, str]] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
-
-
-def find_garbage(workspace: Workspace, *, spared_seconds: float = SPARED_SECONDS) -> Garbage:
-    """Files that no workspace, generation or live lease refers to and that are old enough.
-
-    A store is as old as its newest file.
+    One gc works in a root at a time. Marks that a killed one left are taken away.
 
     Raises:
-        InputError: the stores are not in a folder; a bucket has lifecycle rules of its own.
+        RefusedError: another gc is at work.
     """
     stores = workspace.stores
-    if not isinstance(stores, PosixStorage):
-        raise InputError(f"{stores.uri}: gc needs stores in a folder")
-    garbage = Garbage()
-    names = list(stores.names(""))
-    folders = _folders(stores, names, garbage)
-    places = {
-        "/".join(parts[:2])
-        for name in names
-        if len(parts := name.split("/")) > 2 and parts[0] not in ROOT_FOLDERS
-    }
-    oldest = time.time() - spared_seconds
-    kept = _kept(stores)
-    doomed = {
-        name: folder
-        for name, folder in folders.items()
-        if name not in kept
-        and not _at_work(stores, name)
-        and all(_is_old(stores, file, oldest) for _, file in folder.known)
-    }
-    for name, folder in folders.items():
-        if name in doomed:
-            garbage.names += [file for _, file in sorted(folder.known)]
-    living = {work_label(*name.split("/")) for name in places if _at_work(stores, name)}
-    garbage.names += [n for n in names if _is_left_over(n, living) and _is_old(stores, n, oldest)]
-    held: set[str] = set()
-    for name, folder in folders.items():
-        if name not in doomed:
-            held |= _blobs(stores, (file for _, file in folder.known))
-    held |= _blobs(stores, garbage.strangers)
-    for name in names:
-        blob = _BLOB.fullmatch(name)
-        if blob and blob[2] not in held and _is_old(stores, name, oldest):
-            garbage.names.append(name)  # last: until then, the blob of every record exists
-    garbage.num_bytes = sum((stores.root / name).stat().st_size for name in garbage.names)
-    return garbage
-
-
-def delete(workspace: Workspace, garbage: Garbage) -> None:
-    """Delete what was found, in that order."""
-    for name in garbage.names:
-        workspace.stores.delete(name)
-
-
-def _folders(stores: PosixStorage, names: list[str], garbage: Garbage) -> dict[str, _Folder]:
-    """The real stores with their files; files outside any store are added to the strangers."""
-    found: dict[str, _Folder] = {}
-    for name in names:
-        parts = name.split("/")
-        if parts[0] in ROOT_FOLDERS or name == ROOT_FORMAT:
-            continue
-        if len(parts) < 3:
-            garbage.strangers.append(name)
-            continue
-        folder = found.setdefault("/".join(parts[:2]), _Folder())
-        inner = "/".join(parts[2:])
-        place = next((i for i, form in enumerate(_ORDER) if re.fullmatch(form, inner)), None)
-        if place is None:
-            folder.unknown.append(name)
-        else:
-            folder.known.append((place, name))
-    real = {name: folder for name, folder in found.items() if _is_store(stores, name)}
-    for name, folder in found.items():
-        garbage.strangers += folder.unknown
-        if name not in real:
-            garbage.strangers += [file for _, file in folder.known]
-    return real
-
-
-def _is_store(stores: PosixStorage, name: str) -> bool:
-    store, fingerprint = name.split("/")
+    assert isinstance(stores, PosixStorage)  # as find_garbage wants
+    lease = acquire(stores, LEASE)
     try:
-        return read_spec(stores, store, fingerprint).fingerprint() == fingerprint
-    except (OSError, CorruptError, KeyError):
-        return False
+        return _delete(stores, garbage, lease, spared_seconds)
+    finally:
+        lease.release()
 
 
-def _kept(stores: PosixStorage) -> set[str]:
-    kept: set[str] = set()
-    for name in stores.names("refs"):
-        kept |= {f"{a}/{b}" for a, b in read_refs(stores, Path(name).stem).items()}
-    for name in stores.names("generations"):
-        held = unseal_format(name, stores.read(name))["stores"]
-        kept |= {f"{a}/{b}" for a, b in held.items()}
-    return kept
+def _delete(
+    stores: PosixStorage, garbage: Garbage, lease: Lease, spared_seconds: float
+) -> list[str]:
+    blobs = {f"blobs/{name.rpartition('/')[2]}": name for name in garbage.blobs}
+    for place in doomed_places(stores):
+        if place not in garbage.stores and place not in blobs:
+            spare(stores, place)
+    deleted = [*garbage.generations, *garbage.left_over]
+    for name in deleted:
+        stores.delete(name)
+    for place in garbage.stores:
+        doom(stores, place)
+    kept = kept_stores(stores)
+    used: set[str] = set()
+    for place, files in garbage.stores.items():
+        if place not in kept and not at_work(stores, place):
+            deleted += _deleted(stores, files, lease)
+        else:
+            used |= named_payloads(stores, files)
+        spare(stores, place)
+    oldest = time.time() - spared_seconds
+    for place, name in blobs.items():
+        doom(stores, place)
+        if place.removeprefix("blobs/") not in used and is_old(stores, name, oldest):
+            deleted += _deleted(stores, [name], lease)
+        spare(stores, place)
+    return deleted
 
 
-def _at_work(stores: PosixStorage, folder: str) -> bool:
-    lease = lease_state(stores, f"{folder}/lease.json")
-    return lease is not None and lease.life() is not Life.DEAD
-
-
-def _is_old(stores: PosixStorage, name: str, oldest: float) -> bool:
-    return (stores.root / name).stat().st_mtime < oldest
-
-
-def _is_left_over(name: str, living: set[str]) -> bool:
-    """Whether an unfinished file's owner (a process, or the holder of a store's lease) is gone.
-
-    `living` are the labels of the stores in use, made from their names; labels are compared, never
-    parsed.
-    """
-    parts = name.split("/")
-    if parts[0] not in ("nonce", "tmp") or len(parts) < 3:
-        return False
-    owner = parts[1]
-    if parts[0] == "tmp" and owner.startswith("process-"):
-        return label_is_dead(owner)
-    return owner not in living
-
-
-def _blobs(stores: PosixStorage, names: Iterable[str]) -> set[str]:
-    """Hashes found as words in records and manifests; damaged files still protect their blobs."""
-    held: set[str] = set()
-    for name in names:
-        if not name.endswith(".json"):
-            continue
-        text = (stores.root / name).read_bytes().decode(errors="replace")
-        held |= set(re.findall(r"[0-9a-f]{64}", text))
-    return held
+def _deleted(stores: PosixStorage, files: list[str], lease: Lease) -> list[str]:
+    for name in files:
+        if lease.lost:
+            raise RefusedError(f"{stores.uri}: another gc has taken over; run again")
+        stores.delete(name)
+    return files

@@ -4,10 +4,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from raypipe.config import read_resolved
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import InputError
 from raypipe.storage.holder import Life
-from raypipe.storage.lease import lease_state
+from raypipe.storage.lease import lease_state, renews
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.store_records import read_manifest, read_spec
 
@@ -30,7 +31,7 @@ def status(folder: Path) -> Status:
     """The state of a workspace and the progress of each of its stores.
 
     Raises:
-        InputError: no invocation ever began here.
+        InputError: no invocation ever began here, or its recipe.yaml cannot be read.
     """
     if not (folder / "workspace.json").exists():
         raise InputError(f"{folder}: no workspace; expected a folder that `--out` named")
@@ -45,7 +46,10 @@ def status(folder: Path) -> Status:
     if summary["status"] != "running":
         return Status(summary["status"], summary["exit"], summary["reason"], stores)
     lease = lease_state(workspace.own, LEASE)
-    if lease is None or lease.life() is Life.DEAD:
+    life = Life.DEAD if lease is None else lease.life()
+    if life is Life.UNKNOWN and not renews(workspace.own, LEASE):  # another host or container
+        life = Life.DEAD
+    if lease is None or life is Life.DEAD:
         reason = "its driver was killed; the same command resumes"
         return Status("killed", INCOMPLETE, reason, stores)
     return Status("running", 0, f"{lease.holder} is working", stores)
@@ -64,17 +68,15 @@ def _progress(workspace: Workspace, store: str, fingerprint: str) -> dict[str, A
 
 def _stores(folder: Path) -> str | None:
     """The root of the stores of the last invocation's recipe."""
-    import yaml
-
     path = folder / "recipe.yaml"
-    return yaml.safe_load(path.read_bytes()).get("stores") if path.exists() else None
+    return read_resolved(path).get("stores") if path.exists() else None
 
 
 def open_workspace(folder: Path) -> Workspace:
     """An existing workspace, with the stores that its recipe names.
 
     Raises:
-        InputError: the folder is not a workspace.
+        InputError: the folder is not a workspace, or its recipe.yaml cannot be read.
     """
     if not (folder / "workspace.json").exists():
         raise InputError(f"{folder}: no workspace; expected a folder that `--out` named")

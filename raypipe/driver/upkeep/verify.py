@@ -23,6 +23,7 @@ class Damage:
 def verify(workspace: Workspace) -> list[Damage]:
     """The damaged records and payloads, by name, of every store that the workspace refers to.
 
+    The sources from which an unfinished invocation copies rows are among them.
     The seals of the root's format file, specs, plans, shard records and manifests are checked;
     payloads are hashed completely.
     """
@@ -30,10 +31,10 @@ def verify(workspace: Workspace) -> list[Damage]:
     problem = root_damage(workspace.stores)
     if problem is not None:
         found[ROOT_FORMAT] = Damage(ROOT_FORMAT, problem, f"delete {ROOT_FORMAT} and run again")
-    referred = set(workspace.refs().items())
+    referred = _referred(workspace)
     for path in sorted(workspace.folder.glob("collections/*/workspace.json")):
         try:  # the collections of a training have workspaces inside its own
-            referred |= set(Workspace(path.parent, workspace.stores.uri).refs().items())
+            referred |= _referred(Workspace(path.parent, workspace.stores.uri))
         except CorruptError as error:
             name = str(path.relative_to(workspace.folder))
             found[name] = Damage(name, str(error), f"delete {name} and run again")
@@ -41,6 +42,10 @@ def verify(workspace: Workspace) -> list[Damage]:
         for damage in _store(workspace, store, fingerprint):
             found.setdefault(damage.name, damage)
     return list(found.values())
+
+
+def _referred(workspace: Workspace) -> set[tuple[str, str]]:
+    return {*workspace.refs().items(), *workspace.sources().items()}
 
 
 def _store(workspace: Workspace, store: str, fingerprint: str) -> Iterator[Damage]:

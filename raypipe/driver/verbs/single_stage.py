@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from raypipe.config import Recipe, load_recipe
+from raypipe.config import Recipe, load_recipe, read_resolved
 from raypipe.config.pipeline.parts import PACKAGED_MODELS
 from raypipe.errors import InputError
 from raypipe.vocabulary import BM25_B, BM25_K1, K0, K1
@@ -23,7 +21,7 @@ def collection_of(path: Path) -> dict[str, Any]:
     """
     recipe = path / "recipe.yaml"
     if recipe.is_file():
-        held = yaml.safe_load(recipe.read_bytes())
+        held = _held(recipe)
         stores = held.get("stores") or str((path / "stores").absolute())
         return {"collection": held["collection"], "stores": stores}
     return {"collection": {"format": _format(path), "input": str(path.absolute())}}
@@ -53,8 +51,8 @@ def search_recipe(
     recipe = index / "recipe.yaml"
     if not recipe.is_file():
         raise InputError(f"{index}: expected a workspace with an index or embeddings")
-    held = yaml.safe_load(recipe.read_bytes())
-    found = {n: s for n, s in held.get("stages", {}).items() if s["do"] in ("index", "encode")}
+    held = _held(recipe)
+    found = {n: s for n, s in held["stages"].items() if s["do"] in ("index", "encode")}
     if not found:
         raise InputError(
             f"{index}: expected a workspace with an index or embeddings, found neither; make one "
@@ -122,8 +120,8 @@ def aggregate_recipe(
     recipe = pairs / "recipe.yaml"
     if not recipe.is_file():
         raise InputError(f"{pairs}: expected a workspace in which a duoBERT model scored pairs")
-    held = yaml.safe_load(recipe.read_bytes())
-    found = [n for n, s in held.get("stages", {}).items() if s["do"] == "score" and s.get("k1")]
+    held = _held(recipe)
+    found = [n for n, s in held["stages"].items() if s["do"] == "score" and s.get("k1")]
     if len(found) != 1:
         names = ", ".join(found) or "none"
         raise InputError(
@@ -138,6 +136,25 @@ def aggregate_recipe(
     if "evaluate" in body and body["evaluate"].get("baseline") not in held["stages"]:
         del body["evaluate"]["baseline"]
     return recipe_of(body, {**held["stages"], method: stage})
+
+
+def _held(path: Path) -> dict[str, Any]:
+    """The data of a workspace's recipe, with the parts that a single stage is made from.
+
+    Raises:
+        InputError: it cannot be read, or it is not a pipeline's.
+    """
+    held = read_resolved(path)
+    stages = held.setdefault("stages", {})
+    typed = isinstance(stages, dict) and all(
+        isinstance(stage, dict) and isinstance(stage.get("do"), str) for stage in stages.values()
+    )
+    if not typed or not isinstance(held.get("collection"), dict):
+        raise InputError(
+            f"{path}: expected a collection, and stages with `do`, found none or others; name the "
+            "workspace of `raypipe pipeline` or of one of its stages"
+        )
+    return held
 
 
 def _format(path: Path) -> str:

@@ -9,10 +9,15 @@ from pathlib import Path
 from typing import IO
 
 from raypipe.errors import InputError
+from raypipe.regular import check_ratio, check_regular
 from raypipe.storage.files import replacing
 
 BLOCK_BYTES = 4 << 20
+MAX_LINE_BYTES = 16 << 20
+"""A longer line is no line of a run, also of one with texts."""
 
+_ZSTD_READ_BYTES = 2 << 10
+"""What is read of zstd data at a time: 2 KiB unpack to at most 64 MiB, the only limit there is."""
 _GZIP, _BZIP2, _ZSTD = b"\x1f\x8b", b"BZh", b"\x28\xb5\x2f\xfd"
 
 
@@ -23,21 +28,30 @@ def line_blocks(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes
     final newline.
 
     Raises:
-        InputError: the file is missing, truncated, or not in the format that its first bytes show.
+        InputError: the file is missing, truncated, or not in the format that its first bytes show;
+            a line is longer than `MAX_LINE_BYTES`, or it unpacks to too much (`check_ratio`).
     """
-    rest = b""
+    rest: list[bytes] = []
+    num_rest = num_lines = 0
     first = True
     for chunk in _chunks(path, block_bytes):
         if first:
             chunk, first = chunk.removeprefix(b"\xef\xbb\xbf"), False
         head, newline, tail = chunk.rpartition(b"\n")
+        if num_rest + (chunk.find(b"\n") if newline else len(chunk)) > MAX_LINE_BYTES:
+            raise InputError(
+                f"{path}: line {num_lines + 1:,}: expected at most {MAX_LINE_BYTES:,} bytes, found "
+                "more; is this a run file, with one passage per line?"
+            )
         if newline:
-            yield rest + head + newline
-            rest = tail
+            yield b"".join([*rest, head, newline])
+            num_lines += head.count(b"\n") + 1
+            rest, num_rest = [tail], len(tail)
         else:
-            rest += chunk
-    if rest:
-        yield rest
+            rest.append(chunk)
+            num_rest += len(chunk)
+    if num_rest:
+        yield b"".join(rest)
 
 
 @contextmanager
@@ -52,34 +66,50 @@ def replacing_run(path: Path) -> Iterator[IO[bytes]]:
 
 def _chunks(path: Path, size: int) -> Iterator[bytes]:
     """Decompressed pieces of the file, none empty."""
+    check_regular(path)
     try:
         with path.open("rb") as raw:
             start = raw.read(4)
             raw.seek(0)
             if start == _ZSTD:
-                yield from _zstd_chunks(raw, size)
+                yield from _zstd_chunks(path, raw, size)
                 return
             content: IO[bytes] = raw
             if start.startswith(_GZIP):
                 content = gzip.open(raw)  # type: ignore[assignment]
             elif start.startswith(_BZIP2):
                 content = bz2.open(raw)
-            while chunk := content.read(size):
-                yield chunk
+            yield from _counted(path, content, size)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path}: cannot be read ({error}); expected a whole file") from error
 
 
-def _zstd_chunks(raw: IO[bytes], size: int) -> Iterator[bytes]:
+def _counted(path: Path, content: IO[bytes], size: int) -> Iterator[bytes]:
+    num_packed, num_unpacked = path.stat().st_size, 0
+    while chunk := content.read(size):
+        num_unpacked += len(chunk)
+        check_ratio(path, num_packed, num_unpacked)
+        yield chunk
+
+
+def _zstd_chunks(path: Path, raw: IO[bytes], size: int) -> Iterator[bytes]:
     """Decompressed pieces, frame by frame: a stream reader would take a cut frame for the end."""
     import zstandard
 
     decompressor = zstandard.ZstdDecompressor()
     frame, pending = decompressor.decompressobj(), b""
-    while data := pending or raw.read(min(size, 1 << 18)):
+    parts: list[bytes] = []
+    num_packed, num_parts, num_unpacked = path.stat().st_size, 0, 0
+    while data := pending or raw.read(_ZSTD_READ_BYTES):
         try:
-            if chunk := frame.decompress(data):
-                yield chunk
+            part = frame.decompress(data)
+            num_unpacked += len(part)
+            check_ratio(path, num_packed, num_unpacked)
+            parts.append(part)
+            num_parts += len(part)
+            if num_parts >= size:
+                yield b"".join(parts)
+                parts, num_parts = [], 0
         except zstandard.ZstdError as error:
             raise OSError(str(error)) from error
         pending = b""
@@ -88,6 +118,8 @@ def _zstd_chunks(raw: IO[bytes], size: int) -> Iterator[bytes]:
             ended = True
         else:
             ended = False
+    if num_parts:
+        yield b"".join(parts)
     if not ended:
         raise EOFError("the last zstd frame is not complete")
 

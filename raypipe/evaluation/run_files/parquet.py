@@ -13,10 +13,12 @@ from raypipe.errors import InputError
 from raypipe.evaluation.run_files.columns import encode
 from raypipe.evaluation.run_files.fields import narrowed
 from raypipe.evaluation.run_files.lines import Lines
+from raypipe.regular import check_regular
 
 
 def is_parquet(path: Path) -> bool:
     """Whether the file begins like a Parquet file."""
+    check_regular(path, "a run file")
     try:
         with path.open("rb") as file:
             return file.read(4) == b"PAR1"
@@ -29,7 +31,7 @@ def read_parquet(path: Path) -> Lines:
     try:
         file = pq.ParquetFile(path, page_checksum_verification=True)
         found = file.schema_arrow.names
-        _refuse_missing(path, found)
+        _check_columns(path, found)
         table = file.read(columns=[name for name in schema.RUN_FILE.names if name in found])
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f"{path}: cannot be read as Parquet ({error})") from error
@@ -40,7 +42,7 @@ def read_parquet(path: Path) -> Lines:
 
 def table_lines(path: Path, table: pa.Table) -> Lines:
     """A table's columns, read like those of a Parquet run; `path` is its name in messages."""
-    _refuse_missing(path, table.column_names)
+    _check_columns(path, table.column_names)
     return Lines(
         encode(_ids(path, table, "query_id")),
         encode(_ids(path, table, "passage_id")),
@@ -50,7 +52,13 @@ def table_lines(path: Path, table: pa.Table) -> Lines:
     )
 
 
-def _refuse_missing(path: Path, found: Sequence[str]) -> None:
+def _check_columns(path: Path, found: Sequence[str]) -> None:
+    twice = sorted({name for name in schema.RUN_FILE.names if list(found).count(name) > 1})
+    if twice:
+        raise InputError(
+            f"{path}: expected each column once, found {', '.join(twice)} more than once; keep the "
+            "column that the run is ranked by"
+        )
     missing = {"query_id", "passage_id", "score"} - set(found)
     if missing:
         raise InputError(

@@ -21,6 +21,7 @@ from raypipe.models.folder.loading import packaged_folder
 from raypipe.models.folder.model_folder import PACKAGED
 from raypipe.models.tensors import Named, Shape
 from raypipe.models.tokenizer import read_tokenizer
+from raypipe.regular import check_regular
 from raypipe.storage.records import hash_file
 
 SIZES = {
@@ -109,7 +110,10 @@ def _tell_tokenizer(found: Description, folder: Path, config: Mapping[str, Any])
     for name in ("tokenizer.json", "vocab.txt"):
         file = folder / name
         if file.exists():
-            found.tokenizer = {"file": name, "sha256": hash_file(file)}
+            sha256 = _tried(hash_file, file, problems=found.problems)
+            if sha256 is None:
+                return
+            found.tokenizer = {"file": name, "sha256": sha256}
             if name == "tokenizer.json":
                 opened = _tried(read_tokenizer, folder, problems=found.problems)
                 size = 0 if opened is None else opened.get_vocab_size()
@@ -138,11 +142,15 @@ def _tell_weights(
         found.problems += problems
         return
     try:
+        check_regular(file, "a safetensors file")
         with safe_open(file, framework="numpy") as opened:
             parts = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118
             shapes: dict[str, Shape] = {n: tuple(p.get_shape()) for n, p in parts.items()}
             dtypes = sorted({str(p.get_dtype()) for p in parts.values()})
-    except SafetensorError as error:
+    except InputError as error:
+        found.problems += [*problems, *error.problems]
+        return
+    except (SafetensorError, OSError) as error:
         found.problems += [*problems, f"{file}: not a safetensors file: {error}"]
         return
     family = _tried(

@@ -10,6 +10,7 @@ from raypipe.errors import InputError
 from raypipe.models.family import family_of
 from raypipe.models.folder.evidence import read_object
 from raypipe.models.tensors import Shape
+from raypipe.regular import check_regular
 
 INITIALIZER_RANGE = 0.02
 """BERT's own value, used if config.json does not state one."""
@@ -49,6 +50,7 @@ def tensor_shapes(file: Path) -> dict[str, Shape]:
     Raises:
         InputError: not a safetensors file.
     """
+    check_regular(file, "a safetensors file")
     try:
         with safe_open(file, framework="numpy") as opened:
             return {n: tuple(opened.get_slice(n).get_shape()) for n in opened.keys()}  # noqa: SIM118

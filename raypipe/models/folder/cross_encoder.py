@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from raypipe.errors import InputError
 from raypipe.models.folder.evidence import (
     Evidence,
     check_tokenizer,
+    part_of,
     read_object,
     read_prompts,
     token_limit,
@@ -19,15 +21,24 @@ ONE_UNIT, TWO_UNITS = 1, 2
 
 def is_cross_encoder(config: Mapping[str, Any]) -> bool:
     """Whether its architecture ends in ForSequenceClassification."""
-    names = config.get("architectures") or []
-    return any(str(name).endswith("ForSequenceClassification") for name in names)
+    names = config.get("architectures")
+    return isinstance(names, list) and any(
+        str(name).endswith("ForSequenceClassification") for name in names
+    )
 
 
 def num_labels_of(config: Mapping[str, Any]) -> int:
-    """Number of head units: num_labels, or the labels named, or transformers' default of two."""
-    named = config.get("id2label")
-    stated = config.get("num_labels")
-    return int(stated) if stated is not None else len(named) if named else TWO_UNITS
+    """Number of head units: num_labels, or the labels named, or transformers' default of two.
+
+    Raises:
+        InputError: num_labels is no whole number.
+    """
+    named, stated = config.get("id2label"), config.get("num_labels")
+    if stated is not None:
+        if not isinstance(stated, int) or isinstance(stated, bool):
+            raise InputError(f"num_labels: expected a count, found {str(stated)[:60]!r}")
+        return stated
+    return len(named) if isinstance(named, dict | list) and named else TWO_UNITS
 
 
 def read_cross_encoder(folder: Path) -> Evidence:
@@ -41,7 +52,10 @@ def read_cross_encoder(folder: Path) -> Evidence:
         found.problems["total_limit"] = "no max_seq_length, model_max_length or positions"
     else:
         found.add(source, total_limit=limit)
-    units = num_labels_of(config)
+    try:
+        units = num_labels_of(config)
+    except InputError as error:
+        raise InputError(f"{folder / 'config.json'}: {error}") from error
     if units == ONE_UNIT:
         found.add("config.json: a head of one unit", relevant_label=None)
         _read_score(folder, config, found)
@@ -65,8 +79,8 @@ def read_cross_encoder(folder: Path) -> Evidence:
 def _read_score(folder: Path, config: Mapping[str, Any], found: Evidence) -> None:
     """Reads the activation saved by sentence-transformers; otherwise the unit's raw value."""
     stated = {
-        "config.json sentence_transformers.activation_fn": (
-            config.get("sentence_transformers") or {}
+        "config.json sentence_transformers.activation_fn": part_of(
+            config, "sentence_transformers", folder / "config.json"
         ).get("activation_fn"),
         "config.json sbert_ce_default_activation_function": config.get(
             "sbert_ce_default_activation_function"

@@ -6,11 +6,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer
-
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
+from raypipe.models.tokenizer import read_tokenizer
+from raypipe.regular import check_regular
 from raypipe.text.slicing import sliced
+
+MAX_JSON_BYTES = 64_000_000
+"""A multilingual model's tokenizer.json has about 35 million."""
+
+
+LARGEST_LENGTH = 1e300
+"""transformers writes 1e30 for a tokenizer without a limit; an infinite number is none either."""
 
 
 @dataclass(slots=True)
@@ -35,11 +42,17 @@ def read_json(path: Path) -> Any:
     """The file's content; None if there is no such file.
 
     Raises:
-        InputError: it is not JSON.
+        InputError: it is not a file, larger than `MAX_JSON_BYTES`, or not JSON.
     """
     if not path.exists():
         return None
+    check_regular(path, "a JSON file")
     try:
+        num_bytes = path.stat().st_size
+        if num_bytes > MAX_JSON_BYTES:
+            raise InputError(
+                f"{path}: expected JSON of at most {MAX_JSON_BYTES:,} bytes, found {num_bytes:,}"
+            )
         return json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: expected JSON, found: {error}; correct the file") from error
@@ -61,6 +74,18 @@ def read_object(path: Path) -> dict[str, Any]:
     return body
 
 
+def part_of(body: Mapping[str, Any], name: str, path: Path) -> dict[str, Any]:
+    """The object at a key of a file's object; empty if there is none.
+
+    Raises:
+        InputError: it is something else.
+    """
+    found = body.get(name)
+    if not isinstance(found, dict | None):
+        raise InputError(f"{path}: {name}: expected an object, found {type(found).__name__}")
+    return found or {}
+
+
 def token_limit(folder: Path, config: Mapping[str, Any]) -> tuple[int | None, str]:
     """(tokens of an input with special tokens, source), as sentence-transformers reads it.
 
@@ -71,7 +96,11 @@ def token_limit(folder: Path, config: Mapping[str, Any]) -> tuple[int | None, st
         return stated, "sentence_bert_config.json max_seq_length, specials included"
     positions = config.get("max_position_embeddings")
     longest = read_object(folder / "tokenizer_config.json").get("model_max_length")
-    if isinstance(longest, int | float) and (positions is None or longest < positions):
+    if (
+        isinstance(longest, int | float)
+        and abs(longest) < LARGEST_LENGTH
+        and (positions is None or longest < positions)
+    ):
         return int(longest), "tokenizer_config.json model_max_length, specials included"
     return positions, "config.json max_position_embeddings, specials included"
 
@@ -88,6 +117,8 @@ def read_prompts(folder: Path, found: Evidence) -> None:
         where = f"{file} prompts.{name}" if name else f"{file}: no prompt for a {side}"
         found.add(where, **{f"{side}_prefix": prompts[name] if name else ""})
     default = body.get("default_prompt_name")
+    if not isinstance(default, str | None):
+        raise InputError(f"{folder / file}: default_prompt_name: expected text, found {default!r}")
     if prompts.get(default) and default not in ("query", "document", "passage", "corpus"):
         for side in ("query", "passage"):
             found.problems[f"{side}_prefix"] = (
@@ -100,9 +131,11 @@ def check_tokenizer(folder: Path, found: Evidence, *, pair: bool) -> None:
     path = folder / "tokenizer.json"
     if not path.exists():
         return  # a vocab.txt is BERT's, and so are its inputs
-    tokenizer = Tokenizer.from_file(str(path))
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
+    try:
+        tokenizer = read_tokenizer(folder)
+    except InputError as error:
+        found.refusals += error.problems
+        return
     if tokenizer.post_processor is None:
         return  # the class that opens it adds them
     try:

@@ -1,6 +1,6 @@
 """Settings by preset name, or from raypipe.json beside the weights."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from raypipe.models.folder.conventions import (
     PairConventions,
 )
 from raypipe.models.folder.evidence import read_object
+from raypipe.models.folder.settings_keys import key_problems, plain_problems
 
 _MONO = PairConventions(
     kind="mono",
@@ -95,29 +96,29 @@ def _from_file(path: Path) -> AnyConventions:
     kinds = Conventions if kind == "encoder" else PairConventions
     # These keys (how the weights were made, an adapter's base model) are not settings.
     record = {"made_by", "base"}
-    try:
-        conventions = kinds(**{name: value for name, value in body.items() if name not in record})
-    except (ValueError, TypeError) as error:
-        known = ", ".join(field.name for field in fields(kinds))
-        raise InputError(f"{path}: {error}; expected a JSON object with {known}") from error
-    problems = [f"{path}: {problem}" for problem in conventions_problems(conventions)]
+    given = {name: value for name, value in body.items() if name not in record}
+    problems = key_problems(kinds, given)
+    if not problems:
+        conventions = kinds(**given)
+        problems = conventions_problems(conventions)
     if problems:
-        raise InputError(problems)
+        raise InputError([f"{path}: {problem}" for problem in problems])
     return conventions
 
 
 def conventions_problems(found: AnyConventions) -> list[str]:
     """The problems of settings that no model can have; empty if there are none."""
+    problems = plain_problems(found)
     if isinstance(found, PairConventions):
-        return _pair_problems(found)
-    problems = []
+        return problems + _pair_problems(found)
     if found.kind != "encoder":
         problems.append(f"kind: expected encoder, mono or duo, found {found.kind!r}")
     if found.pooling not in POOLINGS:
         problems.append(f"pooling: expected mean or cls, found {found.pooling!r}")
     for name in ("query_limit", "passage_limit"):
         if not _is_count(getattr(found, name)):
-            problems.append(f"{name}: expected a count of word pieces")
+            value = getattr(found, name)
+            problems.append(f"{name}: expected a count of word pieces, found {value!r}")
     return problems
 
 

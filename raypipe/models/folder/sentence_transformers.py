@@ -3,15 +3,19 @@
 from pathlib import Path
 from typing import Any
 
+from raypipe.errors import InputError
 from raypipe.models.folder.evidence import (
     Evidence,
     check_tokenizer,
+    part_of,
     read_json,
     read_object,
     read_prompts,
     token_limit,
 )
 
+LONGEST_NAME = 255
+"""Of a file or folder, on the usual file systems."""
 OLD_POOLINGS = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_mean_tokens": "mean",
@@ -24,15 +28,19 @@ OLD_POOLINGS = {
 
 
 def modules_of(folder: Path) -> list[tuple[str, str]]:
-    """(class, folder) of each module in modules.json, in order; empty if there are none."""
-    body = read_json(folder / "modules.json")
-    if not isinstance(body, list):
-        return []
-    return [
-        (str(module.get("type", "")).rpartition(".")[2], str(module.get("path", "")))
-        for module in body
-        if isinstance(module, dict)
-    ]
+    """(class, folder) of each module in modules.json, in order; empty if there are none.
+
+    Raises:
+        InputError: not JSON, or the path of a module is no name.
+    """
+    file = folder / "modules.json"
+    body = read_json(file)
+    modules = [each for each in body if isinstance(each, dict)] if isinstance(body, list) else []
+    for module in modules:
+        path = module.get("path", "")
+        if not isinstance(path, str) or len(path) > LONGEST_NAME or "\0" in path:
+            raise InputError(f"{file}: path: expected a folder's name, found {repr(path)[:60]}")
+    return [(str(m.get("type", "")).rpartition(".")[2], m.get("path", "")) for m in modules]
 
 
 def is_sentence_transformer(folder: Path) -> bool:
@@ -67,7 +75,7 @@ def read_sentence_transformer(folder: Path) -> Evidence:
     found.add("one text alone is segment 0", query_segment=0, passage_segment=0)
     config = read_object(inner / "config.json")
     limit, source = token_limit(inner, config)
-    if isinstance(limit, int) and limit > 2:
+    if isinstance(limit, int) and not isinstance(limit, bool) and limit > 2:
         found.add(source, query_limit=limit - 2, passage_limit=limit - 2)
     else:
         problem = f"no max_seq_length, model_max_length or positions above 2, found {limit!r}"
@@ -81,16 +89,17 @@ def read_sentence_transformer(folder: Path) -> Evidence:
 def _read_pooling(folder: Path, path: Path, found: Evidence) -> None:
     body = read_object(path)
     modes: Any = body.get("pooling_mode", [OLD_POOLINGS[n] for n in OLD_POOLINGS if body.get(n)])
-    modes = [modes] if isinstance(modes, str) else list(modes)
-    where = path.relative_to(folder)
+    modes = [str(mode) for mode in (modes if isinstance(modes, list) else [modes])]
+    where = path.relative_to(folder) if path.is_relative_to(folder) else path
     if modes not in (["mean"], ["cls"]):
         found.refusals.append(
             f"{path}: pooling: expected mean or cls, found {' and '.join(modes) or 'none'}"
         )
     else:
         found.add(f"{where}", pooling=modes[0])
-    prompts = read_object(folder / "config_sentence_transformers.json").get("prompts") or {}
-    if body.get("include_prompt") is False and any(dict(prompts).values()):
+    prompted = folder / "config_sentence_transformers.json"
+    prompts = part_of(read_object(prompted), "prompts", prompted)
+    if body.get("include_prompt") is False and any(prompts.values()):
         found.refusals.append(f"{path}: include_prompt: expected true, found false with prompts")
 
 
@@ -116,7 +125,8 @@ def _check_lower_case(inner: Path, found: Evidence) -> None:
     """Refuse do_lower_case: with it, `encode` lower-cases the text itself, and raypipe does not."""
     if not read_object(inner / "sentence_bert_config.json").get("do_lower_case"):
         return
-    normaliser = read_object(inner / "tokenizer.json").get("normalizer") or {}
+    tokenizer = inner / "tokenizer.json"
+    normaliser = part_of(read_object(tokenizer), "normalizer", tokenizer)
     if normaliser.get("lowercase") is not True:
         found.refusals.append(
             f"{inner / 'sentence_bert_config.json'}: do_lower_case is true, and tokenizer.json "

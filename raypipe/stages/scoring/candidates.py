@@ -69,7 +69,7 @@ class Request:
 
     def digest(self, run: Stored) -> str:
         """The name of this request for that run."""
-        return digest(canonical({**self.to_json(), "run": run.digest}))
+        return digest(canonical({**self.to_json(), "run": run.identity}))
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,11 @@ class Part:
         (record,) = self.candidates.manifest.records
         path = self.candidates.path(record)
         return keys_of(read_table(path, schema.CANDIDATES, start=start, stop=stop))
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the candidates, which their store's fingerprint does not determine."""
+        return self.candidates.manifest.records[0].sha256
 
     @property
     def num_rows(self) -> int:

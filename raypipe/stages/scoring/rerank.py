@@ -41,7 +41,7 @@ class RerankStage:
     @property
     def spec(self) -> StageSpec:
         """What the scores depend on, the run, k0 and the tail, but not the parts of the table."""
-        params = {**self.request.to_json(), "scores": self.base.without_origins()}
+        params = {**self.request.to_json(), "scores": self.base.without_derived()}
         params["tail"] = self.tail
         stores = {"run": self.run_store} | self.sides.stores()
         return spec_over("rerank", 1, params, stores, produces="run")
@@ -91,7 +91,7 @@ class PairsStage:
     @property
     def spec(self) -> StageSpec:
         """What the probabilities depend on, the run and the request, but not the table's parts."""
-        params = {**self.request.to_json(), "scores": self.base.without_origins()}
+        params = {**self.request.to_json(), "scores": self.base.without_derived()}
         stores = {"run": self.run_store} | self.sides.stores()
         return spec_over("pairs", 1, params, stores, produces="pairs")
 

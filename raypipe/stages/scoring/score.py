@@ -1,6 +1,7 @@
 """The stage that scores candidates with a reranker: schema.SCORES, by ranges of candidates."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,14 +14,18 @@ from raypipe import schema
 from raypipe.errors import RowsFailed
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.scorer import Scorer, load_scorer
+from raypipe.ranking.candidates import Keys
 from raypipe.stages.opening import open_model
+from raypipe.stages.query_blocks import Sides
+from raypipe.stages.reuse.division import Division, divide
 from raypipe.stages.scoring.candidates import SCORE_BYTES, Part
+from raypipe.stages.scoring.older_scores import OlderScores, ScoresByText, older_scores
 from raypipe.stages.scoring.token_rows import TokenRows, passages_of
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.stages.texts.tokenize import MAX_PIECES
 from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.records import Shard
-from raypipe.storage.spec import StageSpec
+from raypipe.storage.spec import StageSpec, settings_digest
 from raypipe.storage.stored import Stored, spec_over
 
 
@@ -36,7 +41,27 @@ def score_base(model: ModelFolder, collection: Stored, queries: Stored) -> Stage
         "dtype": "fp32",
     }
     stores = {"collection": collection, "queries": queries}
-    return spec_over("scores", 2, params, stores, produces="scores")
+    reuse = settings_digest("scores", 2, params)
+    return spec_over("scores", 2, params, stores, produces="scores", reuse=reuse)
+
+
+def score_spec(base: StageSpec, part: Part) -> StageSpec:
+    """The spec of a part's scores: what a score depends on, and the candidates.
+
+    The first request to come fixes the candidates of a part, so their bytes are in it too; the
+    stores behind them are named for those who look for a score's texts.
+    """
+    params = {"base": base.without_derived()}
+    spec = spec_over(
+        "score",
+        1,
+        params,
+        {"candidates": part.candidates},
+        produces="scores",
+        content={"candidates.rows": part.sha256},
+        reuse=base.reuse,
+    )
+    return replace(spec, origins={**spec.origins, **base.origins})
 
 
 @dataclass(frozen=True)
@@ -50,15 +75,24 @@ class ScoreStage:
     passage_tokens: Stored
     whole: bool
     """Whether passage_tokens has every passage of the collection, or only those of the part."""
+    sides: Sides
+    hashes: Stored
+    """Of the collection's texts."""
     budget_tokens: int | None = None
-    skips_rows: ClassVar[bool] = True
     needs: Needs = Needs()
+    older: tuple[OlderScores, ...] = ()
+    """Older parts from which scores are copied."""
+    skips_rows: ClassVar[bool] = True
 
     @property
     def spec(self) -> StageSpec:
         """What a score depends on, and the candidates."""
-        stores, params = {"candidates": self.part.candidates}, {"base": self.base.without_origins()}
-        return spec_over("score", 1, params, stores, produces="scores")
+        return score_spec(self.base, self.part)
+
+    def reusing(self, older: Sequence[Stored]) -> "ScoreStage":
+        """See Copying."""
+        found = [older_scores(stored) for stored in older]
+        return replace(self, older=tuple(part for part in found if part is not None))
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Ranges of candidates with about `shard_tokens` of work each, by mean lengths."""
@@ -89,6 +123,7 @@ class _OpenedScores:
         self._queries = TokenRows(stage.query_tokens)
         self._passages = TokenRows(stage.passage_tokens)
         self._rows = None if stage.whole else passages_of(stage.part)
+        self._older = ScoresByText(stage.older, stage.hashes, stage.sides.queries, scorer.numerics)
 
     def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         """See ScoreStage.open."""
@@ -97,16 +132,13 @@ class _OpenedScores:
         query_rows, first, second = (
             column[kept - shard.start] for column in stage.part.keys(shard.start, shard.stop)
         )
-        passages = [first, second][: stage.model.reranker.num_passages]
-        scores = self._scorer.score(
-            self._queries.part(query_rows),
-            [self._passages.part(self._place(rows)) for rows in passages],
-            budget_tokens=stage.budget_tokens,
-            beat=lambda rows: beat(kept[list(rows)].tolist()),
+        keys = (query_rows, first, second)
+        copied = self._older.find(keys)
+        older = np.where(np.isnan(copied), -1, np.arange(len(copied)))
+        division = divide(kept, self._older.text_keys(keys), older)
+        scores = np.where(
+            division.older >= 0, copied, self._scored(keys, division, beat)[division.value_of]
         )
-        bad = np.flatnonzero(~np.isfinite(scores))
-        if len(bad):
-            raise RowsFailed(kept[bad].tolist(), "the score is not finite")
         columns = [query_rows.astype(np.int32), first, second, scores]
         path = self._scratch / f"{shard.index}.parquet"
         table = pa.table(columns, schema=schema.SCORES)
@@ -116,7 +148,23 @@ class _OpenedScores:
             "last_query": int(query_rows[-1]) if len(query_rows) else -1,
             "numerics": self._scorer.numerics,
         }
-        return Payload(path, facts)
+        return Payload(path, facts, division.num_copied)
+
+    def _scored(self, keys: Keys, division: Division, beat: Beat) -> NDArray[np.float32]:
+        """The scores of the candidates to compute, each text once; then one that nobody reads."""
+        stage, rows = self._stage, division.rows[division.computed]
+        query_rows, *both = (column[division.computed] for column in keys)
+        passages = both[: stage.model.reranker.num_passages]
+        scores = self._scorer.score(
+            self._queries.part(query_rows),
+            [self._passages.part(self._place(of_side)) for of_side in passages],
+            budget_tokens=stage.budget_tokens,
+            beat=lambda places: beat(rows[list(places)].tolist()),
+        )
+        bad = np.flatnonzero(~np.isfinite(scores))
+        if len(bad):
+            raise RowsFailed(division.all_rows_of(bad.tolist()), "the score is not finite")
+        return np.append(scores, np.float32(np.nan))
 
     def _place(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         return rows if self._rows is None else np.searchsorted(self._rows, rows)

@@ -1,5 +1,6 @@
 """Word pieces of scattered rows, read from mapped token shards."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,14 @@ from raypipe.models.folder.opening import open_tokenizer
 from raypipe.stages.scoring.candidates import Part
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.stages.texts.ids import column_of_rows
-from raypipe.stages.texts.tokenize import BATCH_ROWS, MAX_PIECES, SAMPLED_TEXTS, refuse_other_inputs
+from raypipe.stages.texts.tokenize import (
+    BATCH_ROWS,
+    SAMPLED_TEXTS,
+    SHARD_ROWS,
+    piece_settings,
+    pieces_of,
+    refuse_other_inputs,
+)
 from raypipe.storage.payloads.tokens import (
     Flat,
     Offsets,
@@ -28,7 +36,6 @@ from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, spec_over
 from raypipe.text.pairs import TextSlice
-from raypipe.text.tokenize import tokenize_batch
 
 Int64 = NDArray[np.int64]
 
@@ -80,19 +87,15 @@ class PassageTokensStage:
     @property
     def spec(self) -> StageSpec:
         """The collection, the candidates, the tokenizer and its library."""
-        params = {
-            "tokenizer_sha256": self.model.tokenizer_sha256,
-            "tokenizers": tokenizers.__version__,
-            "max_pieces": MAX_PIECES,
-            "prefix": self.model.conventions.prefix("passage"),
-        }
+        params = piece_settings(self.model, self.model.conventions.prefix("passage"))
         stores = {"texts": self.collection, "candidates": self.candidates.candidates}
-        return spec_over("tokenize-passages", 2, params, stores, produces="tokens")
+        content = {"candidates.rows": self.candidates.sha256}
+        return spec_over("tokenize-passages", 2, params, stores, produces="tokens", content=content)
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Ranges of these passages, in row order."""
         num_rows = len(passages_of(self.candidates))
-        return ranges(num_rows, min(sizing.shard_rows, -(-num_rows // sizing.num_actors) or 1))
+        return ranges(num_rows, min(sizing.shard_rows, SHARD_ROWS))
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
@@ -117,15 +120,14 @@ class PassageTokensStage:
         skip: Rows,
         beat: Beat,
     ) -> Payload:
+        def texts() -> Iterator[list[str]]:
+            for start in range(shard.start, shard.stop, BATCH_ROWS):
+                stop = min(start + BATCH_ROWS, shard.stop)
+                beat(range(start, stop))
+                yield column_of_rows(self.collection, rows[start:stop], "text")
+
         prefix = self.model.conventions.prefix("passage")
-        parts = []
-        for start in range(shard.start, max(shard.stop, shard.start + 1), BATCH_ROWS):
-            stop = min(start + BATCH_ROWS, shard.stop)
-            beat(range(start, stop))
-            texts = column_of_rows(self.collection, rows[start:stop], "text")
-            prefixed = [prefix + text for text in texts] if prefix else texts
-            parts.append(tokenize_batch(tokenizer, prefixed, max_pieces=MAX_PIECES))
-        flat, offsets = concatenate(parts)
+        flat, offsets = concatenate([*pieces_of(tokenizer, texts(), prefix)])
         path = scratch / f"{shard.index}.safetensors"
         write_tokens(path, flat, offsets)
         return Payload(path, {"rows": shard.num_rows, "pieces": len(flat)})

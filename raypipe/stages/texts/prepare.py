@@ -15,7 +15,7 @@ from raypipe.data.reading import Errors, Tally, read_records
 from raypipe.data.unchanged import changed
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.storage.payloads.tables import write_table
-from raypipe.storage.records import Shard
+from raypipe.storage.records import Shard, canonical, digest
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
 
@@ -69,7 +69,7 @@ class CountStage:
 def _stamps(files: Sequence[Path]) -> dict[str, str]:
     stamps = {}
     for number, file in enumerate(files):
-        key = f"content:{number:05d}:{file.name}"
+        key = f"content:{number:05d}"
         if file.exists():
             stat = file.stat()
             # The times of change too: tar, rsync and cp -p can give another file the same size and
@@ -101,10 +101,8 @@ class ConvertStage:
     @property
     def spec(self) -> StageSpec:
         """The content's hashes, how it is read, and the written format."""
-        inputs = {
-            f"content:{number:05d}:{facts.name}": facts.sha256
-            for number, facts in enumerate(self.facts)
-        }
+        # One digest, by position: other names and another number of files are content too.
+        inputs = {"content:files": digest(canonical([facts.sha256 for facts in self.facts]))}
         params = {"format": self.format, "errors": self.errors, "passages": "parquet-1"}
         return StageSpec("prepare", 1, params, inputs, "passages")
 

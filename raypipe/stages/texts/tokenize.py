@@ -1,10 +1,12 @@
 """The stage that splits texts into word pieces, once for each tokenizer."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 import pyarrow as pa
 import tokenizers
 from tokenizers import Tokenizer
@@ -12,10 +14,20 @@ from tokenizers import Tokenizer
 from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import layout_of, open_tokenizer
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
-from raypipe.storage.payloads.tokens import concatenate, write_tokens
-from raypipe.storage.records import Shard
-from raypipe.storage.spec import StageSpec
+from raypipe.stages.reuse.boundaries import shards_by_content
+from raypipe.stages.reuse.division import Division, Int64, divide, same_payload
+from raypipe.stages.reuse.source import OpenedSource, Source, source_over
+from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
+from raypipe.storage.payloads.tokens import (
+    Flat,
+    Offsets,
+    concatenate,
+    map_tokens,
+    taken,
+    write_tokens,
+)
+from raypipe.storage.records import Json, Shard
+from raypipe.storage.spec import StageSpec, settings_digest
 from raypipe.storage.stored import Stored, spec_over
 from raypipe.text.slicing import first_difference
 from raypipe.text.tokenize import tokenize_batch
@@ -23,6 +35,8 @@ from raypipe.text.tokenize import tokenize_batch
 MAX_PIECES = 512
 """No supported model reads more; a longer text is cut early, to save time."""
 BATCH_ROWS = 2048
+SHARD_ROWS = 16_384
+"""About three seconds of work."""
 SAMPLED_TEXTS = 1000
 
 
@@ -34,24 +48,27 @@ class TokenizeStage:
     schema: pa.Schema
     model: ModelFolder
     prefix: str = ""
+    hashes: Stored | None = None
+    """Of the texts of a collection; None for queries, whose rows are never copied."""
+    source: Source | None = None
     needs: Needs = Needs()
     skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:
         """The texts, the tokenizer and its library, the limit."""
-        params = {
-            "tokenizer_sha256": self.model.tokenizer_sha256,
-            "tokenizers": tokenizers.__version__,
-            "max_pieces": MAX_PIECES,
-            "prefix": self.prefix,
-        }
-        return spec_over("tokenize", 2, params, {"texts": self.texts}, produces="tokens")
+        params = piece_settings(self.model, self.prefix)
+        stores, reuse = {"texts": self.texts}, settings_digest("tokenize", 2, params)
+        return spec_over("tokenize", 2, params, stores, produces="tokens", reuse=reuse)
 
     def shards(self, sizing: Sizing) -> list[Shard]:
-        """Ranges of rows; at least one per actor."""
-        size = min(sizing.shard_rows, -(-self.texts.num_rows // sizing.num_actors) or 1)
-        return ranges(self.texts.num_rows, size)
+        """Ranges of rows that begin where the content says; see shards_by_content."""
+        work = min(sizing.shard_rows, SHARD_ROWS)
+        return shards_by_content(self.texts.num_rows, work, self.hashes)
+
+    def reusing(self, older: Sequence[Stored]) -> "TokenizeStage":
+        """See Copying."""
+        return replace(self, source=source_over(older, self.hashes, "texts"))
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
@@ -62,7 +79,8 @@ class TokenizeStage:
         """See Stage; pieces of a shard's rows, uint16 or uint32 flat with offsets."""
         tokenizer = open_tokenizer(self.model)
         self._check_slicing(tokenizer)
-        run = partial(self._run, tokenizer, site.scratch)
+        source = None if self.source is None else OpenedSource(self.source)
+        run = partial(self._run, tokenizer, source, site.scratch)
         return Opened(run, {"tokenizers": tokenizers.__version__})
 
     def _check_slicing(self, tokenizer: Tokenizer) -> None:
@@ -78,21 +96,63 @@ class TokenizeStage:
             refuse_other_inputs(tokenizer, texts, self.model)
 
     def _run(
-        self, tokenizer: Tokenizer, scratch: Path, shard: Shard, skip: Rows, beat: Beat
+        self,
+        tokenizer: Tokenizer,
+        source: OpenedSource | None,
+        scratch: Path,
+        shard: Shard,
+        skip: Rows,
+        beat: Beat,
     ) -> Payload:
-        parts = []
-        for start in range(shard.start, shard.stop, BATCH_ROWS):
-            stop = min(start + BATCH_ROWS, shard.stop)
-            beat(range(start, stop))
-            texts = self.texts.table(self.schema, start, stop)["text"].to_pylist()
-            prefixed = [self.prefix + text for text in texts] if self.prefix else texts
-            parts.append(tokenize_batch(tokenizer, prefixed, max_pieces=MAX_PIECES))
-        if not parts:
-            parts.append(tokenize_batch(tokenizer, [], max_pieces=MAX_PIECES))
-        flat, offsets = concatenate(parts)
+        same = None if source is None else source.whole(shard)
+        if source is not None and same is not None:
+            return same_payload(same, source.path(same), scratch, shard)
+        rows = np.arange(shard.start, shard.stop)
+        division = divide(rows, None, None if source is None else source.rows(rows))
+        texts = self._texts(rows[division.computed], beat)
+        parts = [*pieces_of(tokenizer, texts, self.prefix)]
+        if source is not None:
+            parts = [*copied_pieces(source, division), *parts]
+        flat, offsets = taken(*concatenate(parts), division.places)
         path = scratch / f"{shard.index}.safetensors"
         write_tokens(path, flat, offsets)
-        return Payload(path, {"rows": shard.num_rows, "pieces": len(flat)})
+        facts = {"rows": shard.num_rows, "pieces": len(flat)}
+        return Payload(path, facts, division.num_copied)
+
+    def _texts(self, rows: Int64, beat: Beat) -> Iterator[list[str]]:
+        """Batches of the texts of these rows, ascending."""
+        for first in range(0, len(rows), BATCH_ROWS):
+            batch = rows[first : first + BATCH_ROWS]
+            beat(batch.tolist())
+            start, stop = int(batch[0]), int(batch[-1]) + 1
+            texts = self.texts.table(self.schema, start, stop)["text"]
+            yield texts.take(batch - start).to_pylist()
+
+
+def piece_settings(model: ModelFolder, prefix: str) -> dict[str, Json]:
+    """All settings on which the word pieces of a text depend."""
+    return {
+        "tokenizer_sha256": model.tokenizer_sha256,
+        "tokenizers": tokenizers.__version__,
+        "max_pieces": MAX_PIECES,
+        "prefix": prefix,
+    }
+
+
+def pieces_of(
+    tokenizer: Tokenizer, batches: Iterable[list[str]], prefix: str
+) -> Iterator[tuple[Flat, Offsets]]:
+    """The word pieces of each batch of texts; first those of no text, which have the dtype."""
+    yield tokenize_batch(tokenizer, [], max_pieces=MAX_PIECES)
+    for texts in batches:
+        prefixed = [prefix + text for text in texts] if prefix else texts
+        yield tokenize_batch(tokenizer, prefixed, max_pieces=MAX_PIECES)
+
+
+def copied_pieces(source: OpenedSource, division: Division) -> Iterator[tuple[Flat, Offsets]]:
+    """The older word pieces of the copied rows, in the order of `division.copied`."""
+    for record, rows in source.by_record(division.copied):
+        yield taken(*map_tokens(source.path(record)), rows)
 
 
 def refuse_other_inputs(tokenizer: Tokenizer, texts: list[str], model: ModelFolder) -> None:

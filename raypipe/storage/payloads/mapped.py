@@ -11,6 +11,7 @@ DTYPES: dict[str, Any] = {
     "U8": np.uint8,
     "U16": np.uint16,
     "U32": np.uint32,
+    "U64": np.uint64,
     "I32": np.int32,
     "I64": np.int64,
 }

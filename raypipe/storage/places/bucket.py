@@ -14,6 +14,7 @@ from filelock import FileLock
 
 from raypipe.errors import CorruptError, InputError
 from raypipe.storage.holder import label_is_dead, process_label
+from raypipe.storage.places.bucket_errors import Asked, bucket_errors
 from raypipe.storage.records import hash_file
 from raypipe.storage.storage import Storage, checked_name
 
@@ -25,17 +26,23 @@ class BucketStorage:
     """
 
     def __init__(self, uri: str, owner: str = "unowned") -> None:
-        """Connects at first use. Raises InputError if the scheme's package is not installed."""
+        """Connects at first use; errors of every method are also those of `bucket_errors`.
+
+        Raises:
+            InputError: the scheme's package is not installed.
+        """
         self.uri = uri.rstrip("/")
         self._owner = owner
         self._cache = Path(tempfile.gettempdir()) / f"raypipe-cache-{os.getuid()}"
         try:
-            self._fs, self._root = fsspec.core.url_to_fs(self.uri)
+            with bucket_errors(self.uri):
+                filesystem, self._root = fsspec.core.url_to_fs(self.uri)
         except ImportError as error:
             extra = self.uri.partition("://")[0].replace("gs", "gcs")
             raise InputError(
                 f"stores: {uri}: {error}; install with `pip install 'raypipe[{extra}]'`"
             ) from error
+        self._fs = Asked(filesystem, self.uri)
 
     def create(self, name: str, data: bytes) -> bool:
         """See Storage; one conditional put."""

@@ -11,11 +11,18 @@ def open_storage(uri: str) -> Storage:
     """The storage of a URI: a plain path, `file://`, `s3://` or `gs://`.
 
     Raises:
-        InputError: the scheme is unknown, or its package is not installed.
+        InputError: the scheme is unknown, its package is not installed, or a file is in the place
+            of the folder.
     """
     scheme, separator, rest = uri.partition("://")
     if not separator or scheme == "file":
-        return PosixStorage(Path(rest if separator else uri).absolute())
+        root = Path(rest if separator else uri).absolute()
+        standing = next(path for path in (root, *root.parents) if path.exists())
+        if not standing.is_dir():
+            raise InputError(
+                f"stores: {root}: expected a folder, found the file {standing}; name another"
+            )
+        return PosixStorage(root)
     if scheme in ("s3", "gs"):
         from raypipe.storage.places.bucket import BucketStorage  # fsspec is not loaded for a folder
 

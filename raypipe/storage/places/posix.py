@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from raypipe.errors import CorruptError
-from raypipe.storage.files import sync
+from raypipe.storage.doom import wait_for_gc
+from raypipe.storage.files import append_line, make_folder, sync
 from raypipe.storage.holder import label_is_dead, process_label
 from raypipe.storage.records import hash_file
 from raypipe.storage.storage import Storage, checked_name
@@ -41,20 +42,15 @@ class PosixStorage:
     def replace(self, name: str, data: bytes) -> None:
         """See Storage."""
         target = self.root / checked_name(name)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         temporary = self._temporary()
         _write_durably(temporary, data)
         os.replace(temporary, target)
+        sync(target.parent)
 
     def append(self, name: str, line: bytes) -> None:
-        """See Storage; one write call with O_APPEND, so that lines of two writers do not mix."""
-        target = self.root / checked_name(name)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(descriptor, line.rstrip(b"\n") + b"\n")
-        finally:
-            os.close(descriptor)
+        """See Storage."""
+        append_line(self.root / checked_name(name), line)
 
     def tail(self, name: str, start: int) -> tuple[bytes, int]:
         """See Storage; `start` is a byte."""
@@ -81,7 +77,7 @@ class PosixStorage:
         A damaged blob under this hash is replaced: the hash says what belongs there.
         """
         target = self._blob(sha256)
-        if target.exists() and hash_file(target) == sha256:
+        if self._adopt(sha256, target):
             return
         temporary = file
         if not file.is_relative_to(self.root / "tmp"):
@@ -94,6 +90,16 @@ class PosixStorage:
         if not _link(temporary, target) and hash_file(target) != sha256:
             os.replace(temporary, target)
         temporary.unlink(missing_ok=True)
+
+    def _adopt(self, sha256: str, target: Path) -> bool:
+        """Whether the blob stands; its new time tells gc that it is used again."""
+        try:
+            if hash_file(target) != sha256:
+                return False
+            os.utime(target)
+        except FileNotFoundError:
+            return False
+        return not wait_for_gc(self, f"blobs/{sha256}") or self._adopt(sha256, target)
 
     def has(self, sha256: str) -> bool:
         """See Storage."""
@@ -118,6 +124,7 @@ class PosixStorage:
 
     def scratch(self) -> Path:
         """See Storage."""
+        make_folder(self.root)
         folder = self._folder() / uuid.uuid4().hex
         folder.mkdir(parents=True)
         return folder
@@ -162,6 +169,7 @@ class PosixStorage:
         return self.root / "blobs" / sha256[:2] / checked_name(sha256)
 
     def _temporary(self) -> Path:
+        make_folder(self.root)
         folder = self._folder()
         folder.mkdir(parents=True, exist_ok=True)
         return folder / uuid.uuid4().hex
@@ -181,11 +189,11 @@ def _write_durably(path: Path, data: bytes) -> None:
 
 
 def _link(source: Path, target: Path) -> bool:
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     try:
         os.link(source, target)
     except FileExistsError:
-        return False
+        return os.path.samefile(source, target)  # linked, and the answer was lost (NFS)
     except FileNotFoundError:
         if not source.exists():
             raise

@@ -74,10 +74,13 @@ class Checkpoints:
         """Whether there is a checkpoint after `step` updates."""
         return self._storage.exists(self._name(step))
 
-    def prune(self, kept: Collection[int]) -> None:
-        """Remove all checkpoints except the newest ones and those of the steps in `kept`."""
+    def prune(self, kept: Collection[int], *, up_to: int) -> None:
+        """Remove the checkpoints up to a step, except the newest ones and those in `kept`.
+
+        Later ones are a successor's: a trainer that was paused knows nothing of their measurements.
+        """
         for step in self._steps()[:-KEPT]:
-            if step not in kept:
+            if step <= up_to and step not in kept:
                 self._remove(step)
 
     def clear(self) -> None:
@@ -87,7 +90,10 @@ class Checkpoints:
 
     def _remove(self, step: int) -> None:
         """Remove a checkpoint: first the record, then the blob that it names."""
-        sha256 = self.at(step).sha256
+        try:
+            sha256 = self.at(step).sha256
+        except FileNotFoundError:
+            return  # another trainer has removed it since it was listed
         self._storage.delete(self._name(step))
         self._storage.delete(f"blobs/{sha256[:2]}/{sha256}")
 

@@ -106,8 +106,8 @@ from raypipe.config.pipeline.kinds.search import Tuned
         (
             "evaluate:",
             "  blobs: {do: index}\nevaluate:",
-            "stages.blobs: a store root has a folder of this name; any name but blobs, generations,"
-            " nonce, refs, tmp",
+            "stages.blobs: a store root has a folder of this name; any name but blobs, gc, "
+            "generations, nonce, refs, tmp",
         ),
         (
             "baseline: bm25",

@@ -49,6 +49,18 @@ def test_aliases_that_multiply_are_refused_before_memory_is():
         parsed("l0: &l0 [x, x]\n" + doubled)
 
 
+def test_values_without_end_are_refused_before_all_are_read(monkeypatch):
+    monkeypatch.setattr(document, "MAX_VALUES", 50)
+    read = []
+    fetch = document.yaml.SafeLoader.fetch_more_tokens
+    counting = lambda loader: (read.append(loader.index), fetch(loader))[1]  # noqa: E731
+    monkeypatch.setattr(document.yaml.SafeLoader, "fetch_more_tokens", counting)
+    with pytest.raises(InputError, match=r"a\.yaml: line 1: more than 50 values"):
+        parsed("a: [" + "1," * 400_000 + "1]")
+    assert max(read) < 1000
+    assert len(parsed("a: [" + "1," * 47 + "1]").data["a"]) == 48
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -1,14 +1,16 @@
 from pathlib import Path
 from typing import get_args
 
+import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from raypipe.config import load_recipe, resolved_yaml
+from raypipe.config import load_recipe, read_resolved, resolved_yaml
 from raypipe.config.fields import Source
 from raypipe.config.pipeline.recipe import Recipe
+from raypipe.errors import InputError
 
 
 def line_of(text: str, start: str) -> str:
@@ -110,3 +112,34 @@ def test_any_text_and_number_survives(relevance: str, k: float):
     )
     assert recipe.evaluate and recipe.evaluate.relevance == relevance
     assert load_recipe(resolved_yaml(recipe)) == recipe
+
+
+def test_a_resolved_recipe_is_read_as_it_was_written(text: str, tmp_path: Path):
+    file = tmp_path / "recipe.yaml"
+    file.write_text(resolved_yaml(load_recipe(text, overrides=["stores=/a/$${b}"])))
+    held = read_resolved(file)
+    assert held["stores"] == "/a/${b}" and held["stages"]["bm25"]["bm25"] == {"k1": 0.9, "b": 0.4}
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (None, "no such file"),
+        (b"\xff\xfe", "expected a resolved recipe, found: 'utf-8'"),
+        (b"a: [", "line 1: not YAML"),
+        (b"a: " + b"[" * 5000, "nested too deeply"),
+        (b"a: 9999-99-99", "line 1: a: .*month must be"),
+        (b"x" * 2_000_000, "at most 1,000,000 characters"),
+        (b"- a", "expected a recipe, found a list"),
+        (b"", "expected a recipe, found nothing"),
+        (b"stores: [1]", "stores: expected a place, found a list"),
+        (b"stores: 5", "stores: expected a place, found 5"),
+        (b"a: ${b", "names no|expected \\$"),
+    ],
+)
+def test_a_damaged_resolved_recipe_is_told_with_its_remedy(tmp_path: Path, content, told: str):
+    file = tmp_path / "recipe.yaml"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(InputError, match=f"(?s){file}: .*{told}.*run its recipe again"):
+        read_resolved(file)

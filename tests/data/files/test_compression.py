@@ -1,5 +1,6 @@
 import bz2
 import gzip
+import os
 import tracemalloc
 import warnings
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from raypipe import regular
 from raypipe.data.files import compression, records
 from raypipe.data.files.compression import is_compressed, open_binary
 from raypipe.errors import InputError
@@ -101,7 +103,7 @@ def test_an_empty_compressed_file_is_refused_and_an_empty_text_is_not(tmp_path, 
 
 def test_a_missing_file_and_a_folder_are_input_errors(tmp_path):
     for path in (tmp_path / "none.tsv", tmp_path):
-        with pytest.raises(InputError, match="cannot be read"):
+        with pytest.raises(InputError, match="cannot be read|expected a file, found a folder"):
             open_binary(path)
 
 
@@ -161,3 +163,22 @@ def test_an_empty_file_with_a_compressed_name_is_closed_when_it_is_refused(tmp_p
             open_binary(tmp_path / "x.gz")
     held = [path.resolve() for path in Path("/proc/self/fd").iterdir() if path.exists()]
     assert tmp_path / "x.gz" not in held
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_a_bomb_of_many_lines_is_refused_by_the_ratio_that_the_error_names(
+    tmp_path, monkeypatch, suffix
+):
+    monkeypatch.setattr(regular, "MIN_UNPACKED_BYTES", 100_000)
+    path = write(tmp_path, f"a{suffix}", PACK[suffix](b"\n" * 4_000_000))
+    with pytest.raises(InputError, match=rf"{path}: expected at most 200 times its [0-9,]+ packed"):
+        read(path)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_pipe_and_a_device_are_refused_and_not_read(tmp_path, kind):
+    path = tmp_path / "a.tsv"
+    os.mkfifo(path) if kind == "pipe" else path.symlink_to("/dev/zero")
+    for act in (open_binary, is_compressed):
+        with pytest.raises(InputError, match=rf"{path}: expected a file, found a {kind}"):
+            act(path)

@@ -18,7 +18,7 @@ def test_stores_are_asked_for_once(invocable):
         asked.append(str(name))
         raise Stopped
 
-    basis = Basis(recipe, SimpleNamespace(ensure=ensure))
+    basis = Basis(recipe, SimpleNamespace(ensure=ensure, fixed=lambda name: None))
     graph = Graph(basis)
     for ask, first in (
         (basis.ids, "count@collection"),

@@ -5,8 +5,8 @@ from raypipe.driver.recipe.watching import StageResult
 from raypipe.driver.report import progress
 
 
-def result(reused=False, rows=1200, kept=0, lost=0):
-    return StageResult("x", "f", reused, rows, 9, kept, lost, 1.0, 1.26, None)
+def result(reused=False, rows=1200, kept=0, lost=0, copied=0):
+    return StageResult("x", "f", reused, rows, 9, kept, lost, 1.0, copied, 1.26, None)
 
 
 def test_a_file_gets_a_line_a_stage_and_one_every_ten_seconds(monkeypatch):
@@ -20,14 +20,14 @@ def test_a_file_gets_a_line_a_stage_and_one_every_ten_seconds(monkeypatch):
         watcher.advanced("x", Report(9, 2, done, num_lost=1 if done == 4 else 0))
     watcher.ended("x", result())
     watcher.ended("x", result(reused=True))
-    watcher.ended("x", result(kept=3, lost=2))
+    watcher.ended("x", result(kept=3, lost=2, copied=1100))
     assert stream.getvalue().splitlines() == [
         "x: 2 of 9 shards",
         "x: 4 of 9 shards",
         "x: 6 of 9 shards, 1 workers lost",
         "x: 1,200 rows in 1.3 s",
         "x: reused, 1,200 rows",
-        "x: 1,200 rows in 1.3 s, 3 shards kept, 2 in quarantine",
+        "x: 1,200 rows in 1.3 s, 1,100 of them copied, 3 shards kept, 2 in quarantine",
     ]
     watcher.stop()
 

@@ -2,12 +2,19 @@ import shutil
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pytest
 from tiny_workspace import RECIPE, run
 
+from raypipe.driver.invocation import invocation
+from raypipe.driver.upkeep import status as status_module
 from raypipe.driver.upkeep.status import open_workspace, status
+from raypipe.driver.upkeep.verify import verify
+from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
+from raypipe.storage import lease as leases
+from raypipe.storage.holder import Life, Process
 from raypipe.storage.lease import acquire
 
 
@@ -21,6 +28,53 @@ def test_status_of_a_killed_invocation_is_3_and_of_a_running_one_0(root):
     held.release()
     with pytest.raises(InputError, match="no workspace"):
         status(root / "nowhere")
+
+
+@pytest.mark.parametrize(("renews", "expected"), [(True, ("running", 0)), (False, ("killed", 3))])
+def test_a_driver_out_of_sight_runs_if_it_renews_its_lease(root, monkeypatch, renews, expected):
+    monkeypatch.setattr(leases, "RENEW_SECONDS", 0.05 if renews else 60.0)
+    monkeypatch.setattr(status_module, "renews", partial(leases.renews, seconds=0.5))
+    work = open_workspace(root / "work")
+    work.write_summary({"status": "running", "exit": None, "run": "x"})
+    held = acquire(work.own, "lease.json")
+    monkeypatch.setattr(Process, "life", lambda process: Life.UNKNOWN)
+    assert (status(root / "work").state, status(root / "work").exit_code) == expected
+    held.release()
+    assert status(root / "work").exit_code == 3
+
+
+def test_a_flipped_recipe_is_told_or_harmless_to_status_and_verify(tmp_path):
+    """Every byte, three ways each: an error that names the file, or the stores are still found."""
+    work = tmp_path / "w"
+    with invocation(Workspace(work), "mine"):
+        pass
+    recipe = work / "recipe.yaml"
+    good = b"format: 1\nname: mine\nstores: " + str(work / "stores").encode() + b"\n"
+    refused = 0
+    for position in range(len(good)):
+        for flip in (0x01, 0x20, 0x80):
+            changed = bytearray(good)
+            changed[position] ^= flip
+            recipe.write_bytes(changed)
+            for act in (status, lambda folder: verify(open_workspace(folder))):
+                try:
+                    act(work)
+                except InputError as error:
+                    refused += 1
+                    assert "recipe.yaml: " in str(error) or "stores: " in str(error)
+    assert refused > len(good)
+
+
+@pytest.mark.parametrize(
+    "content", [b"a: [", b"\xff\xfe", b"- a", b"", b"a: " + b"[" * 5000, b"stores: [1]"]
+)
+def test_a_damaged_recipe_is_told_by_status_and_verify(tmp_path, content):
+    with invocation(Workspace(tmp_path / "w"), "mine"):
+        pass
+    (tmp_path / "w" / "recipe.yaml").write_bytes(content)
+    for act in (status, open_workspace):
+        with pytest.raises(InputError, match=r"recipe\.yaml: .*run its recipe again"):
+            act(tmp_path / "w")
 
 
 def test_status_and_evaluate_load_nothing_heavy(root, small_files):

@@ -158,3 +158,27 @@ def test_a_workspace_without_stages_has_nothing_to_search(tmp_path):
     (tmp_path / "recipe.yaml").write_text("collection: {}\n")
     with pytest.raises(InputError, match="found neither; make one with `raypipe index`"):
         search_recipe(tmp_path, tmp_path / "q", model=None, depth=3, k1=None, b=None)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"loss: lce\nsteps: 4\n",  # a training's workspace
+        b"collection: {}\nstages: [1]\n",
+        b"collection: {}\nstages: {a: 1}\n",
+        b"collection: {}\nstages: {a: {run: b}}\n",
+        b"collection: [1]\n",
+        b"collection: {}\nstages: {a: ",
+        b"\xff",
+    ],
+)
+def test_a_workspaces_recipe_that_is_no_pipelines_is_told(tmp_path, content):
+    (tmp_path / "recipe.yaml").write_bytes(content)
+    acts = [
+        lambda: collection_of(tmp_path),
+        lambda: search_recipe(tmp_path, tmp_path, model=None, depth=5, k1=None, b=None),
+        lambda: aggregate_recipe(tmp_path, method="sum", k1=None, m=None, seed=0, tail="keep"),
+    ]
+    for act in acts:
+        with pytest.raises(InputError, match=r"recipe\.yaml: "):
+            act()

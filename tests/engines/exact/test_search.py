@@ -12,6 +12,7 @@ from raypipe.engines.exact.search import plan_memory, topk_block_stream
 from raypipe.engines.exact.spans import plan_spans
 from raypipe.errors import InputError
 from raypipe.stages.run_tables import best, dense_table
+from raypipe.storage.records import Shard
 
 
 def brute(queries, vectors, depth, skip=()):
@@ -86,9 +87,15 @@ def test_shards_actors_blocks_and_merge_order_do_not_show(dim, block_rows):
     expected = brute(queries, vectors, 60)
     for num_shards, num_actors in itertools.product((1, 3, 7), (1, 3)):
         stored = shards(vectors, num_shards)
+        planned = [Shard(i, first, first + len(block)) for i, (first, block) in enumerate(stored)]
         parts = [
-            topk_block_stream(queries, stored[first:last], depth=60, block_rows=block_rows)
-            for first, last in plan_spans(num_shards, num_actors)
+            topk_block_stream(
+                queries,
+                [(first, block) for first, block in stored if start <= first < stop],
+                depth=60,
+                block_rows=block_rows,
+            )
+            for start, stop in plan_spans(planned, num_actors)
         ]
         assert_same(merged(parts, 60), expected)
         assert_same(merged(parts[::-1], 60), expected)

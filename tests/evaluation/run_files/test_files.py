@@ -1,10 +1,17 @@
+import bz2
+import gzip
 import os
+import time
 import zlib
 
 import pytest
+import zstandard
 
+from raypipe import regular
 from raypipe.errors import InputError
+from raypipe.evaluation.run_files import files
 from raypipe.evaluation.run_files.files import line_blocks, replacing_run
+from raypipe.evaluation.run_files.runs import read_run
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 100])
@@ -65,3 +72,72 @@ def test_an_error_leaves_the_old_file(tmp_path):
         raise RuntimeError
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["table"]
+
+
+PACKERS = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "zst": lambda data: zstandard.ZstdCompressor().compress(data),
+}
+
+
+@pytest.mark.parametrize("pack", PACKERS.values(), ids=PACKERS)
+@pytest.mark.parametrize("content", [b"\n", b"q1 Q0 p1 1 1 x\n"])
+def test_a_bomb_is_refused_by_the_ratio_that_the_error_names(tmp_path, monkeypatch, pack, content):
+    monkeypatch.setattr(regular, "MIN_UNPACKED_BYTES", 100_000)
+    path = tmp_path / "run"
+    path.write_bytes(pack(content * (2_000_000 // len(content))))
+    with pytest.raises(InputError, match=rf"{path}: expected at most 200 times its [0-9,]+ packed"):
+        list(line_blocks(path, block_bytes=1 << 16))
+
+
+def test_a_real_bomb_of_a_gigabyte_is_refused_at_once(tmp_path):
+    path = tmp_path / "run.gz"
+    block, packer = bytes(1 << 20), zlib.compressobj(1, zlib.DEFLATED, 31)
+    with path.open("wb") as out:
+        for _ in range(64):
+            out.write(packer.compress(block))
+        out.write(packer.flush())
+        member = path.read_bytes()
+        for _ in range(15):
+            out.write(member)
+    began = time.monotonic()
+    with pytest.raises(InputError, match=r"line 1: expected at most 16,777,216 bytes, found more"):
+        read_run(path)
+    assert time.monotonic() - began < 10
+
+
+def test_a_line_has_a_limit_and_a_long_one_is_read_in_time(tmp_path, monkeypatch):
+    path = tmp_path / "run"
+    path.write_bytes(b"q1 Q0 p1 1 2 x\nq1 Q0 p" + b"a" * 70_000_000)
+    began = time.monotonic()
+    with pytest.raises(InputError, match=r"line 2: expected at most 16,777,216 bytes, found more"):
+        read_run(path)
+    assert time.monotonic() - began < 10
+    monkeypatch.setattr(files, "MAX_LINE_BYTES", 10)
+    for content, told in (
+        (b"ab\n0123456789\n0123456789", None),
+        (b"ab\n0123456789\n01234567890", "line 3"),
+        (b"ab\n\n01234567890\n\n", "line 3"),
+    ):
+        path.write_bytes(content)
+        if told is None:
+            assert b"".join(line_blocks(path, block_bytes=4)) == content
+            continue
+        with pytest.raises(InputError, match=told):
+            list(line_blocks(path, block_bytes=4))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_what_is_no_file_is_refused_and_not_read(tmp_path, kind):
+    path = tmp_path / "run"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.mkdir()
+    with pytest.raises(InputError, match=rf"{path}: expected a run file, found a {kind}"):
+        read_run(path)
+    with pytest.raises(InputError, match=rf"{path}: expected a file, found a {kind}"):
+        list(line_blocks(path))

@@ -194,5 +194,5 @@ def test_files_that_are_no_runs_are_refused(read, tmp_path):
     assert "found 2" in problems(read, "a b\n")[0]
     with pytest.raises(InputError, match="cannot be read"):
         read_run(tmp_path / "absent")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="expected a run file, found a folder"):
         read_run(tmp_path)

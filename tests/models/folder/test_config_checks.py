@@ -8,7 +8,7 @@ def test_a_file_that_is_no_safetensors_is_an_input_error(tmp_path):
     file = tmp_path / "model.safetensors"
     for make in (lambda: file.write_bytes(b"no"), file.unlink, file.mkdir):
         make()
-        with pytest.raises(InputError, match="not a safetensors file"):
+        with pytest.raises(InputError, match="(not|expected) a safetensors file"):
             tensor_shapes(file)
 
 

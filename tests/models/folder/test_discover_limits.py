@@ -97,7 +97,7 @@ def test_whose_word_counts_preset_raypipe_json_or_the_files(tmp_path):
     assert found.sources["score"] == "raypipe.json"
     assert found.sources["query_prefix"] == "default"
     write(folder / "raypipe.json", {"kind": "mono", "query_limit": 3})  # another kind, not whole
-    with pytest.raises(InputError, match="missing 4 required"):
+    with pytest.raises(InputError, match="total_limit: expected a count of tokens, found nothing"):
         discover(folder, None)
     write(folder / "raypipe.json", {"kind": "encoder", "pooling": "max"})
     with pytest.raises(InputError, match="pooling: expected mean or cls, found 'max'"):

@@ -113,7 +113,7 @@ def test_a_config_that_is_of_no_model_or_of_another_is_refused_whole(folder, fie
         (b"[" * 100_000, "expected JSON"),
         (b"[1, 2]", "expected a JSON object, found list"),
         (b"{}", "hidden_size: expected a count, found None"),
-        (None, "config.json: expected a JSON file, found: Is a directory"),
+        (None, "config.json: expected a JSON file, found a folder"),
     ],
 )
 def test_a_config_that_is_no_config_is_an_input_error(folder, data, told):

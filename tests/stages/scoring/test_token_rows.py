@@ -30,7 +30,7 @@ def test_only_passages_that_candidates_name_are_tokenised_in_row_order(stores, t
     assert passages_of(candidates_of(stores, (0, 4, 2), (0, 2, 4))).tolist() == [2, 4]
     beats = []
     stage = PassageTokensStage(collection, part, model)
-    stored = stores.finished(stage, Sizing(num_actors=2), beats=beats)
+    stored = stores.finished(stage, Sizing(num_actors=9, shard_rows=2), beats=beats)
     assert shards_of(stored) == [(0, 1), (1, 3)] and beats == [[0], [1, 2]]
     flat, offsets = stored.tokens(0, 3)
     assert [flat[a:b].tolist() for a, b in zip(offsets, offsets[1:], strict=False)] == pieces(
@@ -38,6 +38,9 @@ def test_only_passages_that_candidates_name_are_tokenised_in_row_order(stores, t
     )
     other = PassageTokensStage(collection, candidates_of(stores, (0, 4, -1)), model)
     assert other.spec.fingerprint() != stage.spec.fingerprint()
+    assert (
+        stage.spec.inputs["candidates.rows"] == part.sha256 != other.spec.inputs["candidates.rows"]
+    )
     nothing = stores.finished(PassageTokensStage(collection, candidates_of(stores), model))
     assert shards_of(nothing) == [(0, 0)] and nothing.manifest.records[0].facts["pieces"] == 0
 

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -100,6 +101,20 @@ def test_what_names_a_collection_is_its_content_in_order_and_how_it_is_read(stor
     assert name(facts, errors="strict").fingerprint() == whole
 
 
+def test_names_and_the_number_of_files_are_content_not_settings(stores, files):
+    facts = counted(stores.finished(CountStage(files, "msmarco-v1")))
+    spec = ConvertStage(files, facts, "msmarco-v1").spec
+    assert [*spec.inputs] == ["content:files"]
+    renamed = [replace(one, name=f"tonight-{one.name}") for one in facts]
+    assert ConvertStage(files, renamed, "msmarco-v1").spec == spec
+    fewer = ConvertStage(files, facts[:3], "msmarco-v1").spec
+    assert [change.field for change in spec.diff(fewer)] == ["inputs.content:files"]
+    assert spec.settings_diff(fewer) == []
+    counts = [CountStage(some, "msmarco-v1").spec for some in (files, files[:3])]
+    assert [*counts[0].inputs] == [f"content:{n:05d}" for n in range(4)]
+    assert counts[0].settings_diff(counts[1]) == counts[1].settings_diff(counts[0]) == []
+
+
 def test_a_file_that_is_written_while_it_is_counted_is_refused(stores, tmp_path, monkeypatch):
     file = tsv(tmp_path / "1.tsv", 0, 5)
 
@@ -127,6 +142,12 @@ def test_a_file_rewritten_or_touched_is_counted_again(tmp_path):
     os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     assert CountStage([file], "msmarco-v1").spec.fingerprint() not in (before, dated_back)
     absent = tmp_path / "some" / "data-set"
-    assert CountStage([absent], "ir_datasets").spec.inputs == {
-        "content:00000:data-set": str(absent)
-    }
+    assert CountStage([absent], "ir_datasets").spec.inputs == {"content:00000": str(absent)}
+
+
+def test_a_shards_facts_count_replaced_and_blank_texts(stores, tmp_path):
+    file = tmp_path / "passages.tsv"
+    file.write_bytes(b"a\ttext\nb\t\nc\tx\xff\nd\t  \n")
+    _, stored = converted(stores, [file], Sizing(shard_rows=2), errors="replace")
+    facts = [record.facts for record in stored.manifest.records]
+    assert [(f["rows"], f["replaced"], f["blank"]) for f in facts] == [(2, 0, 1), (2, 1, 1)]

@@ -1,5 +1,6 @@
 """Word pieces as a stage; a tokenizer whose inputs cannot be sliced from them is refused."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -22,15 +23,16 @@ from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
 from raypipe.text.inputs import Layout
+from raypipe.text.tokenize import tokenize_batch
 
 
-def test_each_row_is_tokenised_once_in_shards_that_leave_no_actor_idle(stores, tiny_model):
+def test_each_row_is_tokenised_once_whatever_the_number_of_actors(stores, tiny_model):
     model = resolve_model(str(tiny_model))
     texts = [text(n % 7) for n in range(5)]
     collection = stores.passages(texts[:2], texts[2:])
     stage = TokenizeStage(collection, schema.PASSAGES, model)
     beats = []
-    stored = stores.finished(stage, Sizing(num_actors=2), beats=beats)
+    stored = stores.finished(stage, Sizing(num_actors=9, shard_rows=3), beats=beats)
     assert shards_of(stored) == [(0, 2), (2, 5)] and beats == [[0, 1], [2, 3, 4]]
     assert shards_of(stores.finished(stage, Sizing(shard_rows=2))) == [(0, 1), (1, 3), (3, 5)]
     flat, offsets = stored.tokens(0, 5)
@@ -139,16 +141,113 @@ def test_a_mono_is_compared_on_pairs_and_what_differs_is_named(monkeypatch, kind
 
 
 @pytest.mark.parametrize(
-    ("num_rows", "actors", "rows", "sizes"),
+    ("num_rows", "rows", "sizes"),
     [
-        (10, 1, 100, [10]),
-        (10, 4, 100, [3, 3, 2, 2]),
-        (10, 4, 2, [2] * 5),
-        (0, 4, 2, [0]),
+        (10, 100, [10]),
+        (10, 2, [2] * 5),
+        (0, 2, [0]),
+        (32_768, 100_000, [16_384, 16_384]),  # of about three seconds
     ],
 )
-def test_no_actor_idles_for_want_of_shards(num_rows, actors, rows, sizes):
+def test_shards_are_of_the_wanted_rows_or_a_few_seconds(num_rows, rows, sizes):
     found, _ = stage(num_rows)
-    shards = found.shards(Sizing(num_actors=actors, shard_rows=rows))
-    assert sorted((s.num_rows for s in shards), reverse=True) == sizes
+    for actors in (1, 9):
+        shards = found.shards(Sizing(num_actors=actors, shard_rows=rows))
+        assert [s.num_rows for s in shards] == sizes
     assert (tokenize.MAX_PIECES, tokenize.BATCH_ROWS) == (512, 2048)
+
+
+TEXTS_BEFORE = ["zebra run", "a lease", "shard", "", "of the run"]
+
+
+class Copying:
+    """A stage over other texts, an older store over TEXTS_BEFORE, and what is tokenised."""
+
+    def __init__(self, stores, model, monkeypatch):
+        self.stores, self.model, self.asked = stores, model, []
+
+        def tokenized(tokenizer, texts, *, max_pieces):
+            self.asked += texts
+            return tokenize_batch(tokenizer, texts, max_pieces=max_pieces)
+
+        monkeypatch.setattr(tokenize, "tokenize_batch", tokenized)
+        self.older = stores.finished(self.stage(TEXTS_BEFORE, prefix="rank "), Sizing(shard_rows=3))
+
+    def stage(self, texts, prefix="rank "):
+        collection = self.stores.passages(texts)
+        hashes = self.stores.hashes(collection)
+        return TokenizeStage(collection, schema.PASSAGES, self.model, prefix, hashes)
+
+    def made(self, stage, sizing=None):
+        """The store that copies, after one from nothing with the same bytes."""
+        expected = self.stores.finished(stage, sizing).manifest.records
+        self.asked.clear()
+        made = self.stores.finished(stage.reusing([self.older]), sizing)
+        assert [r.to_json() for r in made.manifest.records] == [r.to_json() for r in expected]
+        return made
+
+
+@pytest.fixture
+def copying(stores, tiny_model, monkeypatch):
+    return Copying(stores, resolve_model(str(tiny_model)), monkeypatch)
+
+
+@pytest.mark.parametrize("shard_rows", [1, 2, 100])
+@pytest.mark.parametrize(
+    ("texts", "asked"),
+    [
+        (["of the run", "new", "", "zebra run", "new", "a lease"], ["new", "new"]),
+        (["shard", "zebra run", "shard"], []),
+        (["x", "y"], ["x", "y"]),
+        (TEXTS_BEFORE, []),
+        ([*TEXTS_BEFORE[1:], "a"], ["a"]),
+    ],
+)
+def test_pieces_of_equal_texts_are_copied_and_the_others_computed(
+    copying, stores, texts, asked, shard_rows
+):
+    copying.made(copying.stage(texts), Sizing(shard_rows=shard_rows))
+    assert copying.asked == [f"rank {text}" for text in asked]
+    assert stores.num_copied == len(texts) - len(asked)
+
+
+def test_a_shard_of_equal_texts_keeps_its_payload_unread(copying, stores, monkeypatch):
+    stage = copying.stage(TEXTS_BEFORE)
+    monkeypatch.setattr(tokenize, "write_tokens", None)  # nothing is written ...
+    monkeypatch.setattr(tokenize, "map_tokens", None)  # ... or read
+    made = stores.finished(stage.reusing([copying.older]), Sizing(shard_rows=3))
+    before = [record.sha256 for record in copying.older.manifest.records]
+    assert [record.sha256 for record in made.manifest.records] == before
+    assert stores.num_copied == 5
+
+
+def test_only_stores_with_hashes_of_their_texts_are_copied_from(copying, stores):
+    stage = copying.stage(["zebra run"])
+    assert stage.reusing([]).source is None
+    without = stores.tokens([[1]])
+    found = stage.reusing([without, copying.older, without]).source
+    assert found.older == copying.older and found.hashes == stage.hashes
+    queries = TokenizeStage(stores.queries("a"), schema.QUERIES, copying.model, "rank ")
+    assert queries.reusing([copying.older]).source is None
+
+
+def test_what_a_text_is_split_by_decides_whether_it_is_copied(copying, tiny, tmp_path):
+    same, other = copying.stage(["a"]), copying.stage(["a"], prefix="")
+    assert same.spec.reuse == copying.stage(TEXTS_BEFORE).spec.reuse != other.spec.reuse
+    assert same.spec.fingerprint() != copying.stage(TEXTS_BEFORE).spec.fingerprint()
+    assert len(same.spec.reuse) == 64
+    folder = tiny.make_tiny_bert(tmp_path / "other")
+    file = folder / "tokenizer.json"
+    file.write_text(file.read_text().replace("lease", "lend"))
+    other = replace(same, model=resolve_model(str(folder)))
+    assert other.spec.reuse != same.spec.reuse
+
+
+def test_rows_to_compute_are_read_in_batches(copying, stores, monkeypatch):
+    monkeypatch.setattr(tokenize, "BATCH_ROWS", 2)
+    texts = ["n0", "shard", "n1", "n2", "", "n3", "n4"]
+    beats = []
+    stores.finished(copying.stage(texts).reusing([copying.older]), beats=beats)
+    assert beats == [[0, 2], [3, 5], [6]]
+    copying.made(copying.stage(texts))
+    assert copying.asked == [f"rank n{n}" for n in range(5)]

@@ -16,3 +16,12 @@ def test_unknown_schemes_are_refused(tmp_path):
     with pytest.raises(InputError, match="ftp"):
         open_storage("ftp://host/x")
     assert open_storage(f"file://{tmp_path}").uri == str(tmp_path)
+
+
+@pytest.mark.parametrize("below", ["", "/deep/er"])
+def test_a_file_in_the_place_of_the_stores_is_named(tmp_path, below):
+    (tmp_path / "file").write_text("x")
+    for uri in (f"{tmp_path}/file{below}", f"file://{tmp_path}/file{below}"):
+        with pytest.raises(InputError, match=f"expected a folder, found the file {tmp_path}/file;"):
+            open_storage(uri)
+    assert (tmp_path / "file").read_text() == "x"

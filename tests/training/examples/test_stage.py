@@ -41,7 +41,7 @@ def test_examples_are_named_by_the_judgements_that_are_there_now(tmp_path, given
     """A worker asks again: a file that changed since, or differs on its node, is found so."""
     file = tmp_path / "file.txt"
     file.write_text("1 0 2 1\n")
-    store = SimpleNamespace(digest="d", origin="store/fingerprint")
+    store = SimpleNamespace(identity="d", origin="store/fingerprint")
     stage = ExamplesStage(
         wanted=wanted(**{"qrels": None, given: str(file)}), collection=store, ids=store,
         queries=store, runs=(), teacher=None, teacher_last=None, guard=Guard(), seed=0,

@@ -22,6 +22,7 @@ def vectors(basis: Basis, name: str, model_name: str, query_set: str | None) -> 
 
     def stage() -> EncodeStage:
         tokens, model = basis.tokens(model_name, query_set), basis.model(model_name)
-        return EncodeStage(tokens, model, side, basis.budget_tokens, basis.needs)
+        hashes = basis.hashes() if query_set is None else None
+        return EncodeStage(tokens, model, side, basis.budget_tokens, basis.needs, hashes)
 
     return basis.once(of_stage(name, query_set), stage)

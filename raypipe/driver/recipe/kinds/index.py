@@ -8,5 +8,5 @@ from raypipe.stages.bm25 import IndexStage
 
 def system(basis: Basis, name: str) -> System:
     """The index of the collection."""
-    stored = basis.stores.ensure(of_stage(name), IndexStage(basis.collection()))
+    stored = basis.once(of_stage(name), lambda: IndexStage(basis.collection()))
     return System(name, "index", stored)

@@ -7,15 +7,17 @@ from types import SimpleNamespace
 import pytest
 from tiny_workspace import run
 
-from raypipe.driver.upkeep.gc import _is_left_over, delete, find_garbage
+from raypipe.driver.upkeep.garbage import _is_left_over, find_garbage
+from raypipe.driver.upkeep.gc import delete
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.upkeep.verify import verify
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
+from raypipe.storage.generations import Generation, create_generation
 from raypipe.storage.holder import process_label
 from raypipe.storage.lease import acquire
 from raypipe.storage.ledger import Ledger, work_label
-from raypipe.storage.records import FORMAT, Shard, seal
+from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 
 
@@ -56,14 +58,17 @@ def test_what_is_older_than_a_day_may_go_with_what_it_weighs(work):
     os.utime(blob)
     assert found.names[-1] not in find_garbage(work).names  # a young payload stays
     delete(work, found)
-    assert find_garbage(work).names == [] and not blob.exists()
+    assert find_garbage(work).names == [] and blob.exists()  # it was used again since
+    age(work, 25)
+    delete(work, find_garbage(work))
+    assert not blob.exists()
 
 
 def test_refs_generations_and_leases_hold_a_store_with_its_payload(work):
     held = [store(work, "a", n, payload=b"rows %d" % n) for n in range(4)]
     work.refer(*held[0].split("/"))
     kept = dict([held[1].split("/")])
-    work.stores.create("generations/g.json", seal({"format": FORMAT, "stores": kept}))
+    create_generation(work.stores, Generation("nightly", 1, kept))
     lease = acquire(work.stores, f"{held[2]}/lease.json")
     age(work, 25)
     found = find_garbage(work)
@@ -78,6 +83,18 @@ def test_refs_generations_and_leases_hold_a_store_with_its_payload(work):
     ]
     assert sorted(payloads) == [b"rows 0", b"rows 1", b"rows 2"]
     lease.release()
+
+
+def test_a_source_is_held_until_it_is_forgotten(work):
+    before, now = store(work, "a", 1, b"rows 1"), store(work, "a", 2, b"rows 2")
+    work.refer(*before.split("/"))
+    work.refer(*now.split("/"))
+    age(work, 25)
+    assert find_garbage(work).names == []
+    work.forget_sources()
+    found = find_garbage(work).names
+    assert {name.split("/")[1] for name in found if name.startswith("a/")} == {before.split("/")[1]}
+    assert len([name for name in found if name.startswith("blobs/")]) == 1
 
 
 def test_what_a_dead_owner_left_goes_when_it_is_old(work):

@@ -1,0 +1,148 @@
+"""The commands reindex, rollback and history."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from raypipe.cli.output import print_result
+from raypipe.cli.pipeline import Out, Overrides, execute
+from raypipe.config import named_recipe
+from raypipe.errors import RefusedError
+
+if TYPE_CHECKING:
+    from raypipe.driver.workspace import Workspace
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A workspace.")]
+LEAST_KEPT = 2
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for verb in (reindex, rollback, history):
+        app.command()(verb)
+
+
+def reindex(
+    recipe: Annotated[str, typer.Argument(help="A YAML file, or the name of a packaged recipe.")],
+    overrides: Overrides = None,
+    out: Out = Path("raypipe-work"),
+    frozen: Annotated[
+        bool, typer.Option("--frozen", help="Exit with 4 if a setting differs from the last run's.")
+    ] = False,
+    max_drift: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A limit, NAME=VALUE: overlap@10, overlap@100 or rbo must not be below it, a "
+            "measure of the recipe must not fall by more. May be repeated."
+        ),
+    ] = None,
+    keep: Annotated[
+        int | None,
+        typer.Option(help="Keep so many generations; delete the older ones.", min=LEAST_KEPT),
+    ] = None,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Publish what was last built beyond a limit.")
+    ] = False,
+    allow_open_cluster: Annotated[
+        bool,
+        typer.Option("--allow-open-cluster", help="Accept a cluster without token authentication."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a recipe over a changed collection and publish the result as the next generation."""
+    named = named_recipe(recipe, overrides=overrides or [], env=os.environ)
+    if accept:
+        _accept(out, named.name, as_json)
+        return
+    from raypipe.driver.pipeline import Options
+
+    options = Options(
+        frozen=frozen,
+        ray_address=os.environ.get("RAY_ADDRESS"),
+        allow_open_cluster=allow_open_cluster,
+        reindex=True,
+        max_drift=tuple(max_drift or ()),
+        keep=keep,
+    )
+    outcome = execute(named, out, options, as_json=as_json)
+    if not as_json:
+        print(line_of(outcome.summary["generation"]))
+    if keep is not None:
+        from raypipe.driver.upkeep.gc import delete, find_garbage
+
+        workspace = _workspace(out)
+        try:
+            delete(workspace, find_garbage(workspace))
+        except RefusedError as error:  # the generation is published; another gc is deleting
+            print(f"nothing was deleted: {error}", file=sys.stderr)
+
+
+def rollback(
+    folder: Folder,
+    to: Annotated[int | None, typer.Option(help="A generation; default the last but one.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make an earlier generation current again, as a new one."""
+    from raypipe.driver.generations.past import rollback as rolled_back
+    from raypipe.driver.verbs.reading import line_of_generations
+
+    workspace = _workspace(folder)
+    made = rolled_back(workspace.stores, line_of_generations(folder), to)
+    told = {"number": made.number, **made.facts}
+    text = (
+        f"generation {made.number} is current, with the content of {made.facts['rolled_back_to']}"
+    )
+    print_result(told, text, as_json=as_json)
+
+
+def history(folder: Folder, as_json: AsJson = False) -> None:
+    """List the generations: when they were made, and what changed."""
+    from raypipe.driver.generations.past import history as past
+    from raypipe.driver.verbs.reading import line_of_generations
+
+    found = past(_workspace(folder).stores, line_of_generations(folder))
+    if as_json:
+        print(json.dumps({"generations": found}))
+        return
+    if not found:
+        print("no generation yet; `raypipe reindex` makes the first one")
+    for generation in found:
+        print(line_of(generation))
+
+
+def line_of(generation: dict[str, Any]) -> str:
+    """One line about a generation."""
+    number, passages = generation["number"], generation.get("passages")
+    if generation.get("published") is False:
+        return f"generation {number} stays current: nothing changed"
+    parts = [f"generation {number}", generation["made"], f"{passages:,} passages"]
+    if "rolled_back_to" in generation:
+        return ", ".join([*parts, f"the content of generation {generation['rolled_back_to']}"])
+    if "added" in generation:
+        counts = (f"{generation[name]:,} {name}" for name in ("added", "removed", "changed"))
+        parts += [*counts]
+    parts += [f"{generation['rows_copied']:,} rows copied", f"{generation['seconds']} s"]
+    for query_set, systems in generation.get("drift", {}).items():
+        for system, drift in systems.items():
+            found = drift["means"]["overlap@10"]
+            parts.append(f"{system} on {query_set}: overlap@10 {found:.3f}")
+    return ", ".join(parts)
+
+
+def _accept(out: Path, name: str, as_json: bool) -> None:
+    from raypipe.driver.generations.past import accept
+
+    made = accept(_workspace(out).stores, name)
+    text = f"generation {made.number} is current, as it was built"
+    print_result({"number": made.number, **made.facts}, text, as_json=as_json)
+
+
+def _workspace(folder: Path) -> "Workspace":
+    from raypipe.driver.upkeep.status import open_workspace
+
+    return open_workspace(folder)

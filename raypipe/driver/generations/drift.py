@@ -1,0 +1,143 @@
+"""How far a query set's runs have moved between two generations, and the limits on it."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+import pyarrow as pa
+
+from raypipe.errors import InputError
+from raypipe.evaluation.measures import evaluate
+from raypipe.evaluation.overlap import overlap, rank_biased_overlap, rankings_of
+from raypipe.storage.records import Json
+
+CUTOFFS = (10, 100)
+PERSISTENCE = 0.9
+SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A limit on the drift: `overlap@10=0.8`, `rbo=0.7` or a measure's fall, `nDCG@10=0.02`."""
+
+    name: str
+    value: float
+
+    def problem(self, drift: "Drift") -> str | None:
+        """What is beyond the limit; None if the drift is within it."""
+        found = drift.means.get(self.name)
+        if found is not None:
+            return f"{self.name} {found:.4f} < {self.value}" if found < self.value else None
+        if self.name not in drift.measures:
+            return None
+        before, now = drift.measures[self.name]
+        fall = before - now
+        return f"{self.name} fell by {fall:.4f} > {self.value}" if fall > self.value else None
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """One system's runs of a query set: the older and the newer one."""
+
+    means: Mapping[str, float]
+    """overlap@10, overlap@100 and rbo, averaged over the queries of either run; 1 is no drift."""
+    measures: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Before and now: the recipe's measures, the same over judged passages alone (`judged
+    nDCG@10`), and the share of judged passages (`Judged@10`)."""
+    gained: int = 0
+    lost: int = 0
+    """Passages in the first 10 of a query that were not there, and that no longer are."""
+    moved: tuple[tuple[str, float], ...] = ()
+    """The queries that moved most, by their rank-biased overlap, ascending."""
+
+    def to_json(self) -> dict[str, Json]:
+        """The fields, pairs as lists."""
+        body = asdict(self)
+        measures = {name: list(pair) for name, pair in self.measures.items()}
+        return {**body, "measures": measures, "moved": [list(pair) for pair in self.moved]}
+
+
+def drift(
+    older: pa.Table,
+    newer: pa.Table,
+    qrels: pa.Table | None = None,
+    measures: Sequence[str] = (),
+) -> Drift:
+    """The drift between two runs (schema.RUN_FILE) of one query set, by original ids."""
+    before, now = rankings_of(older), rankings_of(newer)
+    queries = sorted(before.keys() | now.keys())
+    pairs = {query: (before.get(query, []), now.get(query, [])) for query in queries}
+    rbo = {q: rank_biased_overlap(*pair, p=PERSISTENCE) for q, pair in pairs.items()}
+    means = {
+        f"overlap@{k}": _mean([overlap(*pair, cutoff=k) for pair in pairs.values()])
+        for k in CUTOFFS
+    }
+    tops = [tuple(set(ranking[: CUTOFFS[0]]) for ranking in pair) for pair in pairs.values()]
+    return Drift(
+        means={**means, "rbo": _mean(list(rbo.values()))},
+        measures={} if qrels is None else _measured(older, newer, qrels, measures),
+        gained=sum(len(new - old) for old, new in tops),
+        lost=sum(len(old - new) for old, new in tops),
+        moved=tuple(sorted(rbo.items(), key=lambda pair: (pair[1], pair[0]))[:SHOWN]),
+    )
+
+
+def limits_of(texts: Sequence[str], measures: Sequence[str]) -> list[Limit]:
+    """The limits in NAME=VALUE; NAME is overlap@10, overlap@100, rbo or a measure of the recipe.
+
+    Raises:
+        InputError: every text that is not one.
+    """
+    known = [*(f"overlap@{k}" for k in CUTOFFS), "rbo", *measures]
+    limits, problems = [], []
+    for text in texts:
+        name, _, value = text.rpartition("=")
+        number = re.fullmatch(r"\d+(\.\d*)?|\.\d+", value)
+        if name not in known or number is None or float(value) > 1:
+            problems.append(
+                f"--max-drift {text!r}: expected NAME=VALUE with a value from 0 to 1 and one of "
+                f"the names {', '.join(known)}"
+            )
+        else:
+            limits.append(Limit(name, float(value)))
+    if problems:
+        raise InputError(problems)
+    return limits
+
+
+def _measured(
+    older: pa.Table, newer: pa.Table, qrels: pa.Table, measures: Sequence[str]
+) -> dict[str, tuple[float, float]]:
+    asked = [*measures, f"Judged@{CUTOFFS[0]}"]
+    whole = [_means(run, qrels, asked) for run in (older, newer)]
+    judged = [_means(_judged(run, qrels), qrels, measures) for run in (older, newer)]
+    found = {name: (whole[0][name], whole[1][name]) for name in asked}
+    return found | {f"judged {name}": (judged[0][name], judged[1][name]) for name in measures}
+
+
+def _means(run: pa.Table, qrels: pa.Table, measures: Sequence[str]) -> Mapping[str, float]:
+    """The means; 0 for a run without any judged query."""
+    if not set(run["query_id"].to_pylist()) & set(qrels["query_id"].to_pylist()):
+        return dict.fromkeys(measures, 0.0)
+    return evaluate(run, qrels, measures).mean
+
+
+def _judged(run: pa.Table, qrels: pa.Table) -> pa.Table:
+    """The run's lines with judged passages, at their places among those."""
+    columns = ("query_id", "passage_id")
+    known = set(zip(*(qrels[name].to_pylist() for name in columns), strict=True))
+    lines = zip(*(run[name].to_pylist() for name in columns), strict=True)
+    kept = [place for place, line in enumerate(lines) if line in known]
+    table, seen, ranks = run.take(pa.array(kept, pa.int64())), dict[str, int](), []
+    for query in table["query_id"].to_pylist():
+        seen[query] = seen.get(query, 0) + 1
+        ranks.append(seen[query])
+    return table.set_column(
+        table.schema.get_field_index("rank"),
+        "rank",
+        pa.array(ranks, table.schema.field("rank").type),
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 1.0

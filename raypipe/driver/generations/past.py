@@ -1,0 +1,79 @@
+"""What was published when, and the way back to it."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from raypipe.driver.generations.publish import create
+from raypipe.errors import IncompleteError, InputError
+from raypipe.storage.generations import (
+    Generation,
+    generation_numbers,
+    newest_generation,
+    read_generation,
+    refused_generation,
+)
+from raypipe.storage.storage import Storage
+
+
+def history(stores: Storage, name: str) -> list[dict[str, Any]]:
+    """The generations that stand, oldest first: their numbers and facts."""
+    found = []
+    for number in generation_numbers(stores, name):
+        found.append({"number": number, **read_generation(stores, name, number).facts})
+    return found
+
+
+def rollback(stores: Storage, name: str, to: int | None = None) -> Generation:
+    """A new generation with the stores of an older one (None: of the one before the newest).
+
+    Raises:
+        InputError: there is no such generation, or it is the current one.
+        IncompleteError: stores that it names were deleted.
+        RefusedError: another invocation has published a generation at the same time.
+    """
+    numbers = generation_numbers(stores, name)
+    if not numbers or (to is None and len(numbers) < 2):
+        raise InputError(f"{name}: no earlier generation to go back to")
+    target = numbers[-2] if to is None else to
+    if target == numbers[-1]:
+        raise InputError(f"generation {target} of {name} is the current one")
+    older = read_generation(stores, name, target)
+    facts = {**_told_of(older), "rolled_back_to": target}
+    return _published(stores, Generation(name, numbers[-1] + 1, older.stores, facts))
+
+
+def accept(stores: Storage, name: str) -> Generation:
+    """What the last re-indexing built beyond a limit, as the current generation.
+
+    Raises:
+        InputError: nothing was refused.
+        IncompleteError: stores that it names were deleted.
+        RefusedError: the generation that it was compared with is no longer current.
+    """
+    newest = newest_generation(stores, name)
+    number = newest.number + 1 if newest else 1
+    found = refused_generation(stores, name, number)
+    if found is None:
+        raise InputError(
+            f"{name}: nothing was refused after generation {number - 1}, so nothing can be "
+            "accepted; what was refused before was compared with an older one: run again"
+        )
+    return _published(stores, Generation(name, number, found.stores, found.facts))
+
+
+def _published(stores: Storage, generation: Generation) -> Generation:
+    gone = [s for s in generation.stores if generation.stored(stores, s) is None]
+    if gone:
+        raise IncompleteError(
+            f"generation {generation.number} of {generation.name}: {len(gone)} of its stores were "
+            f"deleted, first {gone[0]}"
+        )
+    create(stores, generation)
+    return generation
+
+
+def _told_of(generation: Generation) -> dict[str, Any]:
+    """An older generation's facts that hold for one with the same stores."""
+    kept = ("passages", "measures")
+    facts = {key: value for key, value in generation.facts.items() if key in kept}
+    return {**facts, "made": datetime.now(UTC).isoformat(timespec="seconds")}

@@ -1,0 +1,212 @@
+"""Finds stores and payloads that nothing refers to any more.
+
+Only files written by raypipe are touched: folders NAME/FINGERPRINT whose spec.json has that
+fingerprint, and in them files with known names; blobs under their hash; unfinished files.
+Everything else is left alone.
+"""
+
+import re
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from raypipe.driver.generations.retire import files_of, unread_generations
+from raypipe.driver.workspace import Workspace, read_refs
+from raypipe.errors import CorruptError, InputError
+from raypipe.names import ROOT_FOLDERS
+from raypipe.storage.generations import held_stores
+from raypipe.storage.holder import Life, label_is_dead
+from raypipe.storage.lease import lease_state
+from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.root import ROOT_FORMAT
+from raypipe.storage.store_records import read_spec, work_label
+
+SPARED_SECONDS = 24 * 3600.0
+_ORDER = (
+    r"manifest\.json",
+    r"steps/\d{7,}\.json",
+    r"measurements/\d{7,}\.json",
+    r"progress\.jsonl",
+    r"shards/\d{5,}\.json",
+    r"quarantine\.parquet",
+    r"attempts\.jsonl",
+    r"lease\.json\.d/\d{7}\.json",  # before lease.json, which says that they were released
+    r"lease\.json",
+    r"plan\.json",
+    r"spec\.json",
+)
+"""A store's files in the order of deletion. If gc is killed after any of them, the store is
+complete, or incomplete and resumable (its records name blobs that still exist), or absent. The
+spec, which identifies a folder as a store, is deleted last."""
+_BLOB = re.compile(r"blobs/([0-9a-f]{2})/(\1[0-9a-f]{62})")
+
+
+@dataclass
+class Garbage:
+    """Files that may be deleted, by the steps of the deletion, and their size."""
+
+    generations: list[str] = field(default_factory=list)
+    """Files of retired generations that nobody reads."""
+    stores: dict[str, list[str]] = field(default_factory=dict)
+    """The files of each store NAME/FINGERPRINT, in the order of deletion."""
+    left_over: list[str] = field(default_factory=list)
+    blobs: list[str] = field(default_factory=list)
+    """Payloads; last, since until then the payload of every record exists."""
+    num_bytes: int = 0
+    strangers: list[str] = field(default_factory=list)
+    """Files that are not raypipe's, or belong to stores with a damaged spec; they are left
+    alone."""
+
+    @property
+    def names(self) -> list[str]:
+        """All files, in the order of deletion."""
+        of_stores = [name for files in self.stores.values() for name in files]
+        return [*self.generations, *of_stores, *self.left_over, *self.blobs]
+
+
+@dataclass
+class _Folder:
+    """One folder NAME/FINGERPRINT."""
+
+    known: list[tuple[int, str]] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+
+def find_garbage(workspace: Workspace, *, spared_seconds: float = SPARED_SECONDS) -> Garbage:
+    """Files that no workspace, generation or live lease refers to and that are old enough.
+
+    A store is as old as its newest file.
+
+    Raises:
+        InputError: the stores are not in a folder; a bucket has lifecycle rules of its own.
+    """
+    stores = workspace.stores
+    if not isinstance(stores, PosixStorage):
+        raise InputError(f"{stores.uri}: gc needs stores in a folder")
+    garbage = Garbage(generations=files_of(stores, unread_generations(stores)))
+    names = list(stores.names(""))
+    folders = _folders(stores, names, garbage)
+    places = {
+        "/".join(parts[:2])
+        for name in names
+        if len(parts := name.split("/")) > 2 and parts[0] not in ROOT_FOLDERS
+    }
+    oldest = time.time() - spared_seconds
+    kept = kept_stores(stores, leaving=garbage.generations)
+    doomed = {
+        name: folder
+        for name, folder in folders.items()
+        if name not in kept
+        and not at_work(stores, name)
+        and all(is_old(stores, file, oldest) for _, file in folder.known)
+    }
+    for name, folder in doomed.items():
+        garbage.stores[name] = [file for _, file in sorted(folder.known)]
+    living = {work_label(*name.split("/")) for name in places if at_work(stores, name)}
+    left = [n for n in names if _is_left_over(n, living) and is_old(stores, n, oldest)]
+    garbage.left_over = left
+    held: set[str] = set()
+    for name, folder in folders.items():
+        if name not in doomed:
+            held |= named_payloads(stores, (file for _, file in folder.known))
+    held |= named_payloads(stores, garbage.strangers)
+    for name in names:
+        blob = _BLOB.fullmatch(name)
+        if blob and blob[2] not in held and is_old(stores, name, oldest):
+            garbage.blobs.append(name)
+    garbage.num_bytes = sum(_size(stores, name) for name in garbage.names)
+    return garbage
+
+
+def _folders(stores: PosixStorage, names: list[str], garbage: Garbage) -> dict[str, _Folder]:
+    """The real stores with their files; files outside any store are added to the strangers."""
+    found: dict[str, _Folder] = {}
+    for name in names:
+        parts = name.split("/")
+        if parts[0] in ROOT_FOLDERS or name == ROOT_FORMAT:
+            continue
+        if len(parts) < 3:
+            garbage.strangers.append(name)
+            continue
+        folder = found.setdefault("/".join(parts[:2]), _Folder())
+        inner = "/".join(parts[2:])
+        place = next((i for i, form in enumerate(_ORDER) if re.fullmatch(form, inner)), None)
+        if place is None:
+            folder.unknown.append(name)
+        else:
+            folder.known.append((place, name))
+    real = {name: folder for name, folder in found.items() if _is_store(stores, name)}
+    for name, folder in found.items():
+        garbage.strangers += folder.unknown
+        if name not in real:
+            garbage.strangers += [file for _, file in folder.known]
+    return real
+
+
+def _is_store(stores: PosixStorage, name: str) -> bool:
+    store, fingerprint = name.split("/")
+    try:
+        return read_spec(stores, store, fingerprint).fingerprint() == fingerprint
+    except (OSError, CorruptError, KeyError):
+        return False
+
+
+def kept_stores(stores: PosixStorage, leaving: Collection[str] = ()) -> set[str]:
+    """The stores that workspaces and generations name, but for generations that leave."""
+    kept: set[str] = set()
+    for name in stores.names("refs"):
+        for part in ("stores", "sources"):
+            kept |= {f"{a}/{b}" for a, b in read_refs(stores, Path(name).stem, part).items()}
+    return kept | {f"{a}/{b}" for a, b in held_stores(stores, leaving)}
+
+
+def at_work(stores: PosixStorage, folder: str) -> bool:
+    """Whether a store's lease is held, or may be."""
+    lease = lease_state(stores, f"{folder}/lease.json")
+    return lease is not None and lease.life() is not Life.DEAD
+
+
+def is_old(stores: PosixStorage, name: str, oldest: float) -> bool:
+    """Whether a file was last written before `oldest`; False if it is gone."""
+    try:
+        return (stores.root / name).stat().st_mtime < oldest
+    except FileNotFoundError:
+        return False
+
+
+def _size(stores: PosixStorage, name: str) -> int:
+    """Bytes of a file; 0 if it is gone."""
+    try:
+        return (stores.root / name).stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _is_left_over(name: str, living: set[str]) -> bool:
+    """Whether an unfinished file's owner (a process, or the holder of a store's lease) is gone.
+
+    `living` are the labels of the stores in use, made from their names; labels are compared, never
+    parsed.
+    """
+    parts = name.split("/")
+    if parts[0] not in ("nonce", "tmp") or len(parts) < 3:
+        return False
+    owner = parts[1]
+    if parts[0] == "tmp" and owner.startswith("process-"):
+        return label_is_dead(owner)
+    return owner not in living
+
+
+def named_payloads(stores: PosixStorage, names: Iterable[str]) -> set[str]:
+    """Hashes found as words in records and manifests; damaged files still protect their blobs."""
+    held: set[str] = set()
+    for name in names:
+        if not name.endswith(".json"):
+            continue
+        try:
+            text = (stores.root / name).read_bytes().decode(errors="replace")
+        except FileNotFoundError:
+            continue  # a training removes its older checkpoints
+        held |= set(re.findall(r"[0-9a-f]{64}", text))
+    return held

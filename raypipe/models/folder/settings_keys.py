@@ -1,0 +1,69 @@
+"""The keys of raypipe.json: what each may hold, and how a missing or unknown one is told."""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from difflib import get_close_matches
+from typing import Any
+
+from raypipe.models.folder.conventions import AnyConventions, PairConventions
+
+DOCUMENTED = 'docs/commands.md, "Models", says what each key means'
+MAX_PREFIX_CHARACTERS = 10_000
+"""A longer prefix leaves no room for a text, and is put before every passage in memory."""
+_EXPECTED = {
+    "pooling": "mean or cls",
+    "normalise": "true or false",
+    "query_segment": "a segment id, from 0",
+    "passage_segment": "a segment id, from 0",
+    "query_limit": "a count of word pieces",
+    "passage_limit": "a count of word pieces",
+    "total_limit": "a count of tokens",
+    "relevant_label": "0, 1 or null",
+    "score": "log-probability, probability or raw",
+}
+"""Of the keys without a default."""
+
+
+def key_problems(kinds: type[AnyConventions], body: Mapping[str, Any]) -> list[str]:
+    """One problem for each key that is missing, and for each that these settings do not have."""
+    known = {field.name: field for field in fields(kinds)}
+    problems = []
+    for name, field in known.items():
+        if field.default is MISSING and name not in body:
+            null = kinds is PairConventions and name in ("query_limit", "passage_limit")
+            expected = _EXPECTED[name] + (" or null" if null else "")
+            problems.append(f"{name}: expected {expected}, found nothing; {DOCUMENTED}")
+    for name in body:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            problems.append(f"{name}: {hint}expected a JSON object with {', '.join(known)}")
+    return problems
+
+
+def plain_problems(found: AnyConventions) -> list[str]:
+    """The problems of settings that encoders and rerankers share, and of an encoder's flags."""
+    problems = []
+    for name in ("query_prefix", "passage_prefix", "start_weights_saw"):
+        value = getattr(found, name)
+        if not isinstance(value, str):
+            problems.append(f"{name}: expected text, found {_shown(value)}")
+        elif len(value) > MAX_PREFIX_CHARACTERS:
+            problems.append(
+                f"{name}: expected at most {MAX_PREFIX_CHARACTERS:,} characters, "
+                f"found {len(value):,}"
+            )
+    if isinstance(found, PairConventions):
+        return problems
+    if not isinstance(found.normalise, bool):
+        problems.append(f"normalise: expected true or false, found {_shown(found.normalise)}")
+    for name in ("query_segment", "passage_segment"):
+        value = getattr(found, name)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            problems.append(f"{name}: expected a segment id, from 0, found {_shown(value)}")
+    return problems
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,48 @@
+"""Refuses what looks like a file and has no end: pipes, devices, decompression bombs."""
+
+import os
+import stat
+from pathlib import Path
+
+from raypipe.errors import InputError
+
+_KINDS = {
+    stat.S_IFDIR: ("a folder", "name the file in it"),
+    stat.S_IFIFO: ("a pipe", "write its content to a file, which is read more than once"),
+    stat.S_IFCHR: ("a device", "name a file"),
+    stat.S_IFBLK: ("a device", "name a file"),
+    stat.S_IFSOCK: ("a socket", "name a file"),
+}
+
+MAX_RATIO = 200
+"""Most unpacked bytes for a packed one; gzip packs texts and runs to a third to a twentieth."""
+MIN_UNPACKED_BYTES = 64 << 20
+"""Up to this size any ratio is allowed."""
+
+
+def check_regular(path: Path | str, expected: str = "a file") -> None:
+    """Returns nothing if the path names a regular file or nothing at all.
+
+    Raises:
+        InputError: a folder, a pipe, a device or a socket.
+    """
+    try:
+        kind = stat.S_IFMT(os.stat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if kind in _KINDS:
+        found, remedy = _KINDS[kind]
+        raise InputError(f"{path}: expected {expected}, found {found}; {remedy}")
+
+
+def check_ratio(path: Path | str, num_packed: int, num_unpacked: int) -> None:
+    """Returns nothing if this many unpacked bytes may come out of a file of this many.
+
+    Raises:
+        InputError: more than `MAX_RATIO` times as many, and more than `MIN_UNPACKED_BYTES`.
+    """
+    if num_unpacked > max(MIN_UNPACKED_BYTES, MAX_RATIO * num_packed):
+        raise InputError(
+            f"{path}: expected at most {MAX_RATIO} times its {num_packed:,} packed bytes, found "
+            f"more than {num_unpacked:,}; if its content is meant, unpack it and name that file"
+        )

@@ -1,0 +1,41 @@
+"""Shards that begin where the content says, so that a change moves only the shards around it."""
+
+import numpy as np
+
+from raypipe.stages.reuse.hashes import TextHashes
+from raypipe.stages.stage import ranges
+from raypipe.storage.records import Shard
+from raypipe.storage.stored import Stored
+
+LEAST_ROWS = 512
+"""A collection of many times this is not cut into smaller shards than this, ..."""
+NUM_SHARDS = 64
+"""... and a larger one into at least about this number, whatever the work of a shard."""
+
+
+def shards_by_content(num_rows: int, work: int, hashes: Stored | None) -> list[Shard]:
+    """Shards of about `work` rows at most; without hashes, ranges of that size.
+
+    A row begins a shard if its hash says so and the shard before has half the wanted size; a shard
+    of twice the wanted size ends anywhere. The wanted size is a power of two, so that a slightly
+    larger or longer collection keeps its boundaries.
+    """
+    if hashes is None or not num_rows:
+        return ranges(num_rows, max(1, work))
+    wanted = min(_power(work), max(LEAST_ROWS, _power(num_rows // NUM_SHARDS)))
+    least, largest = max(1, wanted // 2), 2 * wanted
+    begins = np.flatnonzero((TextHashes(hashes).hashes[:, 1] & np.uint64(least - 1)) == 0)
+    edges = [0]
+    while num_rows - edges[-1] > least:
+        place = np.searchsorted(begins, edges[-1] + least)
+        content = int(begins[place]) if place < len(begins) else num_rows
+        edges.append(min(content, edges[-1] + largest, num_rows))
+    if edges[-1] < num_rows:
+        edges.append(num_rows)
+    pairs = zip(edges[:-1], edges[1:], strict=True)
+    return [Shard(index, start, stop) for index, (start, stop) in enumerate(pairs)]
+
+
+def _power(number: int) -> int:
+    """The largest power of two up to the number; 1 for none."""
+    return 1 << max(0, number.bit_length() - 1)

@@ -1,0 +1,101 @@
+"""What was published, and the way back, on records whose stores are stand-ins."""
+
+import pytest
+
+from raypipe.driver.generations.past import accept, history, rollback
+from raypipe.errors import IncompleteError, InputError, RefusedError
+from raypipe.storage import generations
+from raypipe.storage.generations import (
+    Generation,
+    create_generation,
+    generation_numbers,
+    read_generation,
+    refuse_generation,
+    retire,
+)
+from raypipe.storage.ledger import Ledger
+from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.records import Shard
+from raypipe.storage.spec import StageSpec
+
+
+@pytest.fixture
+def storage(tmp_path):
+    """Three generations, each with one complete store, numbered as it is."""
+    storage = PosixStorage(tmp_path / "stores")
+    for number in (1, 2, 3):
+        create_generation(storage, generation(storage, number))
+    return storage
+
+
+def generation(storage, number, content=None):
+    ledger = Ledger(storage, "toy", StageSpec("toy", 1, {"n": content or number}), [Shard(0, 0, 1)])
+    if ledger.pending():
+        file = storage.scratch() / "file"
+        file.write_text("x")
+        ledger.commit(ledger.shards[0], file, {"rows": 1})
+    fingerprint = ledger.publish().fingerprint
+    facts = {"made": "then", "passages": number, "measures": {}, "rows_copied": 7}
+    return Generation("nightly", number, {"toy": fingerprint}, facts)
+
+
+def test_history_lists_what_stands_oldest_first(storage):
+    retire(storage, "nightly", 1)
+    assert [line["number"] for line in history(storage, "nightly")] == [2, 3]
+    assert history(storage, "nightly")[0]["passages"] == 2
+    assert history(storage, "other") == []
+
+
+@pytest.mark.parametrize(("to", "target"), [(None, 2), (1, 1)])
+def test_rollback_creates_a_generation_with_older_content(storage, to, target):
+    made = rollback(storage, "nightly", to)
+    assert generation_numbers(storage, "nightly") == [1, 2, 3, 4] and made.number == 4
+    assert made.stores == read_generation(storage, "nightly", target).stores
+    assert (made.facts["rolled_back_to"], made.facts["passages"]) == (target, target)
+    assert "rows_copied" not in made.facts and made.facts["made"] != "then"
+
+
+def test_rollback_refuses_the_current_a_missing_and_the_only_generation(storage):
+    for number, message in ((3, "current"), (9, "no such generation")):
+        with pytest.raises(InputError, match=message):
+            rollback(storage, "nightly", number)
+    create_generation(storage, Generation("alone", 1, {}))
+    for name in ("alone", "none"):
+        with pytest.raises(InputError, match="no earlier generation"):
+            rollback(storage, name)
+
+
+def test_a_generation_whose_stores_are_gone_is_not_published_again(storage):
+    gone = read_generation(storage, "nightly", 2).stores["toy"]
+    storage.delete(f"toy/{gone}/manifest.json")
+    with pytest.raises(IncompleteError, match="1 of its stores were deleted, first toy"):
+        rollback(storage, "nightly")
+    assert generation_numbers(storage, "nightly") == [1, 2, 3]
+
+
+def test_the_loser_of_a_race_is_told_which_generation_is_current(storage, monkeypatch):
+    create = generations.create_generation
+
+    def later(stores, generation_):
+        create(stores, Generation("nightly", 4, {}))
+        return create(stores, generation_)
+
+    monkeypatch.setattr("raypipe.driver.generations.publish.create_generation", later)
+    with pytest.raises(RefusedError, match="generation 4 is current"):
+        rollback(storage, "nightly")
+
+
+def test_what_was_refused_can_be_accepted_once(storage):
+    refused = generation(storage, 4)
+    refuse_generation(storage, refused)
+    assert accept(storage, "nightly").stores == refused.stores
+    assert read_generation(storage, "nightly", 4).facts == refused.facts
+    with pytest.raises(InputError, match="nothing was refused after generation 4"):
+        accept(storage, "nightly")
+
+
+def test_what_was_compared_with_an_older_generation_cannot_be_accepted(storage):
+    refuse_generation(storage, generation(storage, 3))
+    with pytest.raises(InputError, match="nothing was refused after generation 3"):
+        accept(storage, "nightly")
+    assert generation_numbers(storage, "nightly") == [1, 2, 3]

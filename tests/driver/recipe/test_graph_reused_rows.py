@@ -1,0 +1,168 @@
+"""A build that copies rows equals one from nothing; how its stores are cut is all one."""
+
+import shutil
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from plain_stores import SMALL, StubEncoder, StubScorer, built, rows_of
+
+from raypipe.config import load_recipe
+from raypipe.stages.stage import Sizing
+from raypipe.storage.places.posix import PosixStorage
+
+RECIPE = """
+format: 1
+name: small
+collection: {{format: msmarco-v1, input: {folder}/passages.tsv}}
+queries: {{test: {{file: {folder}/queries.tsv}}}}
+models: {{encoder: {{path: {encoder}}}, mono: {{path: {mono}}}, duo: {{path: {duo}}}}}
+stages:
+  embeddings: {{do: encode, model: encoder}}
+  dense: {{do: search, index: embeddings, depth: 6}}
+  mono: {{do: score, run: dense, model: mono, k0: 5}}
+"""
+DUO = """
+  duo: {{do: score, run: mono, model: duo, k1: 3}}
+  duo-sum: {{do: aggregate, pairs: duo, method: sum}}
+"""
+WORDS = ["", "zebra", "lease", "zebra lease", "run", "a shard", "rank a run", "query", "of the run"]
+EDITS = ("insert", "delete", "change", "move", "duplicate", "empty")
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory, tiny_model, tiny_mono, tiny_duo):
+    """The recipe, its folder, and a way to write its collection."""
+    folder = tmp_path_factory.mktemp("files")
+    (folder / "queries.tsv").write_text("1\tlease shard\n2\tzebra run\n3\trank a query\n")
+    places = {"folder": folder, "encoder": tiny_model, "mono": tiny_mono, "duo": tiny_duo}
+
+    def written(texts, more=""):
+        text = (RECIPE + more).format(**places)
+        lines = [f"{number}\t{text}\n" for number, text in enumerate(texts)]
+        (folder / "passages.tsv").write_text("".join(lines))
+        return load_recipe(text, source="small")
+
+    return written
+
+
+@pytest.fixture(autouse=True, scope="module")
+def stubs():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("raypipe.stages.encode.load_encoder", lambda *a, **k: StubEncoder())
+        patch.setattr("raypipe.stages.scoring.score.load_scorer", lambda *a, **k: StubScorer())
+        patch.setattr("raypipe.stages.reuse.boundaries.LEAST_ROWS", 4)
+        patch.setattr("os.fsync", lambda descriptor: None)  # durability is tested elsewhere
+        yield
+
+
+def edited(texts, edits):
+    """The texts after edits (kind, place, other place, word)."""
+    texts = list(texts)
+    for kind, place, other, word in edits:
+        at, to = place % (len(texts) + 1), other % max(1, len(texts))
+        if kind == "insert":
+            texts.insert(at, word)
+        elif kind == "delete" and len(texts) > 1:
+            del texts[to]
+        elif kind == "change":
+            texts[to] = word
+        elif kind == "move":
+            texts.insert(at, texts.pop(to))
+        elif kind == "duplicate":
+            texts.insert(at, texts[to])
+        elif kind == "empty":
+            texts[to] = ""
+    return texts
+
+
+places = st.integers(0, 40)
+edit = st.tuples(st.sampled_from(EDITS), places, places, st.sampled_from(WORDS))
+
+
+def build_and_compare(recipe, folder, texts, nights, more=""):
+    """One build after the other, each copying from those before, beside builds from nothing."""
+    copying = PosixStorage(folder / "copying")
+    older = [built(recipe(texts, more), copying)[0]]
+    for night, edits in enumerate(nights):
+        texts = edited(texts, edits)
+        made, _ = built(recipe(texts, more), copying, older)
+        expected, _ = built(recipe(texts, more), PosixStorage(folder / f"fresh{night}"))
+        assert made.keys() == expected.keys()
+        del expected["count@collection"]  # times of files, which no other store knows
+        for name, stored in expected.items():
+            mine = made[name]
+            assert mine.manifest.identity == stored.manifest.identity, name
+            assert rows_of(mine) == rows_of(stored), name
+        older = [made, *older]
+    shutil.rmtree(folder)
+
+
+texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=24)
+edits = st.lists(edit, max_size=6)
+quick = settings(deadline=None, phases=(Phase.explicit, Phase.generate))
+
+
+@settings(quick, max_examples=200)
+@given(texts, edits)
+def test_a_build_that_copies_equals_one_from_nothing(recipe, tmp_path_factory, texts, edits):
+    build_and_compare(recipe, tmp_path_factory.mktemp("stores"), texts, [edits])
+
+
+@settings(quick, max_examples=12)
+@given(texts, st.lists(edits, min_size=2, max_size=3))
+def test_so_do_further_nights_and_pairs_of_passages(recipe, tmp_path_factory, texts, nights):
+    build_and_compare(recipe, tmp_path_factory.mktemp("stores"), texts, nights, DUO)
+
+
+FINE = Sizing(num_actors=3, shard_tokens=1, shard_rows=1, shard_queries=1)
+WHOLE = Sizing()
+CUT = [
+    "passages@collection",
+    "tokens@encoder",
+    "tokens@encoder.test",
+    "embeddings",
+    "embeddings.test",
+    "parts@dense.test",
+    "dense.test",
+    "tokens@mono.test",
+    "scores@mono.test.1",
+    "mono.test",
+    "scores@duo.test.1",
+    "duo.test",
+    "duo-sum.test",
+]
+"""Stores that have more than one shard if they are cut finely."""
+LETTERS = [f"{word} {number % 7}" for number, word in enumerate(WORDS * 4)]
+
+
+def described(stores):
+    """The identities and rows of all stores but the files' times, and how many have two shards."""
+    del stores["count@collection"]
+    cut = sum(len(stored.manifest.records) > 1 for stored in stores.values())
+    return {name: (stored.identity, rows_of(stored)) for name, stored in stores.items()}, cut
+
+
+@pytest.fixture(scope="module")
+def whole(recipe, tmp_path_factory):
+    """The recipe and its stores, each in one shard as far as the content lets it be."""
+    made = recipe(LETTERS, DUO)
+    folder = tmp_path_factory.mktemp("whole")
+    return made, described(built(made, PosixStorage(folder), sizing=WHOLE)[0])
+
+
+@pytest.mark.parametrize(
+    "sizing", [FINE, SMALL, Sizing(num_actors=2, shard_tokens=60, shard_rows=9, shard_queries=3)]
+)
+def test_stores_cut_elsewhere_are_the_same_stores(whole, tmp_path, sizing):
+    recipe, (expected, before) = whole
+    found, cut = described(built(recipe, PosixStorage(tmp_path), sizing=sizing)[0])
+    assert found == expected and cut > before
+
+
+@pytest.mark.parametrize("store", CUT)
+def test_any_store_cut_elsewhere_gives_the_same_stores_downstream(whole, tmp_path, store):
+    recipe, (expected, _) = whole
+    made, _ = built(recipe, PosixStorage(tmp_path), sizing=WHOLE, sizing_of={store: FINE})
+    assert len(made[store].manifest.records) > 1
+    assert described(made)[0] == expected

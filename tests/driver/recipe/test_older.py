@@ -1,0 +1,69 @@
+"""The stores from which rows may be copied, in the order in which they are tried."""
+
+import pytest
+
+from raypipe.driver.recipe.older import older_stores
+from raypipe.driver.workspace import Workspace
+from raypipe.names import Role, of_stage, scoring_of
+from raypipe.storage.generations import Generation
+from raypipe.storage.ledger import Ledger
+from raypipe.storage.records import Shard
+from raypipe.storage.spec import StageSpec
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    return Workspace(tmp_path / "work")
+
+
+def spec(number, reuse="same"):
+    return StageSpec("toy", 1, {"number": number}, reuse=reuse)
+
+
+def store(workspace, name, number, *, reuse="same", complete=True):
+    ledger = Ledger(workspace.stores, str(name), spec(number, reuse), [Shard(0, 0, 1)])
+    if complete:
+        file = ledger.storage.scratch() / "file"
+        file.write_text("x")
+        ledger.commit(ledger.shards[0], file, {"rows": 1})
+        ledger.publish()
+    return ledger.fingerprint
+
+
+def numbers(workspace, name, base=None, now=99):
+    found = older_stores(workspace, base, name, spec(now))
+    fingerprints = {spec(number).fingerprint(): number for number in range(100)}
+    return [fingerprints[stored.manifest.fingerprint] for stored in found]
+
+
+NAME = of_stage("vectors")
+
+
+def test_the_current_generation_comes_before_refs_and_refs_before_sources(workspace):
+    made = [store(workspace, NAME, number) for number in range(3)]
+    workspace.refer("vectors", made[0])
+    workspace.refer("vectors", made[1])
+    assert numbers(workspace, NAME) == [1, 0]
+    base = Generation("nightly", 4, {"vectors": made[2], "tokens": "x"})
+    assert numbers(workspace, NAME, base) == [2, 1, 0]
+    assert numbers(workspace, NAME, Generation("nightly", 4, {"vectors": made[0]})) == [0, 1]
+
+
+def test_incomplete_stores_other_settings_and_the_store_itself_are_left_out(workspace):
+    workspace.refer("vectors", store(workspace, NAME, 1, complete=False))
+    assert numbers(workspace, NAME) == []
+    workspace.refer("vectors", store(workspace, NAME, 2, reuse="other"))
+    assert numbers(workspace, NAME) == []
+    workspace.refer("vectors", store(workspace, NAME, 3))
+    assert numbers(workspace, NAME, now=3) == [] and numbers(workspace, NAME) == [3]
+    workspace.stores.delete(f"vectors/{spec(3, 'same').fingerprint()}/spec.json")
+    assert numbers(workspace, NAME) == []
+
+
+def test_of_a_growing_table_every_part_is_a_source(workspace):
+    parts = [scoring_of(Role.SCORES, "mono", "test", number) for number in (1, 2, 4)]
+    for number, part in enumerate(parts):
+        workspace.refer(str(part), store(workspace, part, number))
+    assert numbers(workspace, parts[0]) == [0, 1]  # part 3 is missing, so 4 is not looked for
+    base = Generation("nightly", 1, {str(parts[0]): store(workspace, parts[0], 7)})
+    assert numbers(workspace, parts[1], base) == [7, 0, 1]

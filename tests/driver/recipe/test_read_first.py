@@ -1,0 +1,58 @@
+"""Queries, judgements and names of measures are read before the first store."""
+
+import os
+
+import pytest
+
+from raypipe.config import Evaluate
+from raypipe.driver.pipeline import run_pipeline
+from raypipe.driver.recipe.read_first import read_first
+from raypipe.errors import InputError
+
+
+@pytest.fixture
+def measured(invocable):
+    """The folder and its recipe, with measures."""
+    folder, recipe = invocable
+    return folder, recipe.model_copy(update={"evaluate": Evaluate(measures=("RR@10",))})
+
+
+def test_judgements_of_the_sets_that_will_be_measured(measured):
+    folder, recipe = measured
+    found = read_first(recipe)
+    assert {name: table.num_rows for name, table in found.items()} == {"dev": 2, "all": 2}
+    assert read_first(recipe.model_copy(update={"evaluate": None})) == {}
+
+
+def test_all_problems_are_told_at_once(measured):
+    folder, recipe = measured
+    (folder / "qrels.txt").write_text("q1 0 p0 much\n")
+    (folder / "queries.tsv").write_text("no tab\n")
+    recipe = recipe.model_copy(update={"evaluate": Evaluate(measures=("RR@10", "nDGC@10"))})
+    with pytest.raises(InputError) as raised:
+        read_first(recipe)
+    told = str(raised.value)
+    assert "nDGC@10" in told and "qrels.txt: line 1: expected an integer grade" in told
+    assert "queries.tsv: line 1: expected id TAB text" in told
+
+
+DAMAGES = {
+    "a grade": lambda path: path.write_text("q1 0 p0 much\n"),
+    "no line": lambda path: path.write_text(""),
+    "bytes": lambda path: path.write_bytes(b"\xff\xfe"),
+    "a pipe": lambda path: (path.unlink(), os.mkfifo(path)),
+    "a device": lambda path: (path.unlink(), path.symlink_to("/dev/zero")),
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
+}
+
+
+@pytest.mark.parametrize("name", ["qrels.txt", "queries.tsv"])
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_bad_judgements_and_queries_cost_no_store(measured, tmp_path, name, damage):
+    folder, recipe = measured
+    damage(folder / name)
+    with pytest.raises(InputError, match=name):
+        run_pipeline(recipe, tmp_path / "work", watcher=None)
+    assert not list(tmp_path.glob("work/stores/*@*")) and not list(
+        tmp_path.glob("work/stores/blobs")
+    )

@@ -1,0 +1,160 @@
+"""gc paused between any two of its steps beside an invocation that uses what it found."""
+
+import os
+import shutil
+import threading
+from contextlib import contextmanager
+
+import pytest
+from watchers import Silent
+
+from raypipe.config import load_recipe
+from raypipe.driver.pipeline import Options, run_pipeline
+from raypipe.driver.upkeep.gc import delete, find_garbage
+from raypipe.driver.upkeep.verify import verify
+from raypipe.driver.workspace import Workspace
+from raypipe.errors import RefusedError
+from raypipe.storage.doom import doom, doomed_places
+from raypipe.storage.lease import acquire
+from raypipe.storage.places.posix import PosixStorage
+
+RECIPE = """
+format: 1
+name: tiny
+collection: {{format: msmarco-v1, input: {folder}/passages.tsv}}
+queries: {{test: {{file: {folder}/queries.tsv}}}}
+models: {{tiny: {{path: {model}}}}}
+stages:
+  vectors: {{do: encode, model: tiny}}
+  dense: {{do: search, index: vectors, depth: 2}}
+resources: {{backend: inline, device: cpu}}
+"""
+
+
+@pytest.fixture
+def used_again(tmp_path, tiny_model, monkeypatch):
+    """A workspace with stores of an older setting, all old; and the invocation that uses them."""
+    (tmp_path / "passages.tsv").write_text("a\tthe zebra\nb\ta lease\nc\tof shards\n")
+    (tmp_path / "queries.tsv").write_text("1\tthe zebra\n2\ta lease\n")
+    text = RECIPE.format(folder=tmp_path, model=tiny_model)
+
+    @contextmanager
+    def no_signals():
+        yield lambda: None
+
+    monkeypatch.setattr("raypipe.driver.pipeline.interruptible", no_signals)  # for a thread
+
+    def run(depth):
+        recipe = load_recipe(text, overrides=[f"stages.dense.depth={depth}"], source="tiny")
+        run_pipeline(recipe, tmp_path / "work", Options(), watcher=Silent())
+
+    run(2)
+    run(1)
+    work = Workspace(tmp_path / "work")
+    for path in work.stores.root.rglob("*"):
+        if path.is_file():
+            os.utime(path, (0, 0))
+    return work, lambda: run(2)
+
+
+class Paused(PosixStorage):
+    """Calls `meanwhile` once before step number `step` of what gc does to the storage."""
+
+    def __init__(self, root, step, meanwhile):
+        super().__init__(root)
+        self.step, self.meanwhile, self.count = step, meanwhile, 0
+
+    def _next(self):
+        self.count += 1
+        if self.count == self.step:
+            thread = threading.Thread(target=self.meanwhile)
+            thread.start()
+            thread.join(timeout=1.0)  # an invocation that met a mark waits; gc goes on
+
+    def create(self, name, data):
+        self._next()
+        return super().create(name, data)
+
+    def delete(self, name):
+        self._next()
+        super().delete(name)
+
+    def read(self, name):
+        self._next()
+        return super().read(name)
+
+
+def num_steps(work, folder):
+    """How many steps gc takes to find, and to delete, on a copy of the workspace."""
+    copied = Workspace(shutil.copytree(work.folder, folder, copy_function=shutil.copy2))
+    copied.stores = counting = Paused(copied.stores.root, -1, None)
+    found = find_garbage(copied)
+    num_found = counting.count
+    delete(copied, found)
+    return num_found, counting.count - num_found
+
+
+PARTS = 20
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_an_invocation_beside_a_paused_gc_keeps_all_that_it_refers_to(used_again, tmp_path, part):
+    work, again = used_again
+    num_found, num_deleted = num_steps(work, tmp_path / "copy")
+    ended, threads = [], []
+
+    def meanwhile():
+        threads.append(threading.current_thread())
+        again()
+        ended.append("complete")
+
+    step = 1 + num_found + part * num_deleted // PARTS
+    work.stores = Paused(work.stores.root, step, meanwhile)
+    delete(work, find_garbage(work))
+    (thread,) = threads
+    thread.join(timeout=60)
+    assert ended == ["complete"]
+    fresh = Workspace(work.folder)
+    assert verify(fresh) == [] and doomed_places(fresh.stores) == []
+    refs = fresh.refs()
+    for store in ("dense.test", "parts@dense.test"):
+        assert fresh.stores.exists(f"{store}/{refs[store]}/manifest.json")
+
+
+def test_one_gc_works_at_a_time(used_again):
+    work, _ = used_again
+    found, before = find_garbage(work), sorted(work.stores.names(""))
+    lease = acquire(work.stores, "gc/lease.json")
+    with pytest.raises(RefusedError, match="gc/lease.json"):
+        delete(work, found)
+    lease.release()
+    kept = set(before) - set(found.names)
+    deleted = delete(work, found)
+    assert sorted(deleted) == sorted(found.names)
+    assert {n for n in work.stores.names("") if not n.startswith("gc/")} == kept
+
+
+def test_marks_that_a_killed_gc_left_go_with_the_next(used_again):
+    work, again = used_again
+    doom(work.stores, "tokens@tiny/0")
+    delete(work, find_garbage(work))
+    assert doomed_places(work.stores) == []
+    again()
+
+
+def test_what_is_used_again_since_it_was_found_stays_with_its_payloads(used_again):
+    work, again = used_again
+    found = find_garbage(work)
+    again()
+    deleted = delete(work, found)
+    assert not set(deleted) & {name for files in found.stores.values() for name in files}
+    assert verify(Workspace(work.folder)) == []
+
+
+def test_a_gc_that_lost_its_lease_stops(used_again, monkeypatch):
+    work, _ = used_again
+    found = find_garbage(work)
+    monkeypatch.setattr("raypipe.storage.lease.Lease.lost", property(lambda lease: True))
+    with pytest.raises(RefusedError, match="another gc has taken over"):
+        delete(work, found)
+    assert all(work.stores.exists(name) for files in found.stores.values() for name in files)

@@ -1,0 +1,105 @@
+"""Power is lost at any moment: what was said to be done is there, and nothing else need be.
+
+A name survives if its folder was flushed after it was made, and bytes if their file was flushed
+after they were written: the least that POSIX promises.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from raypipe.driver.workspace import Workspace
+from raypipe.storage.generations import Generation, create_generation, newest_generation
+from raypipe.storage.ledger import Ledger
+from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.records import Shard
+from raypipe.storage.spec import StageSpec
+from raypipe.storage.store_records import read_manifest
+
+
+class Disk:
+    """What has been flushed of a folder."""
+
+    def __init__(self, root):
+        self.root = root
+        self._names: dict[Path, set[str]] = {}
+        self._bytes: dict[int, bytes] = {}
+
+    def flushed(self, descriptor):
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        if path.is_dir():
+            self._names[path] = set(os.listdir(path))
+        else:
+            self._bytes[os.stat(path).st_ino] = path.read_bytes()
+
+    def survivors(self, target):
+        """A folder with what a machine finds that is switched on again."""
+        self._copy(self.root, target)
+        return target
+
+    def _copy(self, source, target):
+        target.mkdir(parents=True)
+        for name in self._names.get(source, ()):
+            path = source / name
+            if path.is_dir():
+                self._copy(path, target / name)
+            elif path.exists():
+                (target / name).write_bytes(self._bytes.get(path.stat().st_ino, b""))
+
+
+@pytest.fixture
+def disk(tmp_path, monkeypatch):
+    root = tmp_path / "disk"
+    root.mkdir()
+    found, fsync = Disk(root), os.fsync
+
+    def noted(descriptor):
+        fsync(descriptor)
+        found.flushed(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    return found
+
+
+SHARDS = [Shard(0, 0, 2), Shard(1, 2, 4)]
+
+
+def commit(ledger, number):
+    path = ledger.storage.scratch() / "payload"
+    path.write_text(f"rows of {number}")
+    return ledger.commit(ledger.shards[number], path, {"rows": 2})
+
+
+def test_committed_shards_and_published_stores_survive(disk, tmp_path):
+    spec = StageSpec("toy", 1)
+    ledger = Ledger(PosixStorage(disk.root / "deep" / "stores"), "toy", spec, SHARDS)
+    record = commit(ledger, 1)
+    after = PosixStorage(disk.survivors(tmp_path / "first") / "deep" / "stores")
+    resumed = Ledger(after, "toy", spec)
+    assert resumed.pending() == [SHARDS[0]] and resumed.record(SHARDS[1]) == record
+    after.check(record.sha256)
+    commit(ledger, 0)
+    manifest = ledger.publish()
+    after = PosixStorage(disk.survivors(tmp_path / "second") / "deep" / "stores")
+    assert read_manifest(after, "toy", spec.fingerprint()) == manifest
+    for each in manifest.records:
+        after.check(each.sha256)
+
+
+def test_workspaces_refs_summaries_and_generations_survive(disk, tmp_path):
+    work = Workspace(disk.root / "a" / "work")
+    work.mark()
+    work.refer("toy", "f1")
+    work.write_summary({"status": "complete"})
+    create_generation(work.stores, Generation("nightly", 1, {"toy": "f1"}))
+    work.refer("toy", "f2")
+    after = Workspace(disk.survivors(tmp_path / "after") / "a" / "work")
+    assert after.id == work.id and after.refs() == {"toy": "f2"}
+    assert after.read_summary() == {"status": "complete"}
+    assert newest_generation(after.stores, "nightly").stores == {"toy": "f1"}
+
+
+def test_a_disk_that_was_told_nothing_keeps_nothing(disk, tmp_path):
+    (disk.root / "file").write_text("x")
+    assert list(disk.survivors(tmp_path / "after").iterdir()) == []

@@ -1,0 +1,67 @@
+"""Marks of gc, and those who wait for them."""
+
+import os
+import threading
+
+import pytest
+
+from raypipe.errors import RefusedError
+from raypipe.storage.doom import doom, doomed_places, spare, wait_for_gc
+from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.records import digest
+
+
+@pytest.fixture
+def storage(tmp_path):
+    return PosixStorage(tmp_path / "stores")
+
+
+def test_what_is_not_marked_is_used_at_once(storage):
+    assert not wait_for_gc(storage, "tokens/f") and doomed_places(storage) == []
+
+
+def test_who_meets_a_mark_waits_until_it_goes(storage):
+    doom(storage, "tokens/f")
+    assert doomed_places(storage) == ["tokens/f"]
+    threading.Timer(0.3, lambda: spare(storage, "tokens/f")).start()
+    assert wait_for_gc(storage, "tokens/f") and doomed_places(storage) == []
+
+
+def test_a_mark_that_stays_is_refused_with_the_remedy(storage):
+    doom(storage, "tokens/f")
+    with pytest.raises(RefusedError, match="tokens/f: gc is about to .* `raypipe gc DIR --yes`"):
+        wait_for_gc(storage, "tokens/f", seconds=0.1)
+    assert doomed_places(storage) == ["tokens/f"]
+
+
+def blob(storage, content=b"x"):
+    file = storage.scratch() / "file"
+    file.write_bytes(content)
+    return digest(content), file
+
+
+def test_a_payload_stored_again_gets_a_new_time(storage):
+
+    sha256, file = blob(storage)
+    storage.put(sha256, file)
+    path = storage.local(sha256)
+    os.utime(path, (0, 0))
+    storage.put(*blob(storage))
+    assert path.stat().st_mtime > 1e9
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_a_payload_that_is_marked_is_stored_once_gc_is_done_with_it(storage, deleted):
+    sha256, file = blob(storage)
+    storage.put(sha256, file)
+    doom(storage, f"blobs/{sha256}")
+
+    def end():
+        if deleted:
+            storage.delete(f"blobs/{sha256[:2]}/{sha256}")
+        spare(storage, f"blobs/{sha256}")
+
+    threading.Timer(0.3, end).start()
+    storage.put(*blob(storage))
+    assert doomed_places(storage) == []
+    storage.check(sha256)

@@ -1,0 +1,165 @@
+"""Generations in a folder: exclusive creation, readers and those who delete."""
+
+import threading
+
+import pytest
+
+from raypipe.errors import CorruptError, InputError
+from raypipe.storage import generations
+from raypipe.storage.generations import (
+    Generation,
+    create_generation,
+    forget_refused,
+    generation_files,
+    generation_names,
+    generation_numbers,
+    held_generation,
+    held_stores,
+    newest_generation,
+    read_generation,
+    reader_leases,
+    refuse_generation,
+    refused_generation,
+    retire,
+    retired_numbers,
+)
+from raypipe.storage.places.posix import PosixStorage
+
+
+@pytest.fixture
+def storage(tmp_path):
+    return PosixStorage(tmp_path / "stores")
+
+
+def made(storage, *numbers, name="nightly"):
+    for number in numbers:
+        stores = {"tokens": f"fp{number}"}
+        assert create_generation(storage, Generation(name, number, stores, {"made": "now"}))
+
+
+def test_the_newest_is_current_and_each_is_read_as_it_was_created(storage):
+    assert newest_generation(storage, "nightly") is None
+    made(storage, 1, 2, 10)
+    made(storage, 1, name="nightly-2")
+    assert newest_generation(storage, "nightly").number == 10
+    assert generation_numbers(storage, "nightly") == [1, 2, 10]
+    expected = Generation("nightly", 2, {"tokens": "fp2"}, {"made": "now"})
+    assert read_generation(storage, "nightly", 2) == expected
+    assert generation_names(storage) == ["nightly", "nightly-2"]
+
+
+def test_of_two_that_create_one_number_one_succeeds_and_its_content_stands(storage):
+    won, barrier = [], threading.Barrier(8)
+
+    def create(number):
+        barrier.wait()
+        if create_generation(storage, Generation("nightly", 1, {"winner": str(number)})):
+            won.append(str(number))
+
+    threads = [threading.Thread(target=create, args=(number,)) for number in range(8)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert read_generation(storage, "nightly", 1).stores == {"winner": won[0]} and len(won) == 1
+
+
+def test_a_missing_or_retired_number_is_refused_with_those_that_stand(storage):
+    made(storage, 3, 4)
+    retire(storage, "nightly", 3)
+    for number in (3, 5):
+        with pytest.raises(InputError, match=f"generation {number} of nightly.*there are: 4"):
+            read_generation(storage, "nightly", number)
+    assert retired_numbers(storage, "nightly") == [3]
+
+
+def test_a_damaged_record_is_found(storage):
+    made(storage, 1)
+    path = storage.root / "generations" / "nightly" / "0000001.json"
+    path.write_bytes(path.read_bytes().replace(b"fp1", b"fp2"))
+    with pytest.raises(CorruptError):
+        newest_generation(storage, "nightly")
+
+
+def test_a_reader_leaves_a_lease_while_it_reads_and_nothing_after(storage):
+    made(storage, 1, 2)
+    with held_generation(storage, "nightly") as found:
+        assert found.number == 2
+        assert len(reader_leases(storage, "nightly", 2)) == 1
+        with held_generation(storage, "nightly", 1) as other:
+            assert other.number == 1 and len(reader_leases(storage, "nightly", 1)) == 1
+    assert list(storage.names("generations")) == [
+        "generations/nightly/0000001.json",
+        "generations/nightly/0000002.json",
+    ]
+
+
+def test_a_generation_retired_while_a_lease_is_created_is_not_read(storage, monkeypatch):
+    made(storage, 1, 2)
+    acquire = generations.acquire
+
+    def retired_meanwhile(place, name):
+        lease = acquire(place, name)
+        if "0000002" in name:
+            retire(storage, "nightly", 2)
+        return lease
+
+    monkeypatch.setattr(generations, "acquire", retired_meanwhile)
+    with held_generation(storage, "nightly") as found:
+        assert found.number == 1  # with two kept this would be a newer one
+    assert reader_leases(storage, "nightly", 2) == []
+    with (
+        pytest.raises(InputError, match="generation 2"),
+        held_generation(storage, "nightly", 2),
+    ):
+        pass
+
+
+def test_a_reader_that_may_not_write_reads_without_a_lease(storage, monkeypatch):
+    made(storage, 1)
+
+    def refuse(place, name):
+        raise PermissionError(name)
+
+    monkeypatch.setattr(generations, "acquire", refuse)
+    with held_generation(storage, "nightly") as found:
+        assert found.number == 1 and reader_leases(storage, "nightly", 1) == []
+
+
+def test_an_error_of_a_reader_passes_and_its_lease_goes(storage):
+    made(storage, 1)
+    with pytest.raises(RuntimeError), held_generation(storage, "nightly"):
+        raise RuntimeError
+    assert reader_leases(storage, "nightly", 1) == []
+
+
+def test_before_the_first_generation_a_reader_is_told_how_to_make_one(storage):
+    with pytest.raises(InputError, match="raypipe reindex"), held_generation(storage, "nightly"):
+        pass
+
+
+def test_a_refused_build_is_kept_by_number_until_it_is_forgotten(storage):
+    refuse_generation(storage, Generation("nightly", 8, {"tokens": "a"}))
+    refuse_generation(storage, Generation("nightly", 8, {"tokens": "b"}))
+    refuse_generation(storage, Generation("nightly", 9, {"tokens": "c"}))
+    assert refused_generation(storage, "nightly", 8).stores == {"tokens": "b"}
+    assert newest_generation(storage, "nightly") is None
+    assert held_stores(storage) == {("tokens", "b"), ("tokens", "c")}
+    forget_refused(storage, "nightly", 8)
+    assert refused_generation(storage, "nightly", 8) is None
+    assert refused_generation(storage, "nightly", 9) is not None
+
+
+def test_stores_are_held_by_every_generation_that_does_not_leave(storage):
+    made(storage, 1, 2)
+    retire(storage, "nightly", 1)
+    assert held_stores(storage) == {("tokens", "fp1"), ("tokens", "fp2")}
+    leaving = generation_files(storage, "nightly", 1)
+    assert leaving == [
+        "generations/nightly/0000001.json",
+        "generations/nightly/0000001.retired",
+    ]
+    assert held_stores(storage, leaving) == {("tokens", "fp2")}
+    for stop in range(len(leaving)):  # killed after any file, it is never read again
+        storage.delete(leaving[stop])
+        with pytest.raises(InputError):
+            read_generation(storage, "nightly", 1)
+        assert generation_numbers(storage, "nightly") == [2]

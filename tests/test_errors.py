@@ -1,0 +1,40 @@
+"""The exit code and the reason of every exception."""
+
+import errno
+import os
+
+import pytest
+
+from raypipe.errors import CorruptError, InputError, StorageError, ending_of
+
+FAILED = ["EIO", "ESTALE", "ENOSPC", "EDQUOT", "ENOENT", "ETIMEDOUT", "ECONNREFUSED", "EBUSY",
+          "ENODEV", "ENXIO", "EAGAIN", "EHOSTUNREACH", "ENOLCK", "EMFILE", "EFBIG"]  # fmt: skip
+NAMED = ["EACCES", "EPERM", "EROFS", "EOPNOTSUPP", "ENOTDIR", "EISDIR", "ENAMETOOLONG", "EXDEV"]
+BUGS = ["EBADF", "EFAULT", "EINVAL", "EEXIST"]
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [(n, 3) for n in FAILED] + [(n, 2) for n in NAMED] + [(n, 1) for n in BUGS],
+)
+def test_a_systems_error_is_storage_that_failed_a_wrong_place_or_a_bug(name, code):
+    number = getattr(errno, name)
+    ending = ending_of(OSError(number, os.strerror(number), "a/b", None, "c"))
+    assert ending.exit_code == code and os.strerror(number) in ending.reason
+    assert "a/b" in ending.reason and "c" in ending.reason
+    assert ("run the same command again" in ending.reason) == (code != 1)
+    assert ("a bug" in ending.reason) == (code == 1)
+
+
+def test_errors_without_a_number_are_the_networks_or_a_bug():
+    assert ending_of(ConnectionResetError("gone")).exit_code == 3
+    assert "gone; mend this" in ending_of(TimeoutError("gone\n  away")).reason
+    assert ending_of(OSError("thrift")) == (1, "a bug in raypipe: OSError('thrift')")
+    assert ending_of(KeyError("a\nb")) == (1, r"a bug in raypipe: KeyError('a\nb')")
+
+
+def test_raypipes_own_errors_say_their_code_and_their_first_line():
+    assert ending_of(InputError(["one", "two"])) == (2, "one")
+    assert ending_of(CorruptError("")) == (3, "CorruptError")
+    assert ending_of(StorageError("down\nagain")) == (3, "down")
+    assert ending_of(KeyboardInterrupt())[0] == 130
