@@ -1,8 +1,11 @@
 """Nights of re-indexing as a scheduler calls them: exit codes, lines and JSON."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
+
+from raypipe.cli.main import run
 
 RECIPE = """
 format: 1
@@ -25,17 +28,30 @@ def folder(tmp_path, tiny_model):
     return tmp_path
 
 
+@pytest.fixture
+def raypipe_here(capsys):
+    """A command in this process: its exit code and what it printed."""
+
+    def call(*words):
+        capsys.readouterr()
+        code, _ = run([str(word) for word in words])
+        told = capsys.readouterr()
+        return SimpleNamespace(returncode=code, stdout=told.out, stderr=told.err)
+
+    return call
+
+
 def write(folder, *texts):
     lines = [f"p{number}\t{text}\n" for number, text in enumerate(texts)]
     (folder / "passages.tsv").write_text("".join(lines))
 
 
-def test_nights_of_a_schedule(raypipe_cli, folder):
+def test_nights_of_a_schedule(raypipe_here, folder):
     recipe, work = folder / "my-recipe.yaml", folder / "work"
     shown = ("--frozen", "--max-drift", "overlap@10=0.8", "--keep", "7")
 
     def reindex(*more):
-        return raypipe_cli("reindex", recipe, "--out", work, *more)
+        return raypipe_here("reindex", recipe, "--out", work, *more)
 
     first = reindex("--json")  # nothing to be frozen to yet
     assert first.returncode == 0, first.stderr
@@ -50,33 +66,33 @@ def test_nights_of_a_schedule(raypipe_cli, folder):
     write(folder, "run", "a zebra of", "query", "rank", "passage")
     beyond = reindex(*shown)
     assert beyond.returncode == 5 and "overlap@10" in beyond.stderr
-    status = raypipe_cli("status", work)
+    status = raypipe_here("status", work)
     assert status.returncode == 5 and status.stdout.startswith("failed: exit 5")
     accepted = reindex("--accept", "--json")
     assert json.loads(accepted.stdout)["number"] == 3
     assert reindex("--accept").returncode == 2
-    back = raypipe_cli("rollback", work)
+    back = raypipe_here("rollback", work)
     assert back.stdout.strip() == "generation 4 is current, with the content of 2"
-    assert raypipe_cli("rollback", work, "--to", "9").returncode == 2
-    listed = raypipe_cli("history", work).stdout.splitlines()
+    assert raypipe_here("rollback", work, "--to", "9").returncode == 2
+    listed = raypipe_here("history", work).stdout.splitlines()
     assert [line.split(",")[0] for line in listed] == [f"generation {n}" for n in (1, 2, 3, 4)]
-    told = json.loads(raypipe_cli("history", work, "--json").stdout)["generations"]
+    told = json.loads(raypipe_here("history", work, "--json").stdout)["generations"]
     assert [(g["number"], g["passages"]) for g in told] == [(1, 4), (2, 5), (3, 5), (4, 5)]
     queries, found = folder / "queries.tsv", folder / "found"
     (folder / "passages.tsv").unlink()
     search = ("search", "--index", work, "--queries", queries, "--depth", "3", "--out", found)
-    read = raypipe_cli(*search, "--generation", "1", "--json")
+    read = raypipe_here(*search, "--generation", "1", "--json")
     assert read.returncode == 0, read.stderr
     assert json.loads(read.stdout)["stages"]["passages@collection"]["rows"] == 4
-    assert raypipe_cli(*search, "--generation", "8").returncode == 2
+    assert raypipe_here(*search, "--generation", "8").returncode == 2
 
 
-def test_before_the_first_generation_history_is_empty_and_rollback_refused(raypipe_cli, folder):
+def test_before_the_first_generation_history_is_empty_and_rollback_refused(raypipe_here, folder):
     work = folder / "work"
-    done = raypipe_cli("pipeline", folder / "my-recipe.yaml", "--out", work)
+    done = raypipe_here("pipeline", folder / "my-recipe.yaml", "--out", work)
     assert done.returncode == 0, done.stderr
-    assert "no generation yet" in raypipe_cli("history", work).stdout
-    assert raypipe_cli("rollback", work).returncode == 2
-    wrong = raypipe_cli("reindex", folder / "my-recipe.yaml", "--out", work, "--max-drift", "x=1")
+    assert "no generation yet" in raypipe_here("history", work).stdout
+    assert raypipe_here("rollback", work).returncode == 2
+    wrong = raypipe_here("reindex", folder / "my-recipe.yaml", "--out", work, "--max-drift", "x=1")
     assert wrong.returncode == 2 and "--max-drift 'x=1'" in wrong.stderr
-    assert raypipe_cli("reindex", folder / "my-recipe.yaml", "--keep", "1").returncode == 2
+    assert raypipe_here("reindex", folder / "my-recipe.yaml", "--keep", "1").returncode == 2
