@@ -1,6 +1,7 @@
 import pytest
 
 from raypipe.config import load_training
+from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
 
 
@@ -47,6 +48,13 @@ def test_triples_of_texts_are_split_once_and_trained_on_like_triples_by_id(
     before = (folder / "triples.tsv").stat().st_mtime_ns
     train(path, tmp_path / "out", "seed=3")
     assert (folder / "triples.tsv").stat().st_mtime_ns == before
+    file.write_text("".join(f"{line} again\n" for line in lines))
+    again = train(path, tmp_path / "out")
+    assert again.summary["examples"]["small"]["examples"] == 20
+    collections = [path.parent for path in (tmp_path / "out").glob("collections/*/workspace.json")]
+    stores = str(tmp_path / "out" / "stores")
+    kept = [Workspace(each, stores) for each in collections]
+    assert kept and all(each.refs() and not each.sources() for each in kept)
     file.write_text("only two\tcolumns\n")
     with pytest.raises(InputError, match="line 1: expected query, relevant and irrelevant"):
         train(path, tmp_path / "other")
