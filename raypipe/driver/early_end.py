@@ -4,8 +4,9 @@ Otherwise yesterday's success would be read as today's after a typo in the recip
 """
 
 import json
-import uuid
 from pathlib import Path
+
+from raypipe.errors import RaypipeError
 
 
 def last_run(folder: Path) -> str | None:
@@ -19,21 +20,27 @@ def last_run(folder: Path) -> str | None:
 def record_early_end(folder: Path, before: str | None, code: int, reason: str) -> None:
     """Write how the command ended, unless it did so itself or another invocation is at work.
 
+    Nothing is written in a workspace of another format, or in one whose lease cannot be read.
+
     Args:
         folder: an existing workspace.
         before: its `last_run` before the command.
         code: the exit code.
         reason: one line.
     """
-    from raypipe.driver.workspace import LEASE
-    from raypipe.storage.files import replace_file
+    from raypipe.driver.workspace import LEASE, new_summary, write_summary
     from raypipe.storage.holder import Life
     from raypipe.storage.lease import lease_state
     from raypipe.storage.places.opening import open_storage
+    from raypipe.storage.records import unseal_format
 
-    lease = lease_state(open_storage(str(folder)), LEASE)
+    try:
+        own = open_storage(str(folder))
+        unseal_format(str(folder), own.read("workspace.json"))
+        lease = lease_state(own, LEASE)
+    except RaypipeError:
+        return  # the command itself says what is wrong with the folder
     if last_run(folder) != before or (lease is not None and lease.life() is not Life.DEAD):
         return
-    summary = {"format": 1, "status": "failed", "exit": code, "reason": reason}
-    body = {**summary, "run": uuid.uuid4().hex[:12], "recipe": None}
-    replace_file(folder / "summary.json", json.dumps(body, indent=1).encode() + b"\n")
+    ended = {"status": "failed", "exit": code, "reason": reason}
+    write_summary(folder, new_summary(None) | ended)

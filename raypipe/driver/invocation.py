@@ -1,12 +1,11 @@
 """What surrounds the work of every invocation: the lease and the summary."""
 
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from raypipe.driver.workspace import LEASE, Workspace
+from raypipe.driver.workspace import LEASE, Workspace, new_summary
 from raypipe.errors import StorageError, ending_of
 from raypipe.storage.lease import Lease, acquire
 
@@ -23,14 +22,7 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
     """
     lease = acquire(workspace.own, LEASE, gone=workspace.gone)
     began = time.monotonic()
-    summary: dict[str, Any] = {
-        "format": 1,
-        "status": "running",
-        "exit": None,
-        "reason": None,
-        "run": uuid.uuid4().hex[:12],
-        "recipe": recipe,
-    }
+    summary = new_summary(recipe)
     try:
         workspace.write_summary(summary)
         try:

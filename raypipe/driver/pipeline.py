@@ -56,7 +56,7 @@ class Options:
     """Publish what was built as the next generation, named as the recipe."""
     max_drift: tuple[str, ...] = ()
     keep: int | None = None
-    """Retire all but so many generations, and delete what only they used."""
+    """Retire all but so many generations; gc deletes what only they used."""
 
 
 @dataclass

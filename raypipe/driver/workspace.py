@@ -4,6 +4,7 @@ import json
 import secrets
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from raypipe.errors import CorruptError, InputError
@@ -42,38 +43,34 @@ class Workspace:
 
     def refs(self) -> dict[str, str]:
         """By store name, the fingerprint that this workspace last used."""
-        return read_refs(self.stores, self.id)
+        return read_refs(self.stores, self.id).stores
 
     def sources(self) -> dict[str, str]:
         """By store name, the complete store that was used before, from which rows are copied."""
-        return read_refs(self.stores, self.id, "sources")
+        return read_refs(self.stores, self.id).sources
 
     def refer(self, store: str, fingerprint: str) -> None:
         """Record a reference to a store before its first shard, so that gc keeps it.
 
         The store that it replaces, if complete, is kept as a source until the invocation's end.
         """
-        refs, sources = self.refs(), self.sources()
-        before = refs.get(store)
+        refs = read_refs(self.stores, self.id)
+        before = refs.stores.get(store)
         if before == fingerprint:
             return
         if before is not None and read_manifest(self.stores, store, before) is not None:
-            sources[store] = before
-        refs[store] = fingerprint
-        self._write_refs(refs, sources)
-
-    def older(self, store: str, fingerprint: str) -> list[str]:
-        """Fingerprints of a store's earlier versions, other than this one, the newest first."""
-        found = (refs.get(store) for refs in (self.refs(), self.sources()))
-        return [other for other in dict.fromkeys(found) if other not in (None, fingerprint)]
+            refs.sources[store] = before
+        refs.stores[store] = fingerprint
+        self._write_refs(refs)
 
     def forget_sources(self) -> None:
         """Give up the sources, at the end of a complete invocation."""
-        if self.sources():
-            self._write_refs(self.refs(), {})
+        refs = read_refs(self.stores, self.id)
+        if refs.sources:
+            self._write_refs(Refs(refs.stores))
 
-    def _write_refs(self, refs: Mapping[str, str], sources: Mapping[str, str]) -> None:
-        body = {"format": FORMAT, "stores": dict(refs), "sources": dict(sources)}
+    def _write_refs(self, refs: "Refs") -> None:
+        body = {"format": FORMAT, "stores": refs.stores, "sources": refs.sources}
         self.stores.replace(f"refs/{self.id}.json", seal(body))
 
     def leave_nonce(self, store: str, fingerprint: str) -> tuple[str, str]:
@@ -99,7 +96,7 @@ class Workspace:
 
     def write_summary(self, summary: Mapping[str, Json]) -> None:
         """Replace summary.json."""
-        replace_file(self.folder / "summary.json", json.dumps(summary, indent=1).encode() + b"\n")
+        write_summary(self.folder, summary)
 
     def read_summary(self) -> dict[str, Json] | None:
         """The content of summary.json; None if there is none.
@@ -129,16 +126,48 @@ class Workspace:
         return identity
 
 
+def new_summary(recipe: str | None) -> dict[str, Json]:
+    """The summary of an invocation that begins, with an id of its own."""
+    run = uuid.uuid4().hex[:12]
+    state = {"status": "running", "exit": None, "reason": None}
+    return {"format": 1, **state, "run": run, "recipe": recipe}
+
+
+def write_summary(folder: Path, summary: Mapping[str, Json]) -> None:
+    """Replace summary.json in a workspace's folder."""
+    replace_file(folder / "summary.json", json.dumps(summary, indent=1).encode() + b"\n")
+
+
 def _refuse_file(folder: Path) -> None:
     standing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not standing.is_dir():
         raise InputError(f"{folder}: expected a folder, found the file {standing}; name another")
 
 
-def read_refs(stores: Storage, workspace_id: str, part: str = "stores") -> dict[str, str]:
-    """The `stores` or `sources` that a workspace refers to, by name; empty if there are none."""
+@dataclass(frozen=True, slots=True)
+class Refs:
+    """The stores that a workspace refers to: fingerprints by store name."""
+
+    stores: dict[str, str] = field(default_factory=dict)
+    """Those that it used last."""
+    sources: dict[str, str] = field(default_factory=dict)
+    """The complete ones that it used before them, until an invocation is complete."""
+
+    def older(self, store: str, fingerprint: str) -> list[str]:
+        """Earlier versions of a store, other than this one, the newest first."""
+        found = dict.fromkeys(side.get(store) for side in (self.stores, self.sources))
+        return [other for other in found if other not in (None, fingerprint)]
+
+    def places(self) -> set[str]:
+        """All of them as NAME/FINGERPRINT."""
+        return {f"{a}/{b}" for side in (self.stores, self.sources) for a, b in side.items()}
+
+
+def read_refs(stores: Storage, workspace_id: str) -> Refs:
+    """What a workspace refers to; nothing if it never did."""
     name = f"refs/{workspace_id}.json"
     try:
-        return dict(unseal_format(name, stores.read(name))[part])
+        body = unseal_format(name, stores.read(name))
     except FileNotFoundError:
-        return {}
+        return Refs()
+    return Refs(dict(body["stores"]), dict(body["sources"]))

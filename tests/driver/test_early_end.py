@@ -10,6 +10,7 @@ from raypipe.driver.invocation import invocation
 from raypipe.driver.upkeep.status import status
 from raypipe.driver.workspace import Workspace
 from raypipe.storage.lease import acquire
+from raypipe.storage.records import FORMAT, seal
 
 RECIPE = """
 format: 1
@@ -95,3 +96,18 @@ def test_the_last_run_of_a_damaged_summary_is_unknown(tmp_path, content):
     if content is not None:
         (tmp_path / "summary.json").write_bytes(content)
     assert last_run(tmp_path) == ("x" if content and b"x" in content else None)
+
+
+@pytest.mark.parametrize("damage", ["another format", "a flipped byte", "a damaged claim"])
+def test_nothing_is_written_in_a_workspace_that_cannot_be_read(work, damage):
+    before = (work.folder / "summary.json").read_bytes()
+    identity = work.folder / "workspace.json"
+    if damage == "another format":
+        identity.write_bytes(seal({"format": FORMAT - 1, "id": "x"}))
+    elif damage == "a flipped byte":
+        identity.write_bytes(identity.read_bytes()[:-2])
+    else:
+        (work.folder / "lease.json.d" / "0000001.json").write_bytes(b"{}")
+        (work.folder / "lease.json").unlink()
+    code, _ = run("pipeline typo.yaml --out work".split())
+    assert code == 2 and (work.folder / "summary.json").read_bytes() == before

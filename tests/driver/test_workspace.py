@@ -1,7 +1,7 @@
 import pytest
 
 from raypipe.driver.invocation import invocation
-from raypipe.driver.workspace import Workspace
+from raypipe.driver.workspace import Workspace, read_refs
 from raypipe.errors import CorruptError, LimitError, RefusedError
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Shard
@@ -62,6 +62,10 @@ def test_a_summary_says_running_and_then_how_it_ended(tmp_path):
         assert held()["reason"] == reason and "seconds" not in held()
 
 
+def older_than(workspace, store, fingerprint):
+    return read_refs(workspace.stores, workspace.id).older(store, fingerprint)
+
+
 def store(workspace, number, *, name="a", complete=True):
     """The fingerprint of a store of one shard."""
     spec = StageSpec("toy", 1, {"number": number})
@@ -78,12 +82,14 @@ def test_a_complete_store_that_is_replaced_is_kept_as_a_source_until_it_is_forgo
     workspace = Workspace(tmp_path / "w")
     one, two, three = (store(workspace, n) for n in range(3))
     workspace.refer("a", one)
-    assert workspace.sources() == {} and workspace.older("a", two) == [one]
+    assert workspace.sources() == {} and older_than(workspace, "a", two) == [one]
     workspace.refer("a", two)
     workspace.refer("a", two)
     assert (workspace.refs(), workspace.sources()) == ({"a": two}, {"a": one})
-    assert workspace.older("a", three) == [two, one] and workspace.older("a", two) == [one]
-    assert workspace.older("a", one) == [two] and workspace.older("b", one) == []
+    assert older_than(workspace, "a", three) == [two, one] and read_refs(
+        workspace.stores, workspace.id
+    ).older("a", two) == [one]
+    assert older_than(workspace, "a", one) == [two] and older_than(workspace, "b", one) == []
     workspace.refer("a", three)
     assert workspace.sources() == {"a": two}
     other = store(workspace, 9, name="b")
@@ -110,7 +116,7 @@ def test_a_store_that_was_returned_to_is_not_older_than_itself(tmp_path):
         workspace.refer("a", fingerprint)
     assert (workspace.refs(), workspace.sources()) == ({"a": one}, {"a": two})
     workspace.refer("a", two)
-    assert workspace.older("a", two) == [one]
+    assert older_than(workspace, "a", two) == [one]
 
 
 def test_nothing_is_written_where_nothing_is_to_forget(tmp_path):

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from itertools import count
 
-from raypipe.driver.workspace import Workspace
+from raypipe.driver.workspace import Workspace, read_refs
 from raypipe.names import StoreName
 from raypipe.storage.generations import Generation
 from raypipe.storage.spec import StageSpec
@@ -22,10 +22,10 @@ def older_stores(
     """
     stores, found = workspace.stores, []
     current = dict(base.stores) if base is not None else {}
-    known = current.keys() | workspace.refs().keys() | workspace.sources().keys()
-    for store in map(str, _parts(name, known)):
+    refs = read_refs(stores, workspace.id)
+    for store in map(str, _parts(name, current.keys() | refs.stores.keys())):
         fingerprints = [current[store]] if store in current else []
-        fingerprints += workspace.older(store, spec.fingerprint())
+        fingerprints += refs.older(store, spec.fingerprint())
         for fingerprint in dict.fromkeys(fingerprints):
             manifest = read_manifest(stores, store, fingerprint)
             settings = find_spec(stores, store, fingerprint)

@@ -156,8 +156,7 @@ def kept_stores(stores: PosixStorage, leaving: Collection[str] = ()) -> set[str]
     """The stores that workspaces and generations name, but for generations that leave."""
     kept: set[str] = set()
     for name in stores.names("refs"):
-        for part in ("stores", "sources"):
-            kept |= {f"{a}/{b}" for a, b in read_refs(stores, Path(name).stem, part).items()}
+        kept |= read_refs(stores, Path(name).stem).places()
     return kept | {f"{a}/{b}" for a, b in held_stores(stores, leaving)}
 
 
