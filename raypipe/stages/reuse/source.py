@@ -77,6 +77,7 @@ class OpenedSource:
         ]
         self._starts = np.array([record.shard.start for record in self._records], np.int64)
         self._stops = np.array([record.shard.stop for record in self._records], np.int64)
+        self._begins = self._before.hashes[self._starts]
         self._skipped = np.array(source.older.manifest.skipped_rows, np.int64)
 
     def whole(self, shard: Shard) -> Record | None:
@@ -84,8 +85,7 @@ class OpenedSource:
         mine = self._now.hashes[shard.start : shard.stop]
         if not len(mine):
             return None
-        begins = self._before.hashes[self._starts]
-        for place in np.flatnonzero((begins == mine[0]).all(axis=1)):
+        for place in np.flatnonzero((self._begins == mine[0]).all(axis=1)):
             record = self._records[place]
             start, stop = record.shard.start, record.shard.stop
             same = stop - start == len(mine) and np.array_equal(

@@ -66,13 +66,13 @@ class _Part:
     def __init__(self, older: OlderScores, now: Hashes, queries: Stored, numerics: str) -> None:
         self._stored, self._now, self._before = older.scores, now, TextHashes(older.hashes)
         before, asked = (_query_texts(stored) for stored in (older.queries, queries))
-        row_of = {text: row for row, text in reversed([*enumerate(before)])}
-        self._first_query = np.array([row_of[text] for text in before], np.int64)
+        row_of = {text: row for row, text in enumerate(before)}
+        self._one_query = np.array([row_of[text] for text in before], np.int64)
         self._query = np.array([row_of.get(text, -1) for text in asked], np.int64)
         self._records = [
             record
             for record in older.scores.manifest.records
-            if record.facts["rows"] and record.facts["numerics"] == numerics
+            if record.facts["numerics"] == numerics
         ]
 
     def find(self, keys: Keys) -> NDArray[np.float32]:
@@ -81,11 +81,10 @@ class _Part:
         held = self._held(wanted[0])
         first, second, third = keys_of(held)
         passage, other = (_through(rows, self._first_row) for rows in (second, third))
-        place = positions(wanted, (self._first_query[first], passage, other))
+        place = positions(wanted, (self._one_query[first], passage, other))
         found = np.full(len(place), np.nan, np.float32)
-        # A missing side is -1 in both: only a candidate whose texts all exist there is one.
-        whole = (wanted[0] >= 0) & (wanted[1] >= 0) & ((keys[2] < 0) | (wanted[2] >= 0))
-        known = (place >= 0) & whole
+        # The second passage of a single is -1, and so is one that does not exist there.
+        known = (place >= 0) & ((keys[2] < 0) | (wanted[2] >= 0))
         found[known] = held["score"].to_numpy()[place[known]]
         return found
 
@@ -102,7 +101,7 @@ class _Part:
 
     def _held(self, queries: Int64) -> pa.Table:
         """Older scores of these queries, and some of others."""
-        kept = np.flatnonzero(np.isin(self._first_query, queries))
+        kept = np.flatnonzero(np.isin(self._one_query, queries))
         tables = [
             read_table(self._stored.path(record), schema.SCORES)
             for record in self._records
