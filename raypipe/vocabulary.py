@@ -44,3 +44,7 @@ def listed(of: object, *without: str) -> str:
     """The same words, except `without`, for a help text: `a, b or c`."""
     *most, last = [word for word in words(of) if word not in without]
     return f"{', '.join(most)} or {last}"
+
+
+LEAST_GENERATIONS = 2
+"""Fewest generations kept: a reader of the one before the newest may have just begun."""

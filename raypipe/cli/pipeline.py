@@ -18,6 +18,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on s
 Overrides = Annotated[
     list[str] | None, typer.Argument(help="Changed settings, such as stages.bm25.depth=100.")
 ]
+RecipeName = Annotated[str, typer.Argument(help="A YAML file, or the name of a packaged recipe.")]
+Frozen = Annotated[
+    bool, typer.Option("--frozen", help="Exit with 4 if a setting differs from the last run's.")
+]
 OpenCluster = Annotated[
     bool,
     typer.Option("--allow-open-cluster", help="Accept a cluster without token authentication."),
@@ -31,7 +35,7 @@ def register(app: typer.Typer) -> None:
 
 
 def pipeline(
-    recipe: Annotated[str, typer.Argument(help="A YAML file, or the name of a packaged recipe.")],
+    recipe: RecipeName,
     overrides: Overrides = None,
     out: Out = Path("raypipe-work"),
     only: Annotated[
@@ -40,9 +44,7 @@ def pipeline(
     until: Annotated[
         str | None, typer.Option(help="Run this stage and everything it needs.")
     ] = None,
-    frozen: Annotated[
-        bool, typer.Option("--frozen", help="Exit with 4 if a setting differs from the last run's.")
-    ] = False,
+    frozen: Frozen = False,
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:

@@ -9,16 +9,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from raypipe.cli.output import print_result
-from raypipe.cli.pipeline import Out, Overrides, execute
+from raypipe.cli.pipeline import (
+    AsJson,
+    Frozen,
+    OpenCluster,
+    Out,
+    Overrides,
+    RecipeName,
+    execute,
+)
+from raypipe.cli.upkeep import Folder
 from raypipe.config import named_recipe
 from raypipe.errors import RefusedError
+from raypipe.vocabulary import LEAST_GENERATIONS
 
 if TYPE_CHECKING:
     from raypipe.driver.workspace import Workspace
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A workspace.")]
-LEAST_KEPT = 2
 
 
 def register(app: typer.Typer) -> None:
@@ -28,12 +34,10 @@ def register(app: typer.Typer) -> None:
 
 
 def reindex(
-    recipe: Annotated[str, typer.Argument(help="A YAML file, or the name of a packaged recipe.")],
+    recipe: RecipeName,
     overrides: Overrides = None,
     out: Out = Path("raypipe-work"),
-    frozen: Annotated[
-        bool, typer.Option("--frozen", help="Exit with 4 if a setting differs from the last run's.")
-    ] = False,
+    frozen: Frozen = False,
     max_drift: Annotated[
         list[str] | None,
         typer.Option(
@@ -43,15 +47,14 @@ def reindex(
     ] = None,
     keep: Annotated[
         int | None,
-        typer.Option(help="Keep so many generations; delete the older ones.", min=LEAST_KEPT),
+        typer.Option(
+            help="Keep so many generations; delete the older ones.", min=LEAST_GENERATIONS
+        ),
     ] = None,
     accept: Annotated[
         bool, typer.Option("--accept", help="Publish what was last built beyond a limit.")
     ] = False,
-    allow_open_cluster: Annotated[
-        bool,
-        typer.Option("--allow-open-cluster", help="Accept a cluster without token authentication."),
-    ] = False,
+    allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a recipe over a changed collection and publish the result as the next generation."""
@@ -120,7 +123,8 @@ def line_of(generation: dict[str, Any]) -> str:
     number, passages = generation["number"], generation.get("passages")
     if generation.get("published") is False:
         return f"generation {number} stays current: nothing changed"
-    parts = [f"generation {number}", generation["made"], f"{passages:,} passages"]
+    refused = " (refused)" if generation.get("refused") else ""
+    parts = [f"generation {number}{refused}", generation["made"], f"{passages:,} passages"]
     if "rolled_back_to" in generation:
         return ", ".join([*parts, f"the content of generation {generation['rolled_back_to']}"])
     if "added" in generation:
@@ -136,8 +140,12 @@ def line_of(generation: dict[str, Any]) -> str:
 
 def _accept(out: Path, name: str, as_json: bool) -> None:
     from raypipe.driver.generations.past import accept
+    from raypipe.driver.invocation import invocation
 
-    made = accept(_workspace(out).stores, name)
+    workspace = _workspace(out)
+    with invocation(workspace, name) as summary:  # nobody else publishes, and status is 0 again
+        made = accept(workspace.stores, name)
+        summary["generation"] = {"number": made.number, "published": True, **made.facts}
     text = f"generation {made.number} is current, as it was built"
     print_result({"number": made.number, **made.facts}, text, as_json=as_json)
 

@@ -10,6 +10,7 @@ reader creates its lease, then looks for the mark; whoever deletes creates the m
 leases. So at least one of them sees the other, whatever their clocks say.
 """
 
+import errno
 import re
 import secrets
 from collections.abc import Collection, Iterator, Mapping
@@ -66,9 +67,14 @@ def refused_generation(storage: Storage, name: str, number: int) -> Generation |
         return None
 
 
+def refused_numbers(storage: Storage, name: str) -> list[int]:
+    """The numbers under which something was refused, ascending."""
+    return _numbers(storage, name, rf"{REFUSED}/(\d{{7,}})\.json")
+
+
 def forget_refused(storage: Storage, name: str, newest: int) -> None:
     """Remove what was refused up to a generation that exists now."""
-    for number in _numbers(storage, name, rf"{REFUSED}/(\d{{7,}})\.json"):
+    for number in refused_numbers(storage, name):
         if number <= newest:
             storage.delete(_refused(name, number))
 
@@ -129,7 +135,9 @@ def held_generation(storage: Storage, name: str, number: int | None = None) -> I
         label = f"{_readers(name, found.number)}/{secrets.token_hex(8)}.json"
         try:
             lease = acquire(storage, label)
-        except PermissionError:
+        except OSError as error:
+            if error.errno not in _MAY_NOT_WRITE:
+                raise
             yield found
             return
         try:
@@ -140,6 +148,9 @@ def held_generation(storage: Storage, name: str, number: int | None = None) -> I
         finally:
             lease.release()
             _remove(storage, _readers(name, found.number), label)
+
+
+_MAY_NOT_WRITE = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def reader_leases(storage: Storage, name: str, number: int) -> list[str]:
@@ -171,19 +182,27 @@ def generation_names(storage: Storage) -> list[str]:
     return sorted({file.split("/")[1] for file in storage.names(ROOT) if file.count("/") > 1})
 
 
+def generation_records(storage: Storage) -> list[str]:
+    """Names of the records of all generations and refused ones in a root of stores."""
+    form = re.compile(rf"{ROOT}/[^/]+/({REFUSED}/)?\d{{7,}}\.json")
+    return [file for file in storage.names(ROOT) if form.fullmatch(file)]
+
+
+def stores_of_record(storage: Storage, record: str) -> set[tuple[str, str]]:
+    """(store, fingerprint) of all that a record names; empty if it is gone."""
+    try:
+        return set(unseal_format(record, storage.read(record))["stores"].items())
+    except FileNotFoundError:
+        return set()
+
+
 def held_stores(storage: Storage, leaving: Collection[str] = ()) -> set[tuple[str, str]]:
     """(store, fingerprint) of all that generations and refused ones name.
 
     `leaving` are names of records that do not count: they are about to be deleted.
     """
-    held: set[tuple[str, str]] = set()
-    for file in storage.names(ROOT):
-        if file not in leaving and re.fullmatch(rf"{ROOT}/[^/]+/({REFUSED}/)?\d{{7,}}\.json", file):
-            try:
-                held |= set(unseal_format(file, storage.read(file))["stores"].items())
-            except FileNotFoundError:
-                continue  # deleted since it was listed
-    return held
+    kept = [record for record in generation_records(storage) if record not in leaving]
+    return {store for record in kept for store in stores_of_record(storage, record)}
 
 
 def _remove(storage: Storage, folder: str, label: str) -> None:

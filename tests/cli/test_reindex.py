@@ -68,8 +68,12 @@ def test_nights_of_a_schedule(raypipe_here, folder):
     assert beyond.returncode == 5 and "overlap@10" in beyond.stderr
     status = raypipe_here("status", work)
     assert status.returncode == 5 and status.stdout.startswith("failed: exit 5")
+    assert (
+        raypipe_here("history", work).stdout.splitlines()[-1].startswith("generation 3 (refused), ")
+    )
     accepted = reindex("--accept", "--json")
     assert json.loads(accepted.stdout)["number"] == 3
+    assert raypipe_here("status", work).returncode == 0
     assert reindex("--accept").returncode == 2
     back = raypipe_here("rollback", work)
     assert back.stdout.strip() == "generation 4 is current, with the content of 2"

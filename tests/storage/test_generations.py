@@ -1,5 +1,6 @@
 """Generations in a folder: exclusive creation, readers and those who delete."""
 
+import errno
 import threading
 
 import pytest
@@ -113,15 +114,27 @@ def test_a_generation_retired_while_a_lease_is_created_is_not_read(storage, monk
         pass
 
 
-def test_a_reader_that_may_not_write_reads_without_a_lease(storage, monkeypatch):
+@pytest.mark.parametrize("reason", [errno.EACCES, errno.EPERM, errno.EROFS])
+def test_a_reader_that_may_not_write_reads_without_a_lease(storage, monkeypatch, reason):
     made(storage, 1)
 
     def refuse(place, name):
-        raise PermissionError(name)
+        raise OSError(reason, "no", name)
 
     monkeypatch.setattr(generations, "acquire", refuse)
     with held_generation(storage, "nightly") as found:
         assert found.number == 1 and reader_leases(storage, "nightly", 1) == []
+
+
+def test_storage_that_fails_is_not_taken_for_one_that_may_not_be_written(storage, monkeypatch):
+    made(storage, 1)
+
+    def fail(place, name):
+        raise OSError(errno.EIO, "no", name)
+
+    monkeypatch.setattr(generations, "acquire", fail)
+    with pytest.raises(OSError, match="no"), held_generation(storage, "nightly"):
+        pass
 
 
 def test_an_error_of_a_reader_passes_and_its_lease_goes(storage):

@@ -17,7 +17,7 @@ SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class DriftLimit:
     """A limit on the drift: `overlap@10=0.8`, `rbo=0.7` or a measure's fall, `nDCG@10=0.02`."""
 
     name: str
@@ -82,7 +82,7 @@ def drift(
     )
 
 
-def limits_of(texts: Sequence[str], measures: Sequence[str]) -> list[Limit]:
+def limits_of(texts: Sequence[str], measures: Sequence[str]) -> list[DriftLimit]:
     """The limits in NAME=VALUE; NAME is overlap@10, overlap@100, rbo or a measure of the recipe.
 
     Raises:
@@ -99,7 +99,7 @@ def limits_of(texts: Sequence[str], measures: Sequence[str]) -> list[Limit]:
                 f"the names {', '.join(known)}"
             )
         else:
-            limits.append(Limit(name, float(value)))
+            limits.append(DriftLimit(name, float(value)))
     if problems:
         raise InputError(problems)
     return limits

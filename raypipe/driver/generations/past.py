@@ -16,10 +16,17 @@ from raypipe.storage.storage import Storage
 
 
 def history(stores: Storage, name: str) -> list[dict[str, Any]]:
-    """The generations that stand, oldest first: their numbers and facts."""
-    found = []
-    for number in generation_numbers(stores, name):
-        found.append({"number": number, **read_generation(stores, name, number).facts})
+    """The generations that stand, oldest first: their numbers and facts.
+
+    What was refused since the newest, and can be accepted, comes last; it has `refused`.
+    """
+    numbers = generation_numbers(stores, name)
+    found: list[dict[str, Any]] = [
+        {"number": number, **read_generation(stores, name, number).facts} for number in numbers
+    ]
+    refused = refused_generation(stores, name, numbers[-1] + 1 if numbers else 1)
+    if refused is not None:
+        found.append({"number": refused.number, "refused": True, **refused.facts})
     return found
 
 

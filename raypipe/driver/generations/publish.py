@@ -10,7 +10,7 @@ from typing import Any
 from raypipe import schema
 from raypipe.data.qrels import read_qrels
 from raypipe.driver.generations.changes import changes
-from raypipe.driver.generations.drift import Drift, Limit, drift
+from raypipe.driver.generations.drift import Drift, DriftLimit, drift
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import System
 from raypipe.driver.recipe.watching import StageResult
@@ -37,7 +37,7 @@ class Publication:
 
     base: Generation | None
     """The generation that was current when the invocation began."""
-    limits: Sequence[Limit] = ()
+    limits: Sequence[DriftLimit] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ def _drift(
     return drift(before, now, read_qrels(Path(qrels)), recipe.evaluate.measures)
 
 
-def _beyond(generation: Generation, limits: Sequence[Limit]) -> list[str]:
+def _beyond(generation: Generation, limits: Sequence[DriftLimit]) -> list[str]:
     """Each limit that a system of a query set is beyond."""
     problems = []
     for query_set, systems in generation.facts.get("drift", {}).items():

@@ -15,8 +15,8 @@ from raypipe.storage.generations import (
 from raypipe.storage.holder import Life
 from raypipe.storage.lease import lease_state
 from raypipe.storage.storage import Storage
+from raypipe.vocabulary import LEAST_GENERATIONS
 
-LEAST_KEPT = 2
 GRACE_SECONDS = 5.0
 """For a reader whose lease became visible late, on a file system that caches names."""
 REMOTE_SECONDS = 600.0
@@ -29,7 +29,7 @@ def retire_older(stores: Storage, name: str, keep: int) -> list[int]:
 
     What was refused is forgotten once so many newer generations exist.
     """
-    numbers, keep = generation_numbers(stores, name), max(LEAST_KEPT, keep)
+    numbers, keep = generation_numbers(stores, name), max(LEAST_GENERATIONS, keep)
     old = numbers[: max(0, len(numbers) - keep)]
     for number in old:
         retire(stores, name, number)

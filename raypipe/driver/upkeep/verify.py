@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from raypipe.driver.workspace import Workspace
+from raypipe.driver.workspace import Workspace, read_refs
 from raypipe.errors import CorruptError
+from raypipe.storage.generations import generation_records, stores_of_record
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Manifest, Record
 from raypipe.storage.root import ROOT_FORMAT, root_damage
@@ -23,8 +24,8 @@ class Damage:
 def verify(workspace: Workspace) -> list[Damage]:
     """The damaged records and payloads, by name, of every store that the workspace refers to.
 
-    The sources from which an unfinished invocation copies rows are among them.
-    The seals of the root's format file, specs, plans, shard records and manifests are checked;
+    The sources from which an unfinished invocation copies rows are among them, and the stores of
+    every generation in the root. The seals of the root's format file, specs, plans, shard records and manifests are checked;
     payloads are hashed completely.
     """
     found: dict[str, Damage] = {}
@@ -38,6 +39,12 @@ def verify(workspace: Workspace) -> list[Damage]:
         except CorruptError as error:
             name = str(path.relative_to(workspace.folder))
             found[name] = Damage(name, str(error), f"delete {name} and run again")
+    for name in generation_records(workspace.stores):
+        try:
+            referred |= stores_of_record(workspace.stores, name)
+        except CorruptError as error:
+            remedy = f"delete {name}; the generation before it becomes current"
+            found[name] = Damage(name, str(error), remedy)
     for store, fingerprint in sorted(referred):
         for damage in _store(workspace, store, fingerprint):
             found.setdefault(damage.name, damage)
@@ -45,7 +52,8 @@ def verify(workspace: Workspace) -> list[Damage]:
 
 
 def _referred(workspace: Workspace) -> set[tuple[str, str]]:
-    return {*workspace.refs().items(), *workspace.sources().items()}
+    refs = read_refs(workspace.stores, workspace.id)
+    return {*refs.stores.items(), *refs.sources.items()}
 
 
 def _store(workspace: Workspace, store: str, fingerprint: str) -> Iterator[Damage]:

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from raypipe import schema
-from raypipe.driver.generations.drift import Drift, Limit, drift, limits_of
+from raypipe.driver.generations.drift import Drift, DriftLimit, drift, limits_of
 from raypipe.errors import InputError
 from raypipe.evaluation.overlap import rank_biased_overlap
 
@@ -70,21 +70,21 @@ def test_a_run_without_judged_passages_has_measures_of_0():
 
 def test_limits_on_overlap_are_floors_and_on_a_measure_a_fall():
     found = Drift(means={"overlap@10": 0.8, "rbo": 0.7}, measures={"RR@10": (0.5, 0.375)})
-    assert Limit("overlap@10", 0.8).problem(found) is None
-    assert Limit("overlap@10", 0.81).problem(found) == "overlap@10 0.8000 < 0.81"
-    assert Limit("RR@10", 0.125).problem(found) is None
-    assert Limit("RR@10", 0.1).problem(found) == "RR@10 fell by 0.1250 > 0.1"
-    assert Limit("AP", 0.0).problem(found) is None
+    assert DriftLimit("overlap@10", 0.8).problem(found) is None
+    assert DriftLimit("overlap@10", 0.81).problem(found) == "overlap@10 0.8000 < 0.81"
+    assert DriftLimit("RR@10", 0.125).problem(found) is None
+    assert DriftLimit("RR@10", 0.1).problem(found) == "RR@10 fell by 0.1250 > 0.1"
+    assert DriftLimit("AP", 0.0).problem(found) is None
     risen = Drift(means={}, measures={"RR@10": (0.375, 0.5)})
-    assert Limit("RR@10", 0.0).problem(risen) is None
+    assert DriftLimit("RR@10", 0.0).problem(risen) is None
 
 
 def test_limits_are_read_from_texts_and_all_wrong_ones_are_named():
     assert limits_of(["overlap@100=.5", "nDCG@10=0.02"], ["nDCG@10"]) == [
-        Limit("overlap@100", 0.5),
-        Limit("nDCG@10", 0.02),
+        DriftLimit("overlap@100", 0.5),
+        DriftLimit("nDCG@10", 0.02),
     ]
-    assert limits_of(["RR(rel=2)@10=1"], ["RR(rel=2)@10"]) == [Limit("RR(rel=2)@10", 1.0)]
+    assert limits_of(["RR(rel=2)@10=1"], ["RR(rel=2)@10"]) == [DriftLimit("RR(rel=2)@10", 1.0)]
     wrong = ["overlap@5=0.5", "rbo", "rbo=", "rbo=nan", "rbo=1.5", "rbo=-1", "AP=0.1"]
     with pytest.raises(InputError) as caught:
         limits_of([*wrong, "rbo=0.5"], ["nDCG@10"])

@@ -44,6 +44,10 @@ def test_history_lists_what_stands_oldest_first(storage):
     assert [line["number"] for line in history(storage, "nightly")] == [2, 3]
     assert history(storage, "nightly")[0]["passages"] == 2
     assert history(storage, "other") == []
+    refuse_generation(storage, generation(storage, 3))  # compared with an older one
+    assert [line["number"] for line in history(storage, "nightly")] == [2, 3]
+    refuse_generation(storage, generation(storage, 4))
+    assert [line.get("refused") for line in history(storage, "nightly")] == [None, None, True]
 
 
 @pytest.mark.parametrize(("to", "target"), [(None, 2), (1, 1)])

@@ -6,7 +6,6 @@ import pytest
 from watchers import Silent
 
 from raypipe.config import load_recipe
-from raypipe.driver.generations import publish as publishing
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.workspace import Workspace
@@ -201,7 +200,3 @@ def test_a_generation_read_is_one_whatever_the_files_hold(nights, tmp_path):
     assert len(set(same)) == 1
     refs = Workspace(tmp_path / "read1", stores).refs()
     assert refs["vectors"] == read_generation(nights.stores, "nightly", 1).stores["vectors"]
-
-
-def test_publishing_needs_no_more_than_the_finished_pipeline():
-    assert publishing.Publication(None).limits == ()

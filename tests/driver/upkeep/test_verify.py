@@ -12,6 +12,8 @@ from raypipe.driver.upkeep.export import export
 from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import CorruptError, IncompleteError
+from raypipe.storage.generations import Generation, create_generation
+from raypipe.storage.records import FORMAT, seal
 
 
 def test_damage_is_told_by_store_in_the_order_of_names(invocable):
@@ -111,3 +113,32 @@ def test_a_workspace_that_named_its_own_stores_by_their_path_can_be_moved(small_
     work = open_workspace(tmp_path / "moved")
     assert verify(work) == [] and len(work.refs()) > 5
     assert not (tmp_path / "work").exists()
+
+
+@pytest.fixture
+def generation(root):
+    """A generation that alone names a store, and the number of its stores."""
+    work = open_workspace(root / "work")
+    stores = work.refs()
+    create_generation(work.stores, Generation("nightly", 1, stores))
+    for path in (work.stores.root / "refs").iterdir():
+        path.write_bytes(seal({"format": FORMAT, "stores": {}, "sources": {}}))
+    return work
+
+
+def test_stores_that_only_a_generation_names_are_verified(generation):
+    assert verify(generation) == []
+    blob = next(path for path in (generation.stores.root / "blobs").rglob("*") if path.is_file())
+    blob.chmod(0o644)
+    blob.write_bytes(blob.read_bytes() + b"x")
+    assert [damage.name.rpartition("/")[2] for damage in verify(generation)] == [blob.name]
+
+
+def test_a_damaged_generation_is_named_with_its_remedy(generation):
+    record = generation.stores.root / "generations" / "nightly" / "0000001.json"
+    record.write_bytes(record.read_bytes()[:-3])
+    (damage,) = verify(generation)
+    assert damage.name == "generations/nightly/0000001.json"
+    assert "the generation before it becomes current" in damage.remedy
+    record.unlink()
+    assert verify(generation) == []
