@@ -52,9 +52,9 @@ class EncodeStage:
             "dtype": "fp16",
         }
         pieces = piece_settings(self.model, self.model.conventions.prefix(self.side))
-        reuse = settings_digest("encode", 2, {"tokens": pieces, **params})
+        reuse_key = settings_digest("encode", 2, {"tokens": pieces, **params})
         stores = {"tokens": self.tokens}
-        return spec_over("encode", 2, params, stores, produces="vectors", reuse=reuse)
+        return spec_over("encode", 2, params, stores, produces="vectors", reuse_key=reuse_key)
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Ranges of rows with about `shard_tokens` of work each at most; see shards_by_content."""

@@ -27,9 +27,9 @@ class StageSpec:
     test enforces increases). `params` has settings and hashes of weights; `inputs` has digests of
     what is read: manifests of upstream stores, or raw content. `produces` is what the store holds
     (passages, a run, vectors, ...). `origins` has the place of each upstream store,
-    STORE/FINGERPRINT, by the name of the input. `reuse` is a digest of the settings alone, without
-    any content: stores with the same one have equal values for equal texts; empty if no row is ever
-    copied. Workers, budgets and shard sizes are not part of a spec.
+    STORE/FINGERPRINT, by the name of the input. `reuse_key` is a digest of the settings alone,
+    without any content: stores with the same one have equal values for equal texts; empty if no row
+    is ever copied. Workers, budgets and shard sizes are not part of a spec.
     """
 
     stage: str
@@ -38,7 +38,7 @@ class StageSpec:
     inputs: Mapping[str, str] = field(default_factory=dict)
     produces: str = ""
     origins: Mapping[str, str] = field(default_factory=dict)
-    reuse: str = ""
+    reuse_key: str = ""
 
     def to_json(self) -> dict[str, Json]:
         """The body of spec.json."""
@@ -49,7 +49,7 @@ class StageSpec:
             "inputs": dict(self.inputs),
             "produces": self.produces,
             "origins": dict(self.origins),
-            "reuse": self.reuse,
+            "reuse_key": self.reuse_key,
         }
 
     @staticmethod
@@ -64,7 +64,7 @@ class StageSpec:
     def diff(self, other: "StageSpec") -> list[Change]:
         """The fields in which `other` (the new spec) differs, sorted; nested names are dotted.
 
-        Origins and `reuse` are left out: if one differs, so does an input or a setting.
+        Origins and `reuse_key` are left out: if one differs, so does an input or a setting.
         """
         old, new = _flat(self.without_derived()), _flat(other.without_derived())
         names = sorted(old.keys() | new.keys())
@@ -77,7 +77,7 @@ class StageSpec:
     def without_derived(self) -> dict[str, Json]:
         """The body as the settings of another stage hold it, and as changes are told."""
         body = self.to_json()
-        del body["origins"], body["reuse"]
+        del body["origins"], body["reuse_key"]
         return body
 
     def settings_diff(self, other: "StageSpec") -> list[Change]:
@@ -89,11 +89,11 @@ class StageSpec:
 
 
 def settings_digest(stage: str, semantics: int, settings: Json) -> str:
-    """The `reuse` of a stage with these settings; they hold no digest of content."""
+    """The `reuse_key` of a stage with these settings; they hold no digest of content."""
     return digest(canonical([stage, semantics, settings]))
 
 
-_FIELDS = ("stage", "semantics", "params", "inputs", "produces", "origins", "reuse")
+_FIELDS = ("stage", "semantics", "params", "inputs", "produces", "origins", "reuse_key")
 
 
 def _is_content(change: Change) -> bool:

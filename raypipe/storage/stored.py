@@ -93,7 +93,7 @@ def spec_over(
     *,
     produces: str,
     content: Mapping[str, str] | None = None,
-    reuse: str = "",
+    reuse_key: str = "",
 ) -> StageSpec:
     """The spec of a stage that reads these stores and other content with these hashes."""
     return StageSpec(
@@ -103,7 +103,7 @@ def spec_over(
         {**{name: stored.identity for name, stored in stores.items()}, **(content or {})},
         produces,
         {name: stored.origin for name, stored in stores.items()},
-        reuse,
+        reuse_key,
     )
 
 

@@ -41,10 +41,12 @@ class PlainStores:
         return self.ensure(name, completed), chain
 
     def _copying(self, stage, spec):
-        if not (spec.reuse and isinstance(stage, Copying)):
+        if not (spec.reuse_key and isinstance(stage, Copying)):
             return stage
         held = [stored for stores in self.older for stored in stores.values()]
-        return stage.reusing([stored for stored in held if spec_of(stored).reuse == spec.reuse])
+        return stage.reusing(
+            [stored for stored in held if spec_of(stored).reuse_key == spec.reuse_key]
+        )
 
     def _computed(self, store, stage, spec):
         planned = stage.shards(self.sizing_of.get(store, self.sizing))

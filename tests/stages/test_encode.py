@@ -260,15 +260,18 @@ def test_the_first_store_with_hashes_of_its_texts_is_copied_from(copying, stores
 
 def test_every_setting_of_a_vector_decides_whether_it_is_copied(copying, tiny, tmp_path):
     stage = copying.stage(["a"])
-    assert stage.spec.reuse == copying.stage(["b", "c"]).spec.reuse and len(stage.spec.reuse) == 64
+    assert (
+        stage.spec.reuse_key == copying.stage(["b", "c"]).spec.reuse_key
+        and len(stage.spec.reuse_key) == 64
+    )
     folders = {
         "weights": tiny.make_tiny_bert(tmp_path / "weights", seed=3),
         "prefix": tiny.make_tiny_bert(tmp_path / "prefix", passage_prefix="x "),
         "limit": tiny.make_tiny_bert(tmp_path / "limit", passage_limit=40),
     }
     digests = {
-        EncodeStage(stage.tokens, resolve_model(str(folder)), "passage").spec.reuse
+        EncodeStage(stage.tokens, resolve_model(str(folder)), "passage").spec.reuse_key
         for folder in folders.values()
     }
-    digests.add(EncodeStage(stage.tokens, stage.model, "query").spec.reuse)
-    assert len(digests) == 4 and stage.spec.reuse not in digests
+    digests.add(EncodeStage(stage.tokens, stage.model, "query").spec.reuse_key)
+    assert len(digests) == 4 and stage.spec.reuse_key not in digests

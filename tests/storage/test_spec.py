@@ -74,8 +74,8 @@ def test_another_number_of_files_is_content():
 
 def test_the_digest_of_settings_alone_is_no_change_of_its_own():
     digest = settings_digest("encode", 1, {"a": 1})
-    made = dataclasses.replace(SPEC, reuse=digest)
-    assert SPEC.diff(made) == [] and made.to_json()["reuse"] == digest
+    made = dataclasses.replace(SPEC, reuse_key=digest)
+    assert SPEC.diff(made) == [] and made.to_json()["reuse_key"] == digest
     assert StageSpec.from_json(json.loads(canonical(made.to_json()))) == made
     assert made.without_derived().keys() == {"stage", "semantics", "params", "inputs", "produces"}
 

@@ -88,7 +88,7 @@ class Execution:
             )
         report = None
         if manifest is None:
-            if self.reuse and spec.reuse and isinstance(stage, Copying):
+            if self.reuse and spec.reuse_key and isinstance(stage, Copying):
                 stage = stage.reusing(older_stores(self.workspace, self.base, name, spec))
             manifest, report = self._compute(store, stage, spec)
         else:

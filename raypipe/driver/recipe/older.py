@@ -29,7 +29,11 @@ def older_stores(
         for fingerprint in dict.fromkeys(fingerprints):
             manifest = read_manifest(stores, store, fingerprint)
             settings = find_spec(stores, store, fingerprint)
-            if manifest is not None and settings is not None and settings.reuse == spec.reuse:
+            if (
+                manifest is not None
+                and settings is not None
+                and settings.reuse_key == spec.reuse_key
+            ):
                 found.append(Stored(stores, manifest))
     return found
 

@@ -25,8 +25,8 @@ def verify(workspace: Workspace) -> list[Damage]:
     """The damaged records and payloads, by name, of every store that the workspace refers to.
 
     The sources from which an unfinished invocation copies rows are among them, and the stores of
-    every generation in the root. The seals of the root's format file, specs, plans, shard records and manifests are checked;
-    payloads are hashed completely.
+    every generation in the root. The seals of the root's format file, specs, plans, shard records
+    and manifests are checked; payloads are hashed completely.
     """
     found: dict[str, Damage] = {}
     problem = root_damage(workspace.stores)

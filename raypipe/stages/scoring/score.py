@@ -41,8 +41,8 @@ def score_base(model: ModelFolder, collection: Stored, queries: Stored) -> Stage
         "dtype": "fp32",
     }
     stores = {"collection": collection, "queries": queries}
-    reuse = settings_digest("scores", 2, params)
-    return spec_over("scores", 2, params, stores, produces="scores", reuse=reuse)
+    reuse_key = settings_digest("scores", 2, params)
+    return spec_over("scores", 2, params, stores, produces="scores", reuse_key=reuse_key)
 
 
 def score_spec(base: StageSpec, part: Part) -> StageSpec:
@@ -59,7 +59,7 @@ def score_spec(base: StageSpec, part: Part) -> StageSpec:
         {"candidates": part.candidates},
         produces="scores",
         content={"candidates.rows": part.sha256},
-        reuse=base.reuse,
+        reuse_key=base.reuse_key,
     )
     return replace(spec, origins={**spec.origins, **base.origins})
 

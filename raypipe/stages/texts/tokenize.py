@@ -58,8 +58,8 @@ class TokenizeStage:
     def spec(self) -> StageSpec:
         """The texts, the tokenizer and its library, the limit."""
         params = piece_settings(self.model, self.prefix)
-        stores, reuse = {"texts": self.texts}, settings_digest("tokenize", 2, params)
-        return spec_over("tokenize", 2, params, stores, produces="tokens", reuse=reuse)
+        stores, reuse_key = {"texts": self.texts}, settings_digest("tokenize", 2, params)
+        return spec_over("tokenize", 2, params, stores, produces="tokens", reuse_key=reuse_key)
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Ranges of rows that begin where the content says; see shards_by_content."""

@@ -16,12 +16,12 @@ def workspace(tmp_path):
     return Workspace(tmp_path / "work")
 
 
-def spec(number, reuse="same"):
-    return StageSpec("toy", 1, {"number": number}, reuse=reuse)
+def spec(number, reuse_key="same"):
+    return StageSpec("toy", 1, {"number": number}, reuse_key=reuse_key)
 
 
-def store(workspace, name, number, *, reuse="same", complete=True):
-    ledger = Ledger(workspace.stores, str(name), spec(number, reuse), [Shard(0, 0, 1)])
+def store(workspace, name, number, *, reuse_key="same", complete=True):
+    ledger = Ledger(workspace.stores, str(name), spec(number, reuse_key), [Shard(0, 0, 1)])
     if complete:
         file = ledger.storage.scratch() / "file"
         file.write_text("x")
@@ -52,7 +52,7 @@ def test_the_current_generation_comes_before_refs_and_refs_before_sources(worksp
 def test_incomplete_stores_other_settings_and_the_store_itself_are_left_out(workspace):
     workspace.refer("vectors", store(workspace, NAME, 1, complete=False))
     assert numbers(workspace, NAME) == []
-    workspace.refer("vectors", store(workspace, NAME, 2, reuse="other"))
+    workspace.refer("vectors", store(workspace, NAME, 2, reuse_key="other"))
     assert numbers(workspace, NAME) == []
     workspace.refer("vectors", store(workspace, NAME, 3))
     assert numbers(workspace, NAME, now=3) == [] and numbers(workspace, NAME) == [3]

@@ -179,7 +179,12 @@ def test_what_names_a_score_is_its_model_collection_queries_and_candidates(store
     assert specs[0].inputs["candidates.rows"] == parts[0].sha256
     assert specs[0].origins.keys() == {"candidates", "collection", "queries"}
     # Only another model is another setting.
-    assert [spec.reuse == specs[0].reuse for spec in specs[::2]] == [True, False, True, True]
+    assert [spec.reuse_key == specs[0].reuse_key for spec in specs[::2]] == [
+        True,
+        False,
+        True,
+        True,
+    ]
 
 
 def test_candidates_of_equal_texts_are_scored_once_for_each_query(scoring, mono, seen):

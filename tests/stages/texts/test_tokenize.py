@@ -233,14 +233,14 @@ def test_only_stores_with_hashes_of_their_texts_are_copied_from(copying, stores)
 
 def test_what_a_text_is_split_by_decides_whether_it_is_copied(copying, tiny, tmp_path):
     same, other = copying.stage(["a"]), copying.stage(["a"], prefix="")
-    assert same.spec.reuse == copying.stage(TEXTS_BEFORE).spec.reuse != other.spec.reuse
+    assert same.spec.reuse_key == copying.stage(TEXTS_BEFORE).spec.reuse_key != other.spec.reuse_key
     assert same.spec.fingerprint() != copying.stage(TEXTS_BEFORE).spec.fingerprint()
-    assert len(same.spec.reuse) == 64
+    assert len(same.spec.reuse_key) == 64
     folder = tiny.make_tiny_bert(tmp_path / "other")
     file = folder / "tokenizer.json"
     file.write_text(file.read_text().replace("lease", "lend"))
     other = replace(same, model=resolve_model(str(folder)))
-    assert other.spec.reuse != same.spec.reuse
+    assert other.spec.reuse_key != same.spec.reuse_key
 
 
 def test_rows_to_compute_are_read_in_batches(copying, stores, monkeypatch):
