@@ -2,17 +2,22 @@
 
 import random
 import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import psutil
 import pytest
+from histories import (
+    History,
+    in_flight_when_killed,
+    planned_and_published,
+    problems,
+    recording,
+    redone,
+)
+from killed_jobs import durable_bytes, is_worker, killed, num_records, start, still_alive
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(420)]
 
-REPOSITORY = Path(__file__).parent.parent.parent
 SEED = 20261121
 RECIPE = """
 format: 1
@@ -42,58 +47,9 @@ def recipe(small_files, tiny_model, tiny_mono, tiny_duo, tmp_path_factory):
     return path
 
 
-def start(recipe, out, actors, backend):
-    command = [sys.executable, "-m", "raypipe", "pipeline", recipe, "--out", out]
-    command += [f"resources.actors={actors}", f"resources.backend={backend}"]
-    log = open(f"{out}.log", "ab")
-    return subprocess.Popen([str(part) for part in command], cwd=REPOSITORY, stdout=log, stderr=log)
-
-
-def num_records(out):
-    while True:
-        try:
-            return sum(1 for _ in (out / "stores").glob("*/*/shards/*.json"))
-        except FileNotFoundError:
-            continue  # a folder of the living job went away under the listing
-
-
-def durable_bytes(out):
-    """Every file that readers may use; not logs of attempts, leases and refs."""
-    kept = {}
-    for folder in ("stores", "runs"):
-        for path in (out / folder).rglob("*"):
-            name = str(path.relative_to(out))
-            told = ("attempts.jsonl", "lease.json", "refs/")
-            if path.is_file() and not any(word in name for word in told):
-                kept[name] = path.read_bytes()
-    return kept
-
-
-def wait_for_one_of(processes, seconds):
-    deadline = time.monotonic() + seconds
-    living = [p for p in processes if p.is_running()]
-    while living and time.monotonic() < deadline:
-        time.sleep(0.1)
-        living = [p for p in living if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
-    return living
-
-
-def killed(process):
-    """Whether it still computed; one that has ended, a zombie, was not killed."""
-    try:
-        process.suspend()  # once it stands still it cannot end by itself
-        while (status := process.status()) != psutil.STATUS_STOPPED:
-            if status == psutil.STATUS_ZOMBIE:
-                return False
-            time.sleep(0.01)
-        process.kill()
-    except psutil.NoSuchProcess:
-        return False
-    return True
-
-
 JOBS = [
-    pytest.param(2, "cdc"),
+    pytest.param(2, "wd"),
+    pytest.param(2, "cdc", marks=pytest.mark.long),
     pytest.param(2, "cccdccd", marks=pytest.mark.long),
     pytest.param(1, "cdccdcc", marks=pytest.mark.long),
     pytest.param(3, "ccdccc", marks=pytest.mark.long),
@@ -102,13 +58,13 @@ JOBS = [
 
 @pytest.mark.parametrize(("actors", "kinds"), JOBS)
 def test_a_killed_job_leaves_the_bytes_of_a_calm_one(recipe, tmp_path, actors, kinds):
-    """`d` kills the driver, `c` a random process below it, at a random share of what is left."""
+    """`d` kills the driver, `w` a worker, `c` any process below, at a random share of the rest."""
     rng = random.Random(SEED + actors)
     calm = tmp_path / "calm"
     assert start(recipe, calm, actors, "inline").wait() == 0
     total = num_records(calm)
-    out = tmp_path / "killed"
-    driver = start(recipe, out, actors, "ray")
+    out, told = tmp_path / "killed", recording(tmp_path / "history")
+    driver = start(recipe, out, actors, "ray", **told)
     seen: set[psutil.Process] = set()
     kills = []
     for number, kind in enumerate(kinds):
@@ -119,27 +75,32 @@ def test_a_killed_job_leaves_the_bytes_of_a_calm_one(recipe, tmp_path, actors, k
         while len(kills) == number:
             if driver.poll() is not None:
                 done = num_records(out)
-                driver = start(recipe, out, actors, "ray")
+                driver = start(recipe, out, actors, "ray", **told)
                 while num_records(out) <= done < total and driver.poll() is None:
                     time.sleep(0.005)
             above = psutil.Process(driver.pid)
             below = above.children(recursive=True)
             seen.update(below)
             at = num_records(out)
+            if kind == "w" and not (below := [one for one in below if is_worker(one)]):
+                continue  # none has started yet
             if not below and at < total:
                 continue  # it ended in between
-            victim = rng.choice(below) if kind == "c" and below else above
+            victim = rng.choice(below) if kind != "d" and below else above
             if killed(victim):
                 kills.append(at)
                 print(f"seed {SEED + actors}, kill {number} {kind}: {victim} at {at}/{total}")
         if victim == above:
             assert driver.wait() == -signal.SIGKILL
-            left = wait_for_one_of(below, 10)
+            left = still_alive(below, 10)
             assert not left, f"still running 10 s after the driver: {left}"
     while driver.wait() != 0:
-        driver = start(recipe, out, actors, "ray")
+        driver = start(recipe, out, actors, "ray", **told)
     assert len(kills) == len(kinds), "each met a living process"
     assert sum(at < total for at in kills) >= (len(kills) + 1) // 2, "while shards were missing"
     assert durable_bytes(out) == durable_bytes(calm)
     assert not [path for path in out.rglob("tmp/**/*") if path.is_file()]
-    assert not wait_for_one_of(seen, 10)
+    assert not still_alive(seen, 10)
+    history = History.read(tmp_path / "history")
+    assert problems(history, *planned_and_published(out / "stores")) == []
+    assert redone(history) <= in_flight_when_killed(history) <= actors * len(kills)

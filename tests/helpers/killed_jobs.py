@@ -1,0 +1,75 @@
+"""Starts jobs as child processes, kills what belongs to them, and reads what is left."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+REPOSITORY = Path(__file__).parent.parent.parent
+
+
+def start(recipe, out, actors, backend, *more, **environment):
+    """`raypipe pipeline` in a child process; its output goes to OUT.log."""
+    command = [sys.executable, "-m", "raypipe", "pipeline", recipe, "--out", out, *more]
+    command += [f"resources.actors={actors}", f"resources.backend={backend}"]
+    told = {**os.environ, **environment}
+    with open(f"{out}.log", "ab") as log:
+        return subprocess.Popen(
+            [str(part) for part in command], cwd=REPOSITORY, env=told, stdout=log, stderr=log
+        )
+
+
+def num_records(out):
+    """Shards that are committed, of all stores."""
+    while True:
+        try:
+            return sum(1 for _ in (out / "stores").glob("*/*/shards/*.json"))
+        except FileNotFoundError:
+            continue  # a folder of the living job went away under the listing
+
+
+def durable_bytes(out):
+    """Every file that readers may use; not logs of attempts, leases and refs."""
+    kept = {}
+    for folder in ("stores", "runs"):
+        for path in (out / folder).rglob("*"):
+            name = str(path.relative_to(out))
+            told = ("attempts.jsonl", "lease.json", "refs/")
+            if path.is_file() and not any(word in name for word in told):
+                kept[name] = path.read_bytes()
+    return kept
+
+
+def still_alive(processes, seconds):
+    """Those that have not ended after so many seconds."""
+    deadline = time.monotonic() + seconds
+    living = [p for p in processes if p.is_running()]
+    while living and time.monotonic() < deadline:
+        time.sleep(0.1)
+        living = [p for p in living if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+    return living
+
+
+def killed(process):
+    """Whether it still computed; one that has ended, a zombie, was not killed."""
+    try:
+        process.suspend()  # once it stands still it cannot end by itself
+        while (status := process.status()) != psutil.STATUS_STOPPED:
+            if status == psutil.STATUS_ZOMBIE:
+                return False
+            time.sleep(0.01)
+        process.kill()
+    except psutil.NoSuchProcess:
+        return False
+    return True
+
+
+def is_worker(process):
+    """Whether it computes shards on Ray; false for one that has ended."""
+    try:
+        return process.name().startswith("ray::Actor")
+    except psutil.NoSuchProcess:
+        return False
