@@ -1,6 +1,8 @@
 """A build that copies rows equals one from nothing; how its stores are cut is all one."""
 
 import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -80,22 +82,17 @@ places = st.integers(0, 40)
 edit = st.tuples(st.sampled_from(EDITS), places, places, st.sampled_from(WORDS))
 
 
-def build_and_compare(recipe, folder, texts, nights, more=""):
-    """One build after the other, each copying from those before, beside builds from nothing."""
-    copying = PosixStorage(folder / "copying")
-    older = [built(recipe(texts, more), copying)[0]]
-    for night, edits in enumerate(nights):
-        texts = edited(texts, edits)
-        made, _ = built(recipe(texts, more), copying, older)
-        expected, _ = built(recipe(texts, more), PosixStorage(folder / f"fresh{night}"))
-        assert made.keys() == expected.keys()
-        del expected["count@collection"]  # times of files, which no other store knows
-        for name, stored in expected.items():
-            mine = made[name]
-            assert mine.manifest.identity == stored.manifest.identity, name
-            assert rows_of(mine) == rows_of(stored), name
-        older = [made, *older]
-    shutil.rmtree(folder)
+def copied_and_compared(recipe, storage, older, fresh):
+    """The stores of a build that copies, which equal those of a build from nothing."""
+    made, _ = built(recipe, storage, older)
+    expected, _ = built(recipe, PosixStorage(fresh))
+    assert made.keys() == expected.keys()
+    del expected["count@collection"]  # times of files, which no other store knows
+    for name, stored in expected.items():
+        mine = made[name]
+        assert mine.manifest.identity == stored.manifest.identity, name
+        assert rows_of(mine) == rows_of(stored), name
+    return made
 
 
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=24)
@@ -103,16 +100,38 @@ edits = st.lists(edit, max_size=6)
 quick = settings(deadline=None, phases=(Phase.explicit, Phase.generate))
 
 
-@settings(quick, max_examples=200)
-@given(texts, edits)
-def test_a_build_that_copies_equals_one_from_nothing(recipe, tmp_path_factory, texts, edits):
-    build_and_compare(recipe, tmp_path_factory.mktemp("stores"), texts, [edits])
+@pytest.fixture(scope="module")
+def folder():
+    """Makes folders, in memory where there is such a file system: thousands of small files."""
+    memory = Path("/dev/shm")
+    with TemporaryDirectory(dir=memory if memory.is_dir() else None) as top:
+        yield lambda: Path(mkdtemp(dir=top))
+
+
+@settings(quick, max_examples=50)
+@given(texts, st.lists(edits, min_size=4, max_size=4))
+def test_a_build_that_copies_equals_one_from_nothing(recipe, folder, texts, four_edits):
+    """50 collections, each with four edits: 200 builds."""
+    top = folder()
+    storage = PosixStorage(top / "copying")
+    older = [built(recipe(texts), storage)[0]]
+    for number, edits in enumerate(four_edits):
+        changed = recipe(edited(texts, edits))
+        copied_and_compared(changed, storage, older, top / str(number))
+    shutil.rmtree(top)
 
 
 @settings(quick, max_examples=12)
 @given(texts, st.lists(edits, min_size=2, max_size=3))
-def test_so_do_further_nights_and_pairs_of_passages(recipe, tmp_path_factory, texts, nights):
-    build_and_compare(recipe, tmp_path_factory.mktemp("stores"), texts, nights, DUO)
+def test_so_do_further_nights_and_pairs_of_passages(recipe, folder, texts, nights):
+    top = folder()
+    storage = PosixStorage(top / "copying")
+    older = [built(recipe(texts, DUO), storage)[0]]
+    for night, edits in enumerate(nights):
+        texts = edited(texts, edits)
+        made = copied_and_compared(recipe(texts, DUO), storage, older, top / str(night))
+        older = [made, *older]
+    shutil.rmtree(top)
 
 
 FINE = Sizing(num_actors=3, shard_tokens=1, shard_rows=1, shard_queries=1)

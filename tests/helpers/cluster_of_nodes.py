@@ -1,0 +1,131 @@
+"""A Ray cluster of several nodes on this machine, each of which can be killed and started again."""
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+
+
+class Nodes:
+    """A head without work and some nodes of one CPU each; a token keeps strangers out."""
+
+    def __init__(self, count: int) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="rp", dir="/tmp"))  # socket paths are short
+        self._port, *clients = free_ports(2)
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+        token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+        self._environment = {**kept, **token, "RAY_USAGE_STATS_ENABLED": "0"}
+        self._environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        head = ["--head", f"--port={self._port}", "--num-cpus=0", "--include-dashboard=false"]
+        self._head = self._start(*head, f"--ray-client-server-port={clients[0]}")
+        self._nodes: list[psutil.Process] = []
+        self._wait_for_head()
+        for _ in range(count):
+            self.add()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Under which a driver joins the cluster."""
+        return {**self._environment, "RAY_ADDRESS": f"{self._host}:{self._port}"}
+
+    def add(self) -> None:
+        """Start a node that joins."""
+        self._nodes.append(self._start(f"--address={self._host}:{self._port}", "--num-cpus=1"))
+
+    def below(self) -> list[psutil.Process]:
+        """Every process of the nodes, not of the head."""
+        return [one for node in self._nodes for one in tree(node)]
+
+    def kill_raylet(self, rng) -> bool:
+        """Kill the raylet of a node, as a node's failing process would end; another node joins."""
+        node = rng.choice(self._nodes)
+        raylets = [one for one in tree(node) if name_of(one) == "raylet"]
+        for one in raylets:
+            one.kill()
+        if raylets:
+            self._replace(node)
+        return bool(raylets)
+
+    def kill_node(self, rng) -> bool:
+        """Kill every process of a node at once, as a machine's end would; another node joins."""
+        node = rng.choice(self._nodes)
+        for one in tree(node):
+            end(one)
+        self._replace(node)
+        return True
+
+    def close(self) -> None:
+        """End every process of the cluster."""
+        for node in [*self._nodes, self._head]:
+            for one in tree(node):
+                end(one)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _replace(self, node: psutil.Process) -> None:
+        psutil.wait_procs([node], timeout=30)
+        for one in tree(node):
+            end(one)
+        self._nodes.remove(node)
+        self.add()
+
+    def _start(self, *options: str) -> psutil.Process:
+        command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *options]
+        command += ["--min-worker-port=0", "--max-worker-port=0", "--disable-usage-stats"]
+        command += ["--object-store-memory=100000000"]
+        if "--head" in options:
+            command.append(f"--temp-dir={self._folder}")
+        with (self._folder / "nodes.log").open("ab") as log:
+            started = subprocess.Popen(command, env=self._environment, stdout=log, stderr=log)
+        return psutil.Process(started.pid)
+
+    def _wait_for_head(self) -> None:
+        from ray._private.services import get_node_ip_address
+
+        self._host = get_node_ip_address()
+        deadline = time.monotonic() + 90
+        while True:
+            try:
+                socket.create_connection((self._host, self._port), timeout=1).close()
+                return
+            except OSError:
+                assert time.monotonic() < deadline, (self._folder / "nodes.log").read_text()
+                time.sleep(0.2)
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def tree(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def name_of(process: psutil.Process) -> str:
+    try:
+        return process.name()
+    except psutil.NoSuchProcess:
+        return ""
+
+
+def end(process: psutil.Process) -> None:
+    try:
+        process.send_signal(signal.SIGKILL)
+    except psutil.NoSuchProcess:
+        pass
