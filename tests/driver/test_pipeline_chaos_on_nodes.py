@@ -31,7 +31,8 @@ models:
   mono: {{path: {mono}}}
   duo: {{path: {duo}}}
 stages:
-  bm25: {{do: bm25, depth: 20}}
+  lucene: {{do: index, k1: 0.9, b: 0.4}}
+  bm25: {{do: search, index: lucene, depth: 20}}
   embeddings: {{do: encode, model: tiny}}
   dense: {{do: search, index: embeddings, depth: 20}}
   fused: {{do: fuse, runs: [bm25, dense], method: rrf, depth: 20}}
