@@ -31,7 +31,7 @@ models:
   mono: {{path: {mono}}}
   duo: {{path: {duo}}}
 stages:
-  lucene: {{do: index, k1: 0.9, b: 0.4}}
+  lucene: {{do: index}}
   bm25: {{do: search, index: lucene, depth: 20}}
   embeddings: {{do: encode, model: tiny}}
   dense: {{do: search, index: embeddings, depth: 20}}
