@@ -91,7 +91,9 @@ def test_no_kill_on_several_nodes_loses_or_doubles_a_shard(recipe, tmp_path, nod
             driver = start(recipe, out, NODES, "ray", **told)
             starts += 1
             while driver.poll() is None:
-                time.sleep(rng.uniform(2, 12))
+                at = num_records(out) + rng.randint(1, 40)  # it gets on between two kills
+                while driver.poll() is None and num_records(out) < min(at, total):
+                    time.sleep(0.05)
                 kind = rng.choice(["actor", "actor", "driver", "raylet", "node"])
                 unfinished = num_records(out) < total
                 if unfinished and driver.poll() is None and kill_one(kind, nodes, driver, rng):

@@ -1,10 +1,9 @@
 """Kills of a real job on Ray: the bytes are those of a calm job without Ray."""
 
+import json
 import random
-import signal
-import time
+from pathlib import Path
 
-import psutil
 import pytest
 from histories import (
     History,
@@ -14,7 +13,7 @@ from histories import (
     recording,
     redone,
 )
-from killed_jobs import durable_bytes, is_worker, killed, num_records, start, still_alive
+from killed_jobs import durable_bytes, killed_until_complete, num_records, start, still_alive
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(420)]
 
@@ -58,44 +57,13 @@ JOBS = [
 
 @pytest.mark.parametrize(("actors", "kinds"), JOBS)
 def test_a_killed_job_leaves_the_bytes_of_a_calm_one(recipe, tmp_path, actors, kinds):
-    """`d` kills the driver, `w` a worker, `c` any process below, at a random share of the rest."""
     rng = random.Random(SEED + actors)
+    print(f"seed {SEED + actors}")
     calm = tmp_path / "calm"
     assert start(recipe, calm, actors, "inline").wait() == 0
     total = num_records(calm)
     out, told = tmp_path / "killed", recording(tmp_path / "history")
-    driver = start(recipe, out, actors, "ray", **told)
-    seen: set[psutil.Process] = set()
-    kills = []
-    for number, kind in enumerate(kinds):
-        done = num_records(out)
-        target = done + rng.uniform(0, 0.8) * (total - done) / (len(kinds) - number)
-        while num_records(out) < target and driver.poll() is None:
-            time.sleep(0.005)
-        while len(kills) == number:
-            if driver.poll() is not None:
-                done = num_records(out)
-                driver = start(recipe, out, actors, "ray", **told)
-                while num_records(out) <= done < total and driver.poll() is None:
-                    time.sleep(0.005)
-            above = psutil.Process(driver.pid)
-            below = above.children(recursive=True)
-            seen.update(below)
-            at = num_records(out)
-            if kind == "w" and not (below := [one for one in below if is_worker(one)]):
-                continue  # none has started yet
-            if not below and at < total:
-                continue  # it ended in between
-            victim = rng.choice(below) if kind != "d" and below else above
-            if killed(victim):
-                kills.append(at)
-                print(f"seed {SEED + actors}, kill {number} {kind}: {victim} at {at}/{total}")
-        if victim == above:
-            assert driver.wait() == -signal.SIGKILL
-            left = still_alive(below, 10)
-            assert not left, f"still running 10 s after the driver: {left}"
-    while driver.wait() != 0:
-        driver = start(recipe, out, actors, "ray", **told)
+    kills, seen = killed_until_complete(recipe, out, actors, kinds, rng, total, told)
     assert len(kills) == len(kinds), "each met a living process"
     assert sum(at < total for at in kills) >= (len(kills) + 1) // 2, "while shards were missing"
     assert durable_bytes(out) == durable_bytes(calm)
@@ -104,3 +72,44 @@ def test_a_killed_job_leaves_the_bytes_of_a_calm_one(recipe, tmp_path, actors, k
     history = History.read(tmp_path / "history")
     assert problems(history, *planned_and_published(out / "stores")) == []
     assert redone(history) <= in_flight_when_killed(history) <= actors * len(kills)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("actors", "kinds", "seed"), [(2, "wdw", 1), (1, "dcd", 2), (3, "wwcd", 3)]
+)
+def test_a_killed_job_over_a_changed_collection_copies_to_the_bytes_of_one_from_nothing(
+    recipe, tmp_path, actors, kinds, seed
+):
+    rng = random.Random(seed)
+    text = recipe.read_text()
+    (passages,) = (line.split("input: ")[1].rstrip("}") for line in text.splitlines()[3:4])
+    lines = Path(passages).read_text().splitlines(keepends=True)
+    own = tmp_path / "passages.tsv"
+    own.write_text("".join(lines))
+    mine = tmp_path / "recipe.yaml"
+    mine.write_text(text.replace(passages, str(own)))
+    out, told = tmp_path / "killed", recording(tmp_path / "history")
+    assert start(mine, out, actors, "inline", **told).wait() == 0
+    before = num_records(out)
+    for number in range(5):
+        lines.insert(rng.randrange(len(lines)), f"new{number}\ta new passage {number}\n")
+        del lines[rng.randrange(len(lines))]
+    own.write_text("".join(lines))
+    calm = tmp_path / "calm"
+    assert start(mine, calm, actors, "inline").wait() == 0
+    total = before + num_records(calm)
+    kills, _ = killed_until_complete(mine, out, actors, kinds, rng, total, told)
+    assert len(kills) == len(kinds)
+    found, expected = durable_bytes(out), durable_bytes(calm)
+    same = {name for name in expected if "count@collection" not in name}  # it knows files' times
+    assert {name: found.get(name) for name in same} == {name: expected[name] for name in same}
+    copied = [event.get("copied", 0) for event in attempts_of(out, "embeddings")]
+    assert len(lines) - 6 <= sum(copied) <= 2 * len(lines)
+    history = History.read(tmp_path / "history")
+    assert problems(history, *planned_and_published(out / "stores")) == []
+
+
+def attempts_of(out, store):
+    paths = (out / "stores" / store).glob("*/attempts.jsonl")
+    return [json.loads(line) for path in paths for line in path.read_text().splitlines()]

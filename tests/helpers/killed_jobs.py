@@ -1,6 +1,7 @@
 """Starts jobs as child processes, kills what belongs to them, and reads what is left."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -73,3 +74,44 @@ def is_worker(process):
         return process.name().startswith("ray::Actor")
     except psutil.NoSuchProcess:
         return False
+
+
+def killed_until_complete(recipe, out, actors, kinds, rng, total, environment):
+    """Where each kill was, in records, and every process seen; the job is started until it ends.
+
+    `d` kills the driver, `w` a worker, `c` any process below, at a random share of what is left of
+    the `total` records.
+    """
+    driver = start(recipe, out, actors, "ray", **environment)
+    seen: set[psutil.Process] = set()
+    kills = []
+    for number, kind in enumerate(kinds):
+        done = num_records(out)
+        target = done + rng.uniform(0, 0.8) * (total - done) / (len(kinds) - number)
+        while num_records(out) < target and driver.poll() is None:
+            time.sleep(0.005)
+        while len(kills) == number:
+            if driver.poll() is not None:
+                done = num_records(out)
+                driver = start(recipe, out, actors, "ray", **environment)
+                while num_records(out) <= done < total and driver.poll() is None:
+                    time.sleep(0.005)
+            above = psutil.Process(driver.pid)
+            below = above.children(recursive=True)
+            seen.update(below)
+            at = num_records(out)
+            if kind == "w" and not (below := [one for one in below if is_worker(one)]):
+                continue  # none has started yet
+            if not below and at < total:
+                continue  # it ended in between
+            victim = rng.choice(below) if kind != "d" and below else above
+            if killed(victim):
+                kills.append(at)
+                print(f"kill {number} {kind}: {victim} at {at}/{total}")
+        if victim == above:
+            assert driver.wait() == -signal.SIGKILL
+            left = still_alive(below, 10)
+            assert not left, f"still running 10 s after the driver: {left}"
+    while driver.wait() != 0:
+        driver = start(recipe, out, actors, "ray", **environment)
+    return kills, seen
