@@ -80,7 +80,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A worker was lost: killed, crashed, out of memory, or silent for too long."""
+    """A worker was lost: killed, crashed, or silent for too long."""
 
     worker: int
     reason: str
@@ -94,6 +94,14 @@ class Preempted:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class OutOfMemory:
+    """A worker was ended because its node was short of memory; its rows are not to blame."""
+
+    worker: int
+    reason: str
+
+
 def done_event(worker: int, shard: Shard, done: Committed | None, seconds: float) -> Done:
     """The event of a shard that was computed; a probe commits nothing."""
     if done is None:
@@ -101,17 +109,17 @@ def done_event(worker: int, shard: Shard, done: Committed | None, seconds: float
     return Done(worker, shard, done.record, seconds, done.num_copied)
 
 
-Event = Ready | Beating | Done | Failed | Lost | Preempted
+Event = Ready | Beating | Done | Failed | Lost | Preempted | OutOfMemory
 
 
 class Backend(Protocol):
     """Starts workers and reports events about them. Worker numbers are never reused."""
 
     def start(self, task: Task) -> int:
-        """Start a worker and return its number; Ready, Failed or Lost follows."""
+        """Start a worker and return its number; Ready, or how it ended, follows."""
 
     def submit(self, worker: int, shard: Shard, skip: Rows, mode: Mode) -> None:
-        """Give a ready and idle worker a shard; Done, Failed, Lost or Preempted follows."""
+        """Give a ready and idle worker a shard; Done, or how it ended, follows."""
 
     def wait(self, seconds: float) -> list[Event]:
         """The events, after waiting at most `seconds`; empty if there are none."""

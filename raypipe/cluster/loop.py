@@ -12,6 +12,7 @@ from raypipe.cluster.backend import (
     Failed,
     Lost,
     Mode,
+    OutOfMemory,
     Preempted,
     Ready,
     Task,
@@ -45,6 +46,8 @@ class Report:
     num_done: int = 0
     num_lost: int = 0
     num_preempted: int = 0
+    num_out_of_memory: int = 0
+    """Workers that were ended because their node was short of memory."""
     num_copied: int = 0
     """Rows that were taken from older stores."""
     seconds: float = 0.0
@@ -81,6 +84,8 @@ class Loop:
         self._attempts: dict[int, int] = {}
         self._cases: dict[int, Case] = {}
         self._opening_failures = 0
+        self._most = limits.num_actors
+        self._starved = 0
         self._began = backend.now()
         self._first_ready: float | None = None
         planned = len(task.ledger.shards)
@@ -106,7 +111,7 @@ class Loop:
     def _grow(self) -> None:
         """Once one worker is ready, start as many as there is work for."""
         in_flight = sum(1 for w in self._workers.values() if w.shard)
-        wanted = min(self._limits.num_actors, len(self._pending) + in_flight)
+        wanted = min(self._most, len(self._pending) + in_flight)
         while len(self._workers) < wanted:
             number = self._backend.start(self._task)
             self._workers[number] = _Worker(last_seen=self._backend.now())
@@ -135,6 +140,7 @@ class Loop:
                 if shard.index in self._cases:
                     read_evidence(self._task.ledger, shard)
                 self.report.num_done += 1
+                self._starved = 0
                 self.report.working_seconds = worker.last_seen - (self._first_ready or 0.0)
                 self.report.num_copied += num_copied
                 self._note("done", shard, seconds=round(seconds, 3), copied=num_copied)
@@ -150,6 +156,9 @@ class Loop:
             case Preempted(reason=reason):
                 self.report.num_preempted += 1
                 self._lose(event.worker, reason, counts=False)
+            case OutOfMemory(reason=reason):
+                self.report.num_out_of_memory += 1
+                self._starve(event.worker, reason)
 
     def _feed(self, number: int) -> None:
         """Give an idle worker the next shard; if none is left, end the worker."""
@@ -179,6 +188,25 @@ class Loop:
         elif shard is not None:
             self._note("preempted", shard, reason=reason)
             self._pending.appendleft(shard)
+
+    def _starve(self, number: int, reason: str) -> None:
+        """Go on with one worker fewer; a death costs an attempt only where there is one.
+
+        Raises:
+            IncompleteError: a single worker has too little memory, with what can be done.
+        """
+        shard = self._workers.pop(number).shard
+        self._starved += self._most == 1
+        self._most = max(1, min(self._most, len(self._workers)))
+        if shard is not None:
+            self._note("out of memory", shard, reason=reason, workers=self._most)
+            self._pending.appendleft(shard)
+        if self._starved >= self._limits.max_attempts:
+            raise IncompleteError(
+                f"{self._task.ledger.store}: {shard or 'a worker that was opening'} found too little "
+                f"memory {self._starved} times, with no other worker beside it: {reason}; run the "
+                "same command again with more memory or a smaller resources.budget_tokens"
+            )
 
     def _count_failure(self, shard: Shard | None, error: Exception) -> None:
         """Requeue the shard, or end the invocation.

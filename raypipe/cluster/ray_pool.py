@@ -11,7 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import ray
-from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
+from ray.exceptions import (
+    ActorUnavailableError,
+    OutOfMemoryError,
+    RayActorError,
+    RayTaskError,
+)
 
 from raypipe.cluster.backend import (
     Beating,
@@ -21,6 +26,7 @@ from raypipe.cluster.backend import (
     Lost,
     Mode,
     Needs,
+    OutOfMemory,
     Preempted,
     Ready,
     Rows,
@@ -193,7 +199,7 @@ class RayBackend:
         worker = self._polls.pop(ref)
         try:
             count, rows = ray.get(ref)
-        except RayActorError:
+        except (RayActorError, OutOfMemoryError):
             return None  # its task ends with the same error, which is reported only once
         if count == self._beats[worker]:
             return None
@@ -209,6 +215,9 @@ class RayBackend:
             return Failed(worker, shard, cause)
         except ActorUnavailableError as error:
             return self._ask_again(worker, shard, error)
+        except OutOfMemoryError as error:  # Ray ended it; the system's own killer says no reason
+            self._actors.pop(worker, None)
+            return OutOfMemory(worker, first_line(error))
         except RayActorError as error:
             self._actors.pop(worker, None)
             if getattr(error, "preempted", False) or self._node_is_gone(worker, error):

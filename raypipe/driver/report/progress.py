@@ -72,4 +72,6 @@ class TerminalWatcher:
 def _shards(report: Report) -> str:
     done = report.num_reused + report.num_done
     lost = f", {report.num_lost} workers lost" if report.num_lost else ""
+    if report.num_out_of_memory:
+        lost += f", {report.num_out_of_memory} workers ended for want of memory"
     return f"{done} of {report.num_planned} shards{lost}"

@@ -17,14 +17,15 @@ def test_a_file_gets_a_line_a_stage_and_one_every_ten_seconds(monkeypatch):
     watcher.began("x", Report(num_planned=9, num_reused=2))
     for seconds, done in ((9.9, 1), (10.0, 2), (19.9, 3), (20.0, 4)):
         now[0] = 100.0 + seconds
-        watcher.advanced("x", Report(9, 2, done, num_lost=1 if done == 4 else 0))
+        last = int(done == 4)
+        watcher.advanced("x", Report(9, 2, done, num_lost=last, num_out_of_memory=2 * last))
     watcher.ended("x", result())
     watcher.ended("x", result(reused=True))
     watcher.ended("x", result(kept=3, lost=2, copied=1100))
     assert stream.getvalue().splitlines() == [
         "x: 2 of 9 shards",
         "x: 4 of 9 shards",
-        "x: 6 of 9 shards, 1 workers lost",
+        "x: 6 of 9 shards, 1 workers lost, 2 workers ended for want of memory",
         "x: 1,200 rows in 1.3 s",
         "x: reused, 1,200 rows",
         "x: 1,200 rows in 1.3 s, 1,100 of them copied, 3 shards kept, 2 in quarantine",
