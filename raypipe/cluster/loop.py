@@ -203,9 +203,9 @@ class Loop:
             self._pending.appendleft(shard)
         if self._starved >= self._limits.max_attempts:
             raise IncompleteError(
-                f"{self._task.ledger.store}: {shard or 'a worker that was opening'} found too little "
-                f"memory {self._starved} times, with no other worker beside it: {reason}; run the "
-                "same command again with more memory or a smaller resources.budget_tokens"
+                f"{self._task.ledger.store}: {shard or 'a worker that was opening'} found too "
+                f"little memory {self._starved} times, with no other worker beside it: {reason}; "
+                "run the same command again with more memory or a smaller resources.budget_tokens"
             )
 
     def _count_failure(self, shard: Shard | None, error: Exception) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -13,7 +14,11 @@ from raypipe.errors import InputError
 from raypipe.evaluation.run_files.columns import encode
 from raypipe.evaluation.run_files.fields import narrowed
 from raypipe.evaluation.run_files.lines import Lines
-from raypipe.regular import check_regular
+from raypipe.regular import check_ratio, check_regular
+
+_IDS = ["query_id", "passage_id"]
+_ROW_BYTES = 16
+"""Two codes, a rank and a score: what a row takes without its ids' characters."""
 
 
 def is_parquet(path: Path) -> bool:
@@ -27,14 +32,25 @@ def is_parquet(path: Path) -> bool:
 
 
 def read_parquet(path: Path) -> Lines:
-    """The columns of a Parquet run; integer ids become their decimal strings."""
+    """The columns of a Parquet run; integer ids become their decimal strings.
+
+    Equal ids are held once, so that a small file cannot ask for much memory.
+
+    Raises:
+        InputError: other columns or types, damage, or it unpacks to too much (`check_ratio`).
+    """
+    num_bytes = path.stat().st_size
     try:
-        file = pq.ParquetFile(path, page_checksum_verification=True)
-        found = file.schema_arrow.names
-        _check_columns(path, found)
-        table = file.read(columns=[name for name in schema.RUN_FILE.names if name in found])
+        found = pq.read_schema(path)
+        _check_columns(path, found.names)
+        texts = [name for name in _IDS if _is_text(found.field(name).type)]
+        file = pq.ParquetFile(path, page_checksum_verification=True, read_dictionary=texts)
+        check_ratio(path, num_bytes, file.metadata.num_rows * _ROW_BYTES)
+        table = file.read(columns=[name for name in schema.RUN_FILE.names if name in found.names])
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f"{path}: cannot be read as Parquet ({error})") from error
+    for name in _IDS:
+        check_ratio(path, num_bytes, sum(map(_num_characters, table[name].chunks)))
     if not len(table):
         raise InputError(f"{path}: no rows; expected a run (parquet)")
     return table_lines(path, table)
@@ -70,16 +86,16 @@ def _check_columns(path: Path, found: Sequence[str]) -> None:
 def _ids(path: Path, table: pa.Table, name: str) -> pa.ChunkedArray:
     column = table[name]
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if not (
-        pa.types.is_integer(kind)
-        or pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_string_view(kind)
-    ):
+    if not (pa.types.is_integer(kind) or _is_text(kind)):
         raise InputError(f"{path}: column {name}: expected strings; found {column.type}")
     if column.null_count:
         raise InputError(f"{path}: column {name}: {column.null_count} rows are null; expected ids")
     return column.cast(pa.string())
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(is_kind(kind) for is_kind in kinds)
 
 
 def _values(path: Path, table: pa.Table, name: str) -> NDArray[np.float32]:
@@ -89,3 +105,11 @@ def _values(path: Path, table: pa.Table, name: str) -> NDArray[np.float32]:
     if column.null_count:
         raise InputError(f"{path}: column {name}: {column.null_count} rows are null")
     return narrowed(column.cast(pa.float64()).to_numpy())
+
+
+def _num_characters(ids: pa.Array) -> int:
+    """The bytes of all its texts, each as often as it occurs; 0 for other types."""
+    if not pa.types.is_dictionary(ids.type):
+        return 0
+    lengths = pc.binary_length(ids.dictionary)
+    return int(pc.sum(lengths.take(ids.indices).cast(pa.int64())).as_py() or 0)

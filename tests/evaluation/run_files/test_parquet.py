@@ -1,3 +1,5 @@
+import base64
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -5,6 +7,83 @@ import pytest
 from raypipe import schema
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.runs import read_run
+
+GOOD = pa.table({"query_id": ["q"], "passage_id": ["p"], "rank": [1], "score": [1.0]})
+
+
+def changed(name, values):
+    return GOOD.set_column(GOOD.column_names.index(name), name, values)
+
+
+@pytest.mark.fault(34, "each of 10 tables with a wrong, missing or null column is refused by name")
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        (GOOD.drop(["query_id"]), "missing query_id; found passage_id, rank, score"),
+        (GOOD.drop(["score", "passage_id"]), "missing passage_id, score"),
+        (changed("query_id", pa.array([1.5])), "query_id: expected strings; found double"),
+        (changed("passage_id", pa.array([b"p"])), "passage_id: expected strings; found .*binary"),
+        (changed("passage_id", pa.array([["p"]])), "passage_id: expected strings; found list"),
+        (changed("score", pa.array(["1"])), "score: expected numbers; found string"),
+        (changed("rank", pa.array([True])), "rank: expected numbers; found bool"),
+        (changed("query_id", pa.array([None], pa.string())), "query_id: 1 rows are null"),
+        (changed("score", pa.array([None], pa.float64())), "score: 1 rows are null"),
+        (changed("rank", pa.array([None], pa.int32())), "rank: 1 rows are null"),
+    ],
+)
+def test_a_column_that_is_no_runs_is_named_with_what_was_expected(tmp_path, table, told):
+    pq.write_table(table, tmp_path / "run.parquet")
+    with pytest.raises(InputError, match=rf"run\.parquet: .*{told}"):
+        read_run(tmp_path / "run.parquet")
+
+
+@pytest.mark.fault(34, "a column beside those of a run changes nothing")
+def test_other_columns_are_not_read(tmp_path):
+    pq.write_table(GOOD.append_column("text", [["x" * 100]]), tmp_path / "more")
+    pq.write_table(GOOD, tmp_path / "plain")
+    assert read_run(tmp_path / "more") == read_run(tmp_path / "plain")
+
+
+@pytest.mark.fault(36, "a Parquet run of 20 million equal rows is refused before they are read")
+def test_a_small_file_of_many_rows_is_refused_by_its_number_of_rows(tmp_path):
+    path = tmp_path / "run.parquet"
+    equal = pa.DictionaryArray.from_arrays(pa.array([0] * 1_000_000, pa.int32()), ["a"])
+    columns = {"query_id": equal, "passage_id": equal, "score": pa.array([1.0] * 1_000_000)}
+    table = pa.table(columns)
+    with pq.ParquetWriter(path, table.schema) as writer:
+        for _ in range(20):
+            writer.write_table(table)
+    assert path.stat().st_size < 200_000
+    with pytest.raises(
+        InputError, match=r"run\.parquet: expected at most 200 times its [0-9,]+ pac"
+    ):
+        read_run(path)
+
+
+def typed_as(path, schema):
+    """Write the file again with a footer that tells other types of the same columns."""
+    file = pq.ParquetFile(path, read_dictionary=["query_id", "passage_id"])
+    told = base64.b64encode(schema.serialize().to_pybytes())
+    table = file.read().replace_schema_metadata({b"ARROW:schema": told})
+    pq.write_table(table, path, store_schema=False)
+
+
+@pytest.mark.fault(36, "a Parquet run with one id of 1 MB in 100,000 rows is refused below 64 MiB")
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
+def test_one_long_id_in_many_rows_is_held_once_and_refused(tmp_path, kind):
+    path = tmp_path / "run.parquet"
+    same = pa.array([0] * 100_000, pa.int32())
+    ids = pa.DictionaryArray.from_arrays(same, ["a" * 1_000_000])
+    columns = {"query_id": ids, "passage_id": ids, "score": pa.array([1.0] * 100_000)}
+    pq.write_table(pa.table(columns), path, store_schema=False)
+    told = pa.schema([("query_id", kind), ("passage_id", kind), ("score", pa.float64())])
+    typed_as(path, told)
+    before = pa.default_memory_pool().max_memory()
+    with pytest.raises(
+        InputError, match=r"run\.parquet: expected at most 200 times its [0-9,]+ pac"
+    ):
+        read_run(path)
+    assert pa.default_memory_pool().max_memory() - before < 64 << 20
 
 
 def test_a_parquet_run_without_rows_is_refused(tmp_path):
