@@ -105,6 +105,9 @@ def simulate(world, num_shards=6, rows=64, seed=0, **limits):
     return ledger, report
 
 
+@pytest.mark.fault(
+    16, "3 killing rows in each of 25 jobs are found, by at most 3 log2(batch) deaths each"
+)
 @pytest.mark.parametrize("seed", range(25))
 def test_each_killing_row_is_found_after_few_deaths_and_the_rest_is_committed(seed):
     rng = random.Random(seed)
@@ -123,6 +126,7 @@ def test_each_killing_row_is_found_after_few_deaths_and_the_rest_is_committed(se
     assert found.keys() == poison and all("died" in reason for reason in found.values())
 
 
+@pytest.mark.fault(16, "15 jobs with deaths of other causes: no row in quarantine")
 @pytest.mark.parametrize("seed", range(15))
 def test_preemption_and_stalls_convict_nobody(seed):
     world = World(num_actors=3, preempted=0.3, stalled=0.05, crashed=0.05)

@@ -84,6 +84,9 @@ def test_workers_lost_while_opening_count_only_in_a_row():
     assert "3 workers in a row ended before their first" in str(found.error)
 
 
+@pytest.mark.fault(
+    4, "8 nodes taken in a row while workers open, with one attempt allowed: complete"
+)
 def test_nodes_taken_while_workers_open_count_never():
     script = [Preempted(n, "spot") for n in range(1, 9)]
     found = play(*script, Ready(9, {}), *[done(9, n) for n in range(3)], max_attempts=1)
@@ -110,6 +113,9 @@ def test_preemption_costs_no_attempt_and_a_loss_does():
     assert play(*script, max_attempts=1).error is None
 
 
+@pytest.mark.fault(
+    19, "silence is noticed after its time and not before, in the first batch and later"
+)
 @pytest.mark.parametrize(("beats", "silence"), [(False, 100), (True, 50)])
 def test_a_silent_worker_is_lost_after_its_time_and_not_before(beats, silence):
     """Silence of 50 seconds at a time; before the first batch more of it is allowed."""
@@ -125,6 +131,7 @@ def test_a_silent_worker_is_lost_after_its_time_and_not_before(beats, silence):
     assert f"no heartbeat for {silence} s" in found.ledger.notes[0]["reason"]
 
 
+@pytest.mark.fault(14, "what a worker says after it was given up is passed over")
 def test_a_late_word_of_a_worker_that_was_given_up_changes_nothing():
     script = [Ready(1, {}), Preempted(1, "spot"), Ready(1, {}), Ready(2, {}), done(2, 0)]
     found = play(*script, done(2, 1), done(2, 2))

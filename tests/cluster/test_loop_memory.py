@@ -7,6 +7,9 @@ from raypipe.cluster.backend import Lost, OutOfMemory, Ready
 from raypipe.errors import IncompleteError
 
 
+@pytest.mark.fault(
+    17, "2 of 3 workers ended for memory, with one attempt allowed: complete, no row suspected"
+)
 def test_fewer_workers_go_on_and_no_attempt_is_spent_and_no_row_blamed():
     script = [Ready(1, {}), Ready(2, {}), Ready(3, {}), OutOfMemory(2, "full"), done(1, 0)]
     script += [OutOfMemory(3, "full"), done(1, 2), done(1, 1)]
@@ -21,6 +24,9 @@ def test_fewer_workers_go_on_and_no_attempt_is_spent_and_no_row_blamed():
     }  # fmt: skip
 
 
+@pytest.mark.fault(
+    17, "a single worker is ended so often as attempts are allowed, and the reason is told"
+)
 @pytest.mark.parametrize("limit", [1, 2, 3])
 def test_a_single_worker_that_finds_too_little_memory_ends_the_invocation(limit):
     script = [one for n in range(1, limit + 1) for one in (Ready(n, {}), OutOfMemory(n, "full"))]

@@ -138,12 +138,16 @@ def test_ready_workers_tell_their_processes(cluster, tmp_path):
     assert len(pids) == 2 and os.getpid() not in pids
 
 
+@pytest.mark.fault(1, "1 worker on Ray killed while it computes, 12 of 12 rows there")
 def test_the_shard_of_a_killed_actor_is_computed_by_another(cluster, tmp_path):
     manifest, report, _ = work(cluster, tmp_path, Rows(str(tmp_path), "killed"))
     assert payloads(tmp_path, manifest) == EXPECTED
     assert report.num_lost == 1
 
 
+@pytest.mark.fault(
+    19, "a worker on Ray that hangs is ended after its 5 seconds, 12 of 12 rows there"
+)
 def test_a_hung_actor_is_found_and_its_shard_goes_elsewhere(cluster, tmp_path):
     stage = Rows(str(tmp_path), "hangs")
     manifest, report, _ = work(cluster, tmp_path, stage, silent_seconds=5.0)

@@ -157,6 +157,7 @@ def test_without_anything_under_way_the_time_is_slept(paper, monkeypatch):
     assert RayBackend().wait(0.75) == [] and slept == [0.75]
 
 
+@pytest.mark.fault(5, "a daemon that has ended is told, and Ray is not called again")
 def test_a_cluster_whose_daemon_is_gone_is_told_and_not_called(paper):
     local = Local()
     backend = ready_worker(paper, local=local)

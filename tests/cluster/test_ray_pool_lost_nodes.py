@@ -52,6 +52,7 @@ def computing(paper):
     return backend
 
 
+@pytest.mark.fault(4, "a worker that dies with its node is told apart, also while it is opening")
 @pytest.mark.parametrize("busy", [opening, computing])
 def test_a_worker_that_died_with_its_node_was_preempted_before_it_was_ready_too(paper, busy):
     backend = busy(paper)

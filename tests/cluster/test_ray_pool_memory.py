@@ -28,6 +28,9 @@ TOLD = "1 worker(s) were killed due to the node running low on memory. Memory on
 """As Ray 2.60 begins; its further lines list every process."""
 
 
+@pytest.mark.fault(
+    17, "Ray's own error is told apart from a crash, also while the worker is opening"
+)
 @pytest.mark.parametrize("opening", [False, True])
 def test_a_worker_that_ray_ended_for_memory_is_told_apart(monkeypatch, opening):
     paper = OnPaper()
@@ -87,6 +90,9 @@ class Hungry:
         return Payload(path, {"rows": shard.num_rows})
 
 
+@pytest.mark.fault(
+    17, "Ray's real monitor ends 1 worker that fills the memory: 12 of 12 rows, 0 losses"
+)
 @pytest.mark.ray
 @pytest.mark.long
 def test_rays_own_monitor_ends_one_worker_and_the_others_finish(tmp_path, monkeypatch):

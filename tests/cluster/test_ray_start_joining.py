@@ -157,6 +157,7 @@ def test_a_cluster_that_does_not_start_leaves_nothing_behind(use, monkeypatch):
 NEAR, FAR = ("127.0.0.1", True), ("10.0.0.5", True)
 
 
+@pytest.mark.fault(41, "an open cluster that a network reaches is refused, and left")
 def test_a_cluster_that_is_joined_is_refused_only_where_others_reach_it(use, monkeypatch):
     ray = use([NEAR, ("10.0.0.6", False)])
     assert connect("127.0.0.1:6379") == {"CPU": 4.0} and ray.shut == 0
@@ -209,6 +210,7 @@ def dashboard():
     server.server_close()
 
 
+@pytest.mark.fault(41, "2 of 2 answers other than 401 and 403 are taken for open")
 @pytest.mark.parametrize(("status", "refused"), [(200, True), (401, False), (403, False),
                                                  (500, True)])  # fmt: skip
 def test_the_dashboards_answer_to_a_stranger_decides(use, monkeypatch, dashboard, status, refused):

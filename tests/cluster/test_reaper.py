@@ -30,6 +30,7 @@ def left_behind(mark):
     return psutil.Process(int(done.stdout))
 
 
+@pytest.mark.fault(2, "a process born just before the driver's end is ended")
 def test_an_orphan_born_just_before_the_drivers_end_is_ended():
     try:
         orphan = left_behind("reaper = Reaper()")
@@ -125,6 +126,7 @@ print(json.dumps([mark.split("-")[0] == str(os.getpid()), second is not first,
 """
 
 
+@pytest.mark.fault(5, "whatever ends, no process below the driver is left")
 @pytest.mark.parametrize("later", [[], ["later"]])
 def test_a_reaper_that_is_killed_is_replaced_and_closing_ends_what_is_left(later):
     command = [sys.executable, "-c", CLOSING, *later]

@@ -33,6 +33,9 @@ def simulate(world, num_shards, *, seed=1, **limits):
     return ledger, report
 
 
+@pytest.mark.fault(
+    4, "512 workers, over 100 preemptions and 100 losses: each of 10,000 shards committed once"
+)
 def test_every_shard_is_committed_once_through_preemption_crashes_and_stalls():
     world = World(preempted=0.02, crashed=0.01, stalled=0.01)
     ledger, report = simulate(world, 10_000)
@@ -55,6 +58,9 @@ def test_slow_workers_get_fewer_shards_and_delay_the_end_by_little():
     assert slow.seconds < calm.seconds / 0.9 + 4 * 70
 
 
+@pytest.mark.fault(
+    4, "over 50 preemptions, with one attempt allowed: 300 of 300 shards, none counted as failed"
+)
 def test_preemption_burns_no_attempt():
     ledger, report = simulate(World(num_actors=16, preempted=0.3), 300, max_attempts=1)
     assert len(ledger.commits) == 300
@@ -67,6 +73,9 @@ def test_a_shard_that_always_crashes_ends_the_invocation_and_is_named():
         simulate(World(num_actors=2, crashed=1.0), 4, max_attempts=3)
 
 
+@pytest.mark.fault(
+    19, "on a virtual clock every stalled worker is given up after 120 s: 100 of 100 shards"
+)
 def test_a_silent_worker_is_given_up_after_its_time_and_its_shard_goes_elsewhere():
     ledger, report = simulate(World(num_actors=4, stalled=0.05), 100, silent_seconds=120)
     assert len(ledger.commits) == 100

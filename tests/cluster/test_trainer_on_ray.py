@@ -169,6 +169,9 @@ def test_two_workers_follow_one(one, calm):
 DRIVER_TOO = pytest.param(True, marks=pytest.mark.long)
 
 
+@pytest.mark.fault(
+    43, "1 of 2 workers killed (and the driver, by hand): the same weights, bit for bit"
+)
 @pytest.mark.parametrize("driver_too", [False, DRIVER_TOO])
 def test_a_killed_worker_or_driver_changes_no_bit(recipe, one, calm, tmp_path, driver_too):
     """One worker dies after its first steps; then, after some more, the driver."""

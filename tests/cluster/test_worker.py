@@ -99,6 +99,9 @@ def test_a_worker_that_finds_another_word_is_refused(work, opened, left, found):
     assert introduce(task, work.stage.site)[1]["numerics"] == "toy"
 
 
+@pytest.mark.fault(
+    20, "a worker that finds other inputs than the driver is refused with the difference"
+)
 def test_a_stage_that_is_another_than_when_the_driver_began_is_refused(work, opened):
     work.stage.spec = StageSpec("numbers", 1, {"x": 2})
     with pytest.raises(InputError, match=r"expected the same inputs as when .*x 1 -> 2"):

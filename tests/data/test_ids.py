@@ -57,6 +57,7 @@ def test_colliding_hashes_are_told_apart_by_the_ids(tmp_path_factory, ids, other
     assert index.rows_of(asked).tolist() == [expected.get(value, -1) for value in asked]
 
 
+@pytest.mark.fault(24, "3 of 3 repeated ids are named with both rows, and no index is written")
 @pytest.mark.parametrize("hashing", [hash_ids, three_hashes])
 def test_repeated_ids_are_refused_with_both_rows_and_nothing_is_written(tmp_path, hashing):
     ids = ["a", "b", "c", "b", "d", "a", "b"]
@@ -70,6 +71,7 @@ def test_repeated_ids_are_refused_with_both_rows_and_nothing_is_written(tmp_path
     assert not (tmp_path / "index").exists()
 
 
+@pytest.mark.fault(24, "of 6,000 the first ten are named and the others counted")
 @pytest.mark.parametrize("num_ids", [9, 3000])
 def test_the_first_ten_repeated_ids_by_row_are_shown_and_the_rest_counted(tmp_path, num_ids):
     ids = [f"p{n}" for n in range(num_ids)] * 3

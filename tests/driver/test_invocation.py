@@ -44,6 +44,7 @@ OTHERS = {
 ENDS = {name: failing(number) for number, name in sorted(errno.errorcode.items())} | OTHERS
 
 
+@pytest.mark.fault(9, "for every error number of the system, process, summary and `status` agree")
 @pytest.mark.parametrize("error", ENDS.values(), ids=ENDS.keys())
 def test_process_summary_and_status_agree_whatever_ended_the_work(tmp_path, monkeypatch, error):
     def command(**settings):
@@ -63,6 +64,7 @@ class Command:
         self.main = act
 
 
+@pytest.mark.fault(8, "a summary that cannot be written: exit 3, and `status` says 3")
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EIO])
 @pytest.mark.parametrize("error", [None, InputError("bad"), KeyError("bug")], ids=repr)
 def test_an_end_that_cannot_be_recorded_is_incomplete_for_process_and_status(
@@ -101,6 +103,7 @@ def test_a_summary_that_cannot_be_begun_leaves_no_lease(tmp_path, monkeypatch):
         pass
 
 
+@pytest.mark.fault(13, "a driver that was succeeded leaves its successor's summary")
 def test_a_driver_that_was_succeeded_leaves_its_successors_summary(tmp_path):
     workspace = Workspace(tmp_path / "w")
     with pytest.raises(RuntimeError), invocation(workspace, "mine"):

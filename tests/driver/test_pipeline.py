@@ -106,6 +106,10 @@ def _lines(out, name, summary):
     return (Path(path).parent / name).read_text().split("\n")[:-1]
 
 
+@pytest.mark.fault(
+    21,
+    "for each changed field exactly the stores that depend on it are built again, and it is told",
+)
 @pytest.mark.parametrize(
     ("override", "stores", "told"),
     [
@@ -145,6 +149,7 @@ def test_changed_content_rebuilds_everything_that_reads_it(work, small_files, tm
     assert "passages@collection" not in rebuilt(summary)
 
 
+@pytest.mark.fault(21, "`--frozen` refuses with the field and both values, before any work")
 def test_frozen_refuses_a_changed_setting_before_any_work(work, small_files):
     frozen = Options(frozen=True)
     before = sorted(work.glob("stores/*/*"))
@@ -170,6 +175,7 @@ def test_only_needs_its_inputs_stored_and_until_computes_them(small_files, tmp_p
     assert list(summary["systems"]["test"]) == ["dense"]
 
 
+@pytest.mark.fault(13, "a second pipeline is refused, and the first named")
 def test_a_workspace_in_use_is_refused(work, small_files):
     from raypipe.storage.places.opening import open_storage
 
@@ -186,6 +192,7 @@ def test_missing_inputs_are_all_told_before_any_work(tmp_path):
     assert not (tmp_path / "w").exists()
 
 
+@pytest.mark.fault(24, "exit 2 in the summary, and no store of ids")
 def test_repeated_passage_ids_are_refused_and_told_in_the_summary(small_files, tmp_path):
     files = shutil.copytree(small_files, tmp_path / "files")
     text = (files / "passages.tsv").read_text()
@@ -197,6 +204,7 @@ def test_repeated_passage_ids_are_refused_and_told_in_the_summary(small_files, t
     assert not list((tmp_path / "w").glob("stores/ids@collection/*/manifest.json"))
 
 
+@pytest.mark.fault(29, "other shards and 1 or 3 workers: the same bytes in every run file")
 @pytest.mark.parametrize("actors", [1, 3])
 def test_shards_and_actors_change_no_run(finished, small_files, tmp_path, actors):
     out, _ = finished

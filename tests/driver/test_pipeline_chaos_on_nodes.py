@@ -75,6 +75,12 @@ def kill_one(kind, nodes, driver, rng):
     return nodes.kill_raylet(rng) if kind == "raylet" else nodes.kill_node(rng)
 
 
+@pytest.mark.fault(
+    4, "ten minutes of killed nodes, raylets, workers and drivers: nothing lost, nothing twice"
+)
+@pytest.mark.fault(
+    1, "ten minutes of kills over all stages: every history proved, all bytes those of a calm job"
+)
 def test_no_kill_on_several_nodes_loses_or_doubles_a_shard(recipe, tmp_path, nodes, capsys):
     """Invocations follow each other until the time is over; each is proved when it has ended."""
     rng = random.Random(SEED)

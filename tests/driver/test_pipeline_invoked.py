@@ -83,6 +83,7 @@ def test_a_recipe_without_stages_makes_the_collection_and_word_pieces_asked_for(
     assert not (folder / "w" / "table.md").exists()
 
 
+@pytest.mark.fault(20, "a worker with another torch is refused with both versions")
 def test_a_worker_of_another_version_is_refused(invocable, monkeypatch):
     folder, recipe = invocable
     monkeypatch.setattr(execute, "worker_facts", lambda: {"torch": "another"})

@@ -55,6 +55,15 @@ JOBS = [
 ]
 
 
+@pytest.mark.fault(
+    5, "any process of Ray killed, up to 7 in one job: the bytes of a calm one (4 jobs by hand)"
+)
+@pytest.mark.fault(
+    2, "the driver killed as well: no more shards computed twice than were in flight"
+)
+@pytest.mark.fault(
+    1, "a worker of a real job killed: its history has no problem, its bytes are a calm job's"
+)
 @pytest.mark.parametrize(("actors", "kinds"), JOBS)
 def test_a_killed_job_leaves_the_bytes_of_a_calm_one(recipe, tmp_path, actors, kinds):
     rng = random.Random(SEED + actors)
@@ -74,6 +83,9 @@ def test_a_killed_job_leaves_the_bytes_of_a_calm_one(recipe, tmp_path, actors, k
     assert redone(history) <= in_flight_when_killed(history) <= actors * len(kills)
 
 
+@pytest.mark.fault(
+    2, "3 jobs that copy from an older store, killed 3 times each, end with the bytes of new ones"
+)
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("actors", "kinds", "seed"), [(2, "wdw", 1), (1, "dcd", 2), (3, "wwcd", 3)]

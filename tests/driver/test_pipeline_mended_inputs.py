@@ -35,6 +35,9 @@ DAMAGES = [
 IDS = [f"{name}-{number}" for number, (name, _) in enumerate(DAMAGES)]
 
 
+@pytest.mark.fault(
+    35, "empty collection, queries and qrels: exit 2; once mended, the same command completes"
+)
 @pytest.mark.parametrize(("name", "damage"), DAMAGES, ids=IDS)
 def test_bad_input_is_told_and_once_mended_the_same_command_completes(
     mendable, invoke, tmp_path, name, damage

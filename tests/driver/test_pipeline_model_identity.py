@@ -107,6 +107,7 @@ def test_a_bad_config_is_refused_and_the_same_command_completes_when_it_is_mende
     assert (place / "work" / run).read_bytes() == (place / "fresh" / run).read_bytes()
 
 
+@pytest.mark.fault(20, "a tokenizer that changes under a run ends it, and nothing is published")
 def test_a_tokenizer_that_changes_under_a_run_ends_it_and_nothing_is_published(
     recipe, place, monkeypatch, capfd
 ):

@@ -57,6 +57,9 @@ def spoilt(tiny, small_files, tmp_path):
     return SimpleNamespace(go=go, work=tmp_path / "work", ids=[texts[7][0], texts[41][0]])
 
 
+@pytest.mark.fault(
+    22, "2 of 60 passages without a value: 2 counted, 0 ranked; exit 5 where none is allowed"
+)
 def test_vectors_and_scores_without_a_value_are_counted_and_never_ranked(spoilt):
     with pytest.raises(LimitError, match=r"2 rows could not be computed.*\[7, 41\]"):
         spoilt.go(0)
@@ -72,6 +75,7 @@ def test_vectors_and_scores_without_a_value_are_counted_and_never_ranked(spoilt)
         assert not set(spoilt.ids) & set(table["passage_id"].to_pylist())
 
 
+@pytest.mark.fault(22, "8 candidates without a score: 8 counted, 0 in the run")
 def test_candidates_without_a_score_leave_the_run(spoilt):
     """The mono alone is spoilt: its two passages are in the run that it reranks."""
     text = (spoilt.work.parent / "files" / "passages.tsv").read_text()

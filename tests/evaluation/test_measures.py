@@ -45,6 +45,10 @@ def tied():
     return run_of(rows), qrels_of(judged)
 
 
+@pytest.mark.fault(
+    29,
+    "40 queries, half of their scores tied: trec_eval and MS MARCO's rule see the printed measures",
+)
 def test_written_files_give_the_printed_table_to_its_last_digit(tied, tmp_path):
     run, qrels = tied
     found = evaluate(run, qrels, ["nDCG@10", "AP", "RR@10", "R@100"]).mean
@@ -75,6 +79,7 @@ def test_written_files_give_the_printed_table_to_its_last_digit(tied, tmp_path):
     assert total == pytest.approx(found["RR@10"], abs=1e-12)
 
 
+@pytest.mark.fault(29, "written scores fall strictly")
 def test_written_scores_fall_strictly_as_float32(tied, tmp_path):
     run, _ = tied
     write_trec(run, tmp_path / "run.trec", tag="x")
@@ -98,6 +103,9 @@ def test_reading_a_written_run_gives_its_order_again(tied, tmp_path):
         )
 
 
+@pytest.mark.fault(
+    28, "1 of 2 queries without a result: the mean is halved, and both kinds are named"
+)
 def test_a_query_without_a_result_counts_0_and_is_told():
     qrels = qrels_of([("1", "a", 1), ("2", "b", 1)])
     found = evaluate(run_of([("1", "a", 1.0), ("9", "z", 1.0)]), qrels, ["RR@10"])

@@ -65,6 +65,7 @@ def test_rows_to_skip_are_zeros_and_the_others_stay_as_they_are(stores, encoded)
     assert sorted(row for batch in beats for row in batch) == [0, 2, 3, 5]
 
 
+@pytest.mark.fault(23, "a value of 70,000 is no infinity: its row is named")
 def test_vectors_beyond_fp16_or_not_finite_are_told_by_their_rows(stores, encoded, monkeypatch):
     model, _, tokens = encoded
     stage = EncodeStage(tokens, model, "passage")

@@ -31,6 +31,7 @@ def test_a_given_run_keeps_its_order_scores_and_ranks_by_query_row(stores, tmp_p
     assert stored.num_rows == 3 and stored.manifest.records[0].facts["rows"] == 4
 
 
+@pytest.mark.fault(27, "unknown query ids and passage ids are counted, and the first are named")
 @pytest.mark.parametrize(
     ("line", "said"),
     [

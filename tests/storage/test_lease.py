@@ -45,6 +45,7 @@ def dead_process():
     return dataclasses.replace(this_process(), pid=child.pid, start_time=1.0)
 
 
+@pytest.mark.fault(45, "a lease in use is refused with its process, and free once it is released")
 def test_a_live_lease_is_refused(storage):
     held = acquire(storage, NAME)
     with pytest.raises(RefusedError, match=f"process {os.getpid()}"):
@@ -84,6 +85,7 @@ def test_an_unknown_holder_that_renews_is_refused(storage):
         acquire(storage, NAME, watch_seconds=5)
 
 
+@pytest.mark.fault(13, "of 8 that want to succeed a dead holder at once, 1 does and 7 are refused")
 def test_of_many_successors_one_wins(storage):
     leave(storage, dead_process())
     gate, won, refused = threading.Barrier(8), [], []
@@ -128,6 +130,7 @@ def test_the_old_holders_processes_are_waited_for(storage):
     child.wait()
 
 
+@pytest.mark.fault(13, "a holder that was succeeded knows it")
 def test_a_holder_that_was_succeeded_knows_it(storage, monkeypatch):
     # A shorter interval: the rule is the same and the test is quick.
     monkeypatch.setattr(lease_module, "RENEW_SECONDS", 0.05)

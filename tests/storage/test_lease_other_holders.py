@@ -70,6 +70,7 @@ def test_a_lease_given_back_before_the_takeover_was_noticed_leaves_the_successor
     assert storage.read(NAME) == before and held.lost
 
 
+@pytest.mark.fault(13, "and writes nothing, whatever it is asked")
 @pytest.mark.parametrize("takeovers", [1, 3])
 def test_a_holder_that_was_succeeded_writes_nothing_whatever_it_is_asked(storage, takeovers):
     held = acquire(storage, NAME)

@@ -31,6 +31,9 @@ NASTY = [
 ]
 
 
+@pytest.mark.fault(
+    33, "12 of 12 nasty texts have the pieces of the tokenizer's own call, at 4 lengths"
+)
 @pytest.mark.parametrize("max_pieces", [1, 7, 64, 512])
 def test_pieces_equal_the_first_of_the_tokenizers_own_call(max_pieces):
     flat, offsets = tokenize_batch(TOKENIZER, NASTY, max_pieces=max_pieces)
@@ -40,6 +43,7 @@ def test_pieces_equal_the_first_of_the_tokenizers_own_call(max_pieces):
         assert flat[offsets[row] : offsets[row + 1]].tolist() == whole
 
 
+@pytest.mark.fault(33, "60 random texts do as well")
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=300), st.integers(1, 8))
 def test_any_text_gives_the_tokenizers_own_pieces(text, max_pieces):
@@ -74,6 +78,7 @@ def test_no_texts_are_no_pieces():
     assert len(flat) == 0 and offsets.tolist() == [0]
 
 
+@pytest.mark.fault(32, "a text is read on only until it has given its word pieces")
 def test_a_long_text_is_read_on_until_it_gives_its_pieces_and_no_further(monkeypatch):
     """One piece in 100 characters: the first cut, 3 x 32 characters on, gives too few."""
     seen = []

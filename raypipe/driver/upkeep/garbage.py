@@ -5,6 +5,7 @@ fingerprint, and in them files with known names; blobs under their hash; unfinis
 Everything else is left alone.
 """
 
+import errno
 import re
 import time
 from collections.abc import Collection, Iterable
@@ -23,6 +24,7 @@ from raypipe.storage.root import ROOT_FORMAT
 from raypipe.storage.store_records import read_spec, work_label
 
 SPARED_SECONDS = 24 * 3600.0
+CLOCK = "gc/clock"
 _ORDER = (
     r"manifest\.json",
     r"steps/\d{7,}\.json",
@@ -92,7 +94,7 @@ def find_garbage(workspace: Workspace, *, spared_seconds: float = SPARED_SECONDS
         for name in names
         if len(parts := name.split("/")) > 2 and parts[0] not in ROOT_FOLDERS
     }
-    oldest = time.time() - spared_seconds
+    oldest = now(stores) - spared_seconds
     kept = kept_stores(stores, leaving=garbage.generations)
     doomed = {
         name: folder
@@ -117,6 +119,21 @@ def find_garbage(workspace: Workspace, *, spared_seconds: float = SPARED_SECONDS
             garbage.blobs.append(name)
     garbage.num_bytes = sum(_size(stores, name) for name in garbage.names)
     return garbage
+
+
+def now(stores: PosixStorage) -> float:
+    """The date that a file gets which is written now, by the clock that dates the others too.
+
+    This machine's own clock may be another one, and wrong. Where nothing may be written it is good
+    enough: nothing can be deleted there.
+    """
+    try:
+        stores.replace(CLOCK, b"")
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            return time.time()
+        raise
+    return (stores.root / CLOCK).stat().st_mtime
 
 
 def _folders(stores: PosixStorage, names: list[str], garbage: Garbage) -> dict[str, _Folder]:

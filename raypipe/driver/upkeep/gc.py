@@ -1,7 +1,5 @@
 """Deletes what nothing refers to, beside invocations that may begin to use it at any moment."""
 
-import time
-
 from raypipe.driver.upkeep.garbage import (
     SPARED_SECONDS,
     Garbage,
@@ -10,6 +8,7 @@ from raypipe.driver.upkeep.garbage import (
     is_old,
     kept_stores,
     named_payloads,
+    now,
 )
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import RefusedError
@@ -60,7 +59,7 @@ def _delete(
         else:
             used |= named_payloads(stores, files)
         spare(stores, place)
-    oldest = time.time() - spared_seconds
+    oldest = now(stores) - spared_seconds
     for place, name in blobs.items():
         doom(stores, place)
         if place.removeprefix("blobs/") not in used and is_old(stores, name, oldest):

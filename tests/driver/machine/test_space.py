@@ -48,6 +48,7 @@ def test_just_enough_space_is_enough(tmp_path):
     check_space(storage, FUSED, ledger(storage))
 
 
+@pytest.mark.fault(8, "one byte too few is refused, with both numbers and the place")
 def test_a_byte_too_few_is_refused_with_both_numbers_and_the_place(tmp_path):
     storage = disk(tmp_path, NEEDED - 1)
     with pytest.raises(InputError) as refused:

@@ -1,7 +1,9 @@
 """gc leaves a store that somebody works on, and what its holder has not finished."""
 
 import dataclasses
+import errno
 import os
+import time
 
 import pytest
 
@@ -11,6 +13,7 @@ from raypipe.driver.workspace import Workspace
 from raypipe.storage.holder import this_process
 from raypipe.storage.lease import acquire
 from raypipe.storage.ledger import Ledger
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import Shard, seal
 from raypipe.storage.spec import StageSpec
 
@@ -102,3 +105,40 @@ def test_the_rows_that_a_careful_worker_wrote_down_stay_while_its_store_is_at_wo
     finally:
         lease.release()
     assert name in garbage(work).names
+
+
+@pytest.mark.fault(15, "with clocks a day ahead and a day behind gc finds nothing of a young store")
+@pytest.mark.parametrize("hours", [25, -25, 24 * 365])
+def test_a_clock_that_is_wrong_makes_no_file_old(work, store, monkeypatch, hours):
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + 3600 * hours)
+    assert find_garbage(work).names == []
+    doomed = garbage(work)
+    delete(work, doomed)
+    assert set(doomed.blobs) and of(files(work), "blobs/") == set(doomed.blobs)
+
+
+@pytest.mark.fault(15, "a file a day older than one written now is found under clocks a day off")
+@pytest.mark.parametrize("hours", [25, -25])
+def test_nor_does_it_make_an_old_file_young(work, store, monkeypatch, hours):
+    real = time.time
+    for path in work.stores.root.rglob("*"):
+        if path.is_file():
+            os.utime(path, (real() - 90_000,) * 2)
+    monkeypatch.setattr(time, "time", lambda: real() + 3600 * hours)
+    assert of(find_garbage(work).names, "toy-store/") == of(files(work), "toy-store/")
+
+
+def test_where_nothing_may_be_written_gc_can_still_be_asked(work, store, monkeypatch):
+    def refuse(storage, name, data):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), name)
+
+    monkeypatch.setattr(PosixStorage, "replace", refuse)
+    assert find_garbage(work).names == [] and garbage(work).names != []
+    monkeypatch.setattr(PosixStorage, "replace", lambda *given: no_space())
+    with pytest.raises(OSError, match="No space"):
+        find_garbage(work)
+
+
+def no_space():
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -50,6 +50,9 @@ def flip(path, position):
     path.write_bytes(data)
 
 
+@pytest.mark.fault(
+    10, "one flipped bit in each hashed file of a workspace is found, and its file named"
+)
 def test_one_flipped_bit_in_any_file_is_found_and_its_file_named(root):
     work = open_workspace(root / "work")
     assert verify(work) == []
@@ -70,6 +73,9 @@ def test_one_flipped_bit_in_any_file_is_found_and_its_file_named(root):
         path.write_bytes(before)
 
 
+@pytest.mark.fault(
+    10, "the files that the remedy names are deleted: the same bytes again, and nothing damaged"
+)
 def test_a_damaged_payload_is_found_before_use_and_mended_by_the_remedy(root, small_files):
     work = open_workspace(root / "work")
     calm = {p: p.read_bytes() for p in hashed_files(root / "stores")}

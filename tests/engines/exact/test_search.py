@@ -79,6 +79,7 @@ def second_pass(monkeypatch):
     return counted
 
 
+@pytest.mark.fault(29, "shards, blocks and the order of merging change no place")
 @pytest.mark.parametrize("dim", [1, 2, 17, 64])
 @pytest.mark.parametrize("block_rows", [37, 500])
 def test_shards_actors_blocks_and_merge_order_do_not_show(dim, block_rows):
@@ -233,6 +234,7 @@ def test_no_queries_or_no_rows(num_queries):
         assert scores.tolist() == [[-np.inf, -np.inf]] * num_queries
 
 
+@pytest.mark.fault(22, "the search itself refuses such a vector by its row")
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_values_without_a_score_are_refused_by_row(value):
     vectors, queries = np.ones((50, 3), np.float16), np.ones((5, 3), np.float16)

@@ -43,6 +43,7 @@ def check(found):
         assert not (unproven and "STRICT" in told["numerics"]), (name, told)
 
 
+@pytest.mark.fault(46, "no bit of any row differs alone and in company")
 @pytest.mark.parametrize(
     ("threads", "names"),
     [

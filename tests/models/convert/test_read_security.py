@@ -49,6 +49,7 @@ def archive(file, evil):
     np.savez(file.with_suffix(".npz"), **{"bert/x": np.array([evil], dtype=object)})
 
 
+@pytest.mark.fault(37, "5 of 5 pickles that would run code run none")
 @pytest.mark.parametrize("write", [plain, legacy, zipped, nested, archive])
 def test_the_canary_stays_unwritten(tmp_path, write, monkeypatch):
     # The variable that loosens torch.load elsewhere does not reach the child.
@@ -64,6 +65,7 @@ def test_the_canary_stays_unwritten(tmp_path, write, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.fault(37, "3 of 3 of them do run it under torch's own loose reader")
 @pytest.mark.parametrize("write", [plain, legacy, zipped])
 def test_the_canary_is_real(tmp_path, write):
     """The same files do run their code where weights_only is off."""

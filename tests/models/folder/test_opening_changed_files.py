@@ -84,6 +84,7 @@ def test_what_changes_no_id_changes_no_hash(vocabulary):
     assert resolve_model(str(vocabulary)).tokenizer_sha256 == before
 
 
+@pytest.mark.fault(20, "a vocabulary with one other letter, of the same size and date, is refused")
 def test_a_worker_refuses_another_vocabulary_of_the_same_size_and_time(folder):
     model = resolve_model(str(folder))
     file = folder / "tokenizer.json"
@@ -95,6 +96,7 @@ def test_a_worker_refuses_another_vocabulary_of_the_same_size_and_time(folder):
     assert resolve_model(str(folder)).tokenizer_sha256 != model.tokenizer_sha256
 
 
+@pytest.mark.fault(20, "weights that differ in one bit, of the same size and date, are refused")
 def test_a_worker_refuses_other_weights_of_the_same_size_and_time(folder):
     model = resolve_model(str(folder))
     file = folder / "model.safetensors"

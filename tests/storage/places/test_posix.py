@@ -43,6 +43,7 @@ def test_fifty_concurrent_creations_of_one_name_have_one_winner(tmp_path):
     assert files(tmp_path) == ["generations/index/0000007.json"]
 
 
+@pytest.mark.fault(13, "of 50 processes that create one name, 1 does")
 def test_fifty_processes_creating_one_name_have_one_winner(tmp_path):
     storage = PosixStorage(tmp_path)
     children = []
@@ -94,6 +95,7 @@ def test_a_missing_blob_is_an_error_that_names_it(tmp_path):
         PosixStorage(tmp_path).local("ab" * 32)
 
 
+@pytest.mark.fault(39, "10 of 10 names that lead elsewhere are refused, and no file is made")
 @pytest.mark.parametrize(
     "name", ["../x", "/x", "a//b", "a/../b", "a/./b", "", "a\0b", "a b", "a\nb", "a/"]
 )
@@ -112,6 +114,7 @@ def test_sweep_removes_only_its_owners_unfinished_files(tmp_path):
     assert files(tmp_path)[0].startswith("tmp/other/")
 
 
+@pytest.mark.fault(11, "unfinished files of a dead process are removed, those of a living one stay")
 def test_sweep_removes_what_dead_processes_left_and_nothing_of_living_ones(tmp_path):
     pid = os.fork()
     if pid == 0:

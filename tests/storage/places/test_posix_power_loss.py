@@ -71,6 +71,9 @@ def commit(ledger, number):
     return ledger.commit(ledger.shards[number], path, {"rows": 2})
 
 
+@pytest.mark.fault(
+    7, "every committed shard and published manifest is there after the power is back"
+)
 def test_committed_shards_and_published_stores_survive(disk, tmp_path):
     spec = StageSpec("toy", 1)
     ledger = Ledger(PosixStorage(disk.root / "deep" / "stores"), "toy", spec, SHARDS)
@@ -87,6 +90,7 @@ def test_committed_shards_and_published_stores_survive(disk, tmp_path):
         after.check(each.sha256)
 
 
+@pytest.mark.fault(7, "and so are identity, refs, summary and generation")
 def test_workspaces_refs_summaries_and_generations_survive(disk, tmp_path):
     work = Workspace(disk.root / "a" / "work")
     work.mark()
@@ -100,6 +104,7 @@ def test_workspaces_refs_summaries_and_generations_survive(disk, tmp_path):
     assert newest_generation(after.stores, "nightly").stores == {"toy": "f1"}
 
 
+@pytest.mark.fault(7, "a disk that was told nothing keeps nothing: the test itself would notice")
 def test_a_disk_that_was_told_nothing_keeps_nothing(disk, tmp_path):
     (disk.root / "file").write_text("x")
     assert list(disk.survivors(tmp_path / "after").iterdir()) == []

@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from raypipe.storage.places.posix import PosixStorage
@@ -29,6 +30,7 @@ def saved(storage, *steps):
     return found
 
 
+@pytest.mark.fault(44, "a trainer that was paused removes 0 of its successor's 4 checkpoints")
 def test_a_trainer_that_was_paused_removes_nothing_of_its_successors(tmp_path):
     storage = PosixStorage(tmp_path)
     paused = saved(storage, 10, 20)
