@@ -4,7 +4,6 @@ The job runs in a forked child in which one file system call, chosen by the seed
 process ends there, before or after the call. Then it runs again, undisturbed or killed once more.
 """
 
-import pytest
 import os
 import random
 import shutil
@@ -13,6 +12,8 @@ import sys
 import tempfile
 from functools import partial
 from pathlib import Path
+
+import pytest
 
 from raypipe.cluster.backend import Task
 from raypipe.cluster.inline import InlineBackend

@@ -210,7 +210,9 @@ def dashboard():
     server.server_close()
 
 
-@pytest.mark.fault(41, "2 of 2 answers other than 401 and 403 are taken for open")
+@pytest.mark.fault(
+    41, "a cluster that answers a stranger with 200 or 500 is open, with 401 or 403 closed"
+)
 @pytest.mark.parametrize(("status", "refused"), [(200, True), (401, False), (403, False),
                                                  (500, True)])  # fmt: skip
 def test_the_dashboards_answer_to_a_stranger_decides(use, monkeypatch, dashboard, status, refused):

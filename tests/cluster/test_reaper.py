@@ -126,7 +126,9 @@ print(json.dumps([mark.split("-")[0] == str(os.getpid()), second is not first,
 """
 
 
-@pytest.mark.fault(5, "whatever ends, no process below the driver is left")
+@pytest.mark.fault(
+    5, "closing ends every process below the driver, also after the reaper itself was killed"
+)
 @pytest.mark.parametrize("later", [[], ["later"]])
 def test_a_reaper_that_is_killed_is_replaced_and_closing_ends_what_is_left(later):
     command = [sys.executable, "-c", CLOSING, *later]

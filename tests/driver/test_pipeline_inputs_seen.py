@@ -179,7 +179,7 @@ def test_ids_that_are_not_their_lines_are_refused_in_msmarcos_collection(run, ms
             run(msmarco(*ids))
 
 
-@pytest.mark.fault(25, "a missing line of MS MARCO's collection is told by the pipeline")
+@pytest.mark.fault(25, "a missing line of MS MARCO's collection is told with both counts")
 def test_a_missing_line_of_msmarcos_collection_is_told(run, msmarco, caplog):
     with caplog.at_level(logging.WARNING, "raypipe"):
         run(msmarco("0", "1", "2"))

@@ -60,7 +60,9 @@ def test_compression_follows_the_name(tmp_path):
     assert bz2.open(tmp_path / "eval.txt.bz2").read() == b"q1\tb\t1\nq1\ta\t2\nq1\tc\t3\nq0\ta\t1\n"
 
 
-@pytest.mark.fault(40, "10 of 10 ids and tags with blanks are refused, and no file is left")
+@pytest.mark.fault(
+    40, "10 of 10 ids and tags that are empty or hold blanks are refused, and no file is left"
+)
 @pytest.mark.parametrize(
     "bad",
     ["", "a b", "a\tb", "a\nb", "a\x00b", "a\x0bb", "a\x85b", "a\xa0b", "a\u2028b", "a\u3000b"],

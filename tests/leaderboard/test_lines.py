@@ -1,4 +1,5 @@
 import pytest
+
 from raypipe.evaluation.run_files.files import BLOCK_BYTES
 from raypipe.leaderboard.lines import read_run_lines
 

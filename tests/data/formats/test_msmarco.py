@@ -27,7 +27,7 @@ def test_v1_splits_at_the_first_tab_and_strips_nothing(record, passage):
     assert msmarco.parse_v1(record) == passage
 
 
-@pytest.mark.fault(40, "9 of 9 collection lines with such ids are refused")
+@pytest.mark.fault(40, "9 of 9 lines of a collection without a fit id are refused")
 @pytest.mark.parametrize(
     ("record", "cause"),
     [
