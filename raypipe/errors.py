@@ -109,8 +109,13 @@ def ending_of(error: BaseException) -> Ending:
         return Ending(130, "interrupted; the same command resumes")
     if isinstance(error, OSError) and (code := _code_of_system(error)):
         return Ending(code, f"{_told(error)}; mend this and run the same command again")
+    return Ending(1, f"a bug in raypipe: {in_full(error)}")
+
+
+def in_full(error: BaseException) -> str:
+    """The error as Python shows it, in one line, with the files that this leaves out of OSError."""
     where = f": {_told(error)}" if isinstance(error, OSError) and error.filename else ""
-    return Ending(1, f"a bug in raypipe: {' '.join(repr(error).split())}{where}")
+    return f"{' '.join(repr(error).split())}{where}"
 
 
 def _told(error: OSError) -> str:

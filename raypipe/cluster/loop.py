@@ -18,7 +18,7 @@ from raypipe.cluster.backend import (
     Task,
 )
 from raypipe.cluster.bad_rows import Case, read_evidence
-from raypipe.errors import IncompleteError, RaypipeError, RowsFailed
+from raypipe.errors import IncompleteError, RaypipeError, RowsFailed, in_full
 from raypipe.storage.holder import Process
 from raypipe.storage.records import Json, Shard
 
@@ -223,7 +223,7 @@ class Loop:
             if self._opening_failures >= self._limits.max_attempts:
                 raise IncompleteError(
                     f"{store}: {self._opening_failures} workers in a row ended before their first "
-                    f"shard; the last one: {error!r}"
+                    f"shard; the last one: {in_full(error)}"
                 ) from error
             return
         if isinstance(error, RowsFailed) and self._new_rows(shard, error):
@@ -231,10 +231,10 @@ class Loop:
             self._pending.appendleft(shard)
             return
         attempts = self._attempts[shard.index] = self._attempts.get(shard.index, 0) + 1
-        self._note("failed", shard, reason=repr(error), attempt=attempts)
+        self._note("failed", shard, reason=in_full(error), attempt=attempts)
         if attempts >= self._limits.max_attempts:
             raise IncompleteError(
-                f"{store}: {shard} failed {attempts} times; the last time: {error!r}"
+                f"{store}: {shard} failed {attempts} times; the last time: {in_full(error)}"
             ) from error
         self._pending.appendleft(shard)
 

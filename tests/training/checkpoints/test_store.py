@@ -1,6 +1,10 @@
+import os
+import shutil
+
 import pytest
 import torch
 
+from raypipe.errors import CorruptError
 from raypipe.storage.places.posix import PosixStorage
 from raypipe.training.checkpoints.store import Checkpoints
 
@@ -49,3 +53,55 @@ def test_a_checkpoint_that_another_removed_meanwhile_is_passed_over(tmp_path, mo
     saved(storage).prune(set(), up_to=4)
     found.prune(set(), up_to=4)
     assert [step for step in range(5) if found.has(step)] == [3, 4]
+
+
+CALLS = ("write", "fsync", "link", "unlink", "replace", "chmod")
+
+
+def ending_at(number, count, real):
+    def call(*given, **named):
+        count[0] += 1
+        if count[0] == number:
+            os._exit(9)
+        return real(*given, **named)
+
+    return call
+
+
+def save_until(folder, number):
+    """The third checkpoint is saved in a child that ends at its n-th file system call; its code."""
+    pid = os.fork()
+    if pid == 0:
+        found, count = Checkpoints(PosixStorage(folder), "train/f"), [0]
+        for name in CALLS:
+            setattr(os, name, ending_at(number, count, getattr(os, name)))
+        found.save(3, {"w": torch.full((2,), 3.0)}, {})
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@pytest.mark.fault(44, "ended at each file system call of a save: the newest one loads whole")
+def test_a_trainer_killed_at_any_call_of_a_save_leaves_the_newest_checkpoint_whole(tmp_path):
+    saved(PosixStorage(tmp_path / "before"), 1, 2)
+    newest, code, number = [], 9, 0
+    while code == 9:
+        number += 1
+        folder = shutil.copytree(tmp_path / "before", tmp_path / str(number))
+        code = save_until(folder, number)
+        found = Checkpoints(PosixStorage(folder), "train/f")
+        assert found.load(found.newest())["w"].tolist() == [found.newest().step] * 2
+        newest.append(found.newest().step)
+        again = found.save(3, {"w": torch.full((2,), 3.0)}, {})
+        assert found.load(again)["w"].tolist() == [3.0, 3.0]
+    assert code == 0 and number > 6 and newest == sorted(newest) and {2, 3} == set(newest)
+
+
+@pytest.mark.fault(44, "weights that lost a byte or changed one are refused by their hash")
+@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: b"x" + data[1:]])
+def test_damaged_weights_are_no_checkpoint(tmp_path, damage):
+    newest = saved(PosixStorage(tmp_path), 1, 2).newest()
+    path = tmp_path / "blobs" / newest.sha256[:2] / newest.sha256
+    path.chmod(0o644)
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(CorruptError, match=newest.sha256):
+        Checkpoints(PosixStorage(tmp_path), "train/f").load(newest)

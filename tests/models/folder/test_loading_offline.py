@@ -1,0 +1,61 @@
+"""Models are folders: no name is looked up elsewhere, and no code in a folder is run."""
+
+import json
+import shutil
+import socket
+
+import pytest
+
+from raypipe.errors import InputError
+from raypipe.models.encoder import load_encoder
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.opening import open_tokenizer
+
+REMOTE = [
+    "bert-base-uncased",
+    "castorini/monobert-large-msmarco",
+    "hf://a/b",
+    "https://a.example/m",
+]
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Whom this process wanted to reach."""
+    found = []
+
+    def refuse(*given, **named):
+        found.append(given)
+        raise OSError("no network")
+
+    for name in ("connect", "connect_ex"):
+        monkeypatch.setattr(socket.socket, name, refuse)
+    for name in ("create_connection", "getaddrinfo"):
+        monkeypatch.setattr(socket, name, refuse)
+    return found
+
+
+@pytest.mark.fault(38, "4 of 4 remote names are refused as missing folders; 0 connections")
+@pytest.mark.parametrize("name", REMOTE)
+def test_a_remote_name_is_no_model_and_nobody_is_asked(asked, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="no such model folder"):
+        resolve_model(name)
+    assert asked == []
+
+
+@pytest.mark.fault(38, "a folder that names code of its own is computed without it; 0 connections")
+def test_code_of_a_folder_is_not_run(asked, tiny_model, tmp_path):
+    folder = shutil.copytree(tiny_model, tmp_path / "model")
+    (folder / "evil.py").write_text(f"open({str(tmp_path / 'canary')!r}, 'w')\n")
+    for name in ("config.json", "tokenizer_config.json"):
+        path = folder / name
+        body = json.loads(path.read_text()) if path.exists() else {}
+        names = {"AutoModel": "evil.Model", "AutoConfig": "evil.Config"}
+        body["auto_map"] = names | {"AutoTokenizer": ["evil.Tokenizer", None]}
+        path.write_text(json.dumps(body))
+    model, plain = resolve_model(str(folder)), resolve_model(str(tiny_model))
+    ids = open_tokenizer(model).encode("the zebra runs", add_special_tokens=False).ids
+    assert ids == open_tokenizer(plain).encode("the zebra runs", add_special_tokens=False).ids
+    load_encoder(model)
+    assert not (tmp_path / "canary").exists() and asked == []
