@@ -48,27 +48,40 @@ def test_a_watcher_hears_of_every_shard_and_nothing_unfinished_is_left(invocable
     assert rows["vectors"] == 5
 
 
-def test_an_interrupted_invocation_keeps_its_shards(invocable):
+@pytest.mark.fault(6, "SIGINT and SIGTERM: 0 unfinished files, leases free, the shards are kept")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_invocation_keeps_its_shards(invocable, number, code):
     folder, recipe = invocable
 
     def interrupt(store):
         if store == "vectors":
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
 
     watching = Watching(interrupt)
-    with pytest.raises(Interrupted, match="SIGINT: the same command resumes"):
+    with pytest.raises(Interrupted, match=f"{number.name}: the same command resumes"):
         run_pipeline(recipe, folder / "w", Options(), watcher=watching)
     assert [told for told in watching.told if told[1] == "vectors"][-1][:2] == (
         "advanced",
         "vectors",
     )
     held = json.loads((folder / "w" / "summary.json").read_text())
-    assert (held["status"], held["exit"]) == ("failed", 130)
+    assert (held["status"], held["exit"]) == ("failed", code)
+    assert unfinished(folder / "w") == []
+    assert all(lease_released(lease) for lease in (folder / "w").rglob("lease.json"))
     again = Watching()
     run_pipeline(recipe, folder / "w", Options(), watcher=again)
     (began,) = [told for told in again.told if told[:2] == ("began", "vectors")]
     (ended,) = [told for told in again.told if told[:2] == ("ended", "vectors")]
     assert began[3] == ended[2] >= 1 and ended[3] is False
+
+
+def unfinished(work):
+    folders = ("tmp", "stores/tmp", "stores/nonce")
+    return [p for name in folders for p in (work / name).rglob("*") if p.is_file()]
+
+
+def lease_released(lease):
+    return json.loads(lease.read_text())["body"]["released"]
 
 
 def test_a_recipe_without_stages_makes_the_collection_and_word_pieces_asked_for(invocable):

@@ -2,12 +2,15 @@
 
 import numpy as np
 import pytest
+import torch
 from stage_inputs import pieces, shards_of, text
+from transformers import BertModel
 
 from raypipe import schema
 from raypipe.errors import RowsFailed
 from raypipe.models.encoder import Encoder, load_encoder
 from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.opening import open_tokenizer
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.stage import Site, Sizing
 from raypipe.stages.texts.tokenize import TokenizeStage
@@ -276,3 +279,18 @@ def test_every_setting_of_a_vector_decides_whether_it_is_copied(copying, tiny, t
     }
     digests.add(EncodeStage(stage.tokens, stage.model, "query").spec.reuse_key)
     assert len(digests) == 4 and stage.spec.reuse_key not in digests
+
+
+@pytest.mark.fault(31, "a row without word pieces has the vector of its special tokens alone")
+def test_a_row_without_pieces_has_the_vector_of_its_special_tokens(stores, tiny_model):
+    model = resolve_model(str(tiny_model))
+    stored = stores.finished(EncodeStage(stores.tokens([[], pieces(model, ["zebra"])[0]]), model,
+                                         "passage"))  # fmt: skip
+    reference = BertModel.from_pretrained(tiny_model).eval()
+    tokenizer = open_tokenizer(model)
+    ids = [[tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")]]
+    with torch.no_grad():
+        hidden = reference(torch.tensor(ids), token_type_ids=torch.ones(1, 2, dtype=torch.long))
+    expected = hidden.last_hidden_state.mean(1)[0].numpy()
+    found = vectors_of(stored)[0].astype(np.float32)
+    assert np.isfinite(found).all() and np.abs(found - expected).max() < 2e-3

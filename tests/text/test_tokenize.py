@@ -99,3 +99,25 @@ def test_a_long_text_is_read_on_until_it_gives_its_pieces_and_no_further(monkeyp
     assert flat.tolist() == [1, 1, 1, 2, 3]
     # 96 characters wanted at first, then 192, then 384; each is cut at the next white space.
     assert seen == [[96, 5], [192], [384]]  # a text that was not cut is not read again
+
+
+class Counting:
+    """A tokenizer that counts the characters it is given."""
+
+    def __init__(self, tokenizer):
+        self.tokenizer, self.seen = tokenizer, 0
+
+    def __getattr__(self, name):
+        return getattr(self.tokenizer, name)
+
+    def encode_batch_fast(self, texts, **settings):
+        self.seen += sum(map(len, texts))
+        return self.tokenizer.encode_batch_fast(texts, **settings)
+
+
+@pytest.mark.fault(32, "of 20 passages of 1 MB the tokenizer sees below 2%, for 512 pieces each")
+def test_of_passages_of_a_megabyte_the_tokenizer_sees_the_beginning():
+    counting = Counting(TOKENIZER)
+    text = "a passage of words " * (1_000_000 // 19)
+    _, offsets = tokenize_batch(counting, [text] * 20, max_pieces=512)
+    assert set(np.diff(offsets)) == {512} and counting.seen < 0.02 * 20 * len(text)

@@ -15,6 +15,7 @@ from raypipe.errors import InputError
 from raypipe.models.folder.loading import resolve_model
 from raypipe.stages.stage import Site, Sizing
 from raypipe.stages.texts import tokenize
+from raypipe.stages.texts.prepare import ConvertStage, CountStage, counted
 from raypipe.stages.texts.tokenize import TokenizeStage
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads.tables import write_table
@@ -251,3 +252,15 @@ def test_rows_to_compute_are_read_in_batches(copying, stores, monkeypatch):
     assert beats == [[0, 2], [3, 5], [6]]
     copying.made(copying.stage(texts))
     assert copying.asked == [f"rank n{n}" for n in range(5)]
+
+
+@pytest.mark.fault(31, "3 of 3 empty and blank texts are rows without word pieces, and counted")
+def test_empty_and_blank_texts_are_rows_without_pieces(stores, tiny_model, tmp_path):
+    file = tmp_path / "passages.tsv"
+    file.write_text("a\t\nb\t  \nc\tzebra\nd\t\u00a0\u2003\n")
+    facts = counted(stores.finished(CountStage([file], "msmarco-v1")))
+    collection = stores.finished(ConvertStage([file], facts, "msmarco-v1"))
+    assert collection.manifest.records[0].facts["blank"] == 3
+    model = resolve_model(str(tiny_model))
+    _, offsets = stores.finished(TokenizeStage(collection, schema.PASSAGES, model)).tokens(0, 4)
+    assert [int(n) for n in offsets[1:] - offsets[:-1]] == [0, 0, 1, 0]

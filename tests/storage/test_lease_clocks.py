@@ -1,0 +1,77 @@
+"""Leases under clocks that are wrong or jump: only renewals and the monotonic clock count."""
+
+import dataclasses
+import itertools
+import threading
+import time
+
+import psutil
+import pytest
+
+from raypipe.errors import RefusedError
+from raypipe.storage import lease as leases
+from raypipe.storage.holder import Life, this_process
+from raypipe.storage.lease import acquire, lease_state
+from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.records import seal
+
+NAME = "toy/f/lease.json"
+DAY = 86_400.0
+
+
+@pytest.fixture
+def storage(tmp_path):
+    return PosixStorage(tmp_path)
+
+
+@pytest.fixture(params=[[DAY], [-DAY], [DAY, -DAY]], ids=["ahead", "behind", "jumping"])
+def clock(request, monkeypatch):
+    """The time of day is off, or off by another day at each look."""
+    offsets, real = itertools.cycle(request.param), time.time
+    monkeypatch.setattr(time, "time", lambda: real() + next(offsets))
+    boot, moved = psutil.boot_time, itertools.cycle(request.param)
+    monkeypatch.setattr(psutil, "boot_time", lambda: boot() + next(moved))
+
+
+def leave(storage, counter):
+    elsewhere = dataclasses.replace(this_process(), host="elsewhere").to_json()
+    storage.create(f"{NAME}.d/0000001.json", seal({"holder": elsewhere, "processes": []}))
+    body = {"generation": 1, "counter": counter, "holder": elsewhere, "processes": []}
+    storage.replace(NAME, seal({**body, "released": False}))
+
+
+@pytest.mark.fault(15, "3 of 3 wrong clocks: a living holder is alive and refuses, 0 takeovers")
+def test_a_living_holder_stays_one(storage, clock):
+    held = acquire(storage, NAME)
+    for _ in range(3):
+        assert lease_state(storage, NAME).life() is Life.ALIVE
+        with pytest.raises(RefusedError, match="is working here"):
+            acquire(storage, NAME)
+    assert not held.lost
+    held.release()
+
+
+@pytest.mark.fault(15, "3 of 3 wrong clocks: who renews elsewhere is not succeeded")
+def test_one_that_renews_elsewhere_is_not_succeeded(storage, clock):
+    leave(storage, 5)
+    renewal = threading.Timer(0.1, lambda: storage.replace(NAME, renewed(storage)))
+    renewal.start()
+    with pytest.raises(RefusedError, match="elsewhere"):
+        acquire(storage, NAME, watch_seconds=5)
+    renewal.join()
+
+
+def renewed(storage):
+    elsewhere = dataclasses.replace(this_process(), host="elsewhere").to_json()
+    body = {"generation": 1, "counter": 6, "holder": elsewhere, "processes": []}
+    return seal({**body, "released": False})
+
+
+@pytest.mark.fault(15, "3 of 3 wrong clocks: who does not renew is watched to the end first")
+def test_one_that_does_not_renew_is_watched_for_the_whole_time(storage, clock, monkeypatch):
+    leave(storage, 5)
+    monkeypatch.setattr(leases, "RENEW_SECONDS", 60.0)
+    began = time.monotonic()
+    held = acquire(storage, NAME, watch_seconds=0.4)
+    assert time.monotonic() - began >= 0.4 and held.generation == 2
+    held.release()
