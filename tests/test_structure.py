@@ -43,6 +43,7 @@ TESTED_ELSEWHERE = {
     "driver/training/sets.py": "driver/training/test_train.py",
     "engines/exact/blocks.py": "engines/exact/test_search.py",
     "engines/lucene/build.py": "engines/lucene/test_index.py",
+    "evaluation/measured.py": "evaluation/test_measures.py",
     "evaluation/run_files/fields.py": "evaluation/run_files/test_runs.py",
     "evaluation/run_files/refusals.py": "evaluation/run_files/test_lines_problems.py",
     "models/bert/family.py": "models/test_family.py",

@@ -13,7 +13,7 @@ from raypipe.vocabulary import MEASURES
 
 if TYPE_CHECKING:
     from raypipe.evaluation.compare import Compared
-    from raypipe.evaluation.measures import Measured
+    from raypipe.evaluation.measured import Measured
 
 Measures = str | Sequence[str]
 
@@ -46,8 +46,11 @@ def evaluate(
         InputError: an unknown measure, bad runs or qrels, or a run without any judged query.
     """
     from raypipe.evaluation.measures import evaluate as measured
+    from raypipe.evaluation.of_file import evaluate_file
 
     judged, names = qrels_of(qrels), _names(measures)
+    if isinstance(run, str | Path):
+        return evaluate_file(Path(run), judged, names)
     if isinstance(run, Mapping) and not is_one_run(run):
         return {name: measured(each, judged, names) for name, each in named_runs(run).items()}
     return measured(run_of(run), judged, names)

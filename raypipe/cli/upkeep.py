@@ -87,15 +87,14 @@ def evaluate(
 ) -> None:
     """Measure run files against judgements."""
     from raypipe.data.qrels import read_qrels
-    from raypipe.evaluation.measures import evaluate as measured
-    from raypipe.evaluation.run_files.runs import read_run
+    from raypipe.evaluation.of_file import evaluate_file
 
     missing = [f"{path}: no such file" for path in [*runs, qrels] if not path.exists()]
     if missing:
         raise InputError(missing)
     names = measures.replace(",", " ").split()
     judged = read_qrels(qrels)
-    found = {str(path): measured(read_run(path), judged, names) for path in runs}
+    found = {str(path): evaluate_file(path, judged, names) for path in runs}
     if as_json:
         print(json.dumps({run: {"mean": m.mean, "n": m.num_topics} for run, m in found.items()}))
         return

@@ -10,7 +10,8 @@ from ir_measures.measures import SumAgg
 
 from raypipe.errors import InputError
 from raypipe.evaluation.difference import Difference, difference
-from raypipe.evaluation.measures import Measured, evaluate
+from raypipe.evaluation.measured import Measured
+from raypipe.evaluation.measures import evaluate
 from raypipe.evaluation.names import parse_measures
 from raypipe.evaluation.paired import SEED, holm, randomisation_tests, t_test
 from raypipe.evaluation.ties import Ties

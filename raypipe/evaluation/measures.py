@@ -1,9 +1,7 @@
 """Measures of a run by ir_measures; every provider sees the run's one order."""
 
-import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import ir_measures
 import numpy as np
@@ -11,33 +9,12 @@ import pyarrow as pa
 from ir_measures.measures import SumAgg
 
 from raypipe.errors import InputError
+from raypipe.evaluation.measured import Measured, some, warn_of
 from raypipe.evaluation.names import parse_measures
 from raypipe.evaluation.run_files.columns import SHOWN, check_run, encode, repeats
 
-logger = logging.getLogger(__name__)
-
 QUERIES_AT_ONCE = 256
 """Queries given to ir_measures at once: at depth 1000, about 60 MB of dictionaries."""
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """The measures of one run against one set of qrels."""
-
-    per_query: dict[str, dict[str, float]] = field(repr=False)
-    """Measure -> query id -> value, for every query of the qrels in their order."""
-    mean: dict[str, float]
-    """Measure -> mean over the queries of the qrels; the sum for counts such as NumRel."""
-    num_topics: dict[str, int]
-    """Measure -> the number of queries that the mean is over."""
-    missing_queries: tuple[str, ...] = field(repr=False)
-    """Queries of the qrels without a line in the run; each counts 0."""
-    unjudged_queries: tuple[str, ...] = field(repr=False)
-    """Queries of the run that are not in the qrels; they are not counted."""
-    num_retrieved: int
-    """Lines of the run for the queries of the qrels."""
-    num_judged: int
-    """Number of these lines that the qrels judge."""
 
 
 def evaluate(
@@ -60,40 +37,69 @@ def evaluate(
         InputError: an unknown measure, invalid run or qrels, or a run without any query of the
             qrels.
     """
-    parsed = parse_measures(measures)
-    check_run(run)
-    _check_qrels(qrels)
-    judgements = _by_query(qrels, "relevance")
-    spans = _spans(run)
-    missing = tuple(query for query in judgements if query not in spans)
-    if len(missing) == len(judgements):
-        raise InputError(
-            f"run and qrels share no query (run: {_some(spans)}; qrels: {_some(judgements)}); "
-            "expected the query ids of one query set"
+    measuring = Measuring(qrels, measures)
+    measuring.add(run)
+    return measuring.result(warn=warn)
+
+
+class Measuring:
+    """Measures a run that arrives in parts of whole queries; see `evaluate`."""
+
+    def __init__(self, qrels: pa.Table, measures: Sequence[str]) -> None:
+        """Nothing is measured yet; every query of the qrels counts 0.
+
+        Raises:
+            InputError: an unknown measure, or invalid qrels.
+        """
+        self._parsed = parse_measures(measures)
+        _check_qrels(qrels)
+        self._judgements = _by_query(qrels, "relevance")
+        self._per_query = {name: dict.fromkeys(self._judgements, 0.0) for name in self._parsed}
+        self._in_run: dict[str, None] = {}
+        self._num_retrieved = self._num_judged = 0
+
+    def add(self, run: pa.Table) -> None:
+        """Measure these queries, of which no other part has a line.
+
+        Raises:
+            InputError: an invalid run.
+        """
+        check_run(run)
+        spans = _spans(run)
+        self._in_run.update(dict.fromkeys(spans))
+        for queries in _chunks([query for query in self._judgements if query in spans]):
+            rankings = {query: _ranking(run, spans[query]) for query in queries}
+            judged = {query: self._judgements[query] for query in queries}
+            for name, query, value in _values(self._parsed, judged, rankings):
+                self._per_query[name][query] = value
+            self._num_retrieved += sum(map(len, rankings.values()))
+            self._num_judged += sum(len(rankings[query].keys() & judged[query]) for query in judged)
+
+    def result(self, *, warn: bool = True) -> Measured:
+        """The measures of all parts together.
+
+        Raises:
+            InputError: no part has a query of the qrels.
+        """
+        missing = tuple(query for query in self._judgements if query not in self._in_run)
+        if len(missing) == len(self._judgements):
+            raise InputError(
+                f"run and qrels share no query (run: {some(self._in_run)}; "
+                f"qrels: {some(self._judgements)}); expected the query ids of one query set"
+            )
+        per_query = self._per_query
+        measured = Measured(
+            per_query=per_query,
+            mean={name: _aggregate(self._parsed[name], per_query[name]) for name in per_query},
+            num_topics={name: len(self._judgements) for name in per_query},
+            missing_queries=missing,
+            unjudged_queries=tuple(q for q in self._in_run if q not in self._judgements),
+            num_retrieved=self._num_retrieved,
+            num_judged=self._num_judged,
         )
-    per_query: dict[str, dict[str, float]] = {
-        name: dict.fromkeys(judgements, 0.0) for name in parsed
-    }
-    num_retrieved = num_judged = 0
-    for queries in _chunks(judgements):
-        rankings = {query: _ranking(run, spans[query]) for query in queries if query in spans}
-        chunk = {query: judgements[query] for query in queries}
-        for name, query, value in _values(parsed, chunk, rankings):
-            per_query[name][query] = value
-        num_retrieved += sum(map(len, rankings.values()))
-        num_judged += sum(len(rankings[query].keys() & chunk[query]) for query in rankings)
-    measured = Measured(
-        per_query=per_query,
-        mean={name: _aggregate(parsed[name], per_query[name]) for name in parsed},
-        num_topics={name: len(judgements) for name in parsed},
-        missing_queries=missing,
-        unjudged_queries=tuple(query for query in spans if query not in judgements),
-        num_retrieved=num_retrieved,
-        num_judged=num_judged,
-    )
-    if warn:
-        _warn(measured)
-    return measured
+        if warn:
+            warn_of(measured)
+        return measured
 
 
 def _check_qrels(qrels: pa.Table) -> None:
@@ -133,8 +139,7 @@ def _ranking(run: pa.Table, span: tuple[int, int]) -> dict[str, float]:
     return dict(zip(passages, map(float, range(len(passages), 0, -1)), strict=True))
 
 
-def _chunks(queries: Mapping[str, object]) -> Iterator[list[str]]:
-    names = list(queries)
+def _chunks(names: list[str]) -> Iterator[list[str]]:
     for start in range(0, len(names), QUERIES_AT_ONCE):
         yield names[start : start + QUERIES_AT_ONCE]
 
@@ -157,30 +162,3 @@ def _aggregate(measure: ir_measures.Measure, values: Mapping[str, float]) -> flo
     """The mean or sum, exactly rounded, so that it does not depend on the order of the queries."""
     total = math.fsum(values.values())
     return total if isinstance(measure.aggregator(), SumAgg) else total / len(values)
-
-
-def _warn(measured: Measured) -> None:
-    missing, unjudged = measured.missing_queries, measured.unjudged_queries
-    if missing:
-        logger.warning(
-            "%d queries of the qrels are not in the run and count 0: %s",
-            len(missing),
-            _some(missing),
-        )
-    if unjudged:
-        logger.warning(
-            "%d queries of the run are not in the qrels and are left out: %s",
-            len(unjudged),
-            _some(unjudged),
-        )
-    if not measured.num_judged:
-        logger.warning(
-            "none of %d retrieved passages is judged: are the passage ids of the run those of the "
-            "qrels?",
-            measured.num_retrieved,
-        )
-
-
-def _some(names: Mapping[str, object] | Sequence[str]) -> str:
-    shown = list(names)[:SHOWN]
-    return ", ".join(shown) + (", ..." if len(names) > SHOWN else "")

@@ -18,7 +18,8 @@ from raypipe.driver.report.table import Row, render
 from raypipe.driver.workspace import Workspace
 from raypipe.evaluation.difference import difference
 from raypipe.evaluation.exports import write_msmarco, write_trec
-from raypipe.evaluation.measures import Measured, evaluate
+from raypipe.evaluation.measured import Measured
+from raypipe.evaluation.measures import evaluate
 from raypipe.names import Role, StoreName
 from raypipe.stages.run_tables import with_ids
 from raypipe.storage.files import replace_file

@@ -18,7 +18,7 @@ from raypipe.evaluation.run_files.fields import (
     split_words,
     texts_of,
 )
-from raypipe.evaluation.run_files.files import line_blocks
+from raypipe.evaluation.run_files.files import BLOCK_BYTES, line_blocks
 
 
 class Lines(NamedTuple):
@@ -64,12 +64,17 @@ def read_lines(path: Path, form: str) -> Lines:
             full; a file without lines; bytes that are not UTF-8.
     """
     problems = Problems(path)
-    blocks = list(_blocks(path, form, problems))
+    blocks = list(parsed_blocks(path, form, problems))
     problems.refuse()
     if not blocks:
         raise InputError(f"{path}: no lines; expected a run ({form})")
+    return lines_of(blocks)
+
+
+def lines_of(blocks: list["Block"]) -> Lines:
+    """The columns of these blocks, one after the other; the list is emptied to save memory."""
     columns = [list(column) for column in zip(*blocks, strict=True)]
-    del blocks
+    blocks.clear()
     queries = encode(pa.chunked_array(columns[0], pa.string()))
     columns[0].clear()
     passages = encode(pa.chunked_array(columns[1], pa.string()))
@@ -110,11 +115,14 @@ Block = tuple[
 ]
 
 
-def _blocks(path: Path, form: str, problems: Problems) -> Iterator[Block]:
-    """Parsed blocks of the file; a block with a problem is noted and left out."""
+def parsed_blocks(path: Path, form: str, problems: Problems) -> Iterator[Block]:
+    """Query ids, passage ids, ranks, scores and line numbers of the file, some lines at a time.
+
+    A block with a problem is noted and left out.
+    """
     layout, first = TEXT_FORMATS[form], 1
     split = split_tabs if form == "top1000" else split_words
-    for block in line_blocks(path):
+    for block in line_blocks(path, block_bytes=BLOCK_BYTES):
         columns, numbers = split(block, layout.num_columns, first, problems)
         first += block.count(b"\n")
         if not len(numbers):

@@ -65,21 +65,27 @@ def _rank_problems(path: Path, where: str, lines: Lines, rank: NDArray[np.float3
     return problems + _rest(path, len(tied))
 
 
-def warn(path: Path, form: str, lines: Lines, best: NDArray[np.int64]) -> None:
-    """Warn if the rank column differs from the run's order, `best`."""
+def contradicted(form: str, lines: Lines, best: NDArray[np.int64]) -> list[str]:
+    """The queries whose rank column differs from the run's order, `best`, in that order."""
     if lines.rank is None:
-        return
+        return []
     codes, given = lines.queries.codes[best], lines.rank[best]
     if form == "trec":
         wrong = (np.diff(codes) == 0) & (np.diff(given) <= 0)
-        message = "%s: %d queries: the rank column contradicts the order by score, then passage id"
-        message += " descending, which is used, as in trec_eval (first: query %s)"
         found = codes[1:][wrong]
     else:
         found = codes[given != places(codes)]
-        message = "%s: %d queries: ranks are missing; the gaps are closed (first: query %s)"
-    if len(found):
-        logger.warning(message, path, len(np.unique(found)), lines.queries.names[int(found[0])])
+    return [str(lines.queries.names[int(code)]) for code in dict.fromkeys(found.tolist())]
+
+
+def warn(path: Path, form: str, queries: list[str]) -> None:
+    """Warn of these `contradicted` queries, if there are any."""
+    message = "%s: %d queries: ranks are missing; the gaps are closed (first: query %s)"
+    if form == "trec":
+        message = "%s: %d queries: the rank column contradicts the order by score, then passage id"
+        message += " descending, which is used, as in trec_eval (first: query %s)"
+    if queries:
+        logger.warning(message, path, len(queries), queries[0])
 
 
 def _rest(path: Path, count: int) -> list[str]:

@@ -11,7 +11,7 @@ from raypipe import schema
 from raypipe.evaluation.run_files.columns import decode, places
 from raypipe.evaluation.run_files.lines import Lines, read_lines, sniff
 from raypipe.evaluation.run_files.parquet import is_parquet, read_parquet
-from raypipe.evaluation.run_files.refusals import refuse, warn
+from raypipe.evaluation.run_files.refusals import contradicted, refuse, warn
 
 
 def read_run(path: str | Path) -> pa.Table:
@@ -45,13 +45,19 @@ def ranked(path: Path, lines: Lines, form: str) -> pa.Table:
         lines: the lines of a file, or of a table in memory (`parquet.table_lines`).
         form: one of `FORMATS`.
     """
+    table, queries = ordered(path, lines, form)
+    warn(path, form, queries)
+    return table
+
+
+def ordered(path: Path, lines: Lines, form: str) -> tuple[pa.Table, list[str]]:
+    """The run of these lines, and the queries whose ranks contradict its order; see `ranked`."""
     refuse(path, lines, form)
     best = _best_first(form, lines)
-    warn(path, form, lines, best)
     rank = places(lines.queries.codes[best]).astype(np.int32)
     score = (1 / rank).astype(np.float32) if lines.score is None else lines.score[best]
     columns = [decode(lines.queries, best), decode(lines.passages, best), rank, score]
-    return pa.table(columns, schema=schema.RUN_FILE)
+    return pa.table(columns, schema=schema.RUN_FILE), contradicted(form, lines, best)
 
 
 def _best_first(form: str, lines: Lines) -> NDArray[np.int64]:
