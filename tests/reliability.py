@@ -114,9 +114,9 @@ def _filled(words: str) -> str:
 
 
 def _line(proof: Proof) -> str:
-    asked = f" (by hand: `-m {proof.by_hand}`)" if proof.by_hand else ""
+    asked = f" (by hand: `-m\0{proof.by_hand}`)" if proof.by_hand else ""
     said = textwrap.fill(f"- {proof.figure}{asked}", WIDTH, subsequent_indent="  ")
-    return f"{said}\n  `{proof.test}`"
+    return said.replace("\0", " ") + f"\n  `{proof.test}`"
 
 
 if __name__ == "__main__":

@@ -163,14 +163,10 @@ def num_committed(out: Path) -> int:
     return sum(1 for _ in out.glob("stores/passages@collection/*/shards/*.json"))
 
 
-@pytest.mark.fault(41, "a real cluster answers a stranger with 401")
 def test_the_job_interface_turns_a_stranger_away(head):
     assert answer(f"{head.address}/api/jobs/") == 401
 
 
-@pytest.mark.fault(
-    2, "a killed driver of a submitted job: `status` is 3, and the next submission completes"
-)
 def test_a_killed_driver_leaves_no_success_and_the_next_job_completes(
     head, files, tmp_path, raypipe_cli
 ):

@@ -39,7 +39,6 @@ def until(condition):
     assert condition()
 
 
-@pytest.mark.fault(9, "a lease whose renewal fails 3 times is renewed on, and not lost")
 def test_a_renewal_that_fails_is_tried_again(storage, monkeypatch):
     monkeypatch.setattr(leases, "RENEW_SECONDS", 0.02)
     held, replace, failures = acquire(storage, NAME), PosixStorage.replace, []

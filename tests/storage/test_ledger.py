@@ -43,7 +43,6 @@ def test_publish_lists_records_in_shard_order_whoever_came_first(tmp_path):
     assert book.publish() == manifest
 
 
-@pytest.mark.fault(14, "of two ledgers, the later commit changes nothing")
 def test_a_lost_race_returns_the_winners_record(tmp_path):
     first, second = ledger(tmp_path), ledger(tmp_path)
     won = commit(first, SHARDS[0], b"winner", rows=3)
@@ -63,9 +62,6 @@ def test_changed_settings_build_beside_the_old_store(tmp_path):
     assert new.pending() == SHARDS
 
 
-@pytest.mark.fault(
-    12, "4 of 4 plans with a gap, an overlap, no first row or ends apart are not published"
-)
 @pytest.mark.parametrize(
     "shards",
     [
@@ -85,7 +81,6 @@ def test_ranges_that_are_not_disjoint_and_complete_are_not_published(tmp_path, s
     assert book.manifest() is None
 
 
-@pytest.mark.fault(10, "a payload damaged after its commit is not published")
 def test_a_payload_damaged_before_publishing_is_found(tmp_path):
     book = ledger(tmp_path)
     records = [commit(book, shard) for shard in SHARDS]
@@ -123,7 +118,6 @@ def test_without_plan_or_shards_there_is_nothing_to_do(tmp_path):
         ledger(tmp_path, None)
 
 
-@pytest.mark.fault(12, "the record of another store for the same rows is not published")
 def test_another_stores_record_of_the_same_range_is_not_published(tmp_path):
     mine, other = ledger(tmp_path, model="a"), ledger(tmp_path, model="b")
     for shard in SHARDS:
@@ -147,7 +141,6 @@ def test_another_stores_plan_is_not_adopted(tmp_path):
         ledger(tmp_path, model="a")
 
 
-@pytest.mark.fault(12, "the manifest and the spec of another store are not read")
 def test_another_stores_manifest_and_spec_are_not_read(tmp_path):
     mine, other = ledger(tmp_path, model="a"), ledger(tmp_path, model="b")
     for shard in SHARDS:

@@ -21,7 +21,6 @@ def computed(tmp_path, *facts):
     return book
 
 
-@pytest.mark.fault(46, "shards of two classes are refused where one is asked for")
 def test_shards_of_two_numerics_classes_are_refused_where_one_is_asked_for(tmp_path):
     book = computed(tmp_path, {"numerics": "cuda H100"}, {"numerics": "cpu avx2"})
     with pytest.raises(InputError, match="2 numerics classes: cpu avx2; cuda H100"):
