@@ -47,6 +47,7 @@ def test_msmarco_lines_are_cut_at_rank_1000(tmp_path):
     assert written[0] == "7\t1\t1" and written[-1] == "7\t1000\t1000" and len(written) == 1000
 
 
+@pytest.mark.fault(29, "one run written twice, plain and in 3 compressions: the same bytes")
 @pytest.mark.parametrize("name", ["run", "run.gz", "run.bz2", "run.zst"])
 def test_the_bytes_are_the_same_every_time(tmp_path, name):
     for folder in "ab":

@@ -97,6 +97,9 @@ def test_a_source_is_held_until_it_is_forgotten(work):
     assert len([name for name in found if name.startswith("blobs/")]) == 1
 
 
+@pytest.mark.fault(
+    11, "what a dead owner left unfinished goes with gc after a day, a living one's stays"
+)
 def test_what_a_dead_owner_left_goes_when_it_is_old(work):
     folder = store(work, "a", 1)
     work.refer(*folder.split("/"))

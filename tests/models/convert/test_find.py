@@ -45,6 +45,7 @@ def test_any_file_of_a_tensorflow_checkpoint_names_it(tmp_path, end):
         find_checkpoint(folder)
 
 
+@pytest.mark.fault(39, "an index of tensors that names a file above it is refused")
 def test_an_index_names_files_beside_it_once_each(tmp_path):
     folder = touch(tmp_path / "m", "b.bin", "a.bin")
     index = folder / "pytorch_model.bin.index.json"
