@@ -10,6 +10,7 @@ from raypipe.errors import InputError, RowsFailed
 from raypipe.models.body import Body
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import layouts_of, load_weights
+from raypipe.models.halving import in_halves
 from raypipe.models.neighbours import shapes_of
 from raypipe.models.packed import attend_by_length, groups_of, pool
 from raypipe.models.placing import Place, settle_on
@@ -59,7 +60,7 @@ class Encoder:
         budget = self._place.budget(budget_tokens)
         for rows in batches(layout.lengths([counts]), budget_tokens=budget):
             beat(rows.tolist())
-            out[rows] = self._forward(taken(texts, rows), layout)
+            out[rows] = in_halves(rows, lambda part: self._forward(taken(texts, part), layout))
         bad = np.flatnonzero(~np.isfinite(out).all(axis=1))
         if len(bad):
             raise RowsFailed(bad.tolist(), "the vector is not finite")

@@ -12,6 +12,7 @@ from raypipe.models.body import Body, Head
 from raypipe.models.folder.conventions import PairConventions
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import layouts_of, load_weights
+from raypipe.models.halving import in_halves
 from raypipe.models.neighbours import shapes_of
 from raypipe.models.packed import attend_by_length, first_tokens, groups_of
 from raypipe.models.placing import Place, settle_on
@@ -58,7 +59,7 @@ class Scorer:
         scores = np.empty(len(lengths), np.float32)
         for rows in batches(lengths, budget_tokens=self._place.budget(budget_tokens)):
             beat(rows.tolist())
-            logits = self._forward([taken(text, rows) for text in texts])
+            logits = in_halves(rows, lambda part: self._forward([taken(t, part) for t in texts]))
             scores[rows] = scores_of(logits, self.conventions).astype(np.float32)
         return scores
 
