@@ -25,6 +25,7 @@ from raypipe.cli import (
     upkeep,
 )
 from raypipe.driver.early_end import last_run, record_early_end
+from raypipe.driver.machine import signals
 from raypipe.errors import Ending, RaypipeError, ending_of
 
 app = typer.Typer(
@@ -78,6 +79,7 @@ def workspace_of(arguments: Sequence[str]) -> Path | None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit with its code; the last line on stderr gives code and reason."""
     numerics.set_strict()
+    signals.leave_to_python()
     logging.basicConfig(format="%(levelname)s: %(message)s", stream=sys.stderr)
     logging.getLogger("raypipe").setLevel(logging.INFO)
     code, reason = run(list(sys.argv[1:] if arguments is None else arguments))

@@ -2,8 +2,11 @@
 
 import json
 import random
+import signal
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 from histories import (
     History,
@@ -126,3 +129,24 @@ def test_a_killed_job_over_a_changed_collection_copies_to_the_bytes_of_one_from_
 def attempts_of(out, store):
     paths = (out / "stores" / store).glob("*/attempts.jsonl")
     return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
+
+
+@pytest.mark.fault(6, "a job on Ray: exit 143, 0 unfinished files, 0 processes left, then resumed")
+@pytest.mark.long
+def test_a_job_that_is_told_to_stop_leaves_nothing_unfinished_and_goes_on(recipe, tmp_path):
+    calm, out = tmp_path / "calm", tmp_path / "stopped"
+    assert start(recipe, calm, 2, "inline").wait() == 0
+    total = num_records(calm)
+    driver = start(recipe, out, 2, "ray")
+    while num_records(out) < total // 3:
+        assert driver.poll() is None, (tmp_path / "stopped.log").read_text()
+        time.sleep(0.01)
+    below = psutil.Process(driver.pid).children(recursive=True)
+    driver.send_signal(signal.SIGTERM)
+    assert driver.wait() == 128 + signal.SIGTERM and 0 < num_records(out) < total
+    assert not still_alive(below, 10)
+    assert not [path for path in out.rglob("tmp/**/*") if path.is_file()]
+    summary = json.loads((out / "summary.json").read_text())
+    assert (summary["status"], summary["exit"]) == ("failed", 143)
+    assert start(recipe, out, 2, "ray").wait() == 0
+    assert durable_bytes(out) == durable_bytes(calm)

@@ -1,12 +1,25 @@
 """SIGINT and SIGTERM, noted so that the loop can check for them between shards."""
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from raypipe.errors import Interrupted, RaypipeError
+
+RAYS_SWITCH = "RAY_DISABLE_FAILURE_SIGNAL_HANDLER"
+
+
+def leave_to_python() -> None:
+    """Keep Ray's own handler of SIGTERM out of this process; Ray must not be imported yet.
+
+    That handler prints a trace, and ends the process with SIGABRT after 3 s, before it could say
+    how it ended.
+    """
+    os.environ.setdefault(RAYS_SWITCH, "1")
 
 
 @contextmanager
@@ -22,6 +35,8 @@ def interruptible() -> Iterator[Callable[[], RaypipeError | None]]:
 
     def handle(number: int, frame: FrameType | None) -> None:
         came.append(number)
+        if "ray" in sys.modules:
+            signal.alarm(0)  # of Ray's handler, where Ray was imported before it could be kept out
 
     def should_stop() -> RaypipeError | None:
         if not came:

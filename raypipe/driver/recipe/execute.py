@@ -17,7 +17,7 @@ from raypipe.names import StoreName
 from raypipe.stages.stage import Copying, Sizing, Stage
 from raypipe.storage.doom import wait_for_gc
 from raypipe.storage.generations import Generation
-from raypipe.storage.holder import Process
+from raypipe.storage.holder import Process, wait_until_dead
 from raypipe.storage.lease import Lease, LeaseState, acquire
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.log import events
@@ -27,6 +27,8 @@ from raypipe.storage.store_records import find_spec, read_manifest, restore_spec
 from raypipe.storage.stored import Stored
 
 log = logging.getLogger(__name__)
+ENDING_SECONDS = 5.0
+"""For workers that were killed; they end in moments."""
 
 
 @dataclass
@@ -172,10 +174,12 @@ class Execution:
         self, store: str, stage: Stage, ledger: Ledger, lease: Lease, nonce: tuple[str, str]
     ) -> Report:
         seen: dict[str, Json] = worker_facts()
+        workers: list[Process] = []
 
         def on_ready(facts: Mapping[str, Json], process: Process | None) -> None:
             _compare_workers(store, seen, facts)
             if process is not None:
+                workers.append(process)
                 lease.add_processes([process])
 
         def stop() -> RaypipeError | None:
@@ -187,14 +191,21 @@ class Execution:
         self.watcher.began(store, Report(len(ledger.shards), len(ledger.shards) - pending))
         if not pending:
             return Report(len(ledger.shards), len(ledger.shards))
-        return run(
-            Task(stage, ledger, nonce),
-            self.backends.get(),
-            self.backends.limits(stage.needs, pending),
-            on_progress=lambda report: self.watcher.advanced(store, report),
-            on_ready=on_ready,
-            should_stop=stop,
-        )
+        try:
+            return run(
+                Task(stage, ledger, nonce),
+                self.backends.get(),
+                self.backends.limits(stage.needs, pending),
+                on_progress=lambda report: self.watcher.advanced(store, report),
+                on_ready=on_ready,
+                should_stop=stop,
+            )
+        except BaseException:
+            # Workers were ended in the middle of a file; one more may appear until they are gone.
+            wait_until_dead(workers, ENDING_SECONDS)
+            if not lease.lost:
+                ledger.storage.sweep()
+            raise
 
     def _watch(self, found: LeaseState) -> None:
         log.info("cannot tell whether %s is alive; waiting for it to renew its lease", found.holder)
