@@ -1,6 +1,6 @@
 """Peak memory of each kind of work as its input grows, beside the ceilings that docs state.
 
-    python tests/benchmarks/memory.py [--sizes 10000 100000 1000000] [--out FILE]
+    python tests/benchmarks/memory.py [--sizes 10000 100000 1000000] [--only evaluate] [--out FILE]
 
 Each trial runs in a process of its own, without Ray. Its memory is what it holds beyond files:
 pages of mapped embeddings are the system's to drop. The largest value seen at 100 looks a second
@@ -30,7 +30,6 @@ CEILINGS = {
     "driver": 500,
 }
 """MiB at every size; `driver` is a pipeline of `size` shards, at most 10,000."""
-LARGEST_RUN = 7_000_000
 WORDS = "index shard lease rank query passage score merge model token batch depth".split()
 PREPARE = """
 format: 1
@@ -60,12 +59,10 @@ def main() -> int:
         for size in options.sizes:
             folder = Path(scratch) / str(size)
             folder.mkdir()
-            for name, ceiling in CEILINGS.items():
-                sizes = {"driver": min(size, 10_000)}
-                if name == "evaluate" and size == max(options.sizes) >= 1_000_000:
-                    sizes[name] = LARGEST_RUN
-                found = peak(name, sizes.get(name, size), folder)
-                lines.append(f"| {name} | {sizes.get(name, size):,} | {found:.0f} | {ceiling} |")
+            for name in options.only or CEILINGS:
+                rows = min(size, 10_000) if name == "driver" else size
+                ceiling, found = CEILINGS[name], peak(name, rows, folder)
+                lines.append(f"| {name} | {rows:,} | {found:.0f} | {ceiling} |")
                 print(lines[-1], flush=True)
                 above += [lines[-1]] if found > ceiling else []
     text = "\n".join(lines) + "\n"
@@ -237,6 +234,7 @@ def pipeline(folder: Path, *, until: str, more: str = "") -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--only", nargs="+", choices=list(CEILINGS))
     parser.add_argument("--out")
     parser.add_argument("--scratch", default=None)
     parser.add_argument("--trial")
