@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from raypipe.driver.verbs.reading import line_of_generations
+from raypipe.config import read_resolved
 from raypipe.errors import InputError
 from raypipe.storage.generations import generation_names, generation_numbers, held_generation
 from raypipe.storage.places.opening import open_storage
@@ -62,7 +62,7 @@ def _line(root: Path, stores: Storage, generation: int | None) -> str | None:
         return names[0] if names else None
     around = root.absolute().parent
     is_workspace = all((around / file).is_file() for file in ("workspace.json", "recipe.yaml"))
-    own = line_of_generations(around) if is_workspace else None
+    own = read_resolved(around / "recipe.yaml").get("name") if is_workspace else None
     if own in names:
         return own
     raise InputError(
