@@ -62,7 +62,7 @@ def _line(root: Path, stores: Storage, generation: int | None) -> str | None:
         return names[0] if names else None
     around = root.absolute().parent
     is_workspace = all((around / file).is_file() for file in ("workspace.json", "recipe.yaml"))
-    own = read_resolved(around / "recipe.yaml").get("name") if is_workspace else None
+    own = str(read_resolved(around / "recipe.yaml").get("name")) if is_workspace else None
     if own in names:
         return own
     raise InputError(
