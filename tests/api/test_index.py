@@ -251,12 +251,13 @@ def test_a_model_that_has_changed_since_is_refused_by_name_and_by_the_command(
         searched(tmp_path, tmp_path / "found")
 
 
-def test_it_needs_neither_ray_nor_java(nights):
+def test_it_needs_neither_ray_nor_java_and_a_process_that_ends_gives_it_up(nights):
     code = f"""
 import raypipe, sys
-with raypipe.open_index({str(nights / "work")!r}) as index:
-    index.run("dense", "test"), index.passages(["p0"])
-    assert not {{"torch", "faiss"}} & set(sys.modules)
-    assert len(index.search(["a zebra"])) == 6
+index = raypipe.open_index({str(nights / "work")!r})
+index.run("dense", "test"), index.passages(["p0"])
+assert not {{"torch", "faiss"}} & set(sys.modules)
+assert len(index.search(["a zebra"])) == 6
 """
     assert loaded_after(code, "ray", "jnius", "torch") == ["torch"]
+    assert leases(nights / "work", 2) == []
