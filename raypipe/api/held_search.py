@@ -44,7 +44,7 @@ class HeldSearch:
         if isinstance(wanted, Bm25Search | DenseSearch):
             searched, depth = wanted.index, wanted.depth if depth is None else depth
         depth = DEPTH if depth is None else count_of("depth", depth)
-        depth = min(depth, max(1, self._held.passages.num_rows))
+        depth = min(depth, self._held.passages.num_rows)
         index = recipe.stages[searched]
         if not isinstance(index, Encode):
             k1, b = self._parameters(name, k1, b)
