@@ -217,6 +217,18 @@ def test_what_cannot_be_searched_is_refused(nights):
         assert len(index.search([])) == 0
 
 
+def test_stages_that_the_recipe_has_gained_since_are_not_there(copied):
+    recipe = copied / "recipe.yaml"
+    late = "  more: {do: encode, model: tiny}\n  late: {do: search, index: more}\n"
+    recipe.write_text(recipe.read_text().replace("stages:\n", f"stages:\n{late}"))
+    with raypipe.open_index(copied) as index:
+        assert list(index.stages) == ["vectors", "dense", "whole", "fused"]
+        assert len(index.search(QUERIES)) == 12
+        for stage in ("more", "late"):
+            with pytest.raises(InputError, match=f"vectors, dense, whole; found '{stage}'"):
+                index.search(QUERIES, stage)
+
+
 def test_passages_in_quarantine_are_not_found(copied):
     newest = newest_generation(Workspace(copied).stores, "nightly")
     file = copied / "stores" / "vectors" / newest.stores["vectors"] / "manifest.json"
