@@ -16,6 +16,8 @@ TESTED_ELSEWHERE = {
     "api/given/scores.py": "api/test_reranking.py",
     "api/given/tables.py": "api/given/test_runs.py",
     "api/given/texts.py": "api/test_encoding.py",
+    "api/held.py": "api/test_index.py",
+    "api/held_search.py": "api/test_index_bm25.py",
     "cli/output.py": "cli/test_compare.py",
     "cli/pipeline.py": "driver/test_pipeline_model_identity.py",
     "cli/quickstart.py": "test_quickstart.py",

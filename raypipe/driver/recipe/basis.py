@@ -43,10 +43,20 @@ class Basis:
     models: Mapping[str, ModelFolder] = field(default_factory=dict)
     _known: dict[StoreName, Stored] = field(default_factory=dict)
 
-    def once(self, name: StoreName, stage: Callable[[], Stage]) -> Stored:
-        """The finished store of a stage; further calls return the same one."""
+    def once(
+        self,
+        name: StoreName,
+        stage: Callable[[], Stage],
+        fits: Callable[[Stored], bool] = lambda fixed: True,
+    ) -> Stored:
+        """The finished store of a stage; further calls return the same one.
+
+        `fits` says whether a generation's store of this name is what the recipe means by it.
+        """
         if name not in self._known:
-            self._known[name] = self.stores.fixed(name) or self.stores.ensure(name, stage())
+            fixed = self.stores.fixed(name)
+            fitting = fixed is not None and fits(fixed)
+            self._known[name] = fixed if fixed and fitting else self.stores.ensure(name, stage())
         return self._known[name]
 
     def collection(self) -> Stored:
@@ -104,7 +114,10 @@ class Basis:
             hashes = self.hashes() if query_set is None else None
             return TokenizeStage(texts, table, model, prefix, hashes)
 
-        return self.once(tokens_of(model_name, query_set), stage)
+        def fits(fixed: Stored) -> bool:
+            return fixed.spec.reuse_key == TokenizeStage(texts, table, model, prefix).spec.reuse_key
+
+        return self.once(tokens_of(model_name, query_set), stage, fits)
 
     def _fixed(self) -> Stored | None:
         """The passages of a generation, with its ids."""

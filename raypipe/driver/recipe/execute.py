@@ -13,7 +13,7 @@ from raypipe.driver.recipe.older import older_stores
 from raypipe.driver.recipe.watching import Backends, StageResult, Watcher
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import LEAVE_INPUTS, IncompleteError, InputError, RaypipeError, RefusedError
-from raypipe.names import StoreName
+from raypipe.names import StoreName, Thing
 from raypipe.stages.stage import Copying, Sizing, Stage
 from raypipe.storage.doom import wait_for_gc
 from raypipe.storage.generations import Generation
@@ -56,7 +56,8 @@ class Execution:
             IncompleteError: the generation names a store that was deleted.
         """
         store = str(name)
-        if self.reading is None or name.query_set is not None or store not in self.reading.stores:
+        of_queries = name.query_set is not None or name.thing is Thing.QUERIES
+        if self.reading is None or of_queries or store not in self.reading.stores:
             return None
         found = self.reading.stored(self.workspace.stores, store)
         if found is None:
