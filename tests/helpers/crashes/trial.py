@@ -1,0 +1,188 @@
+"""One scenario, disturbed at one call: what readers see then, and what a repetition makes of it."""
+
+import re
+import shutil
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from crashes.disk import FAULTS, Fault, Killed, counted
+
+from raypipe.driver.generations import retire
+from raypipe.driver.upkeep.gc import delete, find_garbage
+from raypipe.driver.upkeep.verify import verify
+from raypipe.driver.workspace import Workspace
+from raypipe.errors import ending_of
+from raypipe.storage import holder, lease
+
+Look = Callable[[Path], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Something that raypipe does with a workspace's folder, whose stores are in `stores`."""
+
+    name: str
+    prepare: Callable[[Path], None]
+    """What is there before; undisturbed."""
+    act: Callable[[Path], None]
+    """What is disturbed, and then repeated as a user would repeat it."""
+    look: Look
+    """What a reader sees, in parts: each is that of before or that of after, at any moment."""
+    between: Callable[[str, Any], bool] = lambda part, seen: False
+    """Whether a part may be seen so in between, where it is made in several steps."""
+    own: str = r"(?!)"
+    """Names of files, as an expression, whose content is another one at each repetition."""
+    repeats: bool = True
+    """Whether a repetition leaves the same files; else only what readers see is compared."""
+
+
+@dataclass(frozen=True)
+class Calm:
+    """An undisturbed course."""
+
+    calls: tuple[str, ...]
+    before: dict[str, Any]
+    after: dict[str, Any]
+    files: dict[str, bytes]
+
+
+class Processes:
+    """This process, which can end and be another one with the same id, as far as raypipe knows."""
+
+    def __init__(self):
+        self.number, self._inner = 0, holder._start_time
+
+    def start_time(self, pid):
+        found = self._inner(pid)
+        return found + 1000 * self.number if found and pid == holder.os.getpid() else found
+
+    def another(self):
+        self.number += 1
+
+
+@contextmanager
+def processes():
+    """The control over who this process is; leases are not renewed by themselves, nor awaited."""
+    found = Processes()
+    with (
+        patch.object(holder, "_start_time", found.start_time),
+        patch.object(lease, "RENEW_SECONDS", 3600.0),
+        patch.object(retire, "GRACE_SECONDS", 0.0),
+    ):
+        yield found
+
+
+def undisturbed(scenario: Scenario, folder: Path) -> Calm:
+    """The scenario without a fault; `folder/before` keeps what was there."""
+    root = folder / "before" / "work"
+    root.mkdir(parents=True)
+    with processes() as who:
+        scenario.prepare(root)
+        who.another()
+        calm = _copied(root, folder / "calm")
+        before = scenario.look(calm)
+        with counted(calm) as disk:
+            scenario.act(calm)
+        after = scenario.look(calm)
+        assert healthy(calm)
+        who.another()
+        collect(calm)
+        found = files(calm, scenario.own)
+    shutil.rmtree(folder / "calm")
+    return Calm(tuple(disk.calls), before, after, found)
+
+
+def disturbed(scenario: Scenario, calm: Calm, fault: Fault, folder: Path) -> list[str]:
+    """What is wrong after a fault, one line each; none if all is as it should be."""
+    root = _copied(folder / "before" / "work", folder / "trial")
+    try:
+        with processes() as who:
+            who.another()
+            return list(_wrong(scenario, calm, fault, root, who))
+    finally:
+        shutil.rmtree(folder / "trial")
+
+
+def _wrong(scenario, calm, fault, root, who):
+    ended = "without an error"
+    try:
+        with counted(root, fault):
+            scenario.act(root)
+    except Killed:
+        ended = "killed"
+        who.another()
+    except Exception as error:
+        ended = repr(error)
+        if ending_of(error).exit_code not in (2, 3):
+            yield f"no error of the contract: {ending_of(error)}"
+    seen = scenario.look(root)
+    for part, now in seen.items():
+        old_or_new = now in (calm.before[part], calm.after[part])
+        if not old_or_new and not scenario.between(part, now):
+            yield f"{part}: {ended}, readers see {now!r}, neither old nor new"
+    if ended == "without an error" and seen != calm.after:
+        yield f"it said that all went well; readers see {seen!r}"
+    yield from [f"verify after it ended {ended}: {damage}" for damage in damages(root)]
+    try:
+        scenario.act(root)
+    except Exception as error:
+        yield f"after it ended {ended}, a repetition fails: {error!r}"
+        return
+    if scenario.look(root) != calm.after:
+        yield f"after it ended {ended}, a repetition gives {scenario.look(root)!r}"
+    yield from [f"verify after the repetition: {damage}" for damage in damages(root)]
+    who.another()
+    collect(root)
+    found = files(root, scenario.own)
+    if scenario.repeats:
+        other = sorted(n for n in {*found, *calm.files} if found.get(n) != calm.files.get(n))
+        if other:
+            yield f"after it ended {ended}, files that differ in the end: {other}"
+
+
+def damages(root):
+    """What verify finds; nothing to verify before the workspace exists."""
+    return verify(Workspace(root)) if (root / "workspace.json").exists() else []
+
+
+def healthy(root):
+    return damages(root) == []
+
+
+def collect(root):
+    """A later gc that spares nothing for its age."""
+    if (root / "workspace.json").exists():
+        work = Workspace(root)
+        delete(work, find_garbage(work, spared_seconds=-1), spared_seconds=-1)
+
+
+def files(root, own):
+    """Content by name; of leases and of a scenario's own files only that they are there.
+
+    An empty folder in `tmp` is harmless: the next owner's sweep removes it.
+    """
+    found = {}
+    for path in sorted(root.rglob("*")):
+        name = re.sub(r"(\.json\.d/)\d+", r"\1N", str(path.relative_to(root)))
+        if path.is_file():
+            unlike = re.search(r"lease\.json", name) or re.fullmatch(own, name)
+            found[name] = b"" if unlike else path.read_bytes()
+        elif not any(path.iterdir()) and "tmp" not in path.relative_to(root).parts:
+            found[f"{name}/"] = b""
+    return found
+
+
+def trials(calm: Calm, kinds=FAULTS):
+    """Every fault at every call that can meet it."""
+    for kind in kinds:
+        for at, call in enumerate(calm.calls, 1):
+            if Fault(kind, at).can_meet(call):
+                yield Fault(kind, at)
+
+
+def _copied(source, target):
+    return Path(shutil.copytree(source, target, copy_function=shutil.copy2))
