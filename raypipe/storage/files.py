@@ -77,6 +77,26 @@ def appear(folder: Path, target: Path) -> None:
     sync(target.parent)
 
 
+def replace_folder(folder: Path, target: Path) -> None:
+    """Rename a filled folder to the target; a folder that is there is renamed first, then removed.
+
+    Between the two renames there is none, so that nobody reads a part of either.
+    """
+    for path in (*folder.rglob("*"), folder):
+        sync(path)
+    old = _beside(target)
+    if target.exists():
+        os.rename(target, old)
+    try:
+        os.rename(folder, target)
+    except OSError:
+        if old.exists() and not target.exists():
+            os.rename(old, target)
+        raise
+    sync(target.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
 def sweep_beside(target: Path) -> None:
     """Remove what killed processes left beside a target; what cannot be removed harms nobody."""
     label = r"process-\d+-\d+-[0-9a-f]{8}"

@@ -204,4 +204,3 @@ def _path(path, dir_fd=None):
     if dir_fd is not None:
         return os.path.join(_path(dir_fd), os.fspath(path))
     return os.path.abspath(os.fspath(path)) if not isinstance(path, Path) else str(path.absolute())
-

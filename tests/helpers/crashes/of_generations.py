@@ -1,9 +1,9 @@
 """Scenarios of generations and of gc: what becomes current, what goes back, what is deleted."""
 
 import pyarrow as pa
+
 from crashes.of_storage import ROWS, stores
 from crashes.trial import Scenario
-
 from raypipe.driver.generations.past import accept, rollback
 from raypipe.driver.generations.publish import create
 from raypipe.driver.generations.retire import retire_older

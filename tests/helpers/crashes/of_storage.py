@@ -1,8 +1,8 @@
 """Scenarios of one store and of its lease: plan, commit, publish, log of attempts."""
 
 import pyarrow as pa
-from crashes.trial import Scenario
 
+from crashes.trial import Scenario
 from raypipe.driver.workspace import Workspace
 from raypipe.storage.holder import Process, this_process
 from raypipe.storage.lease import acquire, lease_state
@@ -66,7 +66,9 @@ def look(root):
     found = committed(stores(root), "toy", SPEC)
     if found is None:
         return {"plan": None, "rows": {}, "manifest": None}
-    rows = {r.shard.index: read_table(found.path(r), ROWS).to_pylist() for r in found.manifest.records}
+    rows = {
+        r.shard.index: read_table(found.path(r), ROWS).to_pylist() for r in found.manifest.records
+    }
     manifest = ledger_of(root).manifest()
     return {"plan": SHARDS, "rows": rows, "manifest": manifest and manifest.to_bytes()}
 

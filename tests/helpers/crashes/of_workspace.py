@@ -4,9 +4,9 @@ import gzip
 import json
 
 import pyarrow as pa
+
 from crashes.of_storage import SPEC, computed, publish, stores
 from crashes.trial import Scenario
-
 from raypipe import schema
 from raypipe.driver.invocation import invocation
 from raypipe.driver.workspace import Workspace, read_refs
@@ -77,7 +77,10 @@ def write_runs(root, scale=2.0):
 def look_at_runs(root):
     folder = root / "runs" / "test"
     packed = folder / "bm25.tsv.gz"
-    return {"trec": (folder / "bm25.trec").read_bytes(), "tsv": gzip.decompress(packed.read_bytes())}
+    return {
+        "trec": (folder / "bm25.trec").read_bytes(),
+        "tsv": gzip.decompress(packed.read_bytes()),
+    }
 
 
 def invoke(root):

@@ -10,7 +10,6 @@ from typing import Any
 from unittest.mock import patch
 
 from crashes.disk import FAULTS, Fault, Killed, counted
-
 from raypipe.driver.generations import retire
 from raypipe.driver.upkeep.gc import delete, find_garbage
 from raypipe.driver.upkeep.verify import verify
