@@ -7,7 +7,6 @@ python tests/crash_points.py --write    # puts the tables into docs/crash_points
 
 import argparse
 import sys
-import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -16,7 +15,7 @@ MARK = "<!-- the tables are written by tests/crash_points.py -->\n"
 sys.path.insert(0, str(ROOT / "tests" / "helpers"))
 
 from crashes.table import SCENARIOS, calls, rendered, rows  # noqa: E402
-from crashes.trial import disturbed, trials, undisturbed  # noqa: E402
+from crashes.trial import disturbed, scratch, trials, undisturbed  # noqa: E402
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,8 +24,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--run", action="store_true", help="try every fault at every call")
     parser.add_argument("--write", action="store_true", help="put the tables into docs")
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="crashes-") as scratch:
-        folders = {name: Path(scratch) / str(i) for i, name in enumerate(SCENARIOS)}
+    with scratch() as place:
+        folders = {name: place / str(i) for i, name in enumerate(SCENARIOS)}
         calms = {name: undisturbed(SCENARIOS[name], folders[name]) for name in SCENARIOS}
         print(tables(calms))
         if options.write:
