@@ -61,7 +61,7 @@ def test_a_rollback_that_may_have_happened_says_that_a_repetition_goes_back_agai
     course, folder = calm("a rollback")
     told = {True: [], False: []}
     for fault in trials(course, ("EIO", "lost answer", "ENOSPC", "EROFS")):
-        root = shutil.copytree(folder / "before" / "work", folder / "rollback")
+        root = shutil.copytree(folder / "before", folder / "work")
         try:
             with processes(), counted(root, fault):
                 SCENARIOS["a rollback"].act(root)

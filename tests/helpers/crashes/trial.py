@@ -86,34 +86,37 @@ def processes():
 
 
 def undisturbed(scenario: Scenario, folder: Path) -> Calm:
-    """The scenario without a fault; `folder/before` keeps what was there."""
-    root = folder / "before" / "work"
+    """The scenario without a fault; `folder/before` keeps what was there.
+
+    The workspace is always `folder/work`: its refs may say where it is.
+    """
+    root = folder / "work"
     root.mkdir(parents=True)
     with processes() as who:
         scenario.prepare(root)
         who.another()
-        calm = _copied(root, folder / "calm")
-        before, told = scenario.look(calm), damages(calm)
-        with counted(calm) as disk:
-            scenario.act(calm)
-        after = scenario.look(calm)
-        told += damages(calm)
+        _copied(root, folder / "before")
+        before, told = scenario.look(root), damages(root)
+        with counted(root) as disk:
+            scenario.act(root)
+        after = scenario.look(root)
+        told += damages(root)
         who.another()
-        collect(calm)
-        found = files(calm, scenario.own)
-    shutil.rmtree(folder / "calm")
+        collect(root)
+        found = files(root, scenario.own)
+    shutil.rmtree(root)
     return Calm(tuple(disk.calls), before, after, found, frozenset(told))
 
 
 def disturbed(scenario: Scenario, calm: Calm, fault: Fault, folder: Path) -> list[str]:
     """What is wrong after a fault, one line each; none if all is as it should be."""
-    root = _copied(folder / "before" / "work", folder / "trial")
+    root = _copied(folder / "before", folder / "work")
     try:
         with processes() as who:
             who.another()
             return list(_wrong(scenario, calm, fault, root, who))
     finally:
-        shutil.rmtree(folder / "trial")
+        shutil.rmtree(root)
 
 
 def _wrong(scenario, calm, fault, root, who):
