@@ -183,3 +183,28 @@ def test_a_link_that_was_made_and_not_answered_counts_as_made(storage, monkeypat
     assert storage.create("toy/record.json", b"1")
     assert not storage.create("toy/record.json", b"2")
     assert storage.read("toy/record.json") == b"1"
+
+
+@pytest.mark.parametrize("failing", [1, 2, 3])
+def test_a_lease_that_could_not_be_taken_or_released_is_free_for_its_own_process(
+    storage, monkeypatch, failing
+):
+    replace, calls = PosixStorage.replace, []
+
+    def unwritten(place, name, data):
+        calls.append(name)
+        if len(calls) == failing:  # the first renewal, one while it is held, or the release
+            raise OSError(28, "No space left on device")
+        replace(place, name, data)
+
+    monkeypatch.setattr(PosixStorage, "replace", unwritten)
+    with pytest.raises(OSError, match="No space"):
+        held = acquire(storage, NAME)
+        try:
+            held.add_processes([])
+        finally:
+            held.release()
+    again = acquire(storage, NAME)
+    with pytest.raises(RefusedError, match="is working here"):
+        acquire(storage, NAME)  # which is really held
+    again.release()

@@ -39,6 +39,8 @@ _ORDER = (
 """A store's files in the order of deletion. If gc is killed after any of them, the store is
 complete, or incomplete and resumable (its records name blobs that still exist), or absent. The
 spec, which identifies a folder as a store, is deleted last."""
+_NO_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+"""Of something else than a store. Storage that fails ends gc, since it says what is a store."""
 _BLOB = re.compile(r"blobs/([0-9a-f]{2})/(\1[0-9a-f]{62})")
 
 
@@ -148,7 +150,7 @@ def _is_store(stores: PosixStorage, name: str) -> bool:
     store, fingerprint = name.split("/")
     try:
         return read_spec(stores, store, fingerprint).fingerprint() == fingerprint
-    except (OSError, CorruptError, KeyError):
+    except (*_NO_FILE, CorruptError, KeyError):
         return False
 
 

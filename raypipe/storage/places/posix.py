@@ -4,6 +4,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from raypipe.errors import CorruptError
@@ -33,11 +34,11 @@ class PosixStorage:
         if target.exists():  # cheap; the link itself decides
             return False
         temporary = self._temporary()
-        _write_durably(temporary, data)
         try:
+            _write_durably(temporary, data)
             return _link(temporary, target)
         finally:
-            temporary.unlink(missing_ok=True)
+            _forget(temporary)
 
     def replace(self, name: str, data: bytes) -> None:
         """See Storage."""
@@ -89,7 +90,7 @@ class PosixStorage:
         os.chmod(temporary, 0o444)
         if not _link(temporary, target) and hash_file(target) != sha256:
             os.replace(temporary, target)
-        temporary.unlink(missing_ok=True)
+        _forget(temporary)
 
     def _adopt(self, sha256: str, target: Path) -> bool:
         """Whether the blob stands; its new time tells gc that it is used again."""
@@ -188,6 +189,12 @@ def _write_durably(path: Path, data: bytes) -> None:
         os.fsync(stream.fileno())
 
 
+def _forget(temporary: Path) -> None:
+    """Remove an unfinished file; one that cannot be removed is swept later, and fails nothing."""
+    with suppress(OSError):
+        temporary.unlink(missing_ok=True)
+
+
 def _link(source: Path, target: Path) -> bool:
     make_folder(target.parent)
     try:
@@ -198,5 +205,8 @@ def _link(source: Path, target: Path) -> bool:
         if not source.exists():
             raise
         return _link(source, target)  # the folder was empty, and another process removed it
+    except OSError:
+        if not (target.exists() and os.path.samefile(source, target)):
+            raise  # else it was linked, and the answer was lost
     sync(target.parent)
     return True
