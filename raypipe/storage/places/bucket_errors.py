@@ -23,6 +23,10 @@ _UNREACHABLE = {
 """Errors, or bases of errors, about an answer that did not come or that is no answer."""
 
 
+class ConflictError(StorageError):
+    """Another request about the same name was under way; the same one may succeed in a moment."""
+
+
 class Asked:
     """A file system whose methods raise raypipe's errors; see `bucket_errors`."""
 
@@ -47,6 +51,8 @@ def bucket_errors(uri: str, *, writes: bool = False) -> Iterator[None]:
     `writes`: nothing that a write needs can be missing, except the bucket.
 
     Raises:
+        FileExistsError: a conditional put found the name taken.
+        ConflictError: another request about the same name was under way.
         InputError: there is no such bucket, no credentials or no permission, or a setting is wrong.
         StorageError: the bucket did not answer, or not as a bucket does.
     """
@@ -59,12 +65,16 @@ def bucket_errors(uri: str, *, writes: bool = False) -> Iterator[None]:
         raise found from error
 
 
-def _meaning(uri: str, error: Exception, writes: bool) -> RaypipeError | None:
+def _meaning(uri: str, error: Exception, writes: bool) -> Exception | None:
     """The error to raise instead; None if this one has a meaning of its own."""
     kinds = [kind.__name__ for kind in type(error).__mro__]
     told = f"stores: {uri}: {first_line(error)} ({kinds[0]})"
     if isinstance(error, RaypipeError | FileExistsError):
         return None
+    if _code(error) in ("PreconditionFailed", "412"):  # where no answer says which condition
+        return FileExistsError(told)
+    if _code(error) in ("ConditionalRequestConflict", "409"):
+        return ConflictError(f"{told}; run the same command again")
     if isinstance(error, FileNotFoundError):
         if writes or _code(error) == "NoSuchBucket":
             return InputError(f"{told}; expected a bucket that exists: create it or name another")
