@@ -1,6 +1,7 @@
 """What the errors of a bucket's libraries mean: a wrong setting, or storage that failed."""
 
-from collections.abc import Iterator
+import errno
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,6 +26,14 @@ _UNREACHABLE = {
 
 class ConflictError(StorageError):
     """Another request about the same name was under way; the same one may succeed in a moment."""
+
+
+class NotAllowedError(InputError, PermissionError):
+    """The credentials may not do this there: an OSError with EACCES, as a folder gives."""
+
+    def __init__(self, problems: str | Sequence[str]) -> None:
+        super().__init__(problems)
+        self.errno = errno.EACCES
 
 
 class Asked:
@@ -80,7 +89,7 @@ def _meaning(uri: str, error: Exception, writes: bool) -> Exception | None:
             return InputError(f"{told}; expected a bucket that exists: create it or name another")
         return None
     if isinstance(error, PermissionError) or any(word in kinds[0] for word in _CREDENTIALS):
-        return InputError(
+        return NotAllowedError(
             f"{told}; expected credentials that may read, write and list there: for s3:// "
             "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile; for gs:// "
             "GOOGLE_APPLICATION_CREDENTIALS"
