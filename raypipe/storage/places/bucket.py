@@ -190,6 +190,13 @@ class BucketStorage:
             return None
         return None if told["type"] == "directory" else Entry(name, told["size"], _written(told))
 
+    def peek(self, name: str) -> bytes | None:
+        """See Storage."""
+        try:
+            return self._cat(f"{self._root}/{name}")
+        except FileNotFoundError:
+            return None
+
     def delete(self, name: str) -> None:
         """See Storage."""
         self._fs.rm_file(self._key(name))

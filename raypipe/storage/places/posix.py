@@ -168,6 +168,13 @@ class PosixStorage:
             return None
         return Entry(name, found.st_size, found.st_mtime)
 
+    def peek(self, name: str) -> bytes | None:
+        """See Storage."""
+        try:
+            return (self.root / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
     def delete(self, name: str) -> None:
         """See Storage; also deletes folders that become empty."""
         path = self.root / checked_name(name)
