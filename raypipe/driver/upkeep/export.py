@@ -24,7 +24,7 @@ from raypipe.storage.stored import Stored
 FORMS = ("numpy", "faiss", "pyserini", "parquet")
 
 
-def export(store: Path, to: str, out: Path) -> int:
+def export(store: Path | str, to: str, out: Path) -> int:
     """The number of rows exported into the folder `out`, which appears complete or not at all.
 
     numpy: embeddings.npy (fp16 [rows, dim]) and ids.txt. faiss: `index` (flat, inner product) and
@@ -57,8 +57,11 @@ def export(store: Path, to: str, out: Path) -> int:
     return num_rows
 
 
-def _find(path: Path) -> tuple[Storage, str, str]:
+def _find(place: Path | str) -> tuple[Storage, str, str]:
     """The parts (stores, name, fingerprint) of STORES/NAME or STORES/NAME/FINGERPRINT."""
+    if "://" in str(place):
+        return _find_in_bucket(str(place).rstrip("/"))
+    path = Path(place)
     if (path / "plan.json").exists():
         return open_storage(str(path.parent.parent)), path.parent.name, path.name
     complete = sorted(path.glob("*/manifest.json"), key=lambda p: p.stat().st_mtime)
@@ -67,6 +70,22 @@ def _find(path: Path) -> tuple[Storage, str, str]:
             f"{path}: expected STORES/NAME or STORES/NAME/FINGERPRINT of a complete store"
         )
     return open_storage(str(path.parent)), path.name, complete[-1].parent.name
+
+
+def _find_in_bucket(uri: str) -> tuple[Storage, str, str]:
+    root, name, last = uri.rsplit("/", 2)
+    if not root.endswith("/"):  # s3://BUCKET/NAME has no root above its bucket
+        stores = open_storage(root)
+        if stores.exists(f"{name}/{last}/plan.json"):
+            return stores, name, last
+    stores = open_storage(f"{root}/{name}")
+    manifests = [n for n in stores.names(last) if n.endswith("/manifest.json")]
+    times = {entry.name: entry.written for n in manifests if (entry := stores.entry(n))}
+    if not times:
+        raise InputError(
+            f"{uri}: expected STORES/NAME or STORES/NAME/FINGERPRINT of a complete store"
+        )
+    return stores, last, max(times, key=times.__getitem__).split("/")[1]
 
 
 def _stored(stores: Storage, name: str, fingerprint: str) -> Stored:

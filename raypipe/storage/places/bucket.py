@@ -5,8 +5,7 @@ import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Mapping
-from datetime import datetime
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from raypipe.errors import CorruptError, InputError
 from raypipe.storage.doom import wait_for_gc
 from raypipe.storage.holder import label_is_dead, process_label
 from raypipe.storage.places.bucket_errors import Asked, ConflictError, bucket_errors
+from raypipe.storage.places.copies import written
 from raypipe.storage.places.node_cache import NodeCache
 from raypipe.storage.records import hash_file
 from raypipe.storage.storage import Entry, Storage, checked_name
@@ -179,7 +179,7 @@ class BucketStorage:
         """See Storage; one listing."""
         self._fs.invalidate_cache()
         for key, told in sorted(self._fs.find(self._root, detail=True).items()):
-            yield Entry(str(key)[len(self._root) + 1 :], told["size"], _written(told))
+            yield Entry(str(key)[len(self._root) + 1 :], told["size"], written(told))
 
     def entry(self, name: str) -> Entry | None:
         """See Storage."""
@@ -188,7 +188,7 @@ class BucketStorage:
             told = self._fs.info(self._key(name))
         except FileNotFoundError:
             return None
-        return None if told["type"] == "directory" else Entry(name, told["size"], _written(told))
+        return None if told["type"] == "directory" else Entry(name, told["size"], written(told))
 
     def peek(self, name: str) -> bytes | None:
         """See Storage."""
@@ -226,9 +226,3 @@ class BucketStorage:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return BucketStorage, (self.uri, self._owner)
-
-
-def _written(told: Mapping[str, Any]) -> float:
-    """When an object was written: s3fs, gcsfs and fsspec's memory have a key each."""
-    found: datetime = next(told[key] for key in ("LastModified", "mtime", "created") if key in told)
-    return found.timestamp()
