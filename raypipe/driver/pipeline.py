@@ -18,6 +18,7 @@ from raypipe.driver.machine.devices import Devices
 from raypipe.driver.machine.inputs import with_copies
 from raypipe.driver.machine.place import Place, devices_at, started
 from raypipe.driver.machine.signals import interruptible
+from raypipe.driver.mirror import copy_out
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.builtin import with_files
 from raypipe.driver.recipe.execute import Execution
@@ -116,6 +117,7 @@ def _run(
 ) -> Outcome:
     began = time.monotonic()
     replace_file(workspace.folder / "recipe.yaml", resolved_yaml(recipe).encode())
+    copy_out(workspace.folder, "recipe.yaml")
     wanted = recipe.resources
     place = Place(wanted.backend, options.ray_address, options.allow_open_cluster)
     chosen = devices_at(
