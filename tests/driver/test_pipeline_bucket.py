@@ -18,7 +18,7 @@ from raypipe.errors import InputError
 from raypipe.storage.places.bucket import BucketStorage
 
 REQUESTS_A_STORE = 7
-REQUESTS_AN_INVOCATION = 12
+REQUESTS_AN_INVOCATION = 10
 RECIPE = """
 format: 1
 name: tiny
