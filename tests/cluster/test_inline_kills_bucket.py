@@ -113,6 +113,7 @@ def test_jobs_killed_at_some_calls_to_a_bucket_leave_what_a_calm_one_does(bucket
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1200)
 def test_jobs_killed_at_every_call_to_a_bucket_leave_what_a_calm_one_does(bucket_uri):
     run_it(bucket_uri, 1)
 
