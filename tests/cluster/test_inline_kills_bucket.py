@@ -109,7 +109,7 @@ def run_it(uri, step):
 
 
 def test_jobs_killed_at_some_calls_to_a_bucket_leave_what_a_calm_one_does(bucket_uri):
-    run_it(bucket_uri, 17)
+    run_it(bucket_uri, 30)
 
 
 @pytest.mark.long

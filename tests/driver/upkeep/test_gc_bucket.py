@@ -66,7 +66,7 @@ def test_a_gc_that_ends_after_any_deletion_leaves_what_verifies_and_is_ended_by_
 
     while True:
         store(work, 2)
-        steps, left = steps + 4, [steps]  # every fourth: the kinds of objects repeat
+        steps, left = steps + 8, [steps]  # every eighth: the kinds of objects repeat
 
         def killed(place, name, left=left):
             if not left[0]:
