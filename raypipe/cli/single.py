@@ -142,7 +142,9 @@ def fuse(
 
 
 def export(
-    store: Annotated[Path, typer.Argument(help="STORES/NAME or STORES/NAME/FINGERPRINT.")],
+    store: Annotated[
+        str, typer.Argument(help="STORES/NAME or STORES/NAME/FINGERPRINT; STORES may be a bucket.")
+    ],
     to: Annotated[str, typer.Option(help="numpy, faiss, pyserini or parquet.")],
     out: Annotated[Path, typer.Option("--out", help="A new folder.")],
     generation: FromGeneration = None,

@@ -28,14 +28,14 @@ def record_early_end(folder: Path, before: str | None, code: int, reason: str) -
         code: the exit code.
         reason: one line.
     """
+    from raypipe.driver.mirror import own_storage
     from raypipe.driver.workspace import LEASE, new_summary, write_summary
     from raypipe.storage.holder import Life
     from raypipe.storage.lease import lease_state
-    from raypipe.storage.places.opening import open_storage
     from raypipe.storage.records import unseal_format
 
     try:
-        own = open_storage(str(folder))
+        own = own_storage(folder)
         unseal_format(str(folder), own.read("workspace.json"))
         lease = lease_state(own, LEASE)
     except RaypipeError:

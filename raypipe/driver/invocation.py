@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from raypipe.driver.mirror import begin, copy_out
 from raypipe.driver.workspace import LEASE, Workspace, new_summary
 from raypipe.errors import StorageError, ending_of
 from raypipe.storage.lease import Lease, acquire
@@ -21,12 +22,14 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
         StorageError: summary.json cannot say how it ended.
     """
     lease = acquire(workspace.own, LEASE, gone=workspace.gone)
+    begin(workspace.folder)
     began = time.monotonic()
     summary = new_summary(recipe)
     try:
         workspace.write_summary(summary)
         try:
             yield summary
+            copy_out(workspace.folder)
             summary |= {"status": "complete", "exit": 0, "reason": "complete"}
             summary["seconds"] = round(time.monotonic() - began, 1)
         except BaseException as error:

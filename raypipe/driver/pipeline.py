@@ -15,8 +15,10 @@ from raypipe.driver.generations.retire import retire_older
 from raypipe.driver.invocation import invocation
 from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.devices import Devices
+from raypipe.driver.machine.inputs import with_copies
 from raypipe.driver.machine.place import Place, devices_at, started
 from raypipe.driver.machine.signals import interruptible
+from raypipe.driver.mirror import copy_out
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.builtin import with_files
 from raypipe.driver.recipe.execute import Execution
@@ -115,6 +117,7 @@ def _run(
 ) -> Outcome:
     began = time.monotonic()
     replace_file(workspace.folder / "recipe.yaml", resolved_yaml(recipe).encode())
+    copy_out(workspace.folder, "recipe.yaml")
     wanted = recipe.resources
     place = Place(wanted.backend, options.ray_address, options.allow_open_cluster)
     chosen = devices_at(
@@ -122,6 +125,8 @@ def _run(
     )
     say(chosen.line())
     named = with_files(recipe, workspace.folder / "python-docs")
+    needed = options.reading is None
+    named, sources = with_copies(named, workspace.folder / "inputs", collection=needed)
     if options.frozen:
         refuse_changes(named, workspace)
     judgements = read_first(named)
@@ -149,6 +154,7 @@ def _run(
         execution,
         needs=Needs(num_gpus=1.0 if chosen.device == "cuda" else 0.0, threads=chosen.threads),
         budget_tokens=budget if isinstance(budget, int) else None,
+        sources=sources,
     )
     try:
         if options.tokens_of is not None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from raypipe.driver.mirror import copy_out, own_storage, place_of
 from raypipe.errors import CorruptError, InputError
 from raypipe.storage.files import make_folder, replace_file
 from raypipe.storage.holder import Process
@@ -26,10 +27,10 @@ class Workspace:
         """Creates the folder and its identity if they do not exist."""
         self.folder = folder
         _refuse_file(folder)
-        self.stores = open_storage(stores or str(folder / "stores"))
+        self.stores = open_storage(stores or f"{place_of(folder)}/stores")
         check_root(self.stores)  # before anything is created
         make_folder(folder)
-        self.own = open_storage(str(folder))
+        self.own = own_storage(folder)
         self.id = self._identity()
         self.gone: set[Process] = set()
         """Holders of leases that were found to be gone, so that each is watched once."""
@@ -114,10 +115,10 @@ class Workspace:
 
     def _identity(self) -> str:
         path = self.folder / "workspace.json"
-        if not path.exists():
+        if not self.own.exists("workspace.json"):
             self.own.create("workspace.json", seal({"format": FORMAT, "id": uuid.uuid4().hex}))
         try:
-            identity: str = unseal_format(str(path), path.read_bytes())["id"]
+            identity: str = unseal_format(str(path), self.own.read("workspace.json"))["id"]
         except CorruptError as error:
             raise CorruptError(
                 f"{path}: its bytes are not those that were written, so its stores are unknown. "
@@ -134,8 +135,9 @@ def new_summary(recipe: str | None) -> dict[str, Json]:
 
 
 def write_summary(folder: Path, summary: Mapping[str, Json]) -> None:
-    """Replace summary.json in a workspace's folder."""
+    """Replace summary.json in a workspace's folder, and in the bucket that it mirrors."""
     replace_file(folder / "summary.json", json.dumps(summary, indent=1).encode() + b"\n")
+    copy_out(folder, "summary.json")
 
 
 def _refuse_file(folder: Path) -> None:

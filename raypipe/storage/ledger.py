@@ -43,8 +43,12 @@ class Ledger:
         self.shards = tuple(Shard(*numbers) for numbers in plan["shards"])
 
     def pending(self) -> list[Shard]:
-        """Shards without a record, in order."""
-        return [s for s in self.shards if not self.storage.exists(self._name(s))]
+        """Shards without a record, in order; one listing, whatever their number.
+
+        A listing that is late costs work and nothing else: the first record of a shard wins.
+        """
+        done = set(self.storage.names(f"{self.folder}/shards"))
+        return [s for s in self.shards if self._name(s) not in done]
 
     def commit(self, shard: Shard, payload: Path, facts: Mapping[str, Json]) -> Record:
         """Store the blob, then create the record that names it; returns the winner's record.
@@ -91,13 +95,7 @@ class Ledger:
         standing = self.manifest()
         if standing is not None:
             return standing
-        missing = self.pending()
-        if missing:
-            raise IncompleteError(
-                f"{self.store}: {len(missing)} of {len(self.shards)} shards are missing, "
-                f"first {missing[0]}; run the same command again to compute them"
-            )
-        records = tuple(self.record(s) for s in self.shards)
+        records = self._records()
         _check_ranges(self.store, self.shards)
         skipped = sorted({row for r in records for row in r.facts.get("skipped_rows", ())})
         if len(skipped) > max_failed_rows:
@@ -122,6 +120,21 @@ class Ledger:
         published = self.manifest()
         assert published is not None
         return published
+
+    def _records(self) -> tuple[Record, ...]:
+        """Every shard's record, in order, each asked for by its name."""
+        found, missing = [], []
+        for shard in self.shards:
+            try:
+                found.append(self.record(shard))
+            except FileNotFoundError:
+                missing.append(shard)
+        if missing:
+            raise IncompleteError(
+                f"{self.store}: {len(missing)} of {len(self.shards)} shards are missing, "
+                f"first {missing[0]}; run the same command again to compute them"
+            )
+        return tuple(found)
 
     def note(self, event: Mapping[str, Json]) -> None:
         """Add a line to attempts.jsonl: times, attempts and reasons, which are part of no hash."""

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from raypipe.cluster.backend import Task
 from raypipe.cluster.loop import Report, run
@@ -234,11 +235,15 @@ def _compare_workers(store: str, seen: dict[str, Json], facts: Mapping[str, Json
 
 
 def _working_seconds(workspace: Workspace, manifest: Manifest) -> float | None:
-    """Computing time of the invocation that published the store, from its log of attempts."""
-    name = f"{manifest.store}/{manifest.fingerprint}/attempts.jsonl"
-    try:
-        attempts = events(workspace.stores.read(name))
-    except FileNotFoundError:
-        return None
-    published = [event for event in attempts if event.get("event") == "published"]
-    return published[-1].get("working_seconds") if published else None
+    """Computing time of the invocation that published the store, from the end of its log.
+
+    The log of a store of many shards is not read whole: in a bucket each line is a request.
+    """
+    lines = workspace.stores.newest(f"{manifest.store}/{manifest.fingerprint}/attempts.jsonl")
+    attempts = (event for line in islice(lines, _LAST_LINES) for event in events(line))
+    published = (event for event in attempts if event.get("event") == "published")
+    return next(published, {}).get("working_seconds")
+
+
+_LAST_LINES = 20
+"""Publishing is the last event, unless others computed the store at the same time."""

@@ -24,7 +24,7 @@ from raypipe.storage.stored import Stored
 FORMS = ("numpy", "faiss", "pyserini", "parquet")
 
 
-def export(store: Path, to: str, out: Path, *, generation: int | None = None) -> int:
+def export(store: Path | str, to: str, out: Path, *, generation: int | None = None) -> int:
     """The number of rows exported into the folder `out`, which appears complete or not at all.
 
     numpy: embeddings.npy (fp16 [rows, dim]) and ids.txt. faiss: `index` (flat, inner product) and

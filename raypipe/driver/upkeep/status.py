@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import read_resolved
+from raypipe.driver.mirror import place_of
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import InputError
 from raypipe.storage.holder import Life
@@ -34,7 +35,7 @@ def status(folder: Path) -> Status:
         InputError: no invocation ever began here, or its recipe.yaml cannot be read.
     """
     if not (folder / "workspace.json").exists():
-        raise InputError(f"{folder}: no workspace; expected a folder that `--out` named")
+        raise InputError(f"{place_of(folder)}: no workspace; expected a folder that `--out` named")
     workspace = Workspace(folder, _stores(folder))
     summary = workspace.read_summary()
     if summary is None:
@@ -79,5 +80,5 @@ def open_workspace(folder: Path) -> Workspace:
         InputError: the folder is not a workspace, or its recipe.yaml cannot be read.
     """
     if not (folder / "workspace.json").exists():
-        raise InputError(f"{folder}: no workspace; expected a folder that `--out` named")
+        raise InputError(f"{place_of(folder)}: no workspace; expected a folder that `--out` named")
     return Workspace(folder, _stores(folder))

@@ -12,7 +12,9 @@ from raypipe.storage.storage import Storage
 
 
 @contextmanager
-def which_store(path: Path, generation: int | None = None) -> Iterator[tuple[Storage, str, str]]:
+def which_store(
+    place: Path | str, generation: int | None = None
+) -> Iterator[tuple[Storage, str, str]]:
     """The parts (stores, name, fingerprint) of STORES/NAME or STORES/NAME/FINGERPRINT.
 
     Without a fingerprint it is the store of the current generation, or of the one with this number,
@@ -22,16 +24,16 @@ def which_store(path: Path, generation: int | None = None) -> Iterator[tuple[Sto
     Raises:
         InputError: no complete store, no such generation, or a generation without this store.
     """
-    if (path / "plan.json").exists():
+    stores, root, name, fingerprint = _parts(str(place))
+    if fingerprint is not None:
         if generation is not None:
             raise InputError(
-                f"--generation {generation}: {path} names a fingerprint already; leave one out"
+                f"--generation {generation}: {place} names a fingerprint already; leave one out"
             )
-        yield open_storage(str(path.parent.parent)), path.parent.name, path.name
+        yield stores, name, fingerprint
         return
-    stores, name = open_storage(str(path.parent)), path.name
     with ExitStack() as end:
-        line = _line(path.parent, stores, generation)
+        line = _line(root, stores, generation)
         if line is not None:
             held = end.enter_context(held_generation(stores, line, generation))
             if name in held.stores:
@@ -39,13 +41,34 @@ def which_store(path: Path, generation: int | None = None) -> Iterator[tuple[Sto
                 return
             if generation is not None:
                 raise InputError(
-                    f"{path}: generation {generation} of {line} has no such store; it has "
+                    f"{place}: generation {generation} of {line} has no such store; it has "
                     f"{', '.join(sorted(held.stores))}"
                 )
-        yield stores, name, _newest(path)
+        yield stores, name, _newest(stores, name, str(place))
 
 
-def _line(root: Path, stores: Storage, generation: int | None) -> str | None:
+def _parts(place: str) -> tuple[Storage, str, str, str | None]:
+    """The opened root of stores and its place, the store's name, and the fingerprint if named."""
+    place = place.rstrip("/")
+    root, name, last = _split(place)
+    if root:
+        stores = open_storage(root)
+        if stores.exists(f"{name}/{last}/plan.json"):
+            return stores, root, name, last
+    root = place[: -len(last) - 1] if "://" in place else str(Path(place).parent)
+    return open_storage(root), root, last, None
+
+
+def _split(place: str) -> tuple[str, str, str]:
+    """ROOT, NAME and LAST of ROOT/NAME/LAST; ROOT is empty where nothing is above the name."""
+    if "://" not in place:
+        path = Path(place)
+        return str(path.parent.parent), path.parent.name, path.name
+    root, name, last = place.rsplit("/", 2)
+    return "" if root.endswith("/") else root, name, last  # s3://BUCKET is the highest there is
+
+
+def _line(root: str, stores: Storage, generation: int | None) -> str | None:
     """The name of the generations in a root of stores; None if it has none.
 
     Where workspaces share the root, it is the recipe's name of the workspace around it.
@@ -60,8 +83,10 @@ def _line(root: Path, stores: Storage, generation: int | None) -> str | None:
         )
     if len(names) < 2:
         return names[0] if names else None
-    around = root.absolute().parent
-    is_workspace = all((around / file).is_file() for file in ("workspace.json", "recipe.yaml"))
+    around = Path(root).absolute().parent
+    is_workspace = "://" not in root and all(
+        (around / file).is_file() for file in ("workspace.json", "recipe.yaml")
+    )
     own = str(read_resolved(around / "recipe.yaml").get("name")) if is_workspace else None
     if own in names:
         return own
@@ -71,11 +96,12 @@ def _line(root: Path, stores: Storage, generation: int | None) -> str | None:
     )
 
 
-def _newest(path: Path) -> str:
+def _newest(stores: Storage, name: str, place: str) -> str:
     """The fingerprint of the store that was completed last."""
-    complete = sorted(path.glob("*/manifest.json"), key=lambda p: p.stat().st_mtime)
-    if not complete:
+    manifests = [found for found in stores.names(name) if found.endswith("/manifest.json")]
+    times = {entry.name: entry.written for n in manifests if (entry := stores.entry(n))}
+    if not times:
         raise InputError(
-            f"{path}: expected STORES/NAME or STORES/NAME/FINGERPRINT of a complete store"
+            f"{place}: expected STORES/NAME or STORES/NAME/FINGERPRINT of a complete store"
         )
-    return complete[-1].parent.name
+    return max(times, key=times.__getitem__).split("/")[1]

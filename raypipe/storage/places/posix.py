@@ -12,7 +12,7 @@ from raypipe.storage.doom import wait_for_gc
 from raypipe.storage.files import append_line, make_folder, sync
 from raypipe.storage.holder import label_is_dead, process_label
 from raypipe.storage.records import hash_file
-from raypipe.storage.storage import Storage, checked_name
+from raypipe.storage.storage import Entry, Storage, checked_name
 
 
 class PosixStorage:
@@ -63,6 +63,13 @@ class PosixStorage:
             return b"", start
         whole = data[: data.rfind(b"\n") + 1]
         return whole, start + len(whole)
+
+    def newest(self, name: str) -> Iterator[bytes]:
+        """See Storage."""
+        try:
+            yield from reversed(self.read(name).splitlines())
+        except FileNotFoundError:
+            return
 
     def read(self, name: str) -> bytes:
         """See Storage."""
@@ -148,6 +155,26 @@ class PosixStorage:
             folders.sort()
             for file in sorted(files):
                 yield str((Path(folder) / file).relative_to(self.root))
+
+    def entries(self) -> Iterator[Entry]:
+        """See Storage."""
+        found = (self.entry(name) for name in self.names(""))
+        return (entry for entry in found if entry is not None)
+
+    def entry(self, name: str) -> Entry | None:
+        """See Storage."""
+        try:
+            found = (self.root / name).stat()
+        except FileNotFoundError:
+            return None
+        return Entry(name, found.st_size, found.st_mtime)
+
+    def peek(self, name: str) -> bytes | None:
+        """See Storage."""
+        try:
+            return (self.root / name).read_bytes()
+        except FileNotFoundError:
+            return None
 
     def delete(self, name: str) -> None:
         """See Storage; also deletes folders that become empty."""
