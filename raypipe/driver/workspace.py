@@ -1,14 +1,14 @@
 """A workspace folder: its identity, its summary and its references to stores."""
 
-import json
 import secrets
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from raypipe.driver.summaries import read_summary, write_summary
 from raypipe.errors import CorruptError, InputError
-from raypipe.storage.files import make_folder, replace_file
+from raypipe.storage.files import make_folder
 from raypipe.storage.holder import Process
 from raypipe.storage.places.opening import open_storage
 from raypipe.storage.records import FORMAT, Json, seal, unseal_format
@@ -33,6 +33,12 @@ class Workspace:
         self.id = self._identity()
         self.gone: set[Process] = set()
         """Holders of leases that were found to be gone, so that each is watched once."""
+        self.used: set[str] = set()
+        """The stores of this invocation so far, as NAME/FINGERPRINT."""
+        self.written: set[str] = set()
+        """Names in the folder of the files that this invocation has written so far."""
+        self.tell_stores: Callable[[], None] = lambda: None
+        """Writes to summary.json which stores are used, while an invocation is at work."""
         self._marked = False
 
     def mark(self) -> None:
@@ -54,6 +60,7 @@ class Workspace:
 
         The store that it replaces, if complete, is kept as a source until the invocation's end.
         """
+        self.used.add(f"{store}/{fingerprint}")
         refs = read_refs(self.stores, self.id)
         before = refs.stores.get(store)
         if before == fingerprint:
@@ -99,18 +106,21 @@ class Workspace:
         write_summary(self.folder, summary)
 
     def read_summary(self) -> dict[str, Json] | None:
-        """The content of summary.json; None if there is none.
+        """The content of summary.json; see `summaries.read_summary`."""
+        return read_summary(self.folder)
 
-        Raises:
-            CorruptError: it is not a JSON object.
-        """
-        path = self.folder / "summary.json"
-        if not path.exists():
-            return None
-        try:
-            return dict(json.loads(path.read_bytes()))
-        except ValueError as error:
-            raise CorruptError(f"{path}: expected a JSON object, found {error}") from error
+    def wrote(self, *paths: Path) -> None:
+        """Record files, or folders with all their files, as written by this invocation."""
+        for path in paths:
+            files = (p for p in path.rglob("*") if p.is_file()) if path.is_dir() else (path,)
+            self.written |= {file.relative_to(self.folder).as_posix() for file in files}
+
+    def part(self, folder: Path) -> "Workspace":
+        """A workspace inside this one, with the same stores; what it uses, this one uses."""
+        inner = Workspace(folder, self.stores.uri)
+        inner.used, inner.tell_stores = self.used, self.tell_stores
+        self.wrote(folder / "workspace.json")
+        return inner
 
     def _identity(self) -> str:
         path = self.folder / "workspace.json"
@@ -124,18 +134,6 @@ class Workspace:
                 "Restore the file, or name a new --out"
             ) from error
         return identity
-
-
-def new_summary(recipe: str | None) -> dict[str, Json]:
-    """The summary of an invocation that begins, with an id of its own."""
-    run = uuid.uuid4().hex[:12]
-    state = {"status": "running", "exit": None, "reason": None}
-    return {"format": 1, **state, "run": run, "recipe": recipe}
-
-
-def write_summary(folder: Path, summary: Mapping[str, Json]) -> None:
-    """Replace summary.json in a workspace's folder."""
-    replace_file(folder / "summary.json", json.dumps(summary, indent=1).encode() + b"\n")
 
 
 def _refuse_file(folder: Path) -> None:

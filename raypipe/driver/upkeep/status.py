@@ -25,6 +25,7 @@ class Status:
     """The exit code of `raypipe status`: that of the invocation, or 0 while it runs."""
     reason: str
     stores: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The progress of each store; `earlier` if this invocation has not used it up to now."""
 
 
 def status(folder: Path) -> Status:
@@ -39,8 +40,10 @@ def status(folder: Path) -> Status:
     summary = workspace.read_summary()
     if summary is None:
         raise InputError(f"{folder}: no invocation has begun here: there is no summary.json")
+    used = set(summary.get("stores", ()))
     stores = {
         store: _progress(workspace, store, fingerprint)
+        | ({} if f"{store}/{fingerprint}" in used else {"earlier": True})
         for store, fingerprint in sorted(workspace.refs().items())
     }
     if summary["status"] != "running":
