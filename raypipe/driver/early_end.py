@@ -42,10 +42,11 @@ def record_early_end(folder: Path, before: str | None, code: int, reason: str) -
     except RaypipeError:
         return  # the command itself says what is wrong with the folder
     try:
-        standing = (read_summary(folder) or {}).get("files", {})
+        standing = read_summary(folder) or {}
     except CorruptError:
         standing = {}
     if last_run(folder) != before or (lease is not None and lease.life() is not Life.DEAD):
         return
-    ended = {"status": "failed", "exit": code, "reason": reason, "files": standing}
+    ended = {"status": "failed", "exit": code, "reason": reason}
+    ended |= {key: standing[key] for key in ("workspace", "files") if key in standing}
     write_summary(folder, new_summary(None) | ended)

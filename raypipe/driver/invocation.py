@@ -24,7 +24,7 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
     """
     lease = acquire(workspace.own, LEASE, gone=workspace.gone)
     began = time.monotonic()
-    summary = new_summary(recipe)
+    summary = new_summary(recipe) | {"workspace": workspace.id}
     before = _files_before(workspace)
 
     def tell_stores() -> None:

@@ -123,17 +123,27 @@ class Workspace:
         return inner
 
     def _identity(self) -> str:
+        """The id in workspace.json, which is written if it is missing: as summary.json has it."""
         path = self.folder / "workspace.json"
         if not path.exists():
-            self.own.create("workspace.json", seal({"format": FORMAT, "id": uuid.uuid4().hex}))
+            identity = self._identity_in_summary() or uuid.uuid4().hex
+            self.own.create("workspace.json", seal({"format": FORMAT, "id": identity}))
         try:
-            identity: str = unseal_format(str(path), path.read_bytes())["id"]
+            return str(unseal_format(str(path), path.read_bytes())["id"])
         except CorruptError as error:
+            remedy = "Restore the file, or name a new --out"
+            if self._identity_in_summary() is not None:
+                remedy = f"Delete {path} and run again: summary.json has the identity too"
             raise CorruptError(
                 f"{path}: its bytes are not those that were written, so its stores are unknown. "
-                "Restore the file, or name a new --out"
+                f"{remedy}"
             ) from error
-        return identity
+
+    def _identity_in_summary(self) -> str | None:
+        try:
+            return (read_summary(self.folder) or {}).get("workspace")
+        except CorruptError:
+            return None
 
 
 def _refuse_file(folder: Path) -> None:

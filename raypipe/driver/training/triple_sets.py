@@ -5,6 +5,7 @@ from pathlib import Path
 
 from raypipe.config import Training
 from raypipe.config.pipeline.parts import Collection
+from raypipe.data.notes import note_in
 from raypipe.data.triple_texts import split_triples
 from raypipe.storage.records import hash_file
 
@@ -18,7 +19,7 @@ def with_ids(recipe: Training, folder: Path) -> Training:
         own, source = folder / name, Path(wanted.texts)
         note = own / "made-from.json"
         made = {"sha256": hash_file(source), "semantics": 1}
-        if not note.exists() or json.loads(note.read_text()) != made:
+        if note_in(note) != made:
             note.unlink(missing_ok=True)
             split_triples(source, own)
             note.write_text(json.dumps(made))

@@ -34,7 +34,7 @@ def status(folder: Path) -> Status:
     Raises:
         InputError: no invocation ever began here, or its recipe.yaml cannot be read.
     """
-    if not (folder / "workspace.json").exists():
+    if not _is_workspace(folder):
         raise InputError(f"{folder}: no workspace; expected a folder that `--out` named")
     workspace = Workspace(folder, _stores(folder))
     summary = workspace.read_summary()
@@ -69,6 +69,11 @@ def _progress(workspace: Workspace, store: str, fingerprint: str) -> dict[str, A
     return {"state": "incomplete", "shards": len(ledger.shards), "done": done}
 
 
+def _is_workspace(folder: Path) -> bool:
+    """Whether an invocation began here; a lost workspace.json is written again."""
+    return any((folder / name).exists() for name in ("workspace.json", "summary.json"))
+
+
 def _stores(folder: Path) -> str | None:
     """The root of the stores of the last invocation's recipe."""
     path = folder / "recipe.yaml"
@@ -81,6 +86,6 @@ def open_workspace(folder: Path) -> Workspace:
     Raises:
         InputError: the folder is not a workspace, or its recipe.yaml cannot be read.
     """
-    if not (folder / "workspace.json").exists():
+    if not _is_workspace(folder):
         raise InputError(f"{folder}: no workspace; expected a folder that `--out` named")
     return Workspace(folder, _stores(folder))

@@ -55,8 +55,9 @@ def _damages(workspace: Workspace) -> Iterator[Damage]:
         yield Damage(FILE, str(error), f"delete {FILE} and run again to write it")
     files = list(file_damage(workspace.folder, summary or {}))
     yield from files
-    if any(damage.name == "recipe.yaml" for damage in files):
-        return  # it says where the stores are
+    refs = f"refs/{workspace.id}.json"
+    if any(damage.name == "recipe.yaml" for damage in files) and not workspace.stores.exists(refs):
+        return  # it says where the stores are, and they are not here
     problem = root_damage(workspace.stores)
     if problem is not None:
         yield Damage(ROOT_FORMAT, problem, f"delete {ROOT_FORMAT} and run again")
