@@ -47,7 +47,9 @@ def verify(folder: Folder, as_json: AsJson = False) -> None:
     for damage in damages if not as_json else ():
         print(f"{damage.name}: {damage.problem}\n  remedy: {damage.remedy}")
     if damages:
-        raise CorruptError(f"{folder}: {len(damages)} damaged or missing files")
+        raise CorruptError(
+            f"{folder}: {len({damage.name for damage in damages})} damaged or missing files"
+        )
     if not as_json:
         print("every file has the bytes that were written")
 
@@ -62,6 +64,8 @@ def gc(
     from raypipe.driver.upkeep.status import open_workspace
 
     workspace = open_workspace(folder)
+    if yes:
+        workspace.settle()
     garbage = find_garbage(workspace)
     names = garbage.names
     if not as_json:

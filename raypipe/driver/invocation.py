@@ -24,7 +24,7 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
     """
     lease = acquire(workspace.own, LEASE, gone=workspace.gone)
     began = time.monotonic()
-    summary = new_summary(recipe) | {"workspace": workspace.id}
+    summary = new_summary(recipe)
     before = _files_before(workspace)
 
     def tell_stores() -> None:
@@ -35,8 +35,10 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
         workspace.used.clear()
         workspace.written.clear()
         workspace.tell_stores = tell_stores
-        workspace.write_summary(summary)
+        workspace.write_summary(summary | {"workspace": workspace.id})
         try:
+            workspace.settle()
+            summary["workspace"] = workspace.id
             yield summary
             summary["files"] = _hashes(workspace, before)
             summary |= {"status": "complete", "exit": 0, "reason": "complete"}

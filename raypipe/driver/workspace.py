@@ -1,11 +1,13 @@
 """A workspace folder: its identity, its summary and its references to stores."""
 
+import logging
 import secrets
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from raypipe.driver.copies import is_copy, place_of
 from raypipe.driver.summaries import read_summary, write_summary
 from raypipe.errors import CorruptError, InputError
 from raypipe.storage.files import make_folder
@@ -17,6 +19,7 @@ from raypipe.storage.storage import Storage
 from raypipe.storage.store_records import read_manifest, work_label
 
 LEASE = "lease.json"
+log = logging.getLogger(__name__)
 
 
 class Workspace:
@@ -46,6 +49,31 @@ class Workspace:
         if not self._marked:
             mark_root(self.stores)
             self._marked = True
+
+    def settle(self) -> None:
+        """Record where this workspace is; a copy of one that still exists gets its own identity.
+
+        Otherwise the two would write their references over each other's, and gc would delete what
+        only one of them refers to. A workspace that was moved goes on as it was.
+        """
+        refs = read_refs(self.stores, self.id)
+        place = place_of(self.own, self.stores)
+        if refs.place == place or not refs.places():
+            return
+        if is_copy(place, refs.place, self.id):
+            used = (read_summary(self.folder) or {}).get("stores", ())
+            refs.stores.update(dict(name.split("/") for name in used))
+            self.id = uuid.uuid4().hex
+            self._write_refs(refs)
+            self.own.replace("workspace.json", seal({"format": FORMAT, "id": self.id}))
+            log.info(
+                "%s is a copy of %s; from now on it refers to its stores under an identity of its "
+                "own",
+                self.folder,
+                refs.place["workspace"],
+            )
+            return
+        self._write_refs(refs)
 
     def refs(self) -> dict[str, str]:
         """By store name, the fingerprint that this workspace last used."""
@@ -78,7 +106,8 @@ class Workspace:
 
     def _write_refs(self, refs: "Refs") -> None:
         body = {"format": FORMAT, "stores": refs.stores, "sources": refs.sources}
-        self.stores.replace(f"refs/{self.id}.json", seal(body))
+        place = place_of(self.own, self.stores)
+        self.stores.replace(f"refs/{self.id}.json", seal({**body, "place": place}))
 
     def leave_nonce(self, store: str, fingerprint: str) -> tuple[str, str]:
         """Name and content of a new file in the stores, which every worker must find there.
@@ -118,6 +147,7 @@ class Workspace:
     def part(self, folder: Path) -> "Workspace":
         """A workspace inside this one, with the same stores; what it uses, this one uses."""
         inner = Workspace(folder, self.stores.uri)
+        inner.settle()
         inner.used, inner.tell_stores = self.used, self.tell_stores
         self.wrote(folder / "workspace.json")
         return inner
@@ -160,6 +190,8 @@ class Refs:
     """Those that it used last."""
     sources: dict[str, str] = field(default_factory=dict)
     """The complete ones that it used before them, until an invocation is complete."""
+    place: dict[str, str] = field(default_factory=dict)
+    """Where the workspace and its stores were when this was written."""
 
     def older(self, store: str, fingerprint: str) -> list[str]:
         """Earlier versions of a store, other than this one, the newest first."""
@@ -178,4 +210,4 @@ def read_refs(stores: Storage, workspace_id: str) -> Refs:
         body = unseal_format(name, stores.read(name))
     except FileNotFoundError:
         return Refs()
-    return Refs(dict(body["stores"]), dict(body["sources"]))
+    return Refs(dict(body["stores"]), dict(body["sources"]), dict(body.get("place", {})))

@@ -2,7 +2,7 @@ import pytest
 
 from raypipe.driver.invocation import invocation
 from raypipe.driver.workspace import Workspace, read_refs
-from raypipe.errors import CorruptError, LimitError, RefusedError
+from raypipe.errors import LimitError, RefusedError
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Shard
 from raypipe.storage.root import ROOT_FORMAT

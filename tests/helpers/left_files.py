@@ -83,7 +83,7 @@ WAYS = {"flipped": flip, "cut": cut, "deleted": gone}
 
 def follow(remedy, folder):
     """Delete what a remedy says."""
-    for words in re.findall(r"delete (.+?)(?: and run|: it cannot|$|;)", remedy):
+    for words in re.findall(r"delete (.+?)(?: and run|: |$|;)", remedy):
         for word in re.split(r", | and | too|\s", words.replace("the folder ", "")):
             for place in (folder / "stores" / word, folder / word):
                 if word and "." in word + "/".join(place.parts[-2:]) and place.is_file():

@@ -109,8 +109,10 @@ def _training(place: Place, complete: bool) -> Iterator[Damage]:
         kind = _OF_TRAINING.fullmatch(name.removeprefix(f"{place.folder}/"))
         if kind is None:
             continue
-        after = "delete it and every later file of steps/ and measurements/ there, and run again"
-        remedy = "delete it: the training's record holds its values" if complete else after
+        later = (
+            f"delete {name} and all later files of steps/ and measurements/ there, and run again"
+        )
+        remedy = f"delete {name}: the training's record has its values" if complete else later
         try:
             body = unseal(name, place.stores.read(name))
             if kind[1] == "steps":

@@ -41,9 +41,9 @@ def verify(workspace: Workspace) -> list[Damage]:
     The sources from which an unfinished invocation copies rows are among them, and the stores of
     every generation in the root. docs/files.md lists which files are verified.
     """
-    found: dict[str, Damage] = {}
+    found: dict[tuple[str, str], Damage] = {}  # a payload of two stores has two remedies
     for damage in _damages(workspace):
-        found.setdefault(damage.name, damage)
+        found.setdefault((damage.name, damage.remedy), damage)
     return list(found.values())
 
 
@@ -91,21 +91,28 @@ def _refs(workspace: Workspace, referred: _Referred) -> Iterator[Damage]:
         except CorruptError as error:
             name = str(path.relative_to(workspace.folder))
             yield Damage(name, str(error), f"delete {name} and run again")
-    whole = True
+    corrupt, missing = False, []
     for part in parts:
+        name = f"refs/{part.id}.json"
         try:
             refs = read_refs(part.stores, part.id)
         except CorruptError as error:
-            whole = False
-            name = f"refs/{part.id}.json"
+            corrupt = True
             yield Damage(name, str(error), f"delete {name} and run again to write it")
-        else:
-            referred.used |= {*refs.stores.items()}
-            referred.sources |= {*refs.sources.items()}
-    lost = sorted(referred.completed - referred.used)
-    if lost and whole:
-        problem = f"{len(lost)} stores that the last invocation used are not in it, first {lost[0]}"
-        yield Damage(f"refs/{workspace.id}.json", problem, "run again to write it")
+            continue
+        if not refs.stores:
+            missing.append(name)
+        referred.used |= {*refs.stores.items()}
+        referred.sources |= {*refs.sources.items()}
+    lost = sorted(
+        f"{store}/{fingerprint}" for store, fingerprint in referred.completed - referred.used
+    )
+    if lost and not corrupt:
+        problem = (
+            f"{len(lost)} stores that the last invocation used are in no refs, first {lost[0]}"
+        )
+        for name in missing or [f"refs/{workspace.id}.json"]:
+            yield Damage(name, problem, "run again to write it")
 
 
 def _generations(workspace: Workspace, referred: _Referred) -> Iterator[Damage]:

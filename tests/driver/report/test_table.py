@@ -1,4 +1,5 @@
 from raypipe.driver.report.table import Row, render
+from raypipe.driver.summaries import read_summary
 from raypipe.evaluation.difference import Difference
 
 
