@@ -15,6 +15,7 @@ from filelock import FileLock
 from raypipe.errors import CorruptError, InputError
 from raypipe.storage.holder import label_is_dead, process_label
 from raypipe.storage.places.bucket_errors import Asked, bucket_errors
+from raypipe.storage.places.private import private_folder
 from raypipe.storage.records import hash_file
 from raypipe.storage.storage import Storage, checked_name
 
@@ -107,7 +108,7 @@ class BucketStorage:
 
     def local(self, sha256: str) -> Path:
         """See Storage."""
-        target = self._cache / sha256[:2] / checked_name(sha256)
+        target = private_folder(self._cache) / sha256[:2] / checked_name(sha256)
         target.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{target}.lock"):
             if not target.exists() or hash_file(target) != sha256:
@@ -118,8 +119,7 @@ class BucketStorage:
 
     def scratch(self) -> Path:
         """See Storage; node-local; first removes what dead processes of this node left there."""
-        root = Path(tempfile.gettempdir()) / f"raypipe-scratch-{os.getuid()}"
-        root.mkdir(exist_ok=True)
+        root = private_folder(Path(tempfile.gettempdir()) / f"raypipe-scratch-{os.getuid()}")
         for left in root.iterdir():
             if label_is_dead(left.name):
                 shutil.rmtree(left, ignore_errors=True)
