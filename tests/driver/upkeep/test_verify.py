@@ -103,6 +103,9 @@ def test_a_deleted_spec_is_told_by_verify_and_written_anew(root, small_files):
 
 def test_a_damaged_identity_of_a_workspace_is_told_without_a_remedy_that_loses_it(root):
     flip(root / "work" / "workspace.json", 9)
+    with pytest.raises(CorruptError, match="so its stores are unknown. Delete .* summary.json has"):
+        open_workspace(root / "work")
+    (root / "work" / "summary.json").unlink()
     with pytest.raises(CorruptError, match="so its stores are unknown. Restore the file"):
         open_workspace(root / "work")
 
