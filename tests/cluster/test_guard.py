@@ -128,19 +128,22 @@ def test_a_head_without_a_dashboard_is_asked_itself(monkeypatch, tmp_path, mode,
     port = free_port()
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"]
     options = {"port": port, "include-dashboard": "false", "num-cpus": 1}
+    options |= {"ray-client-server-port": free_port(), "dashboard-agent-listen-port": free_port()}
     options |= {"object-store-memory": 100_000_000, "temp-dir": f"/tmp/raypipe-guard-{port}"}
     command += [f"--{name}={value}" for name, value in options.items()]
     head = subprocess.Popen(command, env={**os.environ, "RAY_AUTH_MODE": mode},
                             stdout=subprocess.PIPE, text=True)  # fmt: skip
     code = f"""
+from raypipe.cluster.ray_start import connect
 from raypipe.errors import RefusedError
-import time
+import sys, time
 for _ in range(20):
     try:
         print(connect("127.0.0.1:{port}")["CPU"])
     except RefusedError as error:
         print("refused")
-    except Exception:
+    except Exception as error:
+        print(repr(error), file=sys.stderr)
         time.sleep(3)
         continue
     break
