@@ -88,7 +88,7 @@ def follow(remedy, folder):
             for place in (folder / "stores" / word, folder / word):
                 if word and "." in word + "/".join(place.parts[-2:]) and place.is_file():
                     place.unlink()
-                elif word and "/" in word and place.is_dir():
+                elif word and "the folder " in words and place.is_dir():
                     shutil.rmtree(place)
 
 
