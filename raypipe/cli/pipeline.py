@@ -77,7 +77,7 @@ def recipes(
 
 def execute(recipe: Recipe, out: Path, options: "Options", *, as_json: bool | None) -> "Outcome":
     """Run a recipe and print its table, or its summary as JSON; None prints neither."""
-    from raypipe.driver.mirror import place_of
+    from raypipe.driver.mirror import address_of
     from raypipe.driver.pipeline import run_pipeline, to_stderr
     from raypipe.driver.report.progress import TerminalWatcher
 
@@ -89,7 +89,7 @@ def execute(recipe: Recipe, out: Path, options: "Options", *, as_json: bool | No
     stages = outcome.summary["stages"]
     reused = sum(1 for stage in stages.values() if stage["reused"])
     done = f"{len(stages)} stages, {reused} reused, {outcome.summary['seconds']} s"
-    to_stderr(f"{done}: {place_of(out)}")
+    to_stderr(f"{done}: {address_of(out)}")
     if as_json:
         print(json.dumps(outcome.summary))
     elif outcome.table and as_json is not None:

@@ -6,7 +6,7 @@ others before it says `complete`.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from raypipe.errors import InputError
@@ -64,7 +64,7 @@ def mirror_of(uri: str) -> Path:
     return folder
 
 
-def place_of(folder: Path) -> str:
+def address_of(folder: Path) -> str:
     """The URI that a folder mirrors, or the folder itself."""
     mark = folder / MARK
     return mark.read_text() if mark.exists() else str(folder)
@@ -72,7 +72,7 @@ def place_of(folder: Path) -> str:
 
 def own_storage(folder: Path) -> Storage:
     """Where the workspace's own records are."""
-    return open_storage(place_of(folder))
+    return open_storage(address_of(folder))
 
 
 def begin(folder: Path) -> None:
@@ -86,7 +86,8 @@ def begin(folder: Path) -> None:
         newest = digest(own_storage(folder).read("summary.json"))
     except FileNotFoundError:
         newest = None
-    if newest is None or _copied(folder).get("summary.json") != newest:
+    copied = _copied(folder)
+    if newest is None or copied.get("summary.json") != newest or _missing(folder, copied):
         (folder / COPIED).unlink(missing_ok=True)
         for name in _files(folder):
             (folder / name).unlink()
@@ -104,6 +105,32 @@ def copy_out(folder: Path, *names: str) -> None:
             copied[name] = sha256
     lines = (f"{copied[name]} {name}\n" for name in sorted(copied))
     replace_file(folder / COPIED, "".join(lines).encode())
+
+
+def output_hash(folder: Path, name: str) -> str | None:
+    """The SHA-256 of a file that an invocation wrote, in the bucket if the folder mirrors one.
+
+    None if there is no such file.
+    """
+    if not (folder / MARK).exists():
+        return hash_file(folder / name) if (folder / name).is_file() else None
+    try:
+        return digest(own_storage(folder).read(name))
+    except FileNotFoundError:
+        return None
+
+
+def is_copied_out(folder: Path, name: str) -> bool:
+    """Whether a file of the folder is part of the workspace; a mirror has files of its own too."""
+    return not (folder / MARK).exists() or name.split("/")[0] not in _LOCAL
+
+
+def _missing(folder: Path, copied: Mapping[str, str]) -> bool:
+    """Whether the bucket lacks a file that was copied: somebody deleted it, to have it again."""
+    own = own_storage(folder)
+    folders = {name.split("/")[0] for name in copied if "/" in name}
+    standing = {name for part in sorted(folders) for name in own.names(part)}
+    return any(name not in standing and not own.exists(name) for name in copied)
 
 
 def _copied(folder: Path) -> dict[str, str]:

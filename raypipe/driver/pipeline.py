@@ -34,7 +34,12 @@ from raypipe.errors import InputError, RaypipeError
 from raypipe.names import StoreName, Thing
 from raypipe.stages.stage import Needs, Sizing
 from raypipe.storage.files import replace_file
-from raypipe.storage.generations import Generation, held_generation, newest_generation
+from raypipe.storage.generations import (
+    Generation,
+    generation_numbers,
+    held_generation,
+    newest_generation,
+)
 
 SHARD_TOKENS = {"cpu": 60_000, "cuda": 4_000_000}
 """About 10 s of MiniLM on one core, so that progress is visible; about 4M tokens on a GPU."""
@@ -117,6 +122,7 @@ def _run(
 ) -> Outcome:
     began = time.monotonic()
     replace_file(workspace.folder / "recipe.yaml", resolved_yaml(recipe).encode())
+    workspace.wrote(workspace.folder / "recipe.yaml")
     copy_out(workspace.folder, "recipe.yaml")
     wanted = recipe.resources
     place = Place(wanted.backend, options.ray_address, options.allow_open_cluster)
@@ -124,7 +130,10 @@ def _run(
         place, wanted.device, gpus=wanted.gpus, actors=wanted.actors, threads=wanted.threads
     )
     say(chosen.line())
-    named = with_files(recipe, workspace.folder / "python-docs")
+    made = workspace.folder / "python-docs"
+    named = with_files(recipe, made)
+    if named is not recipe:
+        workspace.wrote(made)
     needed = options.reading is None
     named, sources = with_copies(named, workspace.folder / "inputs", collection=needed)
     if options.frozen:
@@ -168,6 +177,7 @@ def _run(
             found["generation"] = publish(workspace.stores, publication, built)
             if options.keep is not None:
                 retire_older(workspace.stores, recipe.name, options.keep)
+            found["generations"] = generation_numbers(workspace.stores, recipe.name)
         if selected == [*recipe.stages]:
             workspace.forget_sources()
     finally:

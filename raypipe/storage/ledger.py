@@ -12,7 +12,13 @@ from raypipe.storage.log import events
 from raypipe.storage.records import FORMAT, Json, Manifest, Record, Shard, hash_file, seal
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
-from raypipe.storage.store_records import body_of_store, read_manifest, work_label
+from raypipe.storage.store_records import (
+    body_of_store,
+    plan_body,
+    read_manifest,
+    read_plan,
+    work_label,
+)
 
 
 class Ledger:
@@ -39,8 +45,7 @@ class Ledger:
         self.storage = storage.owned(work_label(store, self.fingerprint))
         if not storage.exists(f"{self.folder}/plan.json"):
             self._create_plan(shards)
-        plan = self._read_own(f"{self.folder}/plan.json")
-        self.shards = tuple(Shard(*numbers) for numbers in plan["shards"])
+        self.shards = read_plan(storage, store, self.fingerprint)
 
     def pending(self) -> list[Shard]:
         """Shards without a record, in order; one listing, whatever their number.
@@ -160,7 +165,7 @@ class Ledger:
         if shards is None:
             raise IncompleteError(f"{self.folder}: no plan is stored here and none was given")
         self.storage.create(f"{self.folder}/spec.json", seal(self.spec.to_json()))
-        body = self._own({"shards": [s.to_json() for s in shards]})
+        body = plan_body(self.store, self.fingerprint, shards)
         self.storage.create(f"{self.folder}/plan.json", seal(body))
 
     def _own(self, body: Mapping[str, Json]) -> dict[str, Json]:

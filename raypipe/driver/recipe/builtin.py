@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from raypipe.config import Recipe
+from raypipe.data.notes import note_in
 from raypipe.data.python_docs.build import python_docs, write_python_docs
 from raypipe.errors import InputError
 from raypipe.storage.files import replace_file, sync
@@ -22,7 +23,7 @@ def with_files(recipe: Recipe, folder: Path) -> Recipe:
         return recipe
     wanted = _made_by(recipe)
     note = folder / "made-by.json"
-    if not note.exists() or json.loads(note.read_text()) != wanted:
+    if note_in(note) != wanted:
         note.unlink(missing_ok=True)
         packages = [Path(folder) for folder in recipe.collection.input]
         docs = python_docs(max_passages=recipe.collection.max_passages, packages=packages)

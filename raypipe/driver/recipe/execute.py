@@ -24,7 +24,12 @@ from raypipe.storage.ledger import Ledger
 from raypipe.storage.log import events
 from raypipe.storage.records import Json, Manifest, Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.store_records import find_spec, read_manifest, restore_spec
+from raypipe.storage.store_records import (
+    find_spec,
+    read_manifest,
+    restore_plan,
+    restore_spec,
+)
 from raypipe.storage.stored import Stored
 
 log = logging.getLogger(__name__)
@@ -96,6 +101,7 @@ class Execution:
         else:
             self.workspace.mark()
             restore_spec(self.workspace.stores, store, spec)
+            restore_plan(self.workspace.stores, manifest)
             self.workspace.refer(store, fingerprint)
             if wait_for_gc(self.workspace.stores, f"{store}/{fingerprint}"):
                 return self.ensure(name, stage)
@@ -135,6 +141,8 @@ class Execution:
         try:
             ledger = Ledger(stores, store, spec, planned)
             self.workspace.refer(store, fingerprint)
+            self.workspace.tell_stores()
+            restore_spec(stores, store, spec)
             if wait_for_gc(stores, f"{store}/{fingerprint}"):  # it deleted some of the files
                 ledger = Ledger(stores, store, spec, planned)
                 restore_spec(stores, store, spec)

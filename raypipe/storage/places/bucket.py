@@ -18,6 +18,7 @@ from raypipe.storage.holder import label_is_dead, process_label
 from raypipe.storage.places.bucket_errors import Asked, ConflictError, bucket_errors
 from raypipe.storage.places.copies import written
 from raypipe.storage.places.node_cache import NodeCache
+from raypipe.storage.places.private import private_folder
 from raypipe.storage.records import hash_file
 from raypipe.storage.storage import Entry, Storage, checked_name
 
@@ -147,13 +148,12 @@ class BucketStorage:
 
     def local(self, sha256: str) -> Path:
         """See Storage; see NodeCache for how long the copy stays."""
-        cache = NodeCache(self._cache)
+        cache = NodeCache(private_folder(self._cache))
         return cache.fetched(checked_name(sha256), partial(self._download, sha256))
 
     def scratch(self) -> Path:
         """See Storage; node-local; first removes what dead processes of this node left there."""
-        root = Path(tempfile.gettempdir()) / f"raypipe-scratch-{os.getuid()}"
-        root.mkdir(exist_ok=True)
+        root = private_folder(Path(tempfile.gettempdir()) / f"raypipe-scratch-{os.getuid()}")
         for left in root.iterdir():
             if label_is_dead(left.name):
                 shutil.rmtree(left, ignore_errors=True)
