@@ -184,7 +184,7 @@ def test_a_link_that_was_made_and_not_answered_counts_as_made(tmp_path, monkeypa
 def test_a_lease_that_could_not_be_taken_or_released_is_free_for_its_own_process(
     storage, monkeypatch, failing
 ):
-    replace, calls = PosixStorage.replace, []
+    replace, calls = type(storage).replace, []
 
     def unwritten(place, name, data):
         calls.append(name)
@@ -192,7 +192,7 @@ def test_a_lease_that_could_not_be_taken_or_released_is_free_for_its_own_process
             raise OSError(28, "No space left on device")
         replace(place, name, data)
 
-    monkeypatch.setattr(PosixStorage, "replace", unwritten)
+    monkeypatch.setattr(type(storage), "replace", unwritten)
     with pytest.raises(OSError, match="No space"):
         held = acquire(storage, NAME)
         try:

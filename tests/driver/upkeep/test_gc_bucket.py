@@ -2,6 +2,7 @@
 
 import pytest
 
+from raypipe.driver.summaries import new_summary
 from raypipe.driver.upkeep.gc import delete, find_garbage
 from raypipe.driver.upkeep.verify import verify
 from raypipe.driver.workspace import Workspace
@@ -19,6 +20,7 @@ SHARDS = [Shard(0, 0, 2), Shard(1, 2, 3)]
 def work(tmp_path, bucket_uri):
     found = Workspace(tmp_path / "work", f"{bucket_uri}/stores")
     found.mark()
+    found.write_summary(new_summary(None))
     return found
 
 
