@@ -21,13 +21,13 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 MIB = 1 << 20
 CEILINGS = {
-    "prepare": 400,
-    "encode": 700,
-    "search": 900,
-    "merge": 700,
-    "fuse": 1500,
+    "prepare": 300,
+    "encode": 450,
+    "search": 450,
+    "merge": 250,
+    "fuse": 500,
     "evaluate": 400,
-    "driver": 500,
+    "driver": 300,
 }
 """MiB at every size; `driver` is a pipeline of `size` shards, at most 10,000."""
 WORDS = "index shard lease rank query passage score merge model token batch depth".split()
