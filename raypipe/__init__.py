@@ -1,8 +1,8 @@
 """Distributed batch indexing and scoring for passage and document ranking.
 
 The names below are the Python API: numpy arrays, Arrow tables and lists of texts in and out,
-without a workspace and without Ray. Each is imported when it is first used, so that `import
-raypipe` loads nothing else.
+without Ray; only `run` and `open_index` need a workspace. Each name is imported when it is first
+used, so that `import raypipe` loads nothing else.
 """
 
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ __all__ = [
     "encode",
     "evaluate",
     "fuse",
+    "open_index",
     "read_run",
     "rerank",
     "run",
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from raypipe.api.encoding import encode
     from raypipe.api.files import read_run, write_run
     from raypipe.api.fusion import fuse
+    from raypipe.api.index import open_index
     from raypipe.api.invocation import run
     from raypipe.api.measures import compare, evaluate
     from raypipe.api.recipe import Recipe
@@ -41,6 +43,7 @@ else:
         "encode": "encoding",
         "evaluate": "measures",
         "fuse": "fusion",
+        "open_index": "index",
         "read_run": "files",
         "rerank": "reranking",
         "run": "invocation",

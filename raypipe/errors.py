@@ -49,7 +49,7 @@ class CorruptError(RaypipeError):
     exit_code = 3
 
 
-class StorageError(RaypipeError):
+class StorageError(RaypipeError, OSError):
     """Storage failed: a disk, a network file system or a bucket. The same command resumes."""
 
     exit_code = 3

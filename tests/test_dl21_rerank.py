@@ -8,7 +8,7 @@ import pytest
 
 from raypipe.evaluation.run_files.runs import read_run
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.long]
 
 
 def test_a_run_of_others_is_scored_and_nothing_beside_it_tokenised(

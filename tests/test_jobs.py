@@ -25,6 +25,7 @@ from raypipe.storage.places.opening import open_storage
 pytestmark = pytest.mark.ray
 
 REPOSITORY = Path(__file__).parent.parent
+SCHEDULE = REPOSITORY / "docs" / "schedule.md"
 SHARDS = 120
 RECIPE = """
 format: 1
@@ -47,10 +48,13 @@ class Head:
     environment: dict[str, str]
     working_dir: Path
 
-    def submit(self, *entrypoint: object) -> subprocess.Popen[str]:
+    def submit(
+        self, *entrypoint: object, options: tuple[object, ...] = ()
+    ) -> subprocess.Popen[str]:
         """`ray job submit`, which follows the job's log and exits with 1 if it fails."""
         ray = [sys.executable, "-m", "ray.scripts.scripts", "job", "submit"]
-        command = [*ray, "--address", self.address, "--working-dir", self.working_dir, "--"]
+        options = options or ("--working-dir", self.working_dir)
+        command = [*ray, "--address", self.address, *options, "--"]
         return subprocess.Popen(
             [str(part) for part in (*command, *entrypoint)],
             env=self.environment,
@@ -163,10 +167,47 @@ def num_committed(out: Path) -> int:
     return sum(1 for _ in out.glob("stores/passages@collection/*/shards/*.json"))
 
 
+@pytest.mark.fault(41, "a real cluster answers a stranger with 401")
 def test_the_job_interface_turns_a_stranger_away(head):
     assert answer(f"{head.address}/api/jobs/") == 401
 
 
+def submitted_under(head, submission_id):
+    """The answer of the job interface, which is all that `ray job submit` prints of a refusal."""
+    body = json.dumps({"entrypoint": "true", "submission_id": submission_id}).encode()
+    token = head.environment["RAY_AUTH_TOKEN"]
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    request = urllib.request.Request(f"{head.address}/api/jobs/", body, headers)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            return int(reply.status), reply.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+@pytest.mark.fault(
+    45, "Ray refuses a second submission of one id, in the words that the documents show"
+)
+def test_a_second_submission_of_a_date_is_refused_and_told_as_such(head):
+    refusal = "Job with submission_id reindex-2026-11-22 already exists"
+    assert submitted_under(head, "reindex-2026-11-22")[0] == 200
+    code, told = submitted_under(head, "reindex-2026-11-22")
+    assert code == 500 and refusal in told
+    assert f'"{refusal}"' in SCHEDULE.read_text()
+
+
+@pytest.mark.long
+def test_the_command_that_submits_a_date_again_exits_with_1(head):
+    assert submitted_under(head, "reindex-2026-11-23")[0] == 200
+    second = head.submit("true", options=("--submission-id", "reindex-2026-11-23"))
+    log, _ = second.communicate()
+    assert second.returncode == 1
+    assert "Job with submission_id reindex-2026-11-23 already exists" in log
+
+
+@pytest.mark.fault(
+    2, "a killed driver of a submitted job: `status` is 3, the next submission completes"
+)
 def test_a_killed_driver_leaves_no_success_and_the_next_job_completes(
     head, files, tmp_path, raypipe_cli
 ):

@@ -213,7 +213,9 @@ def test_the_wheel_lands_where_the_nodes_take_it_from():
     assert all(word in told for word in pip if word.startswith("--"))
 
 
-def test_a_pipeline_as_shown_runs_resumes_and_refuses(raypipe_cli, small_files, tmp_path):
+def test_a_pipeline_as_shown_runs_resumes_is_published_and_refuses(
+    raypipe_cli, small_files, tmp_path
+):
     recipe = tmp_path / "my-recipe.yaml"
     recipe.write_text(
         f"""
@@ -231,6 +233,11 @@ resources: {{backend: inline}}
     )
     work = tmp_path / "work"
     assert raypipe_cli("pipeline", recipe, "--out", work).returncode == 0
+    (reindex,) = shown("raypipe reindex")
+    night = run_in(tmp_path, reindex)
+    assert night.returncode == 0, night.stderr
+    assert night.stdout.splitlines()[-1].startswith("generation 1, ")
+    assert "lucene: reused" in night.stderr and "bm25.test: reused" in night.stderr
     changed = raypipe_cli("pipeline", recipe, "--out", work, "stages.bm25.depth=100")
     assert changed.returncode == 0, changed.stderr
     assert "bm25.test: params.depth 1000 -> 100" in changed.stderr
@@ -240,8 +247,8 @@ resources: {{backend: inline}}
     assert "params.depth 100 -> 1000" in frozen.stderr
 
 
-test_a_pipeline_as_shown_runs_resumes_and_refuses = pytest.mark.jvm(
-    test_a_pipeline_as_shown_runs_resumes_and_refuses
+test_a_pipeline_as_shown_runs_resumes_is_published_and_refuses = pytest.mark.jvm(
+    test_a_pipeline_as_shown_runs_resumes_is_published_and_refuses
 )
 
 

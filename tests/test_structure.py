@@ -11,11 +11,13 @@ TESTS = Path(__file__).parent
 RAYPIPE = TESTS.parent / "raypipe"
 MOST_MODULES = 13
 """Of a folder, beside its `__init__`."""
-NOT_MIRRORED = {"benchmarks", "gpu", "helpers", "mutation"}
+NOT_MIRRORED = {"benchmarks", "faults", "gpu", "helpers", "mutation"}
 TESTED_ELSEWHERE = {
     "api/given/scores.py": "api/test_reranking.py",
     "api/given/tables.py": "api/given/test_runs.py",
     "api/given/texts.py": "api/test_encoding.py",
+    "api/held.py": "api/test_index.py",
+    "api/held_search.py": "api/test_index_bm25.py",
     "cli/output.py": "cli/test_compare.py",
     "cli/pipeline.py": "driver/test_pipeline_model_identity.py",
     "cli/quickstart.py": "test_quickstart.py",

@@ -34,10 +34,11 @@ def job_problems(arguments: Sequence[str], environment: Mapping[str, str]) -> li
             "`ray job submit --address ... -- python jobs/...`, or run `raypipe` for one machine"
         )
     out = value_of_out(arguments)
-    if out is None or not Path(out).is_absolute():
+    if out is None or not (Path(out).is_absolute() or out.startswith(("s3://", "gs://"))):
         found = "none" if out is None else repr(out)
         problems.append(
-            "--out: expected an absolute folder, shared by all nodes unless `stores` is a bucket, "
+            "--out: expected a bucket (s3://, gs://), or an absolute folder, shared by all nodes "
+            "unless `stores` is a bucket, "
             f"found {found}; {VANISHES}"
         )
     stores = _stores(arguments, environment)

@@ -102,6 +102,14 @@ def run(arguments: list[str]) -> tuple[int, str]:
 
     An existing workspace says the same, also if the command ended before its work began.
     """
+    if any("://" in argument for argument in arguments):
+        from raypipe.driver.mirror import with_folders
+
+        try:
+            arguments = with_folders(arguments)
+        except RaypipeError as error:
+            _tell(error, ending := ending_of(error))
+            return ending
     folder = workspace_of(arguments)
     before = None if folder is None else last_run(folder)
     code, reason = _run(arguments)

@@ -77,6 +77,7 @@ def recipes(
 
 def execute(recipe: Recipe, out: Path, options: "Options", *, as_json: bool | None) -> "Outcome":
     """Run a recipe and print its table, or its summary as JSON; None prints neither."""
+    from raypipe.driver.mirror import address_of
     from raypipe.driver.pipeline import run_pipeline, to_stderr
     from raypipe.driver.report.progress import TerminalWatcher
 
@@ -87,7 +88,8 @@ def execute(recipe: Recipe, out: Path, options: "Options", *, as_json: bool | No
         watcher.stop()
     stages = outcome.summary["stages"]
     reused = sum(1 for stage in stages.values() if stage["reused"])
-    to_stderr(f"{len(stages)} stages, {reused} reused, {outcome.summary['seconds']} s: {out}")
+    done = f"{len(stages)} stages, {reused} reused, {outcome.summary['seconds']} s"
+    to_stderr(f"{done}: {address_of(out)}")
     if as_json:
         print(json.dumps(outcome.summary))
     elif outcome.table and as_json is not None:

@@ -142,16 +142,19 @@ def fuse(
 
 
 def export(
-    store: Annotated[Path, typer.Argument(help="STORES/NAME or STORES/NAME/FINGERPRINT.")],
+    store: Annotated[
+        str, typer.Argument(help="STORES/NAME or STORES/NAME/FINGERPRINT; STORES may be a bucket.")
+    ],
     to: Annotated[str, typer.Option(help="numpy, faiss, pyserini or parquet.")],
     out: Annotated[Path, typer.Option("--out", help="A new folder.")],
+    generation: FromGeneration = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a finished store as files that other tools read."""
     from raypipe.cli.output import print_result
     from raypipe.driver.upkeep.export import export as exported
 
-    num_rows = exported(store, to, out)
+    num_rows = exported(store, to, out, generation=generation)
     print_result({"rows": num_rows, "out": str(out)}, f"{num_rows:,} rows: {out}", as_json=as_json)
 
 

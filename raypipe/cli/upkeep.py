@@ -31,12 +31,13 @@ def status(folder: Folder, as_json: AsJson = False) -> int:
     print(f"{found.state}: exit {found.exit_code}, {found.reason}")
     for store, progress in found.stores.items():
         done = f" {progress['done']} of {progress['shards']} shards" if "done" in progress else ""
-        print(f"  {store}: {progress['state']}{done}")
+        whose = ", of an earlier invocation" if progress.get("earlier") else ""
+        print(f"  {store}: {progress['state']}{done}{whose}")
     return found.exit_code
 
 
 def verify(folder: Folder, as_json: AsJson = False) -> None:
-    """Compare every stored byte with its hash; exits with 3 if files are damaged."""
+    """Compare every file with what was written; exits with 3 if one is damaged or gone."""
     from raypipe.driver.upkeep.status import open_workspace
     from raypipe.driver.upkeep.verify import verify as damages_of
 
@@ -46,9 +47,11 @@ def verify(folder: Folder, as_json: AsJson = False) -> None:
     for damage in damages if not as_json else ():
         print(f"{damage.name}: {damage.problem}\n  remedy: {damage.remedy}")
     if damages:
-        raise CorruptError(f"{folder}: {len(damages)} damaged files")
+        raise CorruptError(
+            f"{folder}: {len({damage.name for damage in damages})} damaged or missing files"
+        )
     if not as_json:
-        print("every record and payload has the bytes that were committed")
+        print("every file has the bytes that were written")
 
 
 def gc(
@@ -61,6 +64,8 @@ def gc(
     from raypipe.driver.upkeep.status import open_workspace
 
     workspace = open_workspace(folder)
+    if yes:
+        workspace.settle()
     garbage = find_garbage(workspace)
     names = garbage.names
     if not as_json:

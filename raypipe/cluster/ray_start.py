@@ -4,21 +4,23 @@ import json
 import logging
 import os
 import threading
-import urllib.request
-from collections.abc import Mapping, Sequence
-from ipaddress import ip_address
+from collections.abc import Mapping
 from queue import Empty, SimpleQueue
-from urllib.error import HTTPError
 
 import psutil
 import ray
 
 from raypipe import numerics
+from raypipe.cluster.guard import (
+    asks_for_token,
+    keep_token_private,
+    loopback_only,
+    open_cluster_problem,
+)
 from raypipe.cluster.reaper import Reaper
 from raypipe.errors import IncompleteError, InputError, RefusedError, first_line
 
 JOIN_SECONDS = 60.0
-ASK_SECONDS = 5.0
 OBJECT_STORE_BYTES = 200 << 20  # only shard numbers and paths pass through it, never rows
 
 ENVIRONMENT = {
@@ -86,15 +88,18 @@ def start_local(*, num_cpus: int, num_gpus: int = 0, threads: int = 1) -> LocalR
     before = {name: os.environ.get(name) for name in environment}
     os.environ.update(environment)
     try:
-        ray.init(
-            address="local",
-            num_cpus=num_cpus,
-            num_gpus=num_gpus,
-            include_dashboard=False,
-            object_store_memory=OBJECT_STORE_BYTES,
-            logging_level=logging.ERROR,
-            log_to_driver=False,
-        )
+        keep_token_private(create=True)
+        with loopback_only() as options:
+            ray.init(
+                address="local",
+                num_cpus=num_cpus,
+                num_gpus=num_gpus,
+                include_dashboard=False,
+                object_store_memory=OBJECT_STORE_BYTES,
+                logging_level=logging.ERROR,
+                log_to_driver=False,
+                **options,
+            )
     except Exception as error:
         # Ray raises many kinds of errors here: its own, RuntimeError, OSError and others. For any
         # of them, the reaper must end what was started, and the user needs the remedy.
@@ -123,41 +128,14 @@ def connect(address: str, *, allow_open: bool = False) -> dict[str, float]:
         RefusedError: other machines can reach the cluster, and it does not require a token.
     """
     os.environ.update(ENVIRONMENT)
+    keep_token_private(create=False)
     dashboard = _join(address)
     hosts = sorted({node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]})
-    mode = os.environ.get("RAY_AUTH_MODE", "")
-    closed = asks_for_token(_status_without_token(dashboard), mode)
-    problem = None if closed or allow_open else open_cluster_problem(address, hosts)
-    if problem is not None:
+    problem = None if allow_open else open_cluster_problem(address, hosts)
+    if problem and not asks_for_token(dashboard, ray.get_runtime_context().gcs_address):
         ray.shutdown()
         raise RefusedError(problem)
     return dict(ray.cluster_resources())
-
-
-def asks_for_token(status: int | None, mode: str) -> bool:
-    """Whether a cluster refuses requests without a token.
-
-    Args:
-        status: the dashboard's answer to a request without a token; None for no answer (it listens
-            on the head's loopback, and this is another node).
-        mode: RAY_AUTH_MODE here; used only if the cluster did not answer.
-    """
-    return mode == "token" if status is None else status in (401, 403)
-
-
-def open_cluster_problem(address: str, hosts: Sequence[str]) -> str | None:
-    """Why a cluster without token authentication is refused; None if only loopback reaches it.
-
-    Source: CVE-2023-48022; whoever reaches an open Ray cluster can run code on it.
-    """
-    reachable = [host for host in hosts if not _is_loopback(host)]
-    if not reachable:
-        return None
-    return (
-        f"the Ray cluster at {address} listens on {', '.join(reachable)} and requires no token: "
-        "whoever reaches it can run code. Run `ray get-auth-token --generate`, export "
-        "RAY_AUTH_MODE=token, start it again, or pass --allow-open-cluster"
-    )
 
 
 def actor_environment(threads: int) -> dict[str, str]:
@@ -216,21 +194,3 @@ def _join(address: str) -> str:
             "unset RAY_ADDRESS to use this machine alone"
         ) from answer
     return answer
-
-
-def _status_without_token(dashboard: str) -> int | None:
-    """HTTP status of the cluster's job list for a request without a token; None if no answer."""
-    if not dashboard:
-        return None
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with direct.open(f"http://{dashboard}/api/jobs/", timeout=ASK_SECONDS) as answer:
-            return int(answer.status)
-    except HTTPError as error:
-        return error.code
-    except OSError:
-        return None
-
-
-def _is_loopback(host: str) -> bool:
-    return host == "localhost" or ip_address(host).is_loopback

@@ -15,6 +15,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from raypipe.uris import NO_SECRETS, has_secret
+
 MAX_NAME = 64
 
 
@@ -56,6 +58,8 @@ def _location(value: str) -> str:
     scheme, separator, _ = value.partition("://")
     if separator and scheme not in ("file", "s3", "gs"):
         raise _expected("a path or a URI that begins with file://, s3:// or gs://")
+    if has_secret(value):
+        raise _expected(NO_SECRETS)
     if value.startswith("~"):
         raise _expected("a path without ~ (write ${HOME} for the home folder)")
     return value

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from raypipe.data.files.problems import MAX_SHOWN
 from raypipe.errors import InputError
+from raypipe.storage.payloads.writing import writing
 
 Rows: TypeAlias = NDArray[np.int64]
 Hashes: TypeAlias = NDArray[np.uint64]
@@ -58,7 +59,7 @@ def build_id_index(
     order = np.argsort(hashes, kind="stable")  # stable: equal hashes by row
     hashes = hashes[order]
     _refuse_repeated(hashes, order, ids_of_rows)
-    with path.open("wb") as file:
+    with writing(path), path.open("wb") as file:
         header = {"descr": _DTYPE, "fortran_order": False, "shape": (2, len(hashes))}
         np.lib.format.write_array_header_1_0(file, header)
         hashes.astype(_DTYPE, copy=False).tofile(file)

@@ -6,7 +6,7 @@ Otherwise yesterday's success would be read as today's after a typo in the recip
 import json
 from pathlib import Path
 
-from raypipe.errors import RaypipeError
+from raypipe.errors import CorruptError, RaypipeError
 
 
 def last_run(folder: Path) -> str | None:
@@ -28,19 +28,25 @@ def record_early_end(folder: Path, before: str | None, code: int, reason: str) -
         code: the exit code.
         reason: one line.
     """
-    from raypipe.driver.workspace import LEASE, new_summary, write_summary
+    from raypipe.driver.mirror import own_storage
+    from raypipe.driver.summaries import new_summary, read_summary, write_summary
+    from raypipe.driver.workspace import LEASE
     from raypipe.storage.holder import Life
     from raypipe.storage.lease import lease_state
-    from raypipe.storage.places.opening import open_storage
     from raypipe.storage.records import unseal_format
 
     try:
-        own = open_storage(str(folder))
+        own = own_storage(folder)
         unseal_format(str(folder), own.read("workspace.json"))
         lease = lease_state(own, LEASE)
     except RaypipeError:
         return  # the command itself says what is wrong with the folder
+    try:
+        standing = read_summary(folder) or {}
+    except CorruptError:
+        standing = {}
     if last_run(folder) != before or (lease is not None and lease.life() is not Life.DEAD):
         return
     ended = {"status": "failed", "exit": code, "reason": reason}
+    ended |= {key: standing[key] for key in ("workspace", "files") if key in standing}
     write_summary(folder, new_summary(None) | ended)

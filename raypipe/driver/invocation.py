@@ -5,9 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from raypipe.driver.workspace import LEASE, Workspace, new_summary
-from raypipe.errors import StorageError, ending_of
+from raypipe.driver.mirror import begin, copy_out, is_copied_out
+from raypipe.driver.summaries import new_summary
+from raypipe.driver.workspace import LEASE, Workspace
+from raypipe.errors import CorruptError, StorageError, ending_of
 from raypipe.storage.lease import Lease, acquire
+from raypipe.storage.records import hash_file
 
 
 @contextmanager
@@ -23,10 +26,24 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
     lease = acquire(workspace.own, LEASE, gone=workspace.gone)
     began = time.monotonic()
     summary = new_summary(recipe)
+
+    def tell_stores() -> None:
+        if not _overtaken(lease):
+            workspace.write_summary({**summary, "stores": sorted(workspace.used)})
+
     try:
-        workspace.write_summary(summary)
+        begin(workspace.folder)
+        before = _files_before(workspace)
+        workspace.used.clear()
+        workspace.written.clear()
+        workspace.tell_stores = tell_stores
+        workspace.write_summary(summary | {"workspace": workspace.id})
         try:
+            workspace.settle()
+            summary["workspace"] = workspace.id
             yield summary
+            copy_out(workspace.folder)
+            summary["files"] = _hashes(workspace, before)
             summary |= {"status": "complete", "exit": 0, "reason": "complete"}
             summary["seconds"] = round(time.monotonic() - began, 1)
         except BaseException as error:
@@ -34,6 +51,7 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
             summary |= {"status": "failed", "exit": code, "reason": reason}
             raise
         finally:
+            summary["stores"] = sorted(workspace.used)
             if not _overtaken(lease):  # a successor has a summary of its own
                 _write_last(workspace, summary)
     finally:
@@ -41,6 +59,22 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
         with suppress(OSError):
             lease.release()
         workspace.own.sweep()
+
+
+def _files_before(workspace: Workspace) -> dict[str, str]:
+    """The hashes of the files that stand since earlier invocations, if the last one said them."""
+    try:
+        return dict((workspace.read_summary() or {}).get("files", {}))
+    except CorruptError:
+        return {}
+
+
+def _hashes(workspace: Workspace, before: dict[str, str]) -> dict[str, str]:
+    """By name, the SHA-256 of the files that were written, now or by an earlier invocation."""
+    standing = {name: held for name, held in before.items() if (workspace.folder / name).exists()}
+    names = (name for name in workspace.written if is_copied_out(workspace.folder, name))
+    written = {name: hash_file(workspace.folder / name) for name in names}
+    return dict(sorted({**standing, **written}.items()))
 
 
 def _overtaken(lease: Lease) -> bool:

@@ -15,8 +15,10 @@ from raypipe.driver.generations.retire import retire_older
 from raypipe.driver.invocation import invocation
 from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.devices import Devices
+from raypipe.driver.machine.inputs import with_copies
 from raypipe.driver.machine.place import Place, devices_at, started
 from raypipe.driver.machine.signals import interruptible
+from raypipe.driver.mirror import copy_out
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.builtin import with_files
 from raypipe.driver.recipe.execute import Execution
@@ -32,7 +34,12 @@ from raypipe.errors import InputError, RaypipeError
 from raypipe.names import StoreName, Thing
 from raypipe.stages.stage import Needs, Sizing
 from raypipe.storage.files import replace_file
-from raypipe.storage.generations import Generation, held_generation, newest_generation
+from raypipe.storage.generations import (
+    Generation,
+    generation_numbers,
+    held_generation,
+    newest_generation,
+)
 
 SHARD_TOKENS = {"cpu": 60_000, "cuda": 4_000_000}
 """About 10 s of MiniLM on one core, so that progress is visible; about 4M tokens on a GPU."""
@@ -115,13 +122,20 @@ def _run(
 ) -> Outcome:
     began = time.monotonic()
     replace_file(workspace.folder / "recipe.yaml", resolved_yaml(recipe).encode())
+    workspace.wrote(workspace.folder / "recipe.yaml")
+    copy_out(workspace.folder, "recipe.yaml")
     wanted = recipe.resources
     place = Place(wanted.backend, options.ray_address, options.allow_open_cluster)
     chosen = devices_at(
         place, wanted.device, gpus=wanted.gpus, actors=wanted.actors, threads=wanted.threads
     )
     say(chosen.line())
-    named = with_files(recipe, workspace.folder / "python-docs")
+    made = workspace.folder / "python-docs"
+    named = with_files(recipe, made)
+    if named is not recipe:
+        workspace.wrote(made)
+    needed = options.reading is None
+    named, sources = with_copies(named, workspace.folder / "inputs", collection=needed)
     if options.frozen:
         refuse_changes(named, workspace)
     judgements = read_first(named)
@@ -149,6 +163,7 @@ def _run(
         execution,
         needs=Needs(num_gpus=1.0 if chosen.device == "cuda" else 0.0, threads=chosen.threads),
         budget_tokens=budget if isinstance(budget, int) else None,
+        sources=sources,
     )
     try:
         if options.tokens_of is not None:
@@ -162,6 +177,7 @@ def _run(
             found["generation"] = publish(workspace.stores, publication, built)
             if options.keep is not None:
                 retire_older(workspace.stores, recipe.name, options.keep)
+            found["generations"] = generation_numbers(workspace.stores, recipe.name)
         if selected == [*recipe.stages]:
             workspace.forget_sources()
     finally:

@@ -1,14 +1,17 @@
 """A workspace folder: its identity, its summary and its references to stores."""
 
-import json
+import logging
 import secrets
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from raypipe.driver.copies import is_copy, place_of
+from raypipe.driver.mirror import address_of, own_storage
+from raypipe.driver.summaries import read_summary, write_summary
 from raypipe.errors import CorruptError, InputError
-from raypipe.storage.files import make_folder, replace_file
+from raypipe.storage.files import make_folder
 from raypipe.storage.holder import Process
 from raypipe.storage.places.opening import open_storage
 from raypipe.storage.records import FORMAT, Json, seal, unseal_format
@@ -17,6 +20,7 @@ from raypipe.storage.storage import Storage
 from raypipe.storage.store_records import read_manifest, work_label
 
 LEASE = "lease.json"
+log = logging.getLogger(__name__)
 
 
 class Workspace:
@@ -26,13 +30,19 @@ class Workspace:
         """Creates the folder and its identity if they do not exist."""
         self.folder = folder
         _refuse_file(folder)
-        self.stores = open_storage(stores or str(folder / "stores"))
+        self.stores = open_storage(stores or f"{address_of(folder)}/stores")
         check_root(self.stores)  # before anything is created
         make_folder(folder)
-        self.own = open_storage(str(folder))
+        self.own = own_storage(folder)
         self.id = self._identity()
         self.gone: set[Process] = set()
         """Holders of leases that were found to be gone, so that each is watched once."""
+        self.used: set[str] = set()
+        """The stores of this invocation so far, as NAME/FINGERPRINT."""
+        self.written: set[str] = set()
+        """Names in the folder of the files that this invocation has written so far."""
+        self.tell_stores: Callable[[], None] = lambda: None
+        """Writes to summary.json which stores are used, while an invocation is at work."""
         self._marked = False
 
     def mark(self) -> None:
@@ -40,6 +50,31 @@ class Workspace:
         if not self._marked:
             mark_root(self.stores)
             self._marked = True
+
+    def settle(self) -> None:
+        """Record where this workspace is; a copy of one that still exists gets its own identity.
+
+        Otherwise the two would write their references over each other's, and gc would delete what
+        only one of them refers to. A workspace that was moved goes on as it was.
+        """
+        refs = read_refs(self.stores, self.id)
+        place = place_of(self.own, self.stores)
+        if refs.place == place or not refs.places():
+            return
+        if is_copy(place, refs.place, self.id):
+            used = (read_summary(self.folder) or {}).get("stores", ())
+            refs.stores.update(dict(name.split("/") for name in used))
+            self.id = uuid.uuid4().hex
+            self._write_refs(refs)
+            self.own.replace("workspace.json", seal({"format": FORMAT, "id": self.id}))
+            log.info(
+                "%s is a copy of %s; from now on it refers to its stores under an identity of its "
+                "own",
+                self.folder,
+                refs.place["workspace"],
+            )
+            return
+        self._write_refs(refs)
 
     def refs(self) -> dict[str, str]:
         """By store name, the fingerprint that this workspace last used."""
@@ -54,6 +89,7 @@ class Workspace:
 
         The store that it replaces, if complete, is kept as a source until the invocation's end.
         """
+        self.used.add(f"{store}/{fingerprint}")
         refs = read_refs(self.stores, self.id)
         before = refs.stores.get(store)
         if before == fingerprint:
@@ -71,7 +107,8 @@ class Workspace:
 
     def _write_refs(self, refs: "Refs") -> None:
         body = {"format": FORMAT, "stores": refs.stores, "sources": refs.sources}
-        self.stores.replace(f"refs/{self.id}.json", seal(body))
+        place = place_of(self.own, self.stores)
+        self.stores.replace(f"refs/{self.id}.json", seal({**body, "place": place}))
 
     def leave_nonce(self, store: str, fingerprint: str) -> tuple[str, str]:
         """Name and content of a new file in the stores, which every worker must find there.
@@ -99,43 +136,45 @@ class Workspace:
         write_summary(self.folder, summary)
 
     def read_summary(self) -> dict[str, Json] | None:
-        """The content of summary.json; None if there is none.
+        """The content of summary.json; see `summaries.read_summary`."""
+        return read_summary(self.folder)
 
-        Raises:
-            CorruptError: it is not a JSON object.
-        """
-        path = self.folder / "summary.json"
-        if not path.exists():
-            return None
-        try:
-            return dict(json.loads(path.read_bytes()))
-        except ValueError as error:
-            raise CorruptError(f"{path}: expected a JSON object, found {error}") from error
+    def wrote(self, *paths: Path) -> None:
+        """Record files, or folders with all their files, as written by this invocation."""
+        for path in paths:
+            files = (p for p in path.rglob("*") if p.is_file()) if path.is_dir() else (path,)
+            self.written |= {file.relative_to(self.folder).as_posix() for file in files}
+
+    def part(self, folder: Path) -> "Workspace":
+        """A workspace inside this one, with the same stores; what it uses, this one uses."""
+        inner = Workspace(folder, self.stores.uri)
+        inner.settle()
+        inner.used, inner.tell_stores = self.used, self.tell_stores
+        self.wrote(folder / "workspace.json")
+        return inner
 
     def _identity(self) -> str:
+        """The id in workspace.json, which is written if it is missing: as summary.json has it."""
         path = self.folder / "workspace.json"
-        if not path.exists():
-            self.own.create("workspace.json", seal({"format": FORMAT, "id": uuid.uuid4().hex}))
+        if not self.own.exists("workspace.json"):
+            identity = self._identity_in_summary() or uuid.uuid4().hex
+            self.own.create("workspace.json", seal({"format": FORMAT, "id": identity}))
         try:
-            identity: str = unseal_format(str(path), path.read_bytes())["id"]
+            return str(unseal_format(str(path), self.own.read("workspace.json"))["id"])
         except CorruptError as error:
+            remedy = "Restore the file, or name a new --out"
+            if self._identity_in_summary() is not None:
+                remedy = f"Delete {path} and run again: summary.json has the identity too"
             raise CorruptError(
                 f"{path}: its bytes are not those that were written, so its stores are unknown. "
-                "Restore the file, or name a new --out"
+                f"{remedy}"
             ) from error
-        return identity
 
-
-def new_summary(recipe: str | None) -> dict[str, Json]:
-    """The summary of an invocation that begins, with an id of its own."""
-    run = uuid.uuid4().hex[:12]
-    state = {"status": "running", "exit": None, "reason": None}
-    return {"format": 1, **state, "run": run, "recipe": recipe}
-
-
-def write_summary(folder: Path, summary: Mapping[str, Json]) -> None:
-    """Replace summary.json in a workspace's folder."""
-    replace_file(folder / "summary.json", json.dumps(summary, indent=1).encode() + b"\n")
+    def _identity_in_summary(self) -> str | None:
+        try:
+            return (read_summary(self.folder) or {}).get("workspace")
+        except CorruptError:
+            return None
 
 
 def _refuse_file(folder: Path) -> None:
@@ -152,6 +191,8 @@ class Refs:
     """Those that it used last."""
     sources: dict[str, str] = field(default_factory=dict)
     """The complete ones that it used before them, until an invocation is complete."""
+    place: dict[str, str] = field(default_factory=dict)
+    """Where the workspace and its stores were when this was written."""
 
     def older(self, store: str, fingerprint: str) -> list[str]:
         """Earlier versions of a store, other than this one, the newest first."""
@@ -170,4 +211,4 @@ def read_refs(stores: Storage, workspace_id: str) -> Refs:
         body = unseal_format(name, stores.read(name))
     except FileNotFoundError:
         return Refs()
-    return Refs(dict(body["stores"]), dict(body["sources"]))
+    return Refs(dict(body["stores"]), dict(body["sources"]), dict(body.get("place", {})))

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.errors import RowsFailed
+from raypipe.errors import InputError, RowsFailed
 from raypipe.models.encoder import Encoder, load_encoder
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.stages.opening import open_model
@@ -21,7 +21,7 @@ from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizin
 from raypipe.stages.texts.tokenize import piece_settings
 from raypipe.storage.payloads.tokens import taken
 from raypipe.storage.payloads.vectors import read_vectors, write_vectors
-from raypipe.storage.records import Shard
+from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec, settings_digest
 from raypipe.storage.stored import Stored, spec_over
 
@@ -44,15 +44,7 @@ class EncodeStage:
     @property
     def spec(self) -> StageSpec:
         """The tokens, the weights, their configuration and every setting of the model."""
-        params = {
-            "weights_sha256": self.model.weights_sha256,
-            "config": self.model.forward_config(),
-            "conventions": self.model.encoder.to_json(),
-            "side": self.side,
-            "dtype": "fp16",
-        }
-        pieces = piece_settings(self.model, self.model.conventions.prefix(self.side))
-        reuse_key = settings_digest("encode", 2, {"tokens": pieces, **params})
+        params, reuse_key = _settings(self.model, self.side)
         stores = {"tokens": self.tokens}
         return spec_over("encode", 2, params, stores, produces="vectors", reuse_key=reuse_key)
 
@@ -126,6 +118,38 @@ class EncodeStage:
             )
         except RowsFailed as failed:
             raise RowsFailed(division.all_rows_of(list(failed.rows)), failed.reason) from None
+
+
+def refuse_other_model(embeddings: Stored, model: ModelFolder) -> None:
+    """Returns nothing if the model, as it is now, would encode these passages in the same way.
+
+    Raises:
+        InputError: its weights, settings or tokenizer differ from those that encoded the passages,
+            so its query vectors would not fit; names what differs.
+        IncompleteError: the store's spec.json is missing.
+    """
+    made, (params, reuse_key) = embeddings.spec, _settings(model, "passage")
+    now = StageSpec("encode", 2, params)
+    if made.reuse_key != reuse_key:
+        changes = StageSpec(made.stage, made.semantics, made.params).diff(now)
+        found = "; ".join(map(str, changes)) or "the tokenizer, or the version of tokenizers"
+        raise InputError(
+            f"{embeddings.origin}: the model differs from the one that encoded these passages: "
+            f"{found}. Its queries would not fit: re-index, or name the model that encoded them"
+        )
+
+
+def _settings(model: ModelFolder, side: str) -> tuple[dict[str, Json], str]:
+    """The weights, their configuration and every setting of the model; and the reuse key."""
+    params = {
+        "weights_sha256": model.weights_sha256,
+        "config": model.forward_config(),
+        "conventions": model.encoder.to_json(),
+        "side": side,
+        "dtype": "fp16",
+    }
+    pieces = piece_settings(model, model.conventions.prefix(side))
+    return params, settings_digest("encode", 2, {"tokens": pieces, **params})
 
 
 def as_stored(vectors: NDArray[np.float32]) -> NDArray[np.float16]:

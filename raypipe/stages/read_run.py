@@ -1,6 +1,6 @@
 """The stage that reads an existing ranking as a run of this collection and query set."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
@@ -9,7 +9,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
+from raypipe.data.ids import IdIndex
 from raypipe.errors import InputError
+from raypipe.evaluation.run_files.parts import NotInPartsError, read_parts
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.stages.query_blocks import Sides, opened_blocks
 from raypipe.stages.stage import Needs, Opened, Site, Sizing
@@ -56,27 +58,50 @@ class ReadRunStage:
         return opened_blocks(site, self._block)
 
     def _block(self, shard: Shard) -> pa.Table:
-        table = read_run(self.file)
         query_ids = self.sides.queries.table(schema.QUERIES)["query_id"].to_pylist()
-        row_of = {query_id: row for row, query_id in enumerate(query_ids)}
-        found = table["query_id"].to_pylist()
-        query_rows = np.array([row_of.get(query_id, -1) for query_id in found], np.int32)
-        passage_ids = table["passage_id"].to_pylist()
-        passage_rows = id_index(self.sides.collection, self.ids).rows_of(passage_ids)
-        self._refuse("query", found, query_rows < 0)
-        self._refuse("passage", passage_ids, passage_rows < 0)
-        order = np.lexsort((table["rank"].to_numpy(), query_rows))
+        rows = _Rows(
+            {query_id: row for row, query_id in enumerate(query_ids)},
+            id_index(self.sides.collection, self.ids),
+        )
+        try:  # in parts, since the ids of a whole run are large
+            found = [rows.of(part) for part in read_parts(self.file)]
+        except NotInPartsError:
+            rows.unknown_queries.clear()
+            rows.unknown_passages.clear()
+            found = [rows.of(read_run(self.file))]
+        self._refuse("query", rows.unknown_queries)
+        self._refuse("passage", rows.unknown_passages)
+        queries, passages, ranks, scores = (np.concatenate(c) for c in zip(*found, strict=True))
+        order = np.lexsort((ranks, queries))
         names = pa.repeat(pa.scalar(self.name, pa.string()), len(order))
-        columns = [query_rows[order], passage_rows[order]]
-        columns += [table["rank"].take(order), table["score"].take(order), names]
+        columns = [queries[order], passages[order], ranks[order], scores[order], names]
         return pa.table(columns, schema=schema.RUN)
 
-    def _refuse(self, kind: str, ids: list[str], unknown: NDArray[np.bool_]) -> None:
-        missing = sorted({ids[place] for place in np.flatnonzero(unknown)})
-        if missing:
-            shown = ", ".join(missing[:MAX_SHOWN])
+    def _refuse(self, kind: str, unknown: set[str]) -> None:
+        if unknown:
+            shown = ", ".join(sorted(unknown)[:MAX_SHOWN])
             where = "query set" if kind == "query" else "collection"
             raise InputError(
-                f"{self.file}: {len(missing)} {kind} ids are not in the {where}, first {shown}; "
+                f"{self.file}: {len(unknown)} {kind} ids are not in the {where}, first {shown}; "
                 f"read the run with the {where} it was made for"
             )
+
+
+@dataclass
+class _Rows:
+    """Turns the ids of a run into rows, and collects the ids that have none."""
+
+    queries: dict[str, int]
+    passages: IdIndex
+    unknown_queries: set[str] = field(default_factory=set)
+    unknown_passages: set[str] = field(default_factory=set)
+
+    def of(self, run: pa.Table) -> tuple[NDArray[np.generic], ...]:
+        """Query rows, passage rows, ranks and scores; -1 for an unknown id."""
+        query_ids = run["query_id"].to_pylist()
+        query_rows = np.array([self.queries.get(query_id, -1) for query_id in query_ids], np.int32)
+        passage_ids = run["passage_id"].to_pylist()
+        passage_rows = self.passages.rows_of(passage_ids).astype(np.int32)
+        self.unknown_queries |= {query_ids[place] for place in np.flatnonzero(query_rows < 0)}
+        self.unknown_passages |= {passage_ids[place] for place in np.flatnonzero(passage_rows < 0)}
+        return query_rows, passage_rows, run["rank"].to_numpy(), run["score"].to_numpy()

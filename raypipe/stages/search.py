@@ -75,18 +75,7 @@ class PartsStage:
     def _blocks(self, shard: Shard, beat: Beat) -> Iterator[tuple[int, NDArray[np.float16]]]:
         for record, first, last in self.embeddings.overlapping(shard.span_start, shard.span_stop):
             beat(())
-            yield from self._ranked(record, first, last)
-
-    def _ranked(
-        self, record: Record, first: int, last: int
-    ) -> Iterator[tuple[int, NDArray[np.float16]]]:
-        """Vectors [first, last) of a shard without those in quarantine, which are never ranked."""
-        vectors, start = self.embeddings.vectors(record), record.shard.start
-        skipped = [row - start for row in self.embeddings.manifest.skipped_rows]
-        edges = [row for row in skipped if first <= row < last]
-        for low, high in zip([first - 1, *edges], [*edges, last], strict=True):
-            if low + 1 < high:
-                yield start + low + 1, vectors[low + 1 : high]
+            yield from ranked_vectors(self.embeddings, record, first, last)
 
 
 @dataclass(frozen=True)
@@ -121,6 +110,21 @@ class MergeStage:
     def _block(self, shard: Shard) -> pa.Table:
         table = read_queries_of_run(self.parts, shard.start, shard.stop)
         return best(table, depth=self.depth, scored_by=self.name)
+
+
+def ranked_vectors(
+    embeddings: Stored, record: Record, first: int, last: int
+) -> Iterator[tuple[int, NDArray[np.float16]]]:
+    """Vectors [first, last) of a shard without those in quarantine, which are never ranked.
+
+    Each range of them comes with the passage row of its first vector.
+    """
+    vectors, start = embeddings.vectors(record), record.shard.start
+    skipped = [row - start for row in embeddings.manifest.skipped_rows]
+    edges = [row for row in skipped if first <= row < last]
+    for low, high in zip([first - 1, *edges], [*edges, last], strict=True):
+        if low + 1 < high:
+            yield start + low + 1, vectors[low + 1 : high]
 
 
 def _query_vectors(queries: Stored, start: int, stop: int) -> NDArray[np.float16]:

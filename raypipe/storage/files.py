@@ -5,12 +5,19 @@ And lines of a log, which stand alone whatever a crash left before them.
 
 import errno
 import os
+import re
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+from raypipe.storage.holder import label_is_dead, process_label
+
+ABANDONED_SECONDS = 24 * 3600.0
+"""After so long, what an unseen process has not renamed is taken for abandoned."""
 
 
 @contextmanager
@@ -20,7 +27,8 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     It is written beside the target, flushed to disk, then renamed; the rename is made durable too.
     """
     make_folder(path.parent)
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    sweep_beside(path)
+    beside = _beside(path)
     try:
         with beside.open("xb") as stream:
             yield stream
@@ -35,6 +43,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 def replace_file(path: Path, data: bytes) -> None:
     """Write the bytes with `replacing`; a file that already holds them is not touched."""
     if path.exists() and path.read_bytes() == data:
+        sweep_beside(path)
         return
     with replacing(path) as stream:
         stream.write(data)
@@ -47,7 +56,8 @@ def folder_beside(target: Path) -> Iterator[Path]:
     It is removed when the block ends, unless it has become the target.
     """
     make_folder(target.parent)
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    sweep_beside(target)
+    beside = _beside(target)
     beside.mkdir()
     try:
         yield beside
@@ -65,6 +75,49 @@ def appear(folder: Path, target: Path) -> None:
         sync(path)
     os.rename(folder, target)
     sync(target.parent)
+
+
+def replace_folder(folder: Path, target: Path) -> None:
+    """Rename a filled folder to the target; a folder that is there is renamed first, then removed.
+
+    Between the two renames there is none, so that nobody reads a part of either.
+    """
+    for path in (*folder.rglob("*"), folder):
+        sync(path)
+    old = _beside(target)
+    if target.exists():
+        os.rename(target, old)
+    try:
+        os.rename(folder, target)
+    except OSError:
+        if old.exists() and not target.exists():
+            os.rename(old, target)
+        raise
+    sync(target.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def sweep_beside(target: Path) -> None:
+    """Remove what killed processes left beside a target; what cannot be removed harms nobody."""
+    label = r"process-\d+-\d+-[0-9a-f]{8}"
+    form = re.compile(rf"\.{re.escape(target.name)}\.(?:({label})\.)?[0-9a-f]{{8}}\.tmp")
+    with suppress(OSError):
+        for name in os.listdir(target.parent):
+            path, found = target.parent / name, form.fullmatch(name)
+            if found is None or not (label_is_dead(found[1] or "") or _is_abandoned(path)):
+                continue
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+
+def _beside(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{process_label()}.{secrets.token_hex(4)}.tmp")
+
+
+def _is_abandoned(path: Path) -> bool:
+    return path.stat().st_mtime < time.time() - ABANDONED_SECONDS
 
 
 def make_folder(folder: Path) -> None:

@@ -20,6 +20,9 @@ from raypipe.storage.storage import Storage
 RENEW_SECONDS = 3.0
 WATCH_SECONDS = 15.0
 WAIT_FOR_PROCESSES_SECONDS = 30.0
+_HELD: set[str] = set()
+"""Tokens of the claims that this process makes and has not released. A claim of this process with
+another token is what a failed attempt left, so a repetition in the same process may replace it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +44,16 @@ class Lease:
     """A held lease; renews itself until `release`."""
 
     def __init__(
-        self, storage: Storage, name: str, generation: int, processes: Iterable[Process] = ()
+        self,
+        storage: Storage,
+        name: str,
+        generation: int,
+        processes: Iterable[Process] = (),
+        token: str = "",
     ) -> None:
         """Use `acquire`; `processes` are those of the holder before, which may still run."""
         self.generation = generation
+        self._token = token
         self._storage, self._name = storage, name
         self._holder = this_process()
         self._processes: set[Process] = set(processes)
@@ -79,6 +88,7 @@ class Lease:
         """Release the lease for a successor; does nothing if one already has it."""
         self._ended.set()
         self._thread.join()
+        _HELD.discard(self._token)
         self._renew(released=True)
 
     def _keep(self) -> None:
@@ -173,27 +183,35 @@ def acquire(
             _refuse_living(storage, name, found, watch_seconds, on_watch)
         generation = found.generation + 1 if found else 1
         processes = found.processes if found else ()
-        if not _claimed(storage, _claim(name, generation), processes):
-            continue
-        lease = Lease(storage, name, generation, processes)
+        token = secrets.token_hex(8)
+        _HELD.add(token)  # first: another thread must not take the claim for one that was left
+        try:
+            if not _claimed(storage, _claim(name, generation), processes, token):
+                _HELD.discard(token)
+                continue
+            lease = Lease(storage, name, generation, processes, token)
+        except BaseException:
+            _HELD.discard(token)
+            raise
         try:
             _wait_for(name, processes)
-        except RefusedError:
-            lease.release()  # it still names them, so that the next one waits too
+            if processes:
+                lease.forget_processes()
+        except BaseException:
+            with suppress(OSError):  # the error that led here says more
+                lease.release()  # it still names them, so that the next one waits too
             raise
-        if processes:
-            lease.forget_processes()
         if found is not None and not found.released:
             gone.add(found.holder)
         return lease
 
 
-def _claimed(storage: Storage, name: str, processes: Iterable[Process]) -> bool:
+def _claimed(storage: Storage, name: str, processes: Iterable[Process], token: str) -> bool:
     """Whether the claim is this process's; also if it was created and the answer was lost."""
     body = {
         "holder": this_process().to_json(),
         "processes": [process.to_json() for process in processes],
-        "token": secrets.token_hex(8),
+        "token": token,
     }
     return storage.create(name, seal(body)) or _read(storage, name) == body
 
@@ -218,11 +236,19 @@ def _refuse_living(
                 return
             if now is None or (now.generation, now.counter) != (found.generation, found.counter):
                 life = Life.ALIVE
-    if life is Life.ALIVE:
+    if life is Life.ALIVE and not _was_left(storage, name, found):
         raise RefusedError(
             f"{name}: {found.holder} is working here. Wait until it ends, or stop it; "
             "a dead holder is replaced without asking."
         )
+
+
+def _was_left(storage: Storage, name: str, found: LeaseState) -> bool:
+    """Whether an attempt of this very process made the claim and failed."""
+    if found.holder != this_process():
+        return False
+    claim = _read(storage, _claim(name, found.generation)) or {}
+    return "token" in claim and claim["token"] not in _HELD
 
 
 def _wait_for(name: str, processes: Iterable[Process]) -> None:

@@ -12,7 +12,13 @@ from raypipe.storage.log import events
 from raypipe.storage.records import FORMAT, Json, Manifest, Record, Shard, hash_file, seal
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
-from raypipe.storage.store_records import body_of_store, read_manifest, work_label
+from raypipe.storage.store_records import (
+    body_of_store,
+    plan_body,
+    read_manifest,
+    read_plan,
+    work_label,
+)
 
 
 class Ledger:
@@ -39,12 +45,15 @@ class Ledger:
         self.storage = storage.owned(work_label(store, self.fingerprint))
         if not storage.exists(f"{self.folder}/plan.json"):
             self._create_plan(shards)
-        plan = self._read_own(f"{self.folder}/plan.json")
-        self.shards = tuple(Shard(*numbers) for numbers in plan["shards"])
+        self.shards = read_plan(storage, store, self.fingerprint)
 
     def pending(self) -> list[Shard]:
-        """Shards without a record, in order."""
-        return [s for s in self.shards if not self.storage.exists(self._name(s))]
+        """Shards without a record, in order; one listing, whatever their number.
+
+        A listing that is late costs work and nothing else: the first record of a shard wins.
+        """
+        done = set(self.storage.names(f"{self.folder}/shards"))
+        return [s for s in self.shards if self._name(s) not in done]
 
     def commit(self, shard: Shard, payload: Path, facts: Mapping[str, Json]) -> Record:
         """Store the blob, then create the record that names it; returns the winner's record.
@@ -91,13 +100,7 @@ class Ledger:
         standing = self.manifest()
         if standing is not None:
             return standing
-        missing = self.pending()
-        if missing:
-            raise IncompleteError(
-                f"{self.store}: {len(missing)} of {len(self.shards)} shards are missing, "
-                f"first {missing[0]}; run the same command again to compute them"
-            )
-        records = tuple(self.record(s) for s in self.shards)
+        records = self._records()
         _check_ranges(self.store, self.shards)
         skipped = sorted({row for r in records for row in r.facts.get("skipped_rows", ())})
         if len(skipped) > max_failed_rows:
@@ -123,6 +126,21 @@ class Ledger:
         assert published is not None
         return published
 
+    def _records(self) -> tuple[Record, ...]:
+        """Every shard's record, in order, each asked for by its name."""
+        found, missing = [], []
+        for shard in self.shards:
+            try:
+                found.append(self.record(shard))
+            except FileNotFoundError:
+                missing.append(shard)
+        if missing:
+            raise IncompleteError(
+                f"{self.store}: {len(missing)} of {len(self.shards)} shards are missing, "
+                f"first {missing[0]}; run the same command again to compute them"
+            )
+        return tuple(found)
+
     def note(self, event: Mapping[str, Json]) -> None:
         """Add a line to attempts.jsonl: times, attempts and reasons, which are part of no hash."""
         line = json.dumps(event, sort_keys=True).encode()
@@ -147,7 +165,7 @@ class Ledger:
         if shards is None:
             raise IncompleteError(f"{self.folder}: no plan is stored here and none was given")
         self.storage.create(f"{self.folder}/spec.json", seal(self.spec.to_json()))
-        body = self._own({"shards": [s.to_json() for s in shards]})
+        body = plan_body(self.store, self.fingerprint, shards)
         self.storage.create(f"{self.folder}/plan.json", seal(body))
 
     def _own(self, body: Mapping[str, Json]) -> dict[str, Json]:

@@ -24,7 +24,8 @@ def check_root(stores: Storage) -> None:
 
 def mark_root(stores: Storage) -> None:
     """Write the format file if it does not exist."""
-    stores.create(ROOT_FORMAT, seal({"format": FORMAT}))
+    if not stores.exists(ROOT_FORMAT):
+        stores.create(ROOT_FORMAT, seal({"format": FORMAT}))
 
 
 def root_damage(stores: Storage) -> str | None:

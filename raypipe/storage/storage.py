@@ -1,10 +1,21 @@
 """The few operations of storage from which everything durable is built."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from raypipe.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A stored record or blob, for gc."""
+
+    name: str
+    num_bytes: int
+    written: float
+    """When it was last written, in seconds since 1970, by the clock of whoever stores it."""
 
 
 class Storage(Protocol):
@@ -13,13 +24,16 @@ class Storage(Protocol):
     uri: str
 
     def create(self, name: str, data: bytes) -> bool:
-        """Create a record, complete and durable or not at all; False if the name exists."""
+        """Create a record, complete and durable or not at all; False if the name exists.
+
+        Where an answer was lost on the way, the record's own bytes show that it was created.
+        """
 
     def replace(self, name: str, data: bytes) -> None:
         """Replace a record on which safety does not depend; readers see the old or the new one."""
 
     def append(self, name: str, line: bytes) -> None:
-        """Add a line to a log, which is part of no hash."""
+        """Add a line to a log (NAME.jsonl), which is part of no hash."""
 
     def tail(self, name: str, start: int) -> tuple[bytes, int]:
         """The complete lines of a log after `start` (0 at first), and where to continue.
@@ -27,8 +41,11 @@ class Storage(Protocol):
         Empty if the log does not exist yet.
         """
 
+    def newest(self, name: str) -> Iterator[bytes]:
+        """The lines of a log from the last one back; none if it does not exist."""
+
     def read(self, name: str) -> bytes:
-        """The bytes of a record. Raises FileNotFoundError."""
+        """The bytes of a record or log. Raises FileNotFoundError."""
 
     def exists(self, name: str) -> bool:
         """Whether the record exists."""
@@ -55,7 +72,16 @@ class Storage(Protocol):
         """Remove the unfinished data of this owner's dead invocations."""
 
     def names(self, prefix: str) -> Iterator[str]:
-        """Names of all records and blobs under a prefix; for gc and verify, never for readers."""
+        """Names of all records and blobs under a folder, sorted; never for what decides a row."""
+
+    def entries(self) -> Iterator[Entry]:
+        """Everything that is stored, sorted by name; for gc only."""
+
+    def entry(self, name: str) -> Entry | None:
+        """One of them as it is now; None if it is gone."""
+
+    def peek(self, name: str) -> bytes | None:
+        """The bytes of one of them, whatever its name; None if it is gone. For gc only."""
 
     def delete(self, name: str) -> None:
         """Remove a record or blob; for gc only."""

@@ -1,7 +1,17 @@
 """Readers of the records in a store's folder other than its shards; `ledger` writes them."""
 
+from collections.abc import Iterable
+
 from raypipe.errors import CorruptError
-from raypipe.storage.records import Json, Manifest, seal, unseal, unseal_format
+from raypipe.storage.records import (
+    FORMAT,
+    Json,
+    Manifest,
+    Shard,
+    seal,
+    unseal,
+    unseal_format,
+)
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
 
@@ -49,6 +59,34 @@ def restore_spec(storage: Storage, store: str, spec: StageSpec) -> None:
     name = f"{store}/{spec.fingerprint()}/spec.json"
     if not storage.exists(name):
         storage.create(name, seal(spec.to_json()))
+
+
+def plan_body(store: str, fingerprint: str, shards: Iterable[Shard]) -> dict[str, Json]:
+    """The body of plan.json."""
+    mine = {"format": FORMAT, "store": store, "fingerprint": fingerprint}
+    return {**mine, "shards": [shard.to_json() for shard in shards]}
+
+
+def read_plan(storage: Storage, store: str, fingerprint: str) -> tuple[Shard, ...]:
+    """The planned shards of a store.
+
+    Raises:
+        FileNotFoundError: nothing was planned.
+        CorruptError: the bytes are damaged or belong to another store.
+        InputError: another version of raypipe planned it, in another format.
+    """
+    name = f"{store}/{fingerprint}/plan.json"
+    body = body_of_store(name, storage.read(name), store, fingerprint)
+    return tuple(Shard(*numbers) for numbers in body["shards"])
+
+
+def restore_plan(storage: Storage, manifest: Manifest) -> None:
+    """Write the plan of a complete store again if it was deleted."""
+    store, fingerprint = manifest.store, manifest.fingerprint
+    name = f"{store}/{fingerprint}/plan.json"
+    if not storage.exists(name):
+        shards = (record.shard for record in manifest.records)
+        storage.create(name, seal(plan_body(store, fingerprint, shards)))
 
 
 def work_label(store: str, fingerprint: str) -> str:

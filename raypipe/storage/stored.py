@@ -16,6 +16,7 @@ from raypipe.storage.payloads.vectors import read_vectors
 from raypipe.storage.records import Json, Manifest, Record
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
+from raypipe.storage.store_records import find_spec
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,20 @@ class Stored:
     def origin(self) -> str:
         """Its place under the root of the stores: STORE/FINGERPRINT."""
         return f"{self.manifest.store}/{self.manifest.fingerprint}"
+
+    @property
+    def spec(self) -> StageSpec:
+        """What its rows depend on.
+
+        Raises:
+            IncompleteError: its spec.json is missing.
+        """
+        found = find_spec(self.storage, self.manifest.store, self.manifest.fingerprint)
+        if found is None:
+            raise IncompleteError(
+                f"{self.origin}: its spec.json is missing; run its pipeline again"
+            )
+        return found
 
     def path(self, record: Record) -> Path:
         """The verified local file of a shard."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from raypipe.errors import InputError, RaypipeError
+from raypipe.errors import InputError, RaypipeError, RefusedError
 from raypipe.storage.records import Json
 from raypipe.training.checkpoints.history import History, history_of, unmeasured
 from raypipe.training.checkpoints.measuring import Measuring, progress_of
@@ -60,7 +60,8 @@ def fit(
 
     Raises:
         InputError: the loss or a gradient is not finite.
-        RaypipeError: the error that `should_stop` returned, after saving a checkpoint.
+        RaypipeError: the error that `should_stop` returned, after saving a checkpoint; at once if
+            it is a RefusedError: another invocation has taken over.
     """
     make_deterministic(device, threads)
     updates, measuring = _opened(job, comm, device)
@@ -90,6 +91,8 @@ def fit(
             tell({"step": state.step, **facts, "seconds": seconds, "tokens_per_second": speed})
         due = history.is_due(state.step)
         stop = should_stop()
+        if isinstance(stop, RefusedError):
+            raise stop  # the training is another invocation's now, with its checkpoints
         if due or stop or state.step == steps or state.step % every == 0:
             if comm.rank == 0:
                 _save(checkpoints, updates, state, history)

@@ -31,7 +31,7 @@ def test_an_absolute_out_on_a_cluster_is_a_job():
 def test_a_relative_or_missing_out_is_refused_because_ray_deletes_the_folder():
     for arguments in (["r.yaml"], ["r.yaml", "--out", "work"], ["r.yaml", "--out=work"]):
         (problem,) = job_problems(arguments, CLUSTER)
-        assert problem.startswith("--out: expected an absolute folder")
+        assert problem.startswith("--out: expected a bucket (s3://, gs://), or an absolute folder")
     assert job_problems(["--out", "/a", "--out", "b"], CLUSTER)
 
 

@@ -1,33 +1,8 @@
-"""Which clusters are refused, decided from hosts and answers alone."""
+"""The environment of a job's workers."""
 
 import json
 
-from raypipe.cluster.ray_start import (
-    asks_for_token,
-    job_environment,
-    open_cluster_problem,
-)
-
-
-def test_a_cluster_on_loopback_alone_needs_no_token():
-    assert open_cluster_problem("127.0.0.1:6379", ["127.0.0.1", "::1", "localhost"]) is None
-
-
-def test_an_open_cluster_that_a_network_reaches_is_refused_with_its_hosts_and_the_remedy():
-    problem = open_cluster_problem("10.0.0.5:6379", ["127.0.0.1", "10.0.0.5", "10.0.0.6"])
-    assert problem is not None
-    assert "10.0.0.5, 10.0.0.6" in problem
-    assert "RAY_AUTH_MODE=token" in problem and "--allow-open-cluster" in problem
-
-
-def test_what_the_cluster_answers_a_stranger_counts_more_than_the_mode_set_here():
-    assert asks_for_token(401, "") and asks_for_token(403, "")
-    assert not asks_for_token(200, "token")
-
-
-def test_the_mode_set_here_is_believed_where_the_dashboard_cannot_be_asked():
-    assert asks_for_token(None, "token")
-    assert not asks_for_token(None, "") and not asks_for_token(None, "disabled")
+from raypipe.cluster.ray_start import job_environment
 
 
 def test_what_a_job_was_submitted_with_is_not_set_a_second_time(monkeypatch):

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from raypipe.cluster import ray_start
+from raypipe.cluster import guard, ray_start
 from raypipe.cluster.ray_start import ENVIRONMENT, LocalRay, connect, start_local
 from raypipe.errors import IncompleteError, InputError, RefusedError
 
@@ -80,12 +80,16 @@ class Ray:
     def cluster_resources(self):
         return {"CPU": 4.0}
 
+    def get_runtime_context(self):
+        return SimpleNamespace(gcs_address="10.0.0.5:6379")
+
     def shutdown(self):
         self.shut += 1
 
 
 @pytest.fixture
-def use(monkeypatch):
+def use(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
     for name in (*ENVIRONMENT, "RAY_AUTH_MODE", "RAY_JOB_CONFIG_JSON_ENV_VAR"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
@@ -93,6 +97,7 @@ def use(monkeypatch):
     def use(*arguments, **options):
         found = Ray(*arguments, **options)
         monkeypatch.setattr(ray_start, "ray", found)
+        monkeypatch.setattr(guard, "_refuses_strangers", lambda gcs: False)
         return found
 
     return use
@@ -116,6 +121,7 @@ def test_a_cluster_of_this_process_is_asked_for_what_is_given(use, monkeypatch):
     assert asked == {
         "address": "local", "num_cpus": 3, "num_gpus": 2, "include_dashboard": False,
         "object_store_memory": 200 * 1024 * 1024, "log_to_driver": False,
+        "_node_ip_address": "127.0.0.1",
     }  # fmt: skip
     assert {name: os.environ[name] for name in EXPECTED} == EXPECTED
     start_local(num_cpus=1)
@@ -169,7 +175,10 @@ def test_a_cluster_that_is_joined_is_refused_only_where_others_reach_it(use, mon
         connect("x:1")
     assert ray.shut == 1
     assert connect("x:1", allow_open=True) == {"CPU": 4.0} and ray.shut == 1
-    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")  # of this process: it says nothing
+    with pytest.raises(RefusedError):
+        connect("x:1")
+    monkeypatch.setattr(guard, "_refuses_strangers", lambda gcs: gcs == "10.0.0.5:6379")
     assert connect("x:1") == {"CPU": 4.0}
     monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", '{"runtime_env": {"env_vars": {"X": "1"}}}')
     monkeypatch.setitem(ENVIRONMENT, "X", "2")
@@ -227,16 +236,3 @@ def test_the_dashboards_answer_to_a_stranger_decides(use, monkeypatch, dashboard
     else:
         connect("x:1")
     assert dashboard.seen == ["/api/jobs/"] and ray.shut == refused
-
-
-def test_where_no_dashboard_listens_the_mode_here_decides(use, monkeypatch):
-    assert ray_start._status_without_token("") is None
-    assert ray_start._status_without_token("127.0.0.1:9") is None
-    use([FAR], dashboard="127.0.0.1:9")
-    monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    assert connect("x:1") == {"CPU": 4.0}
-
-
-def test_hosts_on_loopback():
-    loopback = [ray_start._is_loopback(h) for h in ("localhost", "127.0.0.9", "::1", "10.0.0.1")]
-    assert loopback == [True, True, True, False]

@@ -1,7 +1,10 @@
+from functools import partial
+
 import pytest
 
 from raypipe import schema
 from raypipe.errors import InputError
+from raypipe.evaluation.run_files.parts import NotInPartsError, read_parts
 from raypipe.stages.query_blocks import Sides
 from raypipe.stages.read_run import ReadRunStage
 from raypipe.stages.texts.ids import IdsStage
@@ -29,6 +32,43 @@ def test_a_given_run_keeps_its_order_scores_and_ranks_by_query_row(stores, tmp_p
         (2, 1, 1, 5.0, "given"), (2, 0, 2, 4.0, "given"),
     ]  # fmt: skip
     assert stored.num_rows == 3 and stored.manifest.records[0].facts["rows"] == 4
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_run_of_many_parts_is_the_same_and_so_is_one_whose_queries_stand_apart(
+    stores, tmp_path, monkeypatch, apart
+):
+    collection, queries = stores.passages(["a", "b", "c"]), stores.queries(*"vwxyz")
+    lines = [f"q{q} Q0 p{p} {p + 1} {-p - q} t\n" for q in (3, 0, 4, 1) for p in range(3)]
+    ids, sides = stores.finished(IdsStage(collection)), Sides(queries, collection)
+    whole = stores.finished(ReadRunStage("given", run_file(tmp_path, "".join(lines)), sides, ids))
+    expected = rows_of(whole.whole_table(schema.RUN))
+    assert len(expected) == 12
+    monkeypatch.setattr("raypipe.evaluation.run_files.lines.BLOCK_BYTES", 30)
+    parts = partial(read_parts, num_lines=1)
+    monkeypatch.setattr("raypipe.stages.read_run.read_parts", parts)
+    file = run_file(tmp_path, "".join(lines[1:] + lines[:1] if apart else lines))
+    if apart:
+        with pytest.raises(NotInPartsError):
+            list(parts(file))
+    else:
+        assert len(list(parts(file))) == 4
+    stored = stores.finished(ReadRunStage("other", file, sides, ids))
+    assert [line[:4] for line in rows_of(stored.whole_table(schema.RUN))] == [
+        line[:4] for line in expected
+    ]
+
+
+def test_an_unknown_id_in_a_part_before_the_lines_that_stand_apart_is_told_once(
+    stores, tmp_path, monkeypatch
+):
+    collection, queries = stores.passages(["a", "b"]), stores.queries("x", "y")
+    ids, sides = stores.finished(IdsStage(collection)), Sides(queries, collection)
+    monkeypatch.setattr("raypipe.evaluation.run_files.lines.BLOCK_BYTES", 20)
+    monkeypatch.setattr("raypipe.stages.read_run.read_parts", partial(read_parts, num_lines=1))
+    text = "q0 Q0 p9 1 5 t\nq1 Q0 p1 1 5 t\nq0 Q0 p1 2 4 t\n"
+    with pytest.raises(InputError, match="given.trec: 1 passage ids are not in the collection"):
+        stores.finished(ReadRunStage("given", run_file(tmp_path, text), sides, ids))
 
 
 @pytest.mark.fault(27, "unknown query ids and passage ids are counted, and the first are named")

@@ -1,4 +1,4 @@
-"""Every stage: its shards, its first beat, its version (see also VERSIONS in conftest.py)."""
+"""Every stage: its shards, its first beat, its version (see VERSIONS in given_stores.py)."""
 
 import numpy as np
 import pytest

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from raypipe.storage.files import appear, folder_beside
+from raypipe.storage.files import appear, folder_beside, replace_folder
 
 
 def names(folder):
@@ -61,3 +61,31 @@ def test_files_are_durable_before_the_name_and_the_name_after(tmp_path, monkeypa
         appear(folder, tmp_path / "out")
         name = folder.name
     assert sorted(calls[:2]) == ["a", "x"] and calls[2:] == [name, "rename", tmp_path.name]
+
+
+def test_a_full_folder_is_replaced_as_a_whole(tmp_path):
+    target = tmp_path / "out"
+    for content, files in ((b"1", ["a", "b"]), (b"2", ["b", "c"])):
+        with folder_beside(target) as folder:
+            for name in files:
+                (folder / name).write_bytes(content)
+            replace_folder(folder, target)
+        assert {p.name: p.read_bytes() for p in target.iterdir()} == dict.fromkeys(files, content)
+        assert names(tmp_path) == ["out"]
+
+
+def test_the_old_folder_stands_again_where_the_new_one_cannot_be_renamed(tmp_path, monkeypatch):
+    target, rename = tmp_path / "out", os.rename
+    target.mkdir()
+    (target / "x").write_bytes(b"1")
+
+    def failing(source, to):
+        if (source / "new").exists():
+            raise OSError(5, "Input/output error")
+        rename(source, to)
+
+    with pytest.raises(OSError, match="Input"), folder_beside(target) as folder:
+        (folder / "new").write_bytes(b"2")
+        monkeypatch.setattr(os, "rename", failing)
+        replace_folder(folder, target)
+    assert names(target) == ["x"] and names(tmp_path) == ["out"]

@@ -24,12 +24,6 @@ from raypipe.storage.generations import (
     retire,
     retired_numbers,
 )
-from raypipe.storage.places.posix import PosixStorage
-
-
-@pytest.fixture
-def storage(tmp_path):
-    return PosixStorage(tmp_path / "stores")
 
 
 def made(storage, *numbers, name="nightly"):
@@ -75,8 +69,8 @@ def test_a_missing_or_retired_number_is_refused_with_those_that_stand(storage):
 
 def test_a_damaged_record_is_found(storage):
     made(storage, 1)
-    path = storage.root / "generations" / "nightly" / "0000001.json"
-    path.write_bytes(path.read_bytes().replace(b"fp1", b"fp2"))
+    name = "generations/nightly/0000001.json"
+    storage.replace(name, storage.read(name).replace(b"fp1", b"fp2"))
     with pytest.raises(CorruptError):
         newest_generation(storage, "nightly")
 

@@ -13,15 +13,9 @@ from raypipe.errors import RefusedError
 from raypipe.storage import lease as lease_module
 from raypipe.storage.holder import Life, this_process
 from raypipe.storage.lease import acquire, lease_state
-from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import seal
 
 NAME = "toy/f/lease.json"
-
-
-@pytest.fixture
-def storage(tmp_path):
-    return PosixStorage(tmp_path)
 
 
 def leave(storage, holder, *, generation=1, processes=()):

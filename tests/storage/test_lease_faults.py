@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from raypipe.errors import RefusedError
+from raypipe.errors import RefusedError, StorageError
 from raypipe.storage import lease as leases
 from raypipe.storage.holder import _start_time, this_process
 from raypipe.storage.lease import acquire, lease_state
@@ -16,11 +16,6 @@ from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import seal
 
 NAME = "toy/f/lease.json"
-
-
-@pytest.fixture
-def storage(tmp_path):
-    return PosixStorage(tmp_path / "stores")
 
 
 def leave(storage, holder, processes=(), generation=1):
@@ -39,17 +34,19 @@ def until(condition):
     assert condition()
 
 
-def test_a_renewal_that_fails_is_tried_again(storage, monkeypatch):
+@pytest.mark.fault(9, "a lease whose renewal fails 3 times is renewed on, and not lost")
+@pytest.mark.parametrize("failure", [OSError, StorageError])
+def test_a_renewal_that_fails_is_tried_again(storage, monkeypatch, failure):
     monkeypatch.setattr(leases, "RENEW_SECONDS", 0.02)
-    held, replace, failures = acquire(storage, NAME), PosixStorage.replace, []
+    held, replace, failures = acquire(storage, NAME), type(storage).replace, []
 
     def failing(place, name, data):
         if len(failures) < 3:
             failures.append(name)
-            raise OSError("the server does not answer")
+            raise failure("the storage does not answer")
         replace(place, name, data)
 
-    monkeypatch.setattr(PosixStorage, "replace", failing)
+    monkeypatch.setattr(type(storage), "replace", failing)
     until(lambda: len(failures) == 3)
     before = lease_state(storage, NAME).counter
     until(lambda: lease_state(storage, NAME).counter > before + 1)
@@ -62,10 +59,9 @@ def test_a_damaged_renewal_admits_no_second_holder(storage, monkeypatch):
         acquire(storage, NAME).release()
     monkeypatch.setattr(leases, "RENEW_SECONDS", 60.0)
     held = acquire(storage, NAME)
-    path = storage.root / NAME
-    data = bytearray(path.read_bytes())
+    data = bytearray(storage.read(NAME))
     data[20] ^= 1
-    path.write_bytes(bytes(data))
+    storage.replace(NAME, bytes(data))
     assert lease_state(storage, NAME).generation == held.generation == 4
     with pytest.raises(RefusedError, match="is working here"):
         acquire(storage, NAME)
@@ -160,20 +156,20 @@ def test_the_lease_is_renewed_while_old_workers_are_waited_for(storage, worker, 
 
 
 def test_a_claim_whose_answer_was_lost_is_ones_own(storage, monkeypatch):
-    create = PosixStorage.create
+    create = type(storage).create
 
     def unanswered(place, name, data):
         create(place, name, data)
         return False
 
-    monkeypatch.setattr(PosixStorage, "create", unanswered)
+    monkeypatch.setattr(type(storage), "create", unanswered)
     held = acquire(storage, NAME)
     assert held.generation == 1
     held.release()
 
 
-def test_a_link_that_was_made_and_not_answered_counts_as_made(storage, monkeypatch):
-    link = os.link
+def test_a_link_that_was_made_and_not_answered_counts_as_made(tmp_path, monkeypatch):
+    storage, link = PosixStorage(tmp_path / "stores"), os.link
 
     def unanswered(source, target):
         link(source, target)
@@ -183,3 +179,28 @@ def test_a_link_that_was_made_and_not_answered_counts_as_made(storage, monkeypat
     assert storage.create("toy/record.json", b"1")
     assert not storage.create("toy/record.json", b"2")
     assert storage.read("toy/record.json") == b"1"
+
+
+@pytest.mark.parametrize("failing", [1, 2, 3])
+def test_a_lease_that_could_not_be_taken_or_released_is_free_for_its_own_process(
+    storage, monkeypatch, failing
+):
+    replace, calls = type(storage).replace, []
+
+    def unwritten(place, name, data):
+        calls.append(name)
+        if len(calls) == failing:  # the first renewal, one while it is held, or the release
+            raise OSError(28, "No space left on device")
+        replace(place, name, data)
+
+    monkeypatch.setattr(type(storage), "replace", unwritten)
+    with pytest.raises(OSError, match="No space"):
+        held = acquire(storage, NAME)
+        try:
+            held.add_processes([])
+        finally:
+            held.release()
+    again = acquire(storage, NAME)
+    with pytest.raises(RefusedError, match="is working here"):
+        acquire(storage, NAME)  # which is really held
+    again.release()

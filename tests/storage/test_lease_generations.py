@@ -7,25 +7,19 @@ import pytest
 from raypipe.errors import CorruptError, RefusedError
 from raypipe.storage.holder import Life, Process, this_process
 from raypipe.storage.lease import acquire, lease_state
-from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import seal, unseal
 
 NAME = "toy/f/lease.json"
 
 
-@pytest.fixture
-def storage(tmp_path):
-    return PosixStorage(tmp_path)
-
-
-def test_a_process_is_not_kept_alive_by_its_lease(tmp_path):
+def test_a_process_is_not_kept_alive_by_its_lease(storage):
     code = (
         "from raypipe.storage.lease import acquire; "
-        "from raypipe.storage.places.posix import PosixStorage; "
-        f"from pathlib import Path; held = acquire(PosixStorage(Path({str(tmp_path)!r})), {NAME!r})"
+        "from raypipe.storage.places.opening import open_storage; "
+        f"held = acquire(open_storage({storage.uri!r}), {NAME!r})"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
-    found = lease_state(PosixStorage(tmp_path), NAME)
+    found = lease_state(storage, NAME)
     assert found.life() is Life.DEAD and not found.released
 
 

@@ -8,15 +8,9 @@ import pytest
 from raypipe.storage import lease as lease_module
 from raypipe.storage.holder import this_process
 from raypipe.storage.lease import acquire, lease_state
-from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import seal
 
 NAME = "toy/f/lease.json"
-
-
-@pytest.fixture
-def storage(tmp_path):
-    return PosixStorage(tmp_path)
 
 
 SUCCESSOR = dataclasses.replace(this_process(), host="elsewhere")

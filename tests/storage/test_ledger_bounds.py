@@ -17,11 +17,6 @@ SPEC = StageSpec("toy", 1, {"a": 1})
 SHARDS = [Shard(0, 0, 2), Shard(1, 2, 5)]
 
 
-@pytest.fixture
-def storage(tmp_path):
-    return PosixStorage(tmp_path / "stores")
-
-
 def commit(ledger, shard, content=b"x", **facts):
     path = ledger.storage.scratch() / "payload"
     path.write_bytes(content)
@@ -79,10 +74,15 @@ def test_the_first_writer_of_a_shard_wins(storage):
         Ledger(storage, "toy", StageSpec("toy", 2))
 
 
-def test_a_payload_is_read_only_and_nothing_of_it_stays_elsewhere(storage, tmp_path):
-    ledger = Ledger(storage, "toy", SPEC, SHARDS)
+def test_a_payload_in_a_folder_is_read_only(tmp_path):
+    ledger = Ledger(PosixStorage(tmp_path), "toy", SPEC, SHARDS)
     record = commit(ledger, SHARDS[0])
-    blob = storage.local(record.sha256)
+    blob = ledger.storage.local(record.sha256)
     assert stat.S_IMODE(blob.stat().st_mode) == 0o444
+
+
+def test_nothing_of_a_payload_stays_elsewhere(storage):
+    ledger = Ledger(storage, "toy", SPEC, SHARDS)
+    commit(ledger, SHARDS[0])
     ledger.storage.sweep()
     assert not [name for name in storage.names("tmp")]

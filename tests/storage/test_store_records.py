@@ -3,7 +3,6 @@ import pytest
 
 from raypipe.errors import CorruptError
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store_records import read_manifest
@@ -11,10 +10,10 @@ from raypipe.storage.store_records import read_manifest
 SPEC = StageSpec("toy", 1)
 
 
-def ledger(tmp_path, sizes, store="toy"):
+def ledger(storage, sizes, store="toy"):
     edges = np.cumsum([0, *sizes]).tolist()
     shards = [Shard(i, edges[i], edges[i + 1]) for i in range(len(sizes))]
-    return Ledger(PosixStorage(tmp_path), store, SPEC, shards)
+    return Ledger(storage, store, SPEC, shards)
 
 
 def commit(book, shard, write):
@@ -23,11 +22,11 @@ def commit(book, shard, write):
     book.commit(shard, path, {"rows": shard.num_rows})
 
 
-def test_a_manifest_under_another_stores_name_is_refused(tmp_path):
-    book = ledger(tmp_path, [2])
+def test_a_manifest_under_another_stores_name_is_refused(storage):
+    book = ledger(storage, [2])
     commit(book, book.shards[0], lambda p: p.write_bytes(b"rows"))
     book.publish()
-    other = ledger(tmp_path, [2], store="other")
+    other = ledger(storage, [2], store="other")
     data = book.storage.read(f"{book.folder}/manifest.json")
     assert other.storage.create(f"{other.folder}/manifest.json", data)
     with pytest.raises(CorruptError, match="found one of toy/"):

@@ -7,7 +7,6 @@ from raypipe.storage.payloads.tokens import (
     taken,
     write_tokens,
 )
-from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, committed, spec_over
@@ -37,10 +36,10 @@ def as_rows(found):
     return [flat[a:b].tolist() for a, b in zip(offsets, offsets[1:], strict=False)]
 
 
-def ledger(tmp_path, sizes, store="toy"):
+def ledger(storage, sizes, store="toy"):
     edges = np.cumsum([0, *sizes]).tolist()
     shards = [Shard(i, edges[i], edges[i + 1]) for i in range(len(sizes))]
-    return Ledger(PosixStorage(tmp_path), store, SPEC, shards)
+    return Ledger(storage, store, SPEC, shards)
 
 
 def commit(book, shard, write):
@@ -49,8 +48,8 @@ def commit(book, shard, write):
     book.commit(shard, path, {"rows": shard.num_rows})
 
 
-def test_rows_of_a_store_are_read_over_its_shards(tmp_path):
-    book = ledger(tmp_path, [2, 3, 1])
+def test_rows_of_a_store_are_read_over_its_shards(storage):
+    book = ledger(storage, [2, 3, 1])
     for s in book.shards:
         commit(book, s, lambda p, s=s: write_table(p, NUMBERS, [numbers(s.start, s.stop)]))
     stored = Stored(book.storage, book.publish())
@@ -63,8 +62,8 @@ def test_rows_of_a_store_are_read_over_its_shards(tmp_path):
     assert spans == [(0, 1, 2), (1, 0, 3)]
 
 
-def test_pieces_of_a_store_are_read_over_its_shards(tmp_path):
-    book = ledger(tmp_path, [2, 3])
+def test_pieces_of_a_store_are_read_over_its_shards(storage):
+    book = ledger(storage, [2, 3])
     for s in book.shards:
         flat, offsets = taken(FLAT, OFFSETS, np.arange(s.start, s.stop))
         commit(book, s, lambda p, f=flat, o=offsets: write_tokens(p, f, o))
@@ -74,10 +73,10 @@ def test_pieces_of_a_store_are_read_over_its_shards(tmp_path):
             assert as_rows(stored.tokens(start, stop)) == ROWS[start:stop]
 
 
-def test_a_spec_names_stores_by_their_digests_and_places_and_content_by_its_hash(tmp_path):
+def test_a_spec_names_stores_by_their_digests_and_places_and_content_by_its_hash(storage):
     stores = {}
     for name, store in (("queries", "queries@dev"), ("collection", "passages@collection")):
-        book = ledger(tmp_path, [1], store)
+        book = ledger(storage, [1], store)
         commit(book, book.shards[0], lambda p, store=store: p.write_text(store))
         stores[name] = Stored(book.storage, book.publish())
     made = spec_over("toy", 2, {"k": 1}, stores, produces="run", content={"content:file": "ff"})
@@ -96,11 +95,11 @@ def test_a_spec_names_stores_by_their_digests_and_places_and_content_by_its_hash
     assert alone == StageSpec("toy", 2, produces="facts")
 
 
-def test_what_is_committed_of_an_unfinished_store_is_seen_in_shard_order(tmp_path):
-    assert committed(PosixStorage(tmp_path), "toy", SPEC) is None
-    book = ledger(tmp_path, [2, 3, 1])
+def test_what_is_committed_of_an_unfinished_store_is_seen_in_shard_order(storage):
+    assert committed(storage, "toy", SPEC) is None
+    book = ledger(storage, [2, 3, 1])
     for index in (2, 0):
         commit(book, book.shards[index], lambda p, i=index: p.write_bytes(b"%d" % i))
-    found = committed(PosixStorage(tmp_path), "toy", SPEC)
+    found = committed(storage, "toy", SPEC)
     assert [record.shard.index for record in found.manifest.records] == [0, 2]
     assert book.manifest() is None

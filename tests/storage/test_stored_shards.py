@@ -1,6 +1,5 @@
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from raypipe import schema
 from raypipe.storage.ledger import Ledger
@@ -8,7 +7,6 @@ from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.payloads.tokens import (
     write_tokens,
 )
-from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, committed
@@ -17,11 +15,6 @@ SPEC = StageSpec("toy", 1, {"a": 1})
 
 
 SHARDS = [Shard(0, 0, 2), Shard(1, 2, 5)]
-
-
-@pytest.fixture
-def storage(tmp_path):
-    return PosixStorage(tmp_path / "stores")
 
 
 def commit(ledger, shard, content=b"x", **facts):

@@ -5,7 +5,7 @@ import pytest
 from course import Course, Second
 
 from raypipe.config.training.recipe import Validate
-from raypipe.errors import InputError, RefusedError
+from raypipe.errors import InputError, Interrupted, RefusedError
 from raypipe.training import fit
 from raypipe.training.checkpoints import commit
 from raypipe.training.checkpoints.history import History
@@ -58,10 +58,23 @@ def test_it_ends_by_patience(course):
 
 
 def stop_at(found, step):
-    stop = RefusedError("stop")
-    with pytest.raises(RefusedError) as caught:
+    stop = Interrupted("stop", 143)
+    with pytest.raises(Interrupted) as caught:
         found.go(should_stop=lambda: stop if len(found.steps) == step else None)
     assert caught.value is stop
+
+
+@pytest.mark.fault(44, "a trainer whose lease was taken over saves and removes 0 checkpoints")
+def test_after_a_takeover_nothing_more_is_saved_or_removed(course):
+    found = course()
+    stop_at(found, 5)
+    before = found.checkpoints
+    refused = RefusedError("taken over")
+    later = course()
+    with pytest.raises(RefusedError, match="taken over"):
+        later.go(should_stop=lambda: refused if len(later.steps) == 3 else None)
+    assert later.steps == [5, 6, 7] and before == [3, 4, 5]
+    assert [step for step in later.checkpoints if step > 6] == []
 
 
 @pytest.mark.parametrize("step", [1, 3, 5])

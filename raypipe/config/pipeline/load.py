@@ -19,6 +19,7 @@ from raypipe.config.yaml.overrides import apply_overrides
 from raypipe.config.yaml.variables import escaped, expand
 from raypipe.errors import InputError
 from raypipe.regular import check_regular
+from raypipe.uris import redacted
 
 
 def load_recipe(
@@ -93,7 +94,8 @@ def _checked(document: Document, overrides: Sequence[str], env: Mapping[str, str
     problems += rule_problems(draft(document.data))
     places = _places(document.data)
     problems.sort(key=lambda problem: places.get(problem.key[:2], -1))
-    lines = list(dict.fromkeys(refused + [document.describe(problem) for problem in problems]))
+    told = refused + [document.describe(problem) for problem in problems]
+    lines = list(dict.fromkeys(map(redacted, told)))
     if lines or recipe is None:
         raise InputError(lines)
     return recipe

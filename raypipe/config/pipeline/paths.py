@@ -1,7 +1,7 @@
 """The paths in a recipe: made absolute, and checked for missing files."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from raypipe.config.pipeline.parts import PACKAGED_MODELS, Model, QuerySet
@@ -14,6 +14,18 @@ def absolute(recipe: Recipe, base: Path) -> Recipe:
     def locate(path: str) -> str:
         return path if "://" in path else os.path.abspath(base / path)
 
+    collection = recipe.collection
+    if collection.format != "ir-datasets":
+        found = tuple(locate(path) for path in collection.input)
+        collection = collection.model_copy(update={"input": found})
+    stores = None if recipe.stores is None else locate(recipe.stores)
+    update = {"collection": collection, "stores": stores}
+    return relocated(recipe, locate).model_copy(update=update)
+
+
+def relocated(recipe: Recipe, locate: Callable[[str], str], *, models: bool = True) -> Recipe:
+    """The recipe with other paths of queries, judgements, models and stages' files."""
+
     def located(path: str | None) -> str | None:
         return None if path is None else locate(path)
 
@@ -23,20 +35,16 @@ def absolute(recipe: Recipe, base: Path) -> Recipe:
 
     def model(model: Model) -> Model:
         return (
-            model.model_copy(update={"path": located(model.path)}) if _is_folder(model) else model
+            model.model_copy(update={"path": located(model.path)})
+            if models and _is_folder(model)
+            else model
         )
 
-    collection = recipe.collection
-    if collection.format != "ir-datasets":
-        found = tuple(located(path) for path in collection.input)
-        collection = collection.model_copy(update={"input": found})
     return recipe.model_copy(
         update={
-            "collection": collection,
             "queries": {name: query_set(queries) for name, queries in recipe.queries.items()},
             "models": {name: model(part) for name, part in recipe.models.items()},
             "stages": {name: stage.located(locate) for name, stage in recipe.stages.items()},
-            "stores": located(recipe.stores),
         }
     )
 

@@ -17,6 +17,7 @@ from raypipe.config.yaml.document import Document, Key, parse_yaml
 from raypipe.config.yaml.overrides import apply_overrides
 from raypipe.config.yaml.variables import expand
 from raypipe.errors import InputError
+from raypipe.uris import redacted
 
 _PATHS = ("queries", "qrels", "run", "triples", "texts", "teacher", "runs", "input", "stores")
 
@@ -51,7 +52,8 @@ def load_training(
         problems += structural_problems(error, document.data, Training)
     if found is not None:
         problems += training_problems(found)
-    lines = list(dict.fromkeys(refused + [document.describe(problem) for problem in problems]))
+    told = refused + [document.describe(problem) for problem in problems]
+    lines = list(dict.fromkeys(map(redacted, told)))
     if lines or found is None:
         raise InputError(lines)
     _locate(document, base or Path())

@@ -15,7 +15,7 @@ from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import System
 from raypipe.driver.recipe.watching import StageResult
 from raypipe.driver.report.measure import Measurement
-from raypipe.errors import LimitError, RefusedError
+from raypipe.errors import LimitError, RefusedError, StorageError, ending_of
 from raypipe.names import Role, StoreName, of_collection, of_queries
 from raypipe.stages.run_tables import with_ids
 from raypipe.storage.generations import (
@@ -83,8 +83,20 @@ def create(stores: Storage, generation: Generation) -> None:
 
     Raises:
         RefusedError: there is one of this number, by another invocation.
+        StorageError: it was created, and storage failed before that was certain to last.
     """
-    if not create_generation(stores, generation):
+    try:
+        created = create_generation(stores, generation)
+    except OSError as error:
+        newest = newest_generation(stores, generation.name)
+        if newest != generation:
+            raise
+        raise StorageError(
+            f"generation {generation.number} of {generation.name} is current, but storage failed "
+            f"before that was certain to last: {ending_of(error).reason}. Look at `raypipe "
+            "history` first: a repeated rollback goes back again"
+        ) from error
+    if not created:
         newest = newest_generation(stores, generation.name)
         assert newest is not None
         raise RefusedError(

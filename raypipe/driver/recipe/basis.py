@@ -41,12 +41,24 @@ class Basis:
     needs: Needs = Needs()
     budget_tokens: int | None = None
     models: Mapping[str, ModelFolder] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """URIs of inputs by the paths of their copies, for nodes that do not share the workspace."""
     _known: dict[StoreName, Stored] = field(default_factory=dict)
 
-    def once(self, name: StoreName, stage: Callable[[], Stage]) -> Stored:
-        """The finished store of a stage; further calls return the same one."""
+    def once(
+        self,
+        name: StoreName,
+        stage: Callable[[], Stage],
+        fits: Callable[[Stored], bool] = lambda fixed: True,
+    ) -> Stored:
+        """The finished store of a stage; further calls return the same one.
+
+        `fits` says whether a generation's store of this name is what the recipe means by it.
+        """
         if name not in self._known:
-            self._known[name] = self.stores.fixed(name) or self.stores.ensure(name, stage())
+            fixed = self.stores.fixed(name)
+            fitting = fixed is not None and fits(fixed)
+            self._known[name] = fixed if fixed and fitting else self.stores.ensure(name, stage())
         return self._known[name]
 
     def collection(self) -> Stored:
@@ -75,7 +87,7 @@ class Basis:
             only = None
             if queries.only_judged and queries.qrels is not None:
                 only = frozenset(read_qrels(Path(queries.qrels))["query_id"].to_pylist())
-            return QueriesStage(Path(queries.file), only)
+            return QueriesStage(Path(queries.file), only, self.sources)
 
         return self.once(of_queries(name), stage)
 
@@ -104,7 +116,10 @@ class Basis:
             hashes = self.hashes() if query_set is None else None
             return TokenizeStage(texts, table, model, prefix, hashes)
 
-        return self.once(tokens_of(model_name, query_set), stage)
+        def fits(fixed: Stored) -> bool:
+            return fixed.spec.reuse_key == TokenizeStage(texts, table, model, prefix).spec.reuse_key
+
+        return self.once(tokens_of(model_name, query_set), stage, fits)
 
     def _fixed(self) -> Stored | None:
         """The passages of a generation, with its ids."""
@@ -118,13 +133,15 @@ class Basis:
     def _prepare(self) -> Stored:
         collection = self.recipe.collection
         files = get_format(collection.format).files([Path(p) for p in collection.input])
-        count = CountStage(files, collection.format)
+        count = CountStage(files, collection.format, self.sources)
         facts = counted(self.stores.ensure(of_collection(Role.COUNT), count))
         for warning in check_known_collection(facts):
             log.warning("%s", warning)
         if not sum(f.num_records for f in facts):
             raise InputError(f"{', '.join(map(str, files))}: expected passages, found no record")
-        convert = ConvertStage(files, facts, collection.format, collection.errors)
+        convert = ConvertStage(
+            files, facts, collection.format, collection.errors, sources=self.sources
+        )
         stored = self.stores.ensure(of_collection(Role.PASSAGES), convert)
         ids = of_collection(Role.IDS)
         self._known[ids] = self.stores.ensure(ids, IdsStage(stored, has_dense_ids(facts)))

@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 
 from raypipe.config import Recipe
+from raypipe.data.notes import note_in
 from raypipe.data.python_docs.build import python_docs, write_python_docs
 from raypipe.errors import InputError
+from raypipe.storage.files import replace_file, sync
 
 PASSAGES = "passages.tsv"
 SEMANTICS = 1
@@ -21,7 +23,7 @@ def with_files(recipe: Recipe, folder: Path) -> Recipe:
         return recipe
     wanted = _made_by(recipe)
     note = folder / "made-by.json"
-    if not note.exists() or json.loads(note.read_text()) != wanted:
+    if note_in(note) != wanted:
         note.unlink(missing_ok=True)
         packages = [Path(folder) for folder in recipe.collection.input]
         docs = python_docs(max_passages=recipe.collection.max_passages, packages=packages)
@@ -29,7 +31,9 @@ def with_files(recipe: Recipe, folder: Path) -> Recipe:
         # Not MS MARCO's file name: MS MARCO's official count and hash do not apply to this
         # collection.
         (folder / "collection.tsv").rename(folder / PASSAGES)
-        note.write_text(json.dumps(wanted))
+        for path in folder.iterdir():
+            sync(path)  # the note says that all of it is there
+        replace_file(note, json.dumps(wanted).encode())
     collection = recipe.collection.model_copy(
         update={"format": "msmarco-v1", "input": (str(folder / PASSAGES),)}
     )

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from raypipe.cluster.backend import Task
 from raypipe.cluster.loop import Report, run
@@ -13,7 +14,7 @@ from raypipe.driver.recipe.older import older_stores
 from raypipe.driver.recipe.watching import Backends, StageResult, Watcher
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import LEAVE_INPUTS, IncompleteError, InputError, RaypipeError, RefusedError
-from raypipe.names import StoreName
+from raypipe.names import StoreName, Thing
 from raypipe.stages.stage import Copying, Sizing, Stage
 from raypipe.storage.doom import wait_for_gc
 from raypipe.storage.generations import Generation
@@ -23,7 +24,12 @@ from raypipe.storage.ledger import Ledger
 from raypipe.storage.log import events
 from raypipe.storage.records import Json, Manifest, Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.store_records import find_spec, read_manifest, restore_spec
+from raypipe.storage.store_records import (
+    find_spec,
+    read_manifest,
+    restore_plan,
+    restore_spec,
+)
 from raypipe.storage.stored import Stored
 
 log = logging.getLogger(__name__)
@@ -58,7 +64,8 @@ class Execution:
             IncompleteError: the generation names a store that was deleted.
         """
         store = str(name)
-        if self.reading is None or name.query_set is not None or store not in self.reading.stores:
+        of_queries = name.query_set is not None or name.thing is Thing.QUERIES
+        if self.reading is None or of_queries or store not in self.reading.stores:
             return None
         found = self.reading.stored(self.workspace.stores, store)
         if found is None:
@@ -96,6 +103,7 @@ class Execution:
         else:
             self.workspace.mark()
             restore_spec(self.workspace.stores, store, spec)
+            restore_plan(self.workspace.stores, manifest)
             self.workspace.refer(store, fingerprint)
             if wait_for_gc(self.workspace.stores, f"{store}/{fingerprint}"):
                 return self.ensure(name, stage)
@@ -135,6 +143,8 @@ class Execution:
         try:
             ledger = Ledger(stores, store, spec, planned)
             self.workspace.refer(store, fingerprint)
+            self.workspace.tell_stores()
+            restore_spec(stores, store, spec)
             if wait_for_gc(stores, f"{store}/{fingerprint}"):  # it deleted some of the files
                 ledger = Ledger(stores, store, spec, planned)
                 restore_spec(stores, store, spec)
@@ -244,11 +254,15 @@ def _compare_workers(store: str, seen: dict[str, Json], facts: Mapping[str, Json
 
 
 def _working_seconds(workspace: Workspace, manifest: Manifest) -> float | None:
-    """Computing time of the invocation that published the store, from its log of attempts."""
-    name = f"{manifest.store}/{manifest.fingerprint}/attempts.jsonl"
-    try:
-        attempts = events(workspace.stores.read(name))
-    except FileNotFoundError:
-        return None
-    published = [event for event in attempts if event.get("event") == "published"]
-    return published[-1].get("working_seconds") if published else None
+    """Computing time of the invocation that published the store, from the end of its log.
+
+    The log of a store of many shards is not read whole: in a bucket each line is a request.
+    """
+    lines = workspace.stores.newest(f"{manifest.store}/{manifest.fingerprint}/attempts.jsonl")
+    attempts = (event for line in islice(lines, _LAST_LINES) for event in events(line))
+    published = (event for event in attempts if event.get("event") == "published")
+    return next(published, {}).get("working_seconds")
+
+
+_LAST_LINES = 20
+"""Publishing is the last event, unless others computed the store at the same time."""

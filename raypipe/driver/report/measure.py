@@ -73,13 +73,16 @@ def measure(
             name: evaluate(table, judged, recipe.evaluate.measures)
             for name, table in tables.items()
         }
-        _write_measures(workspace.folder / "measures" / f"{query_set}.tsv", measured)
+        per_query = workspace.folder / "measures" / f"{query_set}.tsv"
+        _write_measures(per_query, measured)
+        workspace.wrote(per_query)
         found.means[query_set] = {name: dict(m.mean) for name, m in measured.items()}
         notes = _notes(basis, recipe.evaluate, query_set, measured, inferences)
         blocks.append(_block(recipe.evaluate, query_set, ranked, measured, times, notes))
     if blocks:
         found.table = "\n".join(blocks)
         replace_file(workspace.folder / "table.md", found.table.encode())
+        workspace.wrote(workspace.folder / "table.md")
     return found
 
 
@@ -93,8 +96,10 @@ def _write_runs(
     for system in systems:
         run = system.stored.whole_table(schema.RUN)
         table = tables[system.name] = with_ids(run, queries, basis.collection())
-        write_trec(table, folder / f"{system.name}.trec", tag=system.name)
-        write_msmarco(table, folder / f"{system.name}.tsv")
+        trec, msmarco = (folder / f"{system.name}{ending}" for ending in (".trec", ".tsv"))
+        write_trec(table, trec, tag=system.name)
+        write_msmarco(table, msmarco)
+        workspace.wrote(trec, msmarco)
     return tables
 
 

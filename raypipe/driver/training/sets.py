@@ -56,7 +56,7 @@ def training_sets(
     graphs, executions = {}, {}
     for name in recipe.collections:
         folder = workspace.folder / "collections" / name
-        own = Workspace(folder, workspace.stores.uri)
+        own = workspace.part(folder)
         executions[name] = Execution(
             workspace=own,
             backends=backends,
@@ -65,7 +65,10 @@ def training_sets(
             should_stop=should_stop,
             on_change=say,
         )
-        named = with_files(parts_recipe(recipe, name), folder / "python-docs")
+        parts, made = parts_recipe(recipe, name), folder / "python-docs"
+        named = with_files(parts, made)
+        if named is not parts:
+            workspace.wrote(made)
         models = {model_name(recipe): model}
         graphs[name] = Graph(Basis(named, executions[name], models=models))
     guards = guards_of(recipe)

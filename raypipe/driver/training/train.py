@@ -34,7 +34,7 @@ from raypipe.storage.files import replace_file
 from raypipe.storage.lease import acquire
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Manifest, Shard
-from raypipe.storage.store_records import read_manifest, restore_spec
+from raypipe.storage.store_records import read_manifest, restore_plan, restore_spec
 from raypipe.training.checkpoints.commit import commit
 from raypipe.training.checkpoints.export import write_model
 from raypipe.training.checkpoints.store import Checkpoints
@@ -78,13 +78,17 @@ def run_training(
     workspace = Workspace(out, recipe.stores)
     with invocation(workspace, recipe.name) as summary, interruptible() as should_stop:
         replace_file(workspace.folder / "recipe.yaml", resolved_yaml(recipe).encode())
+        workspace.wrote(workspace.folder / "recipe.yaml")
         chosen = devices_of(recipe, options)
         say(chosen.line())
         backends = LazyBackends(lambda: backend_of(recipe, chosen, options), lambda: chosen)
         try:
             start = start_model(recipe)
             check_fits(recipe, start, chosen, options)
-            named = with_ids(recipe, workspace.folder / "triples")
+            split = workspace.folder / "triples"
+            named = with_ids(recipe, split)
+            if named != recipe:
+                workspace.wrote(split)
             sets = training_sets(
                 named,
                 start,
@@ -124,6 +128,7 @@ def _train(
     workspace.mark()
     if standing is not None:
         restore_spec(workspace.stores, store, job.spec)
+        restore_plan(workspace.stores, standing)
         workspace.refer(store, fingerprint)
         return standing
     lease = acquire(workspace.stores, f"{job.folder}/lease.json", gone=workspace.gone)
@@ -136,6 +141,7 @@ def _train(
     try:
         ledger = Ledger(workspace.stores, store, job.spec, [SHARD])
         workspace.refer(store, fingerprint)
+        workspace.tell_stores()
         with follower:
             if recipe.resources.backend == "inline":
                 threads = threads_of(recipe, chosen, options)
@@ -182,6 +188,7 @@ def _finish(job: Job, manifest: Manifest, sets: Sets, workspace: Workspace) -> T
     history = record.facts["history"]
     table = training_table(job, history, sets.lines, saw)
     replace_file(workspace.folder / "table.md", table.encode())
+    workspace.wrote(folder, workspace.folder / "table.md")
     summary = {
         "model": f"models/{recipe.name}",
         "step": record.facts["step"],

@@ -5,7 +5,9 @@ from pathlib import Path
 
 from raypipe.config import Training
 from raypipe.config.pipeline.parts import Collection
-from raypipe.data.triple_texts import split_triples
+from raypipe.data.notes import note_in
+from raypipe.data.triple_texts import FILES, split_triples
+from raypipe.storage.files import replace_file, sweep_beside
 from raypipe.storage.records import hash_file
 
 
@@ -17,11 +19,13 @@ def with_ids(recipe: Training, folder: Path) -> Training:
             continue
         own, source = folder / name, Path(wanted.texts)
         note = own / "made-from.json"
+        for file in (*FILES, note.name):
+            sweep_beside(own / file)  # they are written once: no later write sweeps there
         made = {"sha256": hash_file(source), "semantics": 1}
-        if not note.exists() or json.loads(note.read_text()) != made:
+        if note_in(note) != made:
             note.unlink(missing_ok=True)
             split_triples(source, own)
-            note.write_text(json.dumps(made))
+            replace_file(note, json.dumps(made).encode())
         passages = (str((own / "passages.tsv").absolute()),)
         collections[name] = Collection(format="msmarco-v1", input=passages)
         update = {

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from raypipe import schema
+from raypipe.driver.upkeep.which_store import which_store
 from raypipe.engines.lucene.index import ROWS_FILE
 from raypipe.engines.lucene.pack import unpack_folder
 from raypipe.errors import IncompleteError, InputError
 from raypipe.stages.run_tables import with_ids
 from raypipe.stages.texts.ids import ids_of_rows
 from raypipe.storage.files import appear, folder_beside
-from raypipe.storage.places.opening import open_storage
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
 from raypipe.storage.store_records import find_spec, read_manifest
@@ -24,27 +24,35 @@ from raypipe.storage.stored import Stored
 FORMS = ("numpy", "faiss", "pyserini", "parquet")
 
 
-def export(store: Path, to: str, out: Path) -> int:
+def export(store: Path | str, to: str, out: Path, *, generation: int | None = None) -> int:
     """The number of rows exported into the folder `out`, which appears complete or not at all.
 
     numpy: embeddings.npy (fp16 [rows, dim]) and ids.txt. faiss: `index` (flat, inner product) and
     `docid`, pyserini's folder of a dense index. pyserini: a Lucene folder, or a collection as
     JSON lines. parquet: a collection, a run or a duoBERT model's pairs, with original ids.
 
+    Args:
+        store: STORES/NAME or STORES/NAME/FINGERPRINT; see `which_store`.
+        to: one of `FORMS`.
+        out: a new or empty folder.
+        generation: the number of the generation to read; by default the current one.
+
     Raises:
-        InputError: no such store, a form that does not suit it, or a target that is not empty.
+        InputError: no such store or generation, a form that does not suit it, or a target that is
+            not empty.
         IncompleteError: the store is not complete.
     """
     if to not in FORMS:
         raise InputError(f"--to {to}: expected one of {', '.join(FORMS)}")
     if out.exists() and any(out.iterdir()):
         raise InputError(f"{out}: not empty; name a new folder")
-    stores, name, fingerprint = _find(store)
-    stored, spec = _stored(stores, name, fingerprint), find_spec(stores, name, fingerprint)
-    if spec is None:
-        raise IncompleteError(
-            f"{name}/{fingerprint}: its spec.json is missing; run its pipeline again"
-        )
+    with which_store(store, generation) as found:
+        return _export(*found, to, out)
+
+
+def _export(stores: Storage, name: str, fingerprint: str, to: str, out: Path) -> int:
+    stored = _stored(stores, name, fingerprint)
+    spec = stored.spec
     if (spec.produces, to) not in _WRITERS:
         forms = sorted(form for produces, form in _WRITERS if produces == spec.produces)
         raise InputError(
@@ -55,18 +63,6 @@ def export(store: Path, to: str, out: Path) -> int:
         num_rows = _WRITERS[spec.produces, to](stores, spec, stored, partial)
         appear(partial, out)
     return num_rows
-
-
-def _find(path: Path) -> tuple[Storage, str, str]:
-    """The parts (stores, name, fingerprint) of STORES/NAME or STORES/NAME/FINGERPRINT."""
-    if (path / "plan.json").exists():
-        return open_storage(str(path.parent.parent)), path.parent.name, path.name
-    complete = sorted(path.glob("*/manifest.json"), key=lambda p: p.stat().st_mtime)
-    if not complete:
-        raise InputError(
-            f"{path}: expected STORES/NAME or STORES/NAME/FINGERPRINT of a complete store"
-        )
-    return open_storage(str(path.parent)), path.name, complete[-1].parent.name
 
 
 def _stored(stores: Storage, name: str, fingerprint: str) -> Stored:

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from raypipe.driver.generations.retire import files_of, unread_generations
 from raypipe.driver.workspace import Workspace, read_refs
-from raypipe.errors import CorruptError, InputError
+from raypipe.errors import CorruptError
 from raypipe.names import ROOT_FOLDERS
 from raypipe.storage.generations import held_stores
 from raypipe.storage.holder import Life, label_is_dead
 from raypipe.storage.lease import lease_state
-from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.root import ROOT_FORMAT
+from raypipe.storage.storage import Entry, Storage
 from raypipe.storage.store_records import read_spec, work_label
 
 SPARED_SECONDS = 24 * 3600.0
@@ -29,10 +29,10 @@ _ORDER = (
     r"manifest\.json",
     r"steps/\d{7,}\.json",
     r"measurements/\d{7,}\.json",
-    r"progress\.jsonl",
+    r"progress\.jsonl(\.lines/[^/]+)?",  # in a bucket each line is an object
     r"shards/\d{5,}\.json",
     r"quarantine\.parquet",
-    r"attempts\.jsonl",
+    r"attempts\.jsonl(\.lines/[^/]+)?",
     r"lease\.json\.d/\d{7}\.json",  # before lease.json, which says that they were released
     r"lease\.json",
     r"plan\.json",
@@ -41,6 +41,8 @@ _ORDER = (
 """A store's files in the order of deletion. If gc is killed after any of them, the store is
 complete, or incomplete and resumable (its records name blobs that still exist), or absent. The
 spec, which identifies a folder as a store, is deleted last."""
+_NO_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+"""Of something else than a store. Storage that fails ends gc, since it says what is a store."""
 _BLOB = re.compile(r"blobs/([0-9a-f]{2})/(\1[0-9a-f]{62})")
 
 
@@ -79,15 +81,10 @@ def find_garbage(workspace: Workspace, *, spared_seconds: float = SPARED_SECONDS
     """Files that no workspace, generation or live lease refers to and that are old enough.
 
     A store is as old as its newest file.
-
-    Raises:
-        InputError: the stores are not in a folder; a bucket has lifecycle rules of its own.
     """
     stores = workspace.stores
-    if not isinstance(stores, PosixStorage):
-        raise InputError(f"{stores.uri}: gc needs stores in a folder")
     garbage = Garbage(generations=files_of(stores, unread_generations(stores)))
-    names = list(stores.names(""))
+    names = {entry.name: entry for entry in stores.entries()}
     folders = _folders(stores, names, garbage)
     places = {
         "/".join(parts[:2])
@@ -101,12 +98,12 @@ def find_garbage(workspace: Workspace, *, spared_seconds: float = SPARED_SECONDS
         for name, folder in folders.items()
         if name not in kept
         and not at_work(stores, name)
-        and all(is_old(stores, file, oldest) for _, file in folder.known)
+        and all(_is_old(names[file], oldest) for _, file in folder.known)
     }
     for name, folder in doomed.items():
         garbage.stores[name] = [file for _, file in sorted(folder.known)]
     living = {work_label(*name.split("/")) for name in places if at_work(stores, name)}
-    left = [n for n in names if _is_left_over(n, living) and is_old(stores, n, oldest)]
+    left = [n for n in names if _is_left_over(n, living) and _is_old(names[n], oldest)]
     garbage.left_over = left
     held: set[str] = set()
     for name, folder in folders.items():
@@ -115,13 +112,13 @@ def find_garbage(workspace: Workspace, *, spared_seconds: float = SPARED_SECONDS
     held |= named_payloads(stores, garbage.strangers)
     for name in names:
         blob = _BLOB.fullmatch(name)
-        if blob and blob[2] not in held and is_old(stores, name, oldest):
+        if blob and blob[2] not in held and _is_old(names[name], oldest):
             garbage.blobs.append(name)
-    garbage.num_bytes = sum(_size(stores, name) for name in garbage.names)
+    garbage.num_bytes = sum(names[name].num_bytes for name in garbage.names if name in names)
     return garbage
 
 
-def now(stores: PosixStorage) -> float:
+def now(stores: Storage) -> float:
     """The date that a file gets which is written now, by the clock that dates the others too.
 
     This machine's own clock may be another one, and wrong. Where nothing may be written it is good
@@ -133,10 +130,11 @@ def now(stores: PosixStorage) -> float:
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             return time.time()
         raise
-    return (stores.root / CLOCK).stat().st_mtime
+    entry = stores.entry(CLOCK)
+    return time.time() if entry is None else entry.written
 
 
-def _folders(stores: PosixStorage, names: list[str], garbage: Garbage) -> dict[str, _Folder]:
+def _folders(stores: Storage, names: Iterable[str], garbage: Garbage) -> dict[str, _Folder]:
     """The real stores with their files; files outside any store are added to the strangers."""
     found: dict[str, _Folder] = {}
     for name in names:
@@ -161,15 +159,15 @@ def _folders(stores: PosixStorage, names: list[str], garbage: Garbage) -> dict[s
     return real
 
 
-def _is_store(stores: PosixStorage, name: str) -> bool:
+def _is_store(stores: Storage, name: str) -> bool:
     store, fingerprint = name.split("/")
     try:
         return read_spec(stores, store, fingerprint).fingerprint() == fingerprint
-    except (OSError, CorruptError, KeyError):
+    except (*_NO_FILE, CorruptError, KeyError):
         return False
 
 
-def kept_stores(stores: PosixStorage, leaving: Collection[str] = ()) -> set[str]:
+def kept_stores(stores: Storage, leaving: Collection[str] = ()) -> set[str]:
     """The stores that workspaces and generations name, but for generations that leave."""
     kept: set[str] = set()
     for name in stores.names("refs"):
@@ -177,26 +175,20 @@ def kept_stores(stores: PosixStorage, leaving: Collection[str] = ()) -> set[str]
     return kept | {f"{a}/{b}" for a, b in held_stores(stores, leaving)}
 
 
-def at_work(stores: PosixStorage, folder: str) -> bool:
+def at_work(stores: Storage, folder: str) -> bool:
     """Whether a store's lease is held, or may be."""
     lease = lease_state(stores, f"{folder}/lease.json")
     return lease is not None and lease.life() is not Life.DEAD
 
 
-def is_old(stores: PosixStorage, name: str, oldest: float) -> bool:
+def is_old(stores: Storage, name: str, oldest: float) -> bool:
     """Whether a file was last written before `oldest`; False if it is gone."""
-    try:
-        return (stores.root / name).stat().st_mtime < oldest
-    except FileNotFoundError:
-        return False
+    entry = stores.entry(name)
+    return entry is not None and _is_old(entry, oldest)
 
 
-def _size(stores: PosixStorage, name: str) -> int:
-    """Bytes of a file; 0 if it is gone."""
-    try:
-        return (stores.root / name).stat().st_size
-    except FileNotFoundError:
-        return 0
+def _is_old(entry: Entry, oldest: float) -> bool:
+    return entry.written < oldest
 
 
 def _is_left_over(name: str, living: set[str]) -> bool:
@@ -214,15 +206,12 @@ def _is_left_over(name: str, living: set[str]) -> bool:
     return owner not in living
 
 
-def named_payloads(stores: PosixStorage, names: Iterable[str]) -> set[str]:
+def named_payloads(stores: Storage, names: Iterable[str]) -> set[str]:
     """Hashes found as words in records and manifests; damaged files still protect their blobs."""
     held: set[str] = set()
     for name in names:
         if not name.endswith(".json"):
             continue
-        try:
-            text = (stores.root / name).read_bytes().decode(errors="replace")
-        except FileNotFoundError:
-            continue  # a training removes its older checkpoints
-        held |= set(re.findall(r"[0-9a-f]{64}", text))
+        data = stores.peek(name) or b""  # a training removes its older checkpoints
+        held |= set(re.findall(r"[0-9a-f]{64}", data.decode(errors="replace")))
     return held

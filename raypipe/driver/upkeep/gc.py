@@ -14,7 +14,7 @@ from raypipe.driver.workspace import Workspace
 from raypipe.errors import RefusedError
 from raypipe.storage.doom import doom, doomed_places, spare
 from raypipe.storage.lease import Lease, acquire
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.storage import Storage
 
 __all__ = ["Garbage", "delete", "find_garbage"]
 LEASE = "gc/lease.json"
@@ -31,7 +31,6 @@ def delete(
         RefusedError: another gc is at work.
     """
     stores = workspace.stores
-    assert isinstance(stores, PosixStorage)  # as find_garbage wants
     lease = acquire(stores, LEASE)
     try:
         return _delete(stores, garbage, lease, spared_seconds)
@@ -39,9 +38,7 @@ def delete(
         lease.release()
 
 
-def _delete(
-    stores: PosixStorage, garbage: Garbage, lease: Lease, spared_seconds: float
-) -> list[str]:
+def _delete(stores: Storage, garbage: Garbage, lease: Lease, spared_seconds: float) -> list[str]:
     blobs = {f"blobs/{name.rpartition('/')[2]}": name for name in garbage.blobs}
     for place in doomed_places(stores):
         if place not in garbage.stores and place not in blobs:
@@ -68,7 +65,7 @@ def _delete(
     return deleted
 
 
-def _deleted(stores: PosixStorage, files: list[str], lease: Lease) -> list[str]:
+def _deleted(stores: Storage, files: list[str], lease: Lease) -> list[str]:
     for name in files:
         if lease.lost:
             raise RefusedError(f"{stores.uri}: another gc has taken over; run again")

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import read_resolved
+from raypipe.driver.mirror import address_of
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import InputError
 from raypipe.storage.holder import Life
@@ -25,6 +26,7 @@ class Status:
     """The exit code of `raypipe status`: that of the invocation, or 0 while it runs."""
     reason: str
     stores: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The progress of each store; `earlier` if this invocation has not used it up to now."""
 
 
 def status(folder: Path) -> Status:
@@ -33,14 +35,18 @@ def status(folder: Path) -> Status:
     Raises:
         InputError: no invocation ever began here, or its recipe.yaml cannot be read.
     """
-    if not (folder / "workspace.json").exists():
-        raise InputError(f"{folder}: no workspace; expected a folder that `--out` named")
+    if not _is_workspace(folder):
+        raise InputError(
+            f"{address_of(folder)}: no workspace; expected a folder that `--out` named"
+        )
     workspace = Workspace(folder, _stores(folder))
     summary = workspace.read_summary()
     if summary is None:
         raise InputError(f"{folder}: no invocation has begun here: there is no summary.json")
+    used = set(summary.get("stores", ()))
     stores = {
         store: _progress(workspace, store, fingerprint)
+        | ({} if f"{store}/{fingerprint}" in used else {"earlier": True})
         for store, fingerprint in sorted(workspace.refs().items())
     }
     if summary["status"] != "running":
@@ -66,6 +72,11 @@ def _progress(workspace: Workspace, store: str, fingerprint: str) -> dict[str, A
     return {"state": "incomplete", "shards": len(ledger.shards), "done": done}
 
 
+def _is_workspace(folder: Path) -> bool:
+    """Whether an invocation began here; a lost workspace.json is written again."""
+    return any((folder / name).exists() for name in ("workspace.json", "summary.json"))
+
+
 def _stores(folder: Path) -> str | None:
     """The root of the stores of the last invocation's recipe."""
     path = folder / "recipe.yaml"
@@ -78,6 +89,8 @@ def open_workspace(folder: Path) -> Workspace:
     Raises:
         InputError: the folder is not a workspace, or its recipe.yaml cannot be read.
     """
-    if not (folder / "workspace.json").exists():
-        raise InputError(f"{folder}: no workspace; expected a folder that `--out` named")
+    if not _is_workspace(folder):
+        raise InputError(
+            f"{address_of(folder)}: no workspace; expected a folder that `--out` named"
+        )
     return Workspace(folder, _stores(folder))

@@ -1,106 +1,149 @@
-"""Compares every byte of a workspace's stores with its hash."""
+"""Compares every byte of a workspace and its stores with what was written."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
+from raypipe.driver.summaries import FILE
+from raypipe.driver.upkeep.damage import Damage
+from raypipe.driver.upkeep.file_damage import file_damage
+from raypipe.driver.upkeep.store_damage import GONE, Place, store_damage
 from raypipe.driver.workspace import Workspace, read_refs
 from raypipe.errors import CorruptError
-from raypipe.storage.generations import generation_records, stores_of_record
-from raypipe.storage.ledger import Ledger
-from raypipe.storage.records import Manifest, Record
+from raypipe.storage.generations import (
+    ROOT,
+    generation_numbers,
+    generation_records,
+    retired_numbers,
+    stores_of_record,
+)
+from raypipe.storage.records import Json
 from raypipe.storage.root import ROOT_FORMAT, root_damage
-from raypipe.storage.store_records import read_manifest, read_spec
+from raypipe.storage.store_records import read_manifest
+
+__all__ = ["Damage", "verify"]
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """A file whose bytes differ from those that were written."""
+@dataclass
+class _Referred:
+    """The stores to verify, as (store, fingerprint)."""
 
-    name: str
-    problem: str
-    remedy: str
+    used: set[tuple[str, str]] = field(default_factory=set)
+    sources: set[tuple[str, str]] = field(default_factory=set)
+    completed: set[tuple[str, str]] = field(default_factory=set)
+    """Those that the last invocation used, if it was complete."""
+    generations: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    """The records of the generations that name a store."""
 
 
 def verify(workspace: Workspace) -> list[Damage]:
-    """The damaged records and payloads, by name, of every store that the workspace refers to.
+    """The damaged and missing files of a workspace, and of every store that it refers to.
 
     The sources from which an unfinished invocation copies rows are among them, and the stores of
-    every generation in the root. The seals of the root's format file, specs, plans, shard records
-    and manifests are checked; payloads are hashed completely.
+    every generation in the root. docs/files.md lists which files are verified.
     """
-    found: dict[str, Damage] = {}
-    problem = root_damage(workspace.stores)
-    if problem is not None:
-        found[ROOT_FORMAT] = Damage(ROOT_FORMAT, problem, f"delete {ROOT_FORMAT} and run again")
-    referred = _referred(workspace)
-    for path in sorted(workspace.folder.glob("collections/*/workspace.json")):
-        try:  # the collections of a training have workspaces inside its own
-            referred |= _referred(Workspace(path.parent, workspace.stores.uri))
-        except CorruptError as error:
-            name = str(path.relative_to(workspace.folder))
-            found[name] = Damage(name, str(error), f"delete {name} and run again")
-    for name in generation_records(workspace.stores):
-        try:
-            referred |= stores_of_record(workspace.stores, name)
-        except CorruptError as error:
-            remedy = f"delete {name}; the generation before it becomes current"
-            found[name] = Damage(name, str(error), remedy)
-    for store, fingerprint in sorted(referred):
-        for damage in _store(workspace, store, fingerprint):
-            found.setdefault(damage.name, damage)
+    found: dict[tuple[str, str], Damage] = {}  # a payload of two stores has two remedies
+    for damage in _damages(workspace):
+        found.setdefault((damage.name, damage.remedy), damage)
     return list(found.values())
 
 
-def _referred(workspace: Workspace) -> set[tuple[str, str]]:
-    refs = read_refs(workspace.stores, workspace.id)
-    return {*refs.stores.items(), *refs.sources.items()}
+def _damages(workspace: Workspace) -> Iterator[Damage]:
+    summary: Mapping[str, Json] | None = {}
+    try:
+        summary = workspace.read_summary()
+    except CorruptError as error:
+        yield Damage(FILE, str(error), f"delete {FILE} and run again to write it")
+    files = list(file_damage(workspace.folder, summary or {}))
+    yield from files
+    refs = f"refs/{workspace.id}.json"
+    if any(damage.name == "recipe.yaml" for damage in files) and not workspace.stores.exists(refs):
+        return  # it says where the stores are, and they are not here
+    problem = root_damage(workspace.stores)
+    if problem is not None:
+        yield Damage(ROOT_FORMAT, problem, f"delete {ROOT_FORMAT} and run again")
+    referred = _Referred()
+    if summary and summary["status"] == "complete":
+        places = (place.split("/") for place in summary.get("stores", ()))
+        referred.completed = {(store, fingerprint) for store, fingerprint in places}
+        yield from _standing(workspace, summary)
+    yield from _refs(workspace, referred)
+    if summary is None and referred.used:
+        yield Damage(FILE, f"{workspace.folder / FILE}: {GONE}", "run again to write it")
+    yield from _generations(workspace, referred)
+    yield from _stores(workspace, referred)
 
 
-def _store(workspace: Workspace, store: str, fingerprint: str) -> Iterator[Damage]:
-    folder = f"{store}/{fingerprint}"
-    if not workspace.stores.exists(f"{folder}/plan.json"):
-        return
-    try:
-        spec = read_spec(workspace.stores, store, fingerprint)
-        ledger = Ledger(workspace.stores, store, spec)
-    except FileNotFoundError:
-        name = f"{folder}/spec.json"
-        yield Damage(name, f"{name}: no such file", "run again to write it")
-        return
-    except CorruptError as error:
-        remedy = f"delete the folder {folder} and run again to compute it"
-        yield Damage(str(error).partition(":")[0], str(error), remedy)
-        return
-    manifest = None
-    try:
-        manifest = read_manifest(workspace.stores, store, fingerprint)
-    except CorruptError as error:
-        name = f"{folder}/manifest.json"
-        yield Damage(name, str(error), f"delete {name} and run again")
-    pending = {shard.index for shard in ledger.pending()}
-    for shard in ledger.shards:
-        name = f"{folder}/shards/{shard.index:05d}.json"
-        if shard.index in pending:
-            if manifest is not None:
-                yield Damage(name, "the record is missing", f"delete {folder}/manifest.json too")
-            continue
-        try:
-            record = ledger.record(shard)
+def _standing(workspace: Workspace, summary: Mapping[str, Json]) -> Iterator[Damage]:
+    """The generations that stood at the end of a re-indexing and are gone without a mark."""
+    name, stores = str(summary["recipe"]), workspace.stores
+    missing = set(summary.get("generations", ()))
+    missing -= {*generation_numbers(stores, name), *retired_numbers(stores, name)}
+    for number in sorted(missing):
+        record = f"{ROOT}/{name}/{number:07d}.json"
+        yield Damage(record, f"{record}: {GONE}", "run `raypipe reindex` again")
+
+
+def _refs(workspace: Workspace, referred: _Referred) -> Iterator[Damage]:
+    parts = [workspace]
+    for path in sorted(workspace.folder.glob("collections/*/workspace.json")):
+        try:  # the collections of a training have workspaces inside its own
+            parts.append(Workspace(path.parent, workspace.stores.uri))
         except CorruptError as error:
-            remedy = f"delete {name} and {folder}/manifest.json and run again"
-            yield Damage(name, str(error), remedy)
+            name = str(path.relative_to(workspace.folder))
+            yield Damage(name, str(error), f"delete {name} and run again")
+    corrupt, missing = False, []
+    for part in parts:
+        name = f"refs/{part.id}.json"
+        try:
+            refs = read_refs(part.stores, part.id)
+        except CorruptError as error:
+            corrupt = True
+            yield Damage(name, str(error), f"delete {name} and run again to write it")
             continue
-        yield from _payload(workspace, folder, name, record, manifest)
+        if not refs.stores:
+            missing.append(name)
+        referred.used |= {*refs.stores.items()}
+        referred.sources |= {*refs.sources.items()}
+    lost = sorted(
+        f"{store}/{fingerprint}" for store, fingerprint in referred.completed - referred.used
+    )
+    if lost and not corrupt:
+        problem = (
+            f"{len(lost)} stores that the last invocation used are in no refs, first {lost[0]}"
+        )
+        for name in missing or [f"refs/{workspace.id}.json"]:
+            yield Damage(name, problem, "run again to write it")
 
 
-def _payload(
-    workspace: Workspace, folder: str, name: str, record: Record, manifest: Manifest | None
-) -> Iterator[Damage]:
-    blob = f"blobs/{record.sha256[:2]}/{record.sha256}"
-    try:
-        workspace.stores.check(record.sha256)
-    except CorruptError as error:
-        remedy = f"delete {blob}, {name} and {folder}/manifest.json and run again"
-        yield Damage(blob, f"{folder}, {record.shard}: {error}", remedy)
-    if manifest is not None and record not in manifest.records:
-        yield Damage(name, "it is not the record that the manifest names", f"delete {name}")
+def _generations(workspace: Workspace, referred: _Referred) -> Iterator[Damage]:
+    for name in generation_records(workspace.stores):
+        try:
+            for place in stores_of_record(workspace.stores, name):
+                referred.generations.setdefault(place, []).append(name)
+        except CorruptError as error:
+            remedy = (
+                f"delete {name}, so that the generation before it becomes current, and run "
+                "`raypipe reindex` again"
+            )
+            yield Damage(name, str(error), remedy)
+
+
+def _stores(workspace: Workspace, referred: _Referred) -> Iterator[Damage]:
+    stores = workspace.stores
+    current = referred.used | referred.completed
+    for place in sorted(current | referred.generations.keys()):
+        complete = place in referred.completed or place in referred.generations
+        for damage in store_damage(Place(stores, *place), complete=complete):
+            if place in current:
+                yield damage
+                continue
+            records = ", ".join(referred.generations[place])
+            older = f"run the recipe of {records} again; if its collection has changed since, "
+            yield replace(damage, remedy=f"{older}delete {records}: it cannot be made again")
+    for place in sorted(referred.sources - current - referred.generations.keys()):
+        try:
+            if read_manifest(stores, *place) is None:
+                continue  # it was deleted since: nothing is copied from it
+        except CorruptError:
+            pass  # told with its remedy
+        yield from store_damage(Place(stores, *place), complete=False)

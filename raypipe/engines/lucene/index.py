@@ -20,6 +20,7 @@ from raypipe.engines.lucene.java import anserini_jar, find_java
 from raypipe.engines.lucene.segment import make_timeless
 from raypipe.errors import IncompleteError
 from raypipe.package import FOLDER
+from raypipe.storage.payloads.writing import writing
 
 ROWS_FILE = "raypipe-rows.npy"
 """Lucene document number -> passage row, in a file beside the index, which has no such field."""
@@ -69,7 +70,8 @@ def build_index(
     for path in (ids, log, folder / "write.lock"):
         path.unlink(missing_ok=True)
     make_timeless(folder)
-    np.save(folder / ROWS_FILE, rows)
+    with writing(folder / ROWS_FILE):
+        np.save(folder / ROWS_FILE, rows)
     return len(rows)
 
 

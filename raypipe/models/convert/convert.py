@@ -20,6 +20,7 @@ from raypipe.models.folder.discover import RECORD, Discovered, discover
 from raypipe.models.folder.sentence_transformers import transformer_folder
 from raypipe.package import VERSION
 from raypipe.storage.files import appear, folder_beside
+from raypipe.storage.payloads.writing import writing
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,8 @@ def _write(
     )
     _write_json(folder / "config.json", config)
     tokenizer, notes = write_tokenizer(plan.tokenizer, folder, config)
-    save_file(renamed.tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    with writing(folder / "model.safetensors"):
+        save_file(renamed.tensors, folder / "model.safetensors", metadata={"format": "pt"})
     conventions = plan.discovered.conventions
     if isinstance(conventions, PairConventions):
         conventions = replace(conventions, segment_row=None)  # the table has the row now

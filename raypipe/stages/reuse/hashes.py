@@ -16,6 +16,7 @@ from raypipe import schema
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.storage.payloads.mapped import map_tensors
 from raypipe.storage.payloads.tables import ROW_GROUP_ROWS
+from raypipe.storage.payloads.writing import writing
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, spec_over
@@ -59,7 +60,8 @@ class HashesStage:
         narrow = np.uint32 if len(order) < 1 << 32 else np.uint64
         arrays = {"hashes": hashes, "sorted": hashes[order, 0], "rows": order.astype(narrow)}
         path = scratch / "hashes.safetensors"
-        save_file(arrays, path)
+        with writing(path):
+            save_file(arrays, path)
         return Payload(path, {"rows": shard.num_rows})
 
     def _texts(self, beat: Beat) -> Iterator[tuple[int, pa.ChunkedArray]]:

@@ -1,8 +1,8 @@
 """The stages that turn files into a collection: count the records of each file, then convert."""
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -15,6 +15,7 @@ from raypipe.data.reading import Errors, Tally, read_records
 from raypipe.data.unchanged import changed
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.storage.payloads.tables import write_table
+from raypipe.storage.places.copies import on_this_node
 from raypipe.storage.records import Shard, canonical, digest
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
@@ -30,12 +31,14 @@ class CountStage:
 
     files: Sequence[Path]
     format: str
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """URIs of files that were fetched, by path."""
     needs: Needs = Needs()
     skips_rows: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Look at the files once, in the driver: copies on a node may have other times."""
-        self._stamps = _stamps(self.files)
+        self._stamps = _stamps(self.files, self.sources)
 
     @property
     def spec(self) -> StageSpec:
@@ -56,7 +59,7 @@ class CountStage:
 
     def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         beat(range(shard.start, shard.stop))
-        file = self.files[shard.start]
+        file = on_this_node(self.files[shard.start], self.sources, scratch)
         before = _stamps([file])
         facts = count_file(file, format=self.format)
         if _stamps([file]) != before:
@@ -66,11 +69,13 @@ class CountStage:
         return Payload(path, {"rows": 1})
 
 
-def _stamps(files: Sequence[Path]) -> dict[str, str]:
+def _stamps(files: Sequence[Path], sources: Mapping[str, str] = {}) -> dict[str, str]:
     stamps = {}
     for number, file in enumerate(files):
         key = f"content:{number:05d}"
-        if file.exists():
+        if str(file) in sources:  # its folder is named by what the bucket says of the object
+            stamps[key] = f"{file.parent.name}/{file.name}"
+        elif file.exists():
             stat = file.stat()
             # The times of change too: tar, rsync and cp -p can give another file the same size and
             # date.
@@ -95,6 +100,7 @@ class ConvertStage:
     facts: Sequence[FileFacts]
     format: str
     errors: Errors = "strict"
+    sources: Mapping[str, str] = field(default_factory=dict)
     needs: Needs = Needs()
     skips_rows: ClassVar[bool] = False
 
@@ -130,11 +136,14 @@ class ConvertStage:
     def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         path = scratch / f"{shard.index}.parquet"
         tally = Tally()
-        num_rows = write_table(path, schema.PASSAGES, self._batches(shard, beat, tally))
+        batches = self._batches(scratch, shard, beat, tally)
+        num_rows = write_table(path, schema.PASSAGES, batches)
         facts = {"rows": num_rows, "replaced": tally.num_replaced, "blank": tally.num_blank}
         return Payload(path, facts)
 
-    def _batches(self, shard: Shard, beat: Beat, tally: Tally) -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self, scratch: Path, shard: Shard, beat: Beat, tally: Tally
+    ) -> Iterator[pa.RecordBatch]:
         first = 0
         for file, facts in zip(self.files, self.facts, strict=True):
             start = max(shard.start - first, 0)
@@ -143,7 +152,7 @@ class ConvertStage:
             if start >= stop:
                 continue
             records = read_records(
-                file,
+                on_this_node(file, self.sources, scratch),
                 format=self.format,
                 start=start,
                 stop=stop,

@@ -1,6 +1,7 @@
 """A queries file as a store: query row <-> original id and text."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -12,6 +13,7 @@ from raypipe.data.queries import read_queries
 from raypipe.errors import LEAVE_INPUTS, InputError
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.storage.payloads.tables import write_table
+from raypipe.storage.places.copies import on_this_node
 from raypipe.storage.records import Shard, canonical, digest, hash_file
 from raypipe.storage.spec import StageSpec
 
@@ -22,6 +24,7 @@ class QueriesStage:
 
     file: Path
     only: frozenset[str] | None = None
+    sources: Mapping[str, str] = field(default_factory=dict)
     needs: Needs = Needs()
     skips_rows: ClassVar[bool] = False
 
@@ -34,7 +37,7 @@ class QueriesStage:
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """One shard: query sets are small compared with collections."""
-        return [Shard(0, 0, len(self._read()))]
+        return [Shard(0, 0, len(self._read(self.file)))]
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
@@ -45,7 +48,7 @@ class QueriesStage:
         return Opened(partial(self._run, site.scratch))
 
     def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        queries = self._read()
+        queries = self._read(on_this_node(self.file, self.sources, scratch))
         if len(queries) != shard.num_rows:
             raise InputError(
                 f"{self.file}: expected {shard.num_rows} queries, as planned, found "
@@ -56,6 +59,6 @@ class QueriesStage:
         table = pa.table(columns, schema=schema.QUERIES)
         return Payload(path, {"rows": write_table(path, schema.QUERIES, [table])})
 
-    def _read(self) -> list[tuple[str, str]]:
-        queries = read_queries(self.file)
+    def _read(self, file: Path) -> list[tuple[str, str]]:
+        queries = read_queries(file)
         return [q for q in queries if self.only is None or q[0] in self.only]

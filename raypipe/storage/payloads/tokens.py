@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
 from raypipe.storage.payloads.mapped import map_tensors
+from raypipe.storage.payloads.writing import writing
 
 Flat = NDArray[np.uint16 | np.uint32]
 Offsets = NDArray[np.int64]
@@ -15,7 +16,8 @@ Offsets = NDArray[np.int64]
 def write_tokens(path: Path, flat: Flat, offsets: Offsets) -> None:
     """Write safetensors: `pieces` uint16 or uint32 [num_pieces], `offsets` int64 [rows + 1]."""
     assert offsets[0] == 0 and offsets[-1] == len(flat)
-    save_file({"pieces": np.ascontiguousarray(flat), "offsets": offsets}, path)
+    with writing(path):
+        save_file({"pieces": np.ascontiguousarray(flat), "offsets": offsets}, path)
 
 
 def read_tokens(path: Path) -> tuple[Flat, Offsets]:

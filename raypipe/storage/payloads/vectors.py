@@ -6,12 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.errors import CorruptError
+from raypipe.storage.payloads.writing import writing
 
 
 def write_vectors(path: Path, vectors: NDArray[np.float16]) -> None:
     """Write the payload of one shard of embeddings."""
     assert vectors.dtype == np.float16 and vectors.ndim == 2
-    with path.open("wb") as stream:
+    with writing(path), path.open("wb") as stream:
         np.save(stream, np.ascontiguousarray(vectors), allow_pickle=False)
 
 

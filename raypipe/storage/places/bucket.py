@@ -6,17 +6,26 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import fsspec
-from filelock import FileLock
 
 from raypipe.errors import CorruptError, InputError
+from raypipe.storage.doom import wait_for_gc
 from raypipe.storage.holder import label_is_dead, process_label
-from raypipe.storage.places.bucket_errors import Asked, bucket_errors
+from raypipe.storage.places.bucket_errors import Asked, ConflictError, bucket_errors
+from raypipe.storage.places.copies import written
+from raypipe.storage.places.node_cache import NodeCache
+from raypipe.storage.places.private import private_folder
 from raypipe.storage.records import hash_file
-from raypipe.storage.storage import Storage, checked_name
+from raypipe.storage.storage import Entry, Storage, checked_name
+
+CONFLICTS = 6
+"""Answers in a row that another put of the same name was under way, before `create` gives up."""
+CONFLICT_SECONDS = 0.1
+"""The wait after the first of them; each later one is twice as long."""
 
 
 class BucketStorage:
@@ -43,14 +52,29 @@ class BucketStorage:
                 f"stores: {uri}: {error}; install with `pip install 'raypipe[{extra}]'`"
             ) from error
         self._fs = Asked(filesystem, self.uri)
+        # s3fs asks for the size of an object before it reads it, unless it reads in one piece.
+        self._whole = {"max_concurrency": 1} if self.uri.startswith("s3://") else {}
 
     def create(self, name: str, data: bytes) -> bool:
-        """See Storage; one conditional put."""
+        """See Storage; one conditional put, again where another put was under way."""
+        for attempt in range(CONFLICTS):
+            try:
+                self._fs.pipe_file(self._key(name), data, mode="create")
+                return True
+            except FileExistsError:
+                return self._stands(name, data)
+            except ConflictError:
+                if attempt == CONFLICTS - 1:
+                    raise
+                time.sleep(CONFLICT_SECONDS * 2**attempt)
+        raise AssertionError("unreachable")
+
+    def _stands(self, name: str, data: bytes) -> bool:
+        """Whether what has the name is this put's: it was carried out and the answer was lost."""
         try:
-            self._fs.pipe_file(self._key(name), data, mode="create")
-        except FileExistsError:
+            return self._cat(self._key(name)) == data
+        except FileNotFoundError:  # deleted since
             return False
-        return True
 
     def replace(self, name: str, data: bytes) -> None:
         """See Storage; a put is atomic on a bucket."""
@@ -63,33 +87,50 @@ class BucketStorage:
 
     def tail(self, name: str, start: int) -> tuple[bytes, int]:
         """See Storage; `start` is a line. A later line with an earlier clock may be skipped."""
-        self._fs.invalidate_cache()
-        lines = sorted(self._fs.find(self._key(f"{name}.lines")))
-        data = b"".join(self._fs.cat_file(line) for line in lines[start:])
+        lines = self._lines(name)
+        data = b"".join(self._cat(line) for line in lines[start:])
         return data, max(start, len(lines))
+
+    def newest(self, name: str) -> Iterator[bytes]:
+        """See Storage; only the lines that are taken are fetched."""
+        return (self._cat(line).rstrip(b"\n") for line in reversed(self._lines(name)))
 
     def read(self, name: str) -> bytes:
         """See Storage; a log's lines are in the order of their writers' clocks."""
+        if not name.endswith(".jsonl"):
+            return self._cat(self._key(name))
+        lines = self._lines(name)
+        if not lines:
+            raise FileNotFoundError(f"{self.uri}/{name}")
+        return b"".join(self._cat(line) for line in lines)
+
+    def _lines(self, name: str) -> list[str]:
+        """The objects of a log's lines, the oldest first."""
         self._fs.invalidate_cache()
-        try:
-            data: bytes = self._fs.cat_file(self._key(name))
-        except FileNotFoundError:
-            lines = sorted(self._fs.find(self._key(f"{name}.lines")))
-            if not lines:
-                raise
-            data = b"".join(self._fs.cat_file(line) for line in lines)
-        return data
+        return sorted(self._fs.find(self._key(f"{name}.lines")))
+
+    def _cat(self, key: str) -> bytes:
+        found: bytes = self._fs.cat_file(key, **self._whole)
+        return found
 
     def exists(self, name: str) -> bool:
-        """See Storage."""
-        self._fs.invalidate_cache()
-        return bool(self._fs.exists(self._key(name)))
+        """See Storage; a byte is read, since asking for a name lists what lies under it too."""
+        try:
+            self._fs.cat_file(self._key(name), start=0, end=1)
+        except FileNotFoundError:
+            return False
+        return True
 
     def put(self, sha256: str, file: Path) -> None:
-        """See Storage; always uploaded, so that a damaged blob under this hash is replaced."""
+        """See Storage; always uploaded, so that a damaged blob under this hash is replaced.
+
+        The new object's time tells gc that it is used again; what gc had marked before may be gone.
+        """
         if hash_file(file) != sha256:
             raise CorruptError(f"{file}: its bytes changed between hashing and storing; run again")
         self._fs.put_file(str(file), self._blob(sha256))
+        while wait_for_gc(self, f"blobs/{sha256}"):
+            self._fs.put_file(str(file), self._blob(sha256))
         file.unlink(missing_ok=True)
 
     def has(self, sha256: str) -> bool:
@@ -106,20 +147,13 @@ class BucketStorage:
             shutil.rmtree(folder)
 
     def local(self, sha256: str) -> Path:
-        """See Storage."""
-        target = self._cache / sha256[:2] / checked_name(sha256)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{target}.lock"):
-            if not target.exists() or hash_file(target) != sha256:
-                partial = target.with_suffix(".partial")
-                self._download(sha256, partial)
-                os.replace(partial, target)
-        return target
+        """See Storage; see NodeCache for how long the copy stays."""
+        cache = NodeCache(private_folder(self._cache))
+        return cache.fetched(checked_name(sha256), partial(self._download, sha256))
 
     def scratch(self) -> Path:
         """See Storage; node-local; first removes what dead processes of this node left there."""
-        root = Path(tempfile.gettempdir()) / f"raypipe-scratch-{os.getuid()}"
-        root.mkdir(exist_ok=True)
+        root = private_folder(Path(tempfile.gettempdir()) / f"raypipe-scratch-{os.getuid()}")
         for left in root.iterdir():
             if label_is_dead(left.name):
                 shutil.rmtree(left, ignore_errors=True)
@@ -140,6 +174,28 @@ class BucketStorage:
         root = f"{self._root}/{prefix}" if prefix else self._root
         for key in sorted(self._fs.find(root)):
             yield str(key)[len(self._root) + 1 :]
+
+    def entries(self) -> Iterator[Entry]:
+        """See Storage; one listing."""
+        self._fs.invalidate_cache()
+        for key, told in sorted(self._fs.find(self._root, detail=True).items()):
+            yield Entry(str(key)[len(self._root) + 1 :], told["size"], written(told))
+
+    def entry(self, name: str) -> Entry | None:
+        """See Storage."""
+        self._fs.invalidate_cache()
+        try:
+            told = self._fs.info(self._key(name))
+        except FileNotFoundError:
+            return None
+        return None if told["type"] == "directory" else Entry(name, told["size"], written(told))
+
+    def peek(self, name: str) -> bytes | None:
+        """See Storage."""
+        try:
+            return self._cat(f"{self._root}/{name}")
+        except FileNotFoundError:
+            return None
 
     def delete(self, name: str) -> None:
         """See Storage."""

@@ -1,6 +1,7 @@
 """What the errors of a bucket's libraries mean: a wrong setting, or storage that failed."""
 
-from collections.abc import Iterator
+import errno
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,6 +22,18 @@ _UNREACHABLE = {
     "TransportError",
 }
 """Errors, or bases of errors, about an answer that did not come or that is no answer."""
+
+
+class ConflictError(StorageError):
+    """Another request about the same name was under way; the same one may succeed in a moment."""
+
+
+class NotAllowedError(InputError, PermissionError):
+    """The credentials may not do this there: an OSError with EACCES, as a folder gives."""
+
+    def __init__(self, problems: str | Sequence[str]) -> None:
+        super().__init__(problems)
+        self.errno = errno.EACCES
 
 
 class Asked:
@@ -47,6 +60,8 @@ def bucket_errors(uri: str, *, writes: bool = False) -> Iterator[None]:
     `writes`: nothing that a write needs can be missing, except the bucket.
 
     Raises:
+        FileExistsError: a conditional put found the name taken.
+        ConflictError: another request about the same name was under way.
         InputError: there is no such bucket, no credentials or no permission, or a setting is wrong.
         StorageError: the bucket did not answer, or not as a bucket does.
     """
@@ -59,18 +74,22 @@ def bucket_errors(uri: str, *, writes: bool = False) -> Iterator[None]:
         raise found from error
 
 
-def _meaning(uri: str, error: Exception, writes: bool) -> RaypipeError | None:
+def _meaning(uri: str, error: Exception, writes: bool) -> Exception | None:
     """The error to raise instead; None if this one has a meaning of its own."""
     kinds = [kind.__name__ for kind in type(error).__mro__]
     told = f"stores: {uri}: {first_line(error)} ({kinds[0]})"
     if isinstance(error, RaypipeError | FileExistsError):
         return None
+    if _code(error) in ("PreconditionFailed", "412"):  # where no answer says which condition
+        return FileExistsError(told)
+    if _code(error) in ("ConditionalRequestConflict", "409"):
+        return ConflictError(f"{told}; run the same command again")
     if isinstance(error, FileNotFoundError):
         if writes or _code(error) == "NoSuchBucket":
             return InputError(f"{told}; expected a bucket that exists: create it or name another")
         return None
     if isinstance(error, PermissionError) or any(word in kinds[0] for word in _CREDENTIALS):
-        return InputError(
+        return NotAllowedError(
             f"{told}; expected credentials that may read, write and list there: for s3:// "
             "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile; for gs:// "
             "GOOGLE_APPLICATION_CREDENTIALS"

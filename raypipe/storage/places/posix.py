@@ -4,6 +4,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from raypipe.errors import CorruptError
@@ -11,7 +12,7 @@ from raypipe.storage.doom import wait_for_gc
 from raypipe.storage.files import append_line, make_folder, sync
 from raypipe.storage.holder import label_is_dead, process_label
 from raypipe.storage.records import hash_file
-from raypipe.storage.storage import Storage, checked_name
+from raypipe.storage.storage import Entry, Storage, checked_name
 
 
 class PosixStorage:
@@ -33,11 +34,11 @@ class PosixStorage:
         if target.exists():  # cheap; the link itself decides
             return False
         temporary = self._temporary()
-        _write_durably(temporary, data)
         try:
+            _write_durably(temporary, data)
             return _link(temporary, target)
         finally:
-            temporary.unlink(missing_ok=True)
+            _forget(temporary)
 
     def replace(self, name: str, data: bytes) -> None:
         """See Storage."""
@@ -62,6 +63,13 @@ class PosixStorage:
             return b"", start
         whole = data[: data.rfind(b"\n") + 1]
         return whole, start + len(whole)
+
+    def newest(self, name: str) -> Iterator[bytes]:
+        """See Storage."""
+        try:
+            yield from reversed(self.read(name).splitlines())
+        except FileNotFoundError:
+            return
 
     def read(self, name: str) -> bytes:
         """See Storage."""
@@ -89,7 +97,7 @@ class PosixStorage:
         os.chmod(temporary, 0o444)
         if not _link(temporary, target) and hash_file(target) != sha256:
             os.replace(temporary, target)
-        temporary.unlink(missing_ok=True)
+        _forget(temporary)
 
     def _adopt(self, sha256: str, target: Path) -> bool:
         """Whether the blob stands; its new time tells gc that it is used again."""
@@ -148,6 +156,26 @@ class PosixStorage:
             for file in sorted(files):
                 yield str((Path(folder) / file).relative_to(self.root))
 
+    def entries(self) -> Iterator[Entry]:
+        """See Storage."""
+        found = (self.entry(name) for name in self.names(""))
+        return (entry for entry in found if entry is not None)
+
+    def entry(self, name: str) -> Entry | None:
+        """See Storage."""
+        try:
+            found = (self.root / name).stat()
+        except FileNotFoundError:
+            return None
+        return Entry(name, found.st_size, found.st_mtime)
+
+    def peek(self, name: str) -> bytes | None:
+        """See Storage."""
+        try:
+            return (self.root / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
     def delete(self, name: str) -> None:
         """See Storage; also deletes folders that become empty."""
         path = self.root / checked_name(name)
@@ -188,6 +216,12 @@ def _write_durably(path: Path, data: bytes) -> None:
         os.fsync(stream.fileno())
 
 
+def _forget(temporary: Path) -> None:
+    """Remove an unfinished file; one that cannot be removed is swept later, and fails nothing."""
+    with suppress(OSError):
+        temporary.unlink(missing_ok=True)
+
+
 def _link(source: Path, target: Path) -> bool:
     make_folder(target.parent)
     try:
@@ -198,5 +232,8 @@ def _link(source: Path, target: Path) -> bool:
         if not source.exists():
             raise
         return _link(source, target)  # the folder was empty, and another process removed it
+    except OSError:
+        if not (target.exists() and os.path.samefile(source, target)):
+            raise  # else it was linked, and the answer was lost
     sync(target.parent)
     return True

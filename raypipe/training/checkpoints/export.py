@@ -20,7 +20,8 @@ from raypipe.models.folder.conventions import Conventions, PairConventions
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import load_weights
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_sha256
-from raypipe.storage.files import appear, folder_beside
+from raypipe.storage.files import folder_beside, replace_folder
+from raypipe.storage.payloads.writing import writing
 from raypipe.training.checkpoints.store import Checkpoint, Checkpoints
 from raypipe.training.checkpoints.trained_on import FILE, trained_on
 from raypipe.training.job import Job
@@ -41,7 +42,8 @@ def write_payload(job: Job, checkpoint: Checkpoint, path: Path) -> None:
     """Write the trained weights of a checkpoint, without its optimiser, as one safetensors file."""
     tensors = Checkpoints(job.storage, job.folder).load(checkpoint)
     kept = {n.removeprefix("weight."): t for n, t in tensors.items() if n.startswith("weight.")}
-    save_file(kept, path, metadata={"format": "pt"})
+    with writing(path):
+        save_file(kept, path, metadata={"format": "pt"})
 
 
 def write_model(job: Job, payload: Path, folder: Path, *, step: int, saw: str) -> None:
@@ -55,10 +57,9 @@ def write_model(job: Job, payload: Path, folder: Path, *, step: int, saw: str) -
         saw: what the starting weights and this training were trained on, for tables.
     """
     with folder_beside(folder) as beside:
-        _fill(beside, job, payload, step=step, saw=saw)
-        if folder.exists():
-            shutil.rmtree(folder)
-        appear(beside, folder)
+        with writing(beside):
+            _fill(beside, job, payload, step=step, saw=saw)
+        replace_folder(beside, folder)
 
 
 def _fill(beside: Path, job: Job, payload: Path, *, step: int, saw: str) -> None:

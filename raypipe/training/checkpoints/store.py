@@ -11,6 +11,7 @@ from pathlib import Path
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from raypipe.storage.payloads.writing import writing
 from raypipe.storage.records import Json, hash_file, seal, unseal
 from raypipe.storage.storage import Storage
 from raypipe.storage.store_records import work_label
@@ -43,7 +44,8 @@ class Checkpoints:
         path = self._storage.scratch() / "state.safetensors"
         kept = {name: tensor.detach().contiguous().cpu() for name, tensor in state.items()}
         # No other checkpoint has these bytes, so pruning never removes another's blob.
-        save_file(kept, path, metadata={"checkpoint": f"{self._folder}/{step}"})
+        with writing(path):
+            save_file(kept, path, metadata={"checkpoint": f"{self._folder}/{step}"})
         sha256 = hash_file(path)
         self._storage.put(sha256, path)
         record = {"step": step, "sha256": sha256, "facts": dict(facts)}

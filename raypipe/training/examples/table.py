@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from raypipe.storage.payloads.mapped import map_tensors
+from raypipe.storage.payloads.writing import writing
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -84,7 +85,8 @@ def write_examples(path: Path, examples: Examples) -> None:
         for name in Examples.__slots__
         if (value := getattr(examples, name)) is not None
     }
-    save_file(tensors, path)
+    with writing(path):
+        save_file(tensors, path)
 
 
 def map_examples(path: Path) -> Examples:

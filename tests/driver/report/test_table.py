@@ -1,6 +1,5 @@
-import json
-
 from raypipe.driver.report.table import Row, render
+from raypipe.driver.summaries import read_summary
 from raypipe.evaluation.difference import Difference
 
 
@@ -76,4 +75,4 @@ def test_the_table_says_what_is_to_be_known(small_workspace):
     assert summary["systems"]["dev"]["dense"]["ms_per_query"] > 0
     shards = summary["stages"]["vectors"]["shards"]
     assert shards["planned"] > 1 and shards["reused"] == shards["quarantined"] == 0
-    assert json.loads((work / "summary.json").read_text()) == summary
+    assert read_summary(work) == summary

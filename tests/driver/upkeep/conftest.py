@@ -5,6 +5,9 @@ import shutil
 import pytest
 from tiny_workspace import MODEL, run
 
+from raypipe.driver.summaries import read_summary, write_summary
+from raypipe.storage.records import hash_file
+
 
 @pytest.fixture(scope="session", autouse=True)
 def model(tiny_model):
@@ -25,4 +28,7 @@ def root(finished, tmp_path):
     copied = shutil.copytree(finished, tmp_path / "root", copy_function=shutil.copy2)
     recipe = copied / "work" / "recipe.yaml"
     recipe.write_text(recipe.read_text().replace(str(finished), str(copied)))
+    summary = read_summary(copied / "work")
+    summary["files"]["recipe.yaml"] = hash_file(recipe)
+    write_summary(copied / "work", summary)
     return copied

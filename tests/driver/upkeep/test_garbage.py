@@ -2,7 +2,6 @@
 
 import os
 import time
-from types import SimpleNamespace
 
 import pytest
 from tiny_workspace import run
@@ -12,7 +11,6 @@ from raypipe.driver.upkeep.gc import delete
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.upkeep.verify import verify
 from raypipe.driver.workspace import Workspace
-from raypipe.errors import InputError
 from raypipe.storage.generations import Generation, create_generation
 from raypipe.storage.holder import process_label
 from raypipe.storage.lease import acquire
@@ -139,11 +137,6 @@ def test_files_that_are_none_of_raypipes_hold_what_they_name(work):
     age(work, 25)
     found = find_garbage(work)
     assert found.names == [] and f"{folder}/manifest.json" in found.strangers
-
-
-def test_gc_is_for_folders():
-    with pytest.raises(InputError, match="s3://b: gc needs stores in a folder"):
-        find_garbage(SimpleNamespace(stores=SimpleNamespace(uri="s3://b")))
 
 
 def test_a_second_workspace_survives_the_first_ones_gc(root, small_files):

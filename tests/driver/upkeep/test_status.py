@@ -5,9 +5,11 @@ import time
 from functools import partial
 
 import pytest
+from small_invocation import Watching
 from tiny_workspace import RECIPE, run
 
 from raypipe.driver.invocation import invocation
+from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep import status as status_module
 from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.driver.upkeep.verify import verify
@@ -152,3 +154,31 @@ def test_status_tells_how_far_each_store_is(small_workspace, tmp_path):
     for asks in (status, open_workspace):
         with pytest.raises(InputError, match="no workspace"):
             asks(tmp_path)
+
+
+def test_stores_of_an_earlier_invocation_are_told_apart_while_the_next_one_works(
+    invocable, raypipe_cli
+):
+    folder, recipe = invocable
+    out, seen = folder / "w", []
+
+    def look(store):
+        if store == "vectors":
+            seen.append(status(out))
+
+    run_pipeline(recipe, out, Options(), watcher=Watching())
+    assert not any("earlier" in store for store in status(out).stores.values())
+    with (folder / "passages.tsv").open("a") as file:
+        file.write("p9\ta new passage\n")
+    run_pipeline(recipe, out, Options(), watcher=Watching(look))
+    assert seen and seen[0].state == "running"
+    stores = seen[0].stores
+    assert stores["dense.dev"] == {"state": "complete", "earlier": True}
+    assert stores["passages@collection"] == {"state": "complete"}
+    assert stores["vectors"]["state"] == "incomplete" and "earlier" not in stores["vectors"]
+    assert not any("earlier" in store for store in status(out).stores.values())
+    run_pipeline(recipe, out, Options(until="vectors"), watcher=Watching())
+    assert status(out).stores["dense.dev"] == {"state": "complete", "earlier": True}
+    told = raypipe_cli("status", out).stdout.splitlines()
+    assert "  dense.dev: complete, of an earlier invocation" in told
+    assert "  vectors: complete" in told

@@ -30,11 +30,11 @@ def test_damage_is_told_by_store_in_the_order_of_names(invocable):
     (plan,) = (folder / "w" / "stores" / "vectors").glob("*/plan.json")
     plan.chmod(0o644)
     plan.write_text("{")
-    damage = verify(open_workspace(folder / "w"))[-1]
-    assert damage.name == str(plan.relative_to(folder / "w" / "stores"))
-    assert damage.remedy.startswith(f"delete the folder {Path(names[0]).parent} and run again")
-    plan.unlink()  # not planned: nothing of it can be damaged
-    assert len(verify(open_workspace(folder / "w"))) == 2
+    for damaged in (True, False):
+        damage = verify(open_workspace(folder / "w"))[-1]
+        assert damage.name == str(plan.relative_to(folder / "w" / "stores"))
+        assert damage.remedy.startswith(f"delete the folder {Path(names[0]).parent} and run again")
+        plan.unlink(missing_ok=not damaged)
 
 
 def hashed_files(stores):
@@ -109,6 +109,9 @@ def test_a_deleted_spec_is_told_by_verify_and_written_anew(root, small_files):
 
 def test_a_damaged_identity_of_a_workspace_is_told_without_a_remedy_that_loses_it(root):
     flip(root / "work" / "workspace.json", 9)
+    with pytest.raises(CorruptError, match="so its stores are unknown. Delete .* summary.json has"):
+        open_workspace(root / "work")
+    (root / "work" / "summary.json").unlink()
     with pytest.raises(CorruptError, match="so its stores are unknown. Restore the file"):
         open_workspace(root / "work")
 
@@ -129,6 +132,7 @@ def generation(root):
     create_generation(work.stores, Generation("nightly", 1, stores))
     for path in (work.stores.root / "refs").iterdir():
         path.write_bytes(seal({"format": FORMAT, "stores": {}, "sources": {}}))
+    work.write_summary(work.read_summary() | {"stores": []})
     return work
 
 

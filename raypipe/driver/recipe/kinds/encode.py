@@ -5,7 +5,7 @@ from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import System
 from raypipe.models.folder.model_folder import starting_weights
 from raypipe.names import of_stage
-from raypipe.stages.encode import EncodeStage
+from raypipe.stages.encode import EncodeStage, refuse_other_model
 from raypipe.storage.stored import Stored
 
 
@@ -25,4 +25,8 @@ def vectors(basis: Basis, name: str, model_name: str, query_set: str | None) -> 
         hashes = basis.hashes() if query_set is None else None
         return EncodeStage(tokens, model, side, basis.budget_tokens, basis.needs, hashes)
 
-    return basis.once(of_stage(name, query_set), stage)
+    def fits(fixed: Stored) -> bool:
+        refuse_other_model(fixed, basis.model(model_name))
+        return True
+
+    return basis.once(of_stage(name, query_set), stage, fits)

@@ -1,0 +1,154 @@
+"""A workspace in a bucket: a folder of this machine that mirrors it while a command runs.
+
+The lease, the identity and the stores are in the bucket itself. Summary, recipe, runs, measures and
+tables are written in the folder and copied to the bucket: the summary whenever it is written, the
+others before it says `complete`.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from raypipe.errors import InputError
+from raypipe.storage.files import make_folder, replace_file
+from raypipe.storage.places.opening import open_storage
+from raypipe.storage.records import digest, hash_file
+from raypipe.storage.storage import Storage
+
+MARK = ".mirrors"
+"""The file with the workspace's URI."""
+READ_FIRST = ("workspace.json", "summary.json", "recipe.yaml")
+"""What commands read before they know the workspace."""
+COPIED = ".copied"
+"""The hashes of the files that were copied; of summary.json the last."""
+_LOCAL = frozenset({MARK, COPIED, "inputs", "python-docs", "stores", "tmp"})
+WRITERS = frozenset("pipeline reindex prepare tokenize encode index search score aggregate".split())
+READERS = frozenset({"status", "verify", "gc", "history", "rollback"})
+
+
+def with_folders(arguments: Sequence[str]) -> list[str]:
+    """The command's arguments, with a mirror's folder in the place of a workspace's URI.
+
+    Raises:
+        InputError: the command cannot work in a bucket.
+    """
+    if not any(_is_uri(value.removeprefix("--out=")) for value in arguments):
+        return list(arguments)
+    verb, *rest = arguments
+    found = [verb]
+    for before, value in zip(arguments, rest, strict=False):
+        uri = value.removeprefix("--out=")
+        is_out = before == "--out" or value.startswith("--out=")
+        if is_out and _is_uri(uri):
+            if verb not in WRITERS:
+                raise InputError(f"--out {uri}: {verb} writes to a folder; name one, and copy it")
+            value = str(mirror_of(uri)) if before == "--out" else f"--out={mirror_of(uri)}"
+        elif verb in READERS and _is_uri(value) and not before.startswith("--"):
+            value = str(mirror_of(value))
+        found.append(value)
+    return found
+
+
+def mirror_of(uri: str) -> Path:
+    """The folder that mirrors a workspace, with the files that commands read first as they are."""
+    uri = uri.rstrip("/")
+    folder = _home() / digest(uri.encode())[:32]
+    make_folder(folder)
+    own = open_storage(uri)
+    for name in READ_FIRST:
+        try:
+            replace_file(folder / name, own.read(name))
+        except FileNotFoundError:
+            (folder / name).unlink(missing_ok=True)
+    replace_file(folder / MARK, uri.encode())
+    return folder
+
+
+def address_of(folder: Path) -> str:
+    """The URI that a folder mirrors, or the folder itself."""
+    mark = folder / MARK
+    return mark.read_text() if mark.exists() else str(folder)
+
+
+def own_storage(folder: Path) -> Storage:
+    """Where the workspace's own records are."""
+    return open_storage(address_of(folder))
+
+
+def begin(folder: Path) -> None:
+    """Remove the outputs of an older invocation if another machine has worked there since.
+
+    For the holder of the workspace's lease: they would replace newer ones in the bucket.
+    """
+    if not (folder / MARK).exists():
+        return
+    try:
+        newest = digest(own_storage(folder).read("summary.json"))
+    except FileNotFoundError:
+        newest = None
+    copied = _copied(folder)
+    if newest is None or copied.get("summary.json") != newest or _missing(folder, copied):
+        (folder / COPIED).unlink(missing_ok=True)
+        for name in _files(folder):
+            (folder / name).unlink()
+
+
+def copy_out(folder: Path, *names: str) -> None:
+    """Copy these files (none named: all that changed) to the bucket that the folder mirrors."""
+    if not (folder / MARK).exists():
+        return
+    own, copied = own_storage(folder), _copied(folder)
+    for name in names or _files(folder):
+        sha256 = hash_file(folder / name)
+        if copied.get(name) != sha256:
+            own.replace(name, (folder / name).read_bytes())
+            copied[name] = sha256
+    lines = (f"{copied[name]} {name}\n" for name in sorted(copied))
+    replace_file(folder / COPIED, "".join(lines).encode())
+
+
+def output_hash(folder: Path, name: str) -> str | None:
+    """The SHA-256 of a file that an invocation wrote, in the bucket if the folder mirrors one.
+
+    None if there is no such file.
+    """
+    if not (folder / MARK).exists():
+        return hash_file(folder / name) if (folder / name).is_file() else None
+    try:
+        return digest(own_storage(folder).read(name))
+    except FileNotFoundError:
+        return None
+
+
+def is_copied_out(folder: Path, name: str) -> bool:
+    """Whether a file of the folder is part of the workspace; a mirror has files of its own too."""
+    return not (folder / MARK).exists() or name.split("/")[0] not in _LOCAL
+
+
+def _missing(folder: Path, copied: Mapping[str, str]) -> bool:
+    """Whether the bucket lacks a file that was copied: somebody deleted it, to have it again."""
+    own = own_storage(folder)
+    folders = {name.split("/")[0] for name in copied if "/" in name}
+    standing = {name for part in sorted(folders) for name in own.names(part)}
+    return any(name not in standing and not own.exists(name) for name in copied)
+
+
+def _copied(folder: Path) -> dict[str, str]:
+    noted = folder / COPIED
+    lines = noted.read_text().splitlines() if noted.exists() else ()
+    return {name: sha256 for sha256, _, name in (line.partition(" ") for line in lines)}
+
+
+def _files(folder: Path) -> list[str]:
+    names = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
+    outputs = (name for name in names if name.parts[0] not in _LOCAL and name.suffix != ".tmp")
+    return [name.as_posix() for name in outputs if name.as_posix() not in READ_FIRST[:2]]
+
+
+def _is_uri(value: str) -> bool:
+    return value.startswith(("s3://", "gs://"))
+
+
+def _home() -> Path:
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "raypipe" / "workspaces"

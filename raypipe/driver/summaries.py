@@ -1,0 +1,57 @@
+"""summary.json: how the last invocation ended and what it left, sealed by a hash of its own."""
+
+import json
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from raypipe.driver.mirror import copy_out
+from raypipe.errors import CorruptError
+from raypipe.storage.files import replace_file
+from raypipe.storage.records import Json, digest
+
+FILE = "summary.json"
+_SEAL = "sha256"
+
+
+def new_summary(recipe: str | None) -> dict[str, Json]:
+    """The summary of an invocation that begins, with an id of its own."""
+    run = uuid.uuid4().hex[:12]
+    state = {"status": "running", "exit": None, "reason": None}
+    return {"format": 1, **state, "run": run, "recipe": recipe}
+
+
+def write_summary(folder: Path, summary: Mapping[str, Json]) -> None:
+    """Replace summary.json in a workspace's folder, and in the bucket that it mirrors."""
+    replace_file(folder / FILE, _sealed(summary))
+    copy_out(folder, FILE)
+
+
+def read_summary(folder: Path) -> dict[str, Json] | None:
+    """What was written, without the seal; None if there is no summary.json.
+
+    Raises:
+        CorruptError: its bytes are not those that were written.
+    """
+    path = folder / FILE
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        body = dict(json.loads(data))
+        whole = _sealed({name: value for name, value in body.items() if name != _SEAL}) == data
+    except (ValueError, TypeError, RecursionError):
+        whole = False
+    if not whole:
+        raise CorruptError(
+            f"{path}: its bytes are not those that were written, so how the last invocation "
+            "ended is unknown; run its recipe again with the same --out, which writes it anew"
+        )
+    del body[_SEAL]
+    return body
+
+
+def _sealed(summary: Mapping[str, Json]) -> bytes:
+    body = json.dumps(dict(summary), indent=1)
+    return json.dumps({**json.loads(body), _SEAL: digest(body.encode())}, indent=1).encode() + b"\n"

@@ -1,0 +1,121 @@
+"""Input files in a bucket: read from copies beside the workspace, fetched again when they change.
+
+A copy lies at INPUTS/DIGEST/NAME. The digest is that of the object's address, size and ETag, so a
+changed object has another copy.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from raypipe.errors import LEAVE_INPUTS, InputError
+from raypipe.storage.files import make_folder, replace_file
+from raypipe.storage.places.bucket_errors import Asked, bucket_errors
+from raypipe.storage.records import digest, hash_file
+
+_HASH = ".sha256"
+
+
+def copied(uri: str, folder: Path) -> dict[Path, str]:
+    """The verified copies of an object, or of the objects directly under a prefix, and their URIs.
+
+    Raises:
+        InputError: nothing is there, it changed while it was fetched, or see `bucket_errors`.
+    """
+    filesystem, root = _opened(uri)
+    found: dict[Path, str] = {}
+    for key in _keys(filesystem, root, uri):
+        scheme = uri.partition("://")[0]
+        found[_copy(filesystem, key, folder)] = f"{scheme}://{key}"
+    return found
+
+
+def on_this_node(file: Path, sources: Mapping[str, str], scratch: Path) -> Path:
+    """The file itself; on a node that does not share its folder, a copy made for this worker.
+
+    Whoever reads it compares its bytes with those that were counted.
+    """
+    uri = sources.get(str(file))
+    if uri is None or file.exists():
+        return file
+    own = scratch / f"inputs-{digest(uri.encode())[:16]}" / file.name
+    if not own.exists():
+        filesystem, key = _opened(uri)
+        _fetch(filesystem, key, own)
+    return own
+
+
+def forget_others(folder: Path, kept: Mapping[Path, str]) -> None:
+    """Remove the copies of what is no longer an input, or has changed."""
+    standing = {copy.parent for copy in kept}
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path not in standing:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _opened(uri: str) -> tuple[Any, str]:
+    import fsspec  # only where an input is in a bucket
+
+    try:
+        with bucket_errors(uri):
+            filesystem, root = fsspec.core.url_to_fs(uri)
+    except ImportError as error:
+        extra = uri.partition("://")[0].replace("gs", "gcs")
+        raise InputError(
+            f"{uri}: {error}; install with `pip install 'raypipe[{extra}]'`"
+        ) from error
+    asked = Asked(filesystem, uri)
+    asked.invalidate_cache()
+    return asked, root.rstrip("/")
+
+
+def _keys(filesystem: Any, root: str, uri: str) -> list[str]:
+    """The object itself, or those directly under the prefix."""
+    try:
+        told = filesystem.ls(root, detail=True)
+    except FileNotFoundError as error:
+        raise InputError(f"{uri}: no such object and nothing under it") from error
+    files = sorted(entry["name"] for entry in told if entry["type"] == "file")
+    if not files:
+        raise InputError(f"{uri}: expected objects directly under it, found only deeper ones")
+    return files
+
+
+def _copy(filesystem: Any, key: str, folder: Path) -> Path:
+    before = _version(filesystem, key)
+    copy = folder / digest(f"{key} {before}".encode())[:32] / key.rpartition("/")[2]
+    note = copy.with_name(_HASH)
+    if copy.exists() and note.exists() and hash_file(copy) == note.read_text():
+        return copy
+    note.unlink(missing_ok=True)
+    _fetch(filesystem, key, copy)
+    if _version(filesystem, key) != before:
+        raise InputError(f"{key}: it was written while it was fetched. {LEAVE_INPUTS}")
+    replace_file(note, hash_file(copy).encode())
+    return copy
+
+
+def _version(filesystem: Any, key: str) -> str:
+    """What changes with an object's bytes: its ETag and size; without an ETag its time."""
+    filesystem.invalidate_cache()
+    told = filesystem.info(key)
+    return f"{told.get('ETag') or told.get('etag') or written(told)} {told['size']}"
+
+
+def _fetch(filesystem: Any, key: str, target: Path) -> None:
+    make_folder(target.parent)
+    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        filesystem.get_file(key, str(beside))
+        os.replace(beside, target)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def written(told: Mapping[str, Any]) -> float:
+    """When an object was written: s3fs, gcsfs and fsspec's memory have a key each."""
+    found: datetime = next(told[key] for key in ("LastModified", "mtime", "created") if key in told)
+    return found.timestamp()

@@ -1,0 +1,94 @@
+"""Workspaces in a bucket: `--out s3://...`, on one machine and then on another."""
+
+import json
+
+import pytest
+
+from raypipe.cli.main import run
+from raypipe.driver.mirror import with_folders
+from raypipe.errors import InputError
+from raypipe.storage.lease import acquire
+from raypipe.storage.places.bucket import BucketStorage
+
+RECIPE = """
+format: 1
+name: tiny
+collection: {{format: msmarco-v1, input: {data}/passages.tsv}}
+queries: {{test: {{file: {data}/queries.tsv, qrels: {data}/qrels.txt}}}}
+models: {{tiny: {{path: {model}}}}}
+stages:
+  vectors: {{do: encode, model: tiny}}
+  dense: {{do: search, index: vectors, depth: 2}}
+evaluate: {{measures: [RR@10]}}
+resources: {{backend: inline, device: cpu}}
+"""
+INPUTS = {
+    "passages.tsv": "a\tthe zebra\nb\ta lease\nc\tof shards\n",
+    "queries.tsv": "1\tthe zebra\n2\ta lease\n",
+    "qrels.txt": "1 0 a 1\n2 0 b 1\n",
+}
+
+
+@pytest.fixture
+def recipe(bucket_uri, bucket_server, tiny_model, tmp_path, monkeypatch):
+    """A recipe whose collection, queries and judgements are in the bucket."""
+    place = BucketStorage(f"{bucket_uri}/data")
+    for name, text in INPUTS.items():
+        place.replace(name, text.encode())
+    path = tmp_path / "tiny.yaml"
+    path.write_text(RECIPE.format(data=f"{bucket_uri}/data", model=tiny_model))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "one machine"))
+    return str(path)
+
+
+def outputs(own):
+    names = {"table.md", *(n for n in own.names("") if n.split("/")[0] in ("runs", "measures"))}
+    return {name: own.read(name) for name in names}
+
+
+def test_a_workspace_in_a_bucket_is_resumed_and_read_on_another_machine(
+    recipe, bucket_uri, tmp_path, monkeypatch, capsys
+):
+    uri = f"{bucket_uri}/work"
+    assert run(["pipeline", recipe, "--out", uri]) == (0, "complete")
+    own = BucketStorage(uri)
+    first = outputs(own)
+    assert any(name.startswith("runs/test/dense") for name in first)
+    assert json.loads(own.read("summary.json"))["status"] == "complete"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another machine"))
+    for verb in ("status", "verify", "gc"):
+        assert run([verb, uri])[0] == 0, verb
+    capsys.readouterr()
+    assert run(["pipeline", recipe, f"--out={uri}", "stages.dense.depth=1", "--json"])[0] == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["stages"]["vectors"]["reused"] and not told["stages"]["dense.test"]["reused"]
+    changed = outputs(own)
+    assert {n for n in first if changed[n] != first[n]} >= {"runs/test/dense.trec"}
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "one machine"))
+    assert run(["pipeline", recipe, "--out", uri])[0] == 0
+    assert outputs(own) == first
+
+
+@pytest.mark.fault(13, "a workspace in a bucket has one holder: exit 4")
+def test_a_workspace_in_a_bucket_has_one_holder_and_says_how_it_ended(
+    recipe, bucket_uri, tmp_path, capsys
+):
+    uri = f"{bucket_uri}/work"
+    assert run(["status", uri])[0] == 2
+    assert f"{uri}: no workspace" in capsys.readouterr().err
+    lease = acquire(BucketStorage(uri), "lease.json")
+    assert run(["pipeline", recipe, "--out", uri])[0] == 4
+    lease.release()
+    assert run(["pipeline", recipe, "--out", uri, "--until", "vectors"])[0] == 0
+    assert run(["pipeline", recipe, "--out", uri, "stages.dense.depht=3"])[0] == 2
+    assert json.loads(BucketStorage(uri).read("summary.json"))["exit"] == 2
+
+
+def test_only_commands_that_write_workspaces_take_a_uri_for_out(bucket_server):
+    assert with_folders(["fuse", "--out", "here"]) == ["fuse", "--out", "here"]
+    with pytest.raises(InputError, match="--out s3://b/x: fuse writes to a folder"):
+        with_folders(["fuse", "--runs", "a", "--out", "s3://b/x"])
+    with pytest.raises(InputError, match="train writes to a folder"):
+        with_folders(["train", "r.yaml", "--out=s3://b/x"])
+    exported = ["export", "s3://b/stores/vectors", "--out", "here"]
+    assert with_folders(exported) == exported

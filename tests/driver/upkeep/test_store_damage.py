@@ -1,0 +1,83 @@
+"""Damage to one store of two shards, complete or not."""
+
+import pytest
+
+from raypipe.driver.upkeep.store_damage import Place, store_damage
+from raypipe.storage.ledger import Ledger
+from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.records import Shard, hash_file, seal
+from raypipe.storage.spec import StageSpec
+
+SHARDS = [Shard(0, 0, 2), Shard(1, 2, 4)]
+
+
+@pytest.fixture
+def store(tmp_path):
+    """(place, ledger) of a store; its manifest is missing."""
+    storage, spec = PosixStorage(tmp_path / "s"), StageSpec("toy", 1)
+    ledger = Ledger(storage, "toy", spec, SHARDS)
+    for shard in SHARDS:
+        path = ledger.storage.scratch() / "payload"
+        path.write_bytes(b"rows %d" % shard.index)
+        ledger.commit(shard, path, {})
+    return Place(storage, "toy", ledger.fingerprint), ledger
+
+
+def names(place, complete):
+    return [damage.name.rpartition("/")[2] for damage in store_damage(place, complete=complete)]
+
+
+def test_a_store_without_manifest_is_damaged_only_if_it_was_complete(store):
+    place, ledger = store
+    assert names(place, complete=False) == []
+    assert names(place, complete=True) == ["manifest.json"]
+    ledger.publish()
+    assert names(place, complete=True) == []
+    nothing = Place(place.stores, "toy", "f" * 32)
+    assert names(nothing, complete=False) == names(nothing, complete=True) == ["f" * 32]
+
+
+def test_a_pending_shard_is_damage_only_beside_a_manifest(store):
+    place, ledger = store
+    record = place.stores.root / place.folder / "shards" / "00001.json"
+    held = record.read_bytes()
+    record.unlink()
+    assert names(place, complete=False) == []
+    record.write_bytes(held)
+    ledger.publish()
+    record.unlink()
+    assert names(place, complete=False) == ["00001.json"]
+
+
+@pytest.mark.parametrize("published", [True, False])
+def test_a_plan_is_written_again_from_a_manifest_or_the_store_is_computed_again(store, published):
+    place, ledger = store
+    if published:
+        ledger.publish()
+    plan = place.stores.root / place.folder / "plan.json"
+    for spoil in (lambda: plan.write_bytes(b"{}"), plan.unlink):
+        spoil()
+        (damage,) = store_damage(place, complete=published)
+        assert damage.name == f"{place.folder}/plan.json"
+        assert damage.remedy.endswith("to write it" if published else "to compute it")
+
+
+def test_the_payload_of_a_checkpoint_is_checked_and_a_finished_training_needs_no_measurement(store):
+    place, _ = store
+    folder = place.stores.root / place.folder
+    blob = folder.parent.parent / "state"
+    blob.write_bytes(b"weights")
+    sha256 = hash_file(blob)
+    place.stores.put(sha256, blob)
+    place.stores.create(f"{place.folder}/steps/0000004.json", seal({"sha256": sha256}))
+    place.stores.create(f"{place.folder}/measurements/0000004.json", seal({"mean": 1.0}))
+    assert names(place, complete=False) == []
+    place.stores.delete(f"blobs/{sha256[:2]}/{sha256}")
+    (damage,) = store_damage(place, complete=False)
+    assert damage.name.endswith("steps/0000004.json") and "all later files" in damage.remedy
+    (folder / "measurements" / "0000004.json").write_bytes(b"{}")
+    assert names(place, complete=False) == ["0000004.json"] * 2
+    done = list(store_damage(place, complete=True))
+    assert {d.remedy.partition(": ")[2] for d in done if "measurements" in d.name} == {
+        "the training's record has its values"
+    }

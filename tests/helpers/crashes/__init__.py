@@ -1,0 +1,1 @@
+"""Crash points: every call that changes a folder is counted, and the n-th of them fails."""

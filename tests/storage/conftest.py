@@ -1,0 +1,15 @@
+"""The places where stores may lie: what holds in a folder holds in a bucket."""
+
+import pytest
+
+from raypipe.storage.places.posix import PosixStorage
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def storage(request, tmp_path):
+    """An empty root of stores."""
+    if request.param == "folder":
+        return PosixStorage(tmp_path / "stores")
+    from raypipe.storage.places.bucket import BucketStorage
+
+    return BucketStorage(f"{request.getfixturevalue('bucket_uri')}/stores")
