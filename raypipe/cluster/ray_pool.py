@@ -222,7 +222,7 @@ class RayBackend:
             self._actors.pop(worker, None)
             if getattr(error, "preempted", False) or self._node_is_gone(worker, error):
                 return Preempted(worker, str(error))
-            return Lost(worker, first_line(error))
+            return Lost(worker, _why(error))
         if worker in self._unreachable:
             return self._lose(worker, "it answers again, but its work was lost on the way")
         if shard is None:
@@ -257,3 +257,9 @@ def _device(gpus: list[Any]) -> str:
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _why(error: RayActorError) -> str:
+    """Why an actor ended; for one that could not begin, what was missing on its node."""
+    first, *others = (line.strip() for line in str(error).splitlines() if line.strip())
+    return f"{first} {others[-1]}" if others and "creation task" in first else first

@@ -57,10 +57,18 @@ def recipe(small_files, tiny_model, tiny_mono, tiny_duo, tmp_path_factory):
 
 
 @pytest.fixture
-def nodes():
-    started = Nodes(NODES)
+def nodes(tmp_path):
+    """Their processes write their histories where `history` points to, another for each job."""
+    started = Nodes(NODES, recording(tmp_path / "history"))
     yield started
     started.close()
+
+
+def point(link, folder):
+    if link.is_dir() and not link.is_symlink():
+        link.rmdir()
+    link.unlink(missing_ok=True)
+    link.symlink_to(folder)
 
 
 def kill_one(kind, nodes, driver, rng):
@@ -91,7 +99,10 @@ def test_no_kill_on_several_nodes_loses_or_doubles_a_shard(recipe, tmp_path, nod
     began = time.monotonic()
     while time.monotonic() - began < SECONDS:
         out = tmp_path / f"out{invocations}"
-        told = {**nodes.environment, **recording(tmp_path / f"history{invocations}")}
+        own = tmp_path / f"history{invocations}"
+        own.mkdir()
+        point(tmp_path / "history", own)
+        told = nodes.environment
         mine, driver = 0, None
         while driver is None or driver.wait() != 0:
             driver = start(recipe, out, NODES, "ray", **told)
@@ -105,7 +116,7 @@ def test_no_kill_on_several_nodes_loses_or_doubles_a_shard(recipe, tmp_path, nod
                 if unfinished and driver.poll() is None and kill_one(kind, nodes, driver, rng):
                     kills[kind] += 1
                     mine += 1
-        history = History.read(tmp_path / f"history{invocations}")
+        history = History.read(own)
         assert problems(history, *planned_and_published(out / "stores")) == []
         assert num_redone(history) <= in_flight_when_killed(history) <= NODES * mine
         assert durable_bytes(out) == expected

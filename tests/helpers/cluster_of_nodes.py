@@ -9,18 +9,22 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
 
 
 class Nodes:
-    """A head without work and some nodes of one CPU each; a token keeps strangers out."""
+    """A head without work and some nodes of one CPU each; a token keeps strangers out.
 
-    def __init__(self, count: int) -> None:
+    The variables are in the environment of every process of every node.
+    """
+
+    def __init__(self, count: int, variables: Mapping[str, str]) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="rp", dir="/tmp"))  # socket paths are short
         self._port, *clients = free_ports(2)
-        kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")} | variables
         token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
         self._environment = {**kept, **token, "RAY_USAGE_STATS_ENABLED": "0"}
         self._environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
