@@ -120,7 +120,7 @@ def newest_generation(storage: Storage, name: str) -> Generation | None:
 def held_generation(storage: Storage, name: str, number: int | None = None) -> Iterator[Generation]:
     """A generation (None: the newest) whose stores stay while the block runs.
 
-    A reader that may not write leaves no lease; it relies on the number of kept generations and on
+    A reader that cannot write leaves no lease; it relies on the number of kept generations and on
     the hours that gc spares new files.
 
     Raises:
@@ -150,7 +150,7 @@ def held_generation(storage: Storage, name: str, number: int | None = None) -> I
             _remove(storage, _readers(name, found.number), label)
 
 
-_MAY_NOT_WRITE = (errno.EACCES, errno.EPERM, errno.EROFS)
+_MAY_NOT_WRITE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 
 
 def reader_leases(storage: Storage, name: str, number: int) -> list[str]:

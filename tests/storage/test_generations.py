@@ -109,12 +109,12 @@ def test_a_generation_retired_while_a_lease_is_created_is_not_read(storage, monk
         pass
 
 
-@pytest.mark.parametrize("reason", [errno.EACCES, errno.EPERM, errno.EROFS])
-def test_a_reader_that_may_not_write_reads_without_a_lease(storage, monkeypatch, reason):
+@pytest.mark.parametrize("reason", "EACCES EPERM EROFS ENOSPC EDQUOT".split())
+def test_a_reader_that_cannot_write_reads_without_a_lease(storage, monkeypatch, reason):
     made(storage, 1)
 
     def refuse(place, name):
-        raise OSError(reason, "no", name)
+        raise OSError(getattr(errno, reason), "no", name)
 
     monkeypatch.setattr(generations, "acquire", refuse)
     with held_generation(storage, "nightly") as found:
