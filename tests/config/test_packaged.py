@@ -163,7 +163,10 @@ def test_the_package_imports_only_light_things_and_reads_no_environment():
             elif isinstance(node, ast.ImportFrom):
                 imported.add(node.module or "")
     ours = {name for name in imported if name.startswith("raypipe.")}
-    beside = {f"raypipe.{name}" for name in ("errors", "names", "package", "regular", "uris", "vocabulary")}
+    beside = {
+        f"raypipe.{name}"
+        for name in ("errors", "names", "package", "regular", "uris", "vocabulary")
+    }
     assert all(name in beside or name.startswith("raypipe.config.") for name in ours)
     outside = {name.split(".")[0] for name in imported}
     assert outside & {"yaml", "pydantic"} == {"yaml", "pydantic"}
