@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from raypipe.driver.summaries import FILE
 from raypipe.driver.upkeep.damage import Damage
@@ -74,10 +75,15 @@ def _damages(workspace: Workspace) -> Iterator[Damage]:
 
 
 def _standing(workspace: Workspace, summary: Mapping[str, Json]) -> Iterator[Damage]:
-    """The generations that stood at the end of a re-indexing and are gone without a mark."""
+    """The generations that stood at the end of a re-indexing and are gone without a mark.
+
+    Where workspaces share the stores, another one may have retired the oldest.
+    """
     name, stores = str(summary["recipe"]), workspace.stores
-    missing = set(summary.get("generations", ()))
-    missing -= {*generation_numbers(stores, name), *retired_numbers(stores, name)}
+    standing = generation_numbers(stores, name)
+    missing = {*summary.get("generations", ())} - {*standing, *retired_numbers(stores, name)}
+    if standing and any(Path(refs).stem != workspace.id for refs in stores.names("refs")):
+        missing = {number for number in missing if number > standing[0]}
     for number in sorted(missing):
         record = f"{ROOT}/{name}/{number:07d}.json"
         yield Damage(record, f"{record}: {GONE}", "run `raypipe reindex` again")
