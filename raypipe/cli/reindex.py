@@ -107,13 +107,15 @@ def history(folder: Folder, as_json: AsJson = False) -> None:
     """List the generations: when they were made, and what changed."""
     from raypipe.driver.generations.past import history as past
     from raypipe.driver.verbs.reading import line_of_generations
+    from raypipe.storage.generations import none_yet
 
-    found = past(_workspace(folder).stores, line_of_generations(folder))
+    stores, name = _workspace(folder).stores, line_of_generations(folder)
+    found = past(stores, name)
     if as_json:
         print(json.dumps({"generations": found}))
         return
     if not found:
-        print("no generation yet; `raypipe reindex` makes the first one")
+        print(none_yet(stores, name))
     for generation in found:
         print(line_of(generation))
 

@@ -155,3 +155,16 @@ def test_generations_that_another_workspace_retired_are_not_missed(
     assert missing() == 0
     (records / "0000004.json").unlink()
     assert "0000004.json: no such file" in raypipe_here("verify", folder / "other").stdout
+
+
+def test_after_another_recipe_in_the_workspace_it_is_told_whose_generations_there_are(
+    raypipe_here, folder
+):
+    recipe, work = folder / "my-recipe.yaml", folder / "work"
+    assert raypipe_here("reindex", recipe, "--out", work).returncode == 0
+    assert raypipe_here("pipeline", recipe, "--out", work, "name=other").returncode == 0
+    told = "other: no generation of the recipe that ran last; these stores have some of nightly."
+    assert told in raypipe_here("history", work).stdout
+    assert told in raypipe_here("rollback", work).stderr
+    assert raypipe_here("reindex", recipe, "--out", work).returncode == 0
+    assert raypipe_here("history", work).stdout.startswith("generation 1, ")
