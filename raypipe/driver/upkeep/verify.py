@@ -11,6 +11,7 @@ from raypipe.driver.upkeep.store_damage import GONE, Place, store_damage
 from raypipe.driver.workspace import Workspace, read_refs
 from raypipe.errors import CorruptError
 from raypipe.storage.generations import (
+    REFUSED,
     ROOT,
     generation_numbers,
     generation_records,
@@ -127,10 +128,10 @@ def _generations(workspace: Workspace, referred: _Referred) -> Iterator[Damage]:
             for place in stores_of_record(workspace.stores, name):
                 referred.generations.setdefault(place, []).append(name)
         except CorruptError as error:
-            remedy = (
-                f"delete {name}, so that the generation before it becomes current, and run "
-                "`raypipe reindex` again"
-            )
+            then = "so that the generation before it becomes current, and "
+            if f"/{REFUSED}/" in name:
+                then = "which can no longer be accepted, and "  # what is current stays so
+            remedy = f"delete {name}, {then}run `raypipe reindex` again"
             yield Damage(name, str(error), remedy)
 
 
