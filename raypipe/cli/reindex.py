@@ -107,13 +107,15 @@ def history(folder: Folder, as_json: AsJson = False) -> None:
     """List the generations: when they were made, and what changed."""
     from raypipe.driver.generations.past import history as past
     from raypipe.driver.verbs.reading import line_of_generations
+    from raypipe.storage.generations import none_yet
 
-    found = past(_workspace(folder).stores, line_of_generations(folder))
+    stores, name = _workspace(folder).stores, line_of_generations(folder)
+    found = past(stores, name)
     if as_json:
         print(json.dumps({"generations": found}))
         return
     if not found:
-        print("no generation yet; `raypipe reindex` makes the first one")
+        print(none_yet(stores, name))
     for generation in found:
         print(line_of(generation))
 
@@ -141,10 +143,13 @@ def line_of(generation: dict[str, Any]) -> str:
 def _accept(out: Path, name: str, as_json: bool) -> None:
     from raypipe.driver.generations.past import accept
     from raypipe.driver.invocation import invocation
+    from raypipe.storage.generations import generation_numbers
 
     workspace = _workspace(out)
     with invocation(workspace, name) as summary:  # nobody else publishes, and status is 0 again
         made = accept(workspace.stores, name)
+        workspace.used |= {f"{store}/{of_it}" for store, of_it in made.stores.items()}
+        summary["generations"] = generation_numbers(workspace.stores, name)
         summary["generation"] = {"number": made.number, "published": True, **made.facts}
     text = f"generation {made.number} is current, as it was built"
     print_result({"number": made.number, **made.facts}, text, as_json=as_json)

@@ -8,7 +8,7 @@ from typing import Any
 from raypipe.driver.mirror import begin, copy_out, is_copied_out
 from raypipe.driver.summaries import new_summary
 from raypipe.driver.workspace import LEASE, Workspace
-from raypipe.errors import CorruptError, StorageError, ending_of
+from raypipe.errors import CorruptError, LimitError, StorageError, ending_of
 from raypipe.storage.lease import Lease, acquire
 from raypipe.storage.records import hash_file
 
@@ -41,7 +41,12 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
         try:
             workspace.settle()
             summary["workspace"] = workspace.id
-            yield summary
+            try:
+                yield summary
+            except LimitError:  # the user is told to look at what was written
+                copy_out(workspace.folder)
+                summary["files"] = _hashes(workspace, {})
+                raise
             copy_out(workspace.folder)
             summary["files"] = _hashes(workspace, before)
             summary |= {"status": "complete", "exit": 0, "reason": "complete"}
@@ -49,6 +54,8 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
         except BaseException as error:
             code, reason = ending_of(error)
             summary |= {"status": "failed", "exit": code, "reason": reason}
+            if not workspace.written:  # so what an earlier invocation left still stands
+                summary.setdefault("files", before)
             raise
         finally:
             summary["stores"] = sorted(workspace.used)

@@ -131,7 +131,7 @@ def held_generation(storage: Storage, name: str, number: int | None = None) -> I
         if number is not None:
             found = read_generation(storage, name, number)
         if found is None:
-            raise InputError(f"{name}: no generation yet; `raypipe reindex` makes the first one")
+            raise InputError(none_yet(storage, name))
         label = f"{_readers(name, found.number)}/{secrets.token_hex(8)}.json"
         try:
             lease = acquire(storage, label)
@@ -180,6 +180,17 @@ def generation_files(storage: Storage, name: str, number: int) -> list[str]:
 def generation_names(storage: Storage) -> list[str]:
     """The names of all lines of generations in a root of stores."""
     return sorted({file.split("/")[1] for file in storage.names(ROOT) if file.count("/") > 1})
+
+
+def none_yet(storage: Storage, name: str) -> str:
+    """What to tell where a line has no generation; another recipe may have run in between."""
+    others = [other for other in generation_names(storage) if generation_numbers(storage, other)]
+    if not others:
+        return f"{name}: no generation yet; `raypipe reindex` makes the first one"
+    return (
+        f"{name}: no generation of the recipe that ran last; these stores have some of "
+        f"{', '.join(others)}. Run that recipe here again to go on with them"
+    )
 
 
 def generation_records(storage: Storage) -> list[str]:

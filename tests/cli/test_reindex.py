@@ -100,3 +100,71 @@ def test_before_the_first_generation_history_is_empty_and_rollback_refused(raypi
     wrong = raypipe_here("reindex", folder / "my-recipe.yaml", "--out", work, "--max-drift", "x=1")
     assert wrong.returncode == 2 and "--max-drift 'x=1'" in wrong.stderr
     assert raypipe_here("reindex", folder / "my-recipe.yaml", "--keep", "1").returncode == 2
+
+
+def test_what_was_refused_is_verified_before_and_after_it_is_accepted(raypipe_here, folder):
+    recipe, work = folder / "my-recipe.yaml", folder / "work"
+    run_file = work / "runs" / "test" / "dense.trec"
+
+    def reindex(*more):
+        return raypipe_here("reindex", recipe, "--out", work, *more).returncode
+
+    def finds_damage():
+        before = run_file.read_bytes()
+        run_file.write_text("damaged")
+        found = raypipe_here("verify", work)
+        run_file.write_bytes(before)
+        return found.returncode == 3 and "runs/test/dense.trec" in found.stdout
+
+    assert reindex() == 0
+    write(folder, "run", "a zebra of", "query", "rank", "passage")
+    assert reindex("--max-drift", "overlap@10=1") == 5
+    assert finds_damage()
+    assert reindex("--accept") == 0
+    assert finds_damage()
+    (earlier,) = [x for x in raypipe_here("status", work).stdout.splitlines() if "earlier" in x]
+    assert "count@collection" in earlier  # it knows the times of files, so no generation names it
+    assert reindex("--accept") == 2  # nothing is left to accept, and nothing was written
+    assert finds_damage()
+    assert raypipe_here("verify", work).returncode == 0
+
+
+def test_generations_that_another_workspace_retired_are_not_missed(
+    raypipe_here, folder, monkeypatch
+):
+    monkeypatch.setattr("raypipe.driver.generations.retire.GRACE_SECONDS", 0)
+    recipe, stores = folder / "my-recipe.yaml", f"stores={folder / 'stores'}"
+
+    def reindex(work, *more):
+        done = raypipe_here("reindex", recipe, stores, "--out", folder / work, *more)
+        assert done.returncode == 0, done.stderr
+
+    def missing():
+        return raypipe_here("verify", folder / "one").stdout.count("no such file\n")
+
+    for text in ("a", "b", "c"):
+        write(folder, "the zebra", text)
+        reindex("one")
+    records = folder / "stores" / "generations" / "nightly"
+    (records / "0000001.json").rename(folder / "kept")  # by hand, and nobody else is there
+    assert missing() == 1
+    (folder / "kept").rename(records / "0000001.json")
+    write(folder, "the zebra", "d")
+    reindex("other", "--keep", "2")
+    assert {path.name for path in records.glob("*.json")} == {"0000003.json", "0000004.json"}
+    assert missing() == 0
+    (records / "0000004.json").unlink()
+    assert "0000004.json: no such file" in raypipe_here("verify", folder / "other").stdout
+
+
+def test_after_another_recipe_in_the_workspace_it_is_told_whose_generations_there_are(
+    raypipe_here, folder
+):
+    recipe, work = folder / "my-recipe.yaml", folder / "work"
+    assert raypipe_here("reindex", recipe, "--out", work).returncode == 0
+    assert raypipe_here("pipeline", recipe, "--out", work, "name=other").returncode == 0
+    told = "other: no generation of the recipe that ran last; these stores have some of nightly."
+    assert told in raypipe_here("history", work).stdout
+    assert told in raypipe_here("rollback", work).stderr
+    assert raypipe_here("reindex", recipe, "--out", work).returncode == 0
+    assert raypipe_here("history", work).stdout.startswith("generation 1, ")

@@ -9,6 +9,7 @@ from raypipe.storage.generations import (
     Generation,
     generation_numbers,
     newest_generation,
+    none_yet,
     read_generation,
     refused_generation,
 )
@@ -39,7 +40,9 @@ def rollback(stores: Storage, name: str, to: int | None = None) -> Generation:
         RefusedError: another invocation has published a generation at the same time.
     """
     numbers = generation_numbers(stores, name)
-    if not numbers or (to is None and len(numbers) < 2):
+    if not numbers:
+        raise InputError(none_yet(stores, name))
+    if to is None and len(numbers) < 2:
         raise InputError(f"{name}: no earlier generation to go back to")
     target = numbers[-2] if to is None else to
     if target == numbers[-1]:

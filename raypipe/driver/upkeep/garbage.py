@@ -151,7 +151,7 @@ def _folders(stores: Storage, names: Iterable[str], garbage: Garbage) -> dict[st
             folder.unknown.append(name)
         else:
             folder.known.append((place, name))
-    real = {name: folder for name, folder in found.items() if _is_store(stores, name)}
+    real = {name: folder for name, folder in found.items() if _is_store(stores, name, folder)}
     for name, folder in found.items():
         garbage.strangers += folder.unknown
         if name not in real:
@@ -159,8 +159,11 @@ def _folders(stores: Storage, names: Iterable[str], garbage: Garbage) -> dict[st
     return real
 
 
-def _is_store(stores: Storage, name: str) -> bool:
+def _is_store(stores: Storage, name: str, folder: _Folder) -> bool:
+    """Whether a spec names it, or all it has is the lease of one who ended before the spec."""
     store, fingerprint = name.split("/")
+    if not folder.unknown and all(_ORDER[place].startswith("lease") for place, _ in folder.known):
+        return re.fullmatch("[0-9a-f]{32}", fingerprint) is not None
     try:
         return read_spec(stores, store, fingerprint).fingerprint() == fingerprint
     except (*_NO_FILE, CorruptError, KeyError):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from raypipe.driver.summaries import FILE
 from raypipe.driver.upkeep.damage import Damage
@@ -10,6 +11,7 @@ from raypipe.driver.upkeep.store_damage import GONE, Place, store_damage
 from raypipe.driver.workspace import Workspace, read_refs
 from raypipe.errors import CorruptError
 from raypipe.storage.generations import (
+    REFUSED,
     ROOT,
     generation_numbers,
     generation_records,
@@ -74,10 +76,15 @@ def _damages(workspace: Workspace) -> Iterator[Damage]:
 
 
 def _standing(workspace: Workspace, summary: Mapping[str, Json]) -> Iterator[Damage]:
-    """The generations that stood at the end of a re-indexing and are gone without a mark."""
+    """The generations that stood at the end of a re-indexing and are gone without a mark.
+
+    Where workspaces share the stores, another one may have retired the oldest.
+    """
     name, stores = str(summary["recipe"]), workspace.stores
-    missing = set(summary.get("generations", ()))
-    missing -= {*generation_numbers(stores, name), *retired_numbers(stores, name)}
+    standing = generation_numbers(stores, name)
+    missing = {*summary.get("generations", ())} - {*standing, *retired_numbers(stores, name)}
+    if standing and any(Path(refs).stem != workspace.id for refs in stores.names("refs")):
+        missing = {number for number in missing if number > standing[0]}
     for number in sorted(missing):
         record = f"{ROOT}/{name}/{number:07d}.json"
         yield Damage(record, f"{record}: {GONE}", "run `raypipe reindex` again")
@@ -121,10 +128,10 @@ def _generations(workspace: Workspace, referred: _Referred) -> Iterator[Damage]:
             for place in stores_of_record(workspace.stores, name):
                 referred.generations.setdefault(place, []).append(name)
         except CorruptError as error:
-            remedy = (
-                f"delete {name}, so that the generation before it becomes current, and run "
-                "`raypipe reindex` again"
-            )
+            then = "so that the generation before it becomes current, and "
+            if f"/{REFUSED}/" in name:
+                then = "which can no longer be accepted, and "  # what is current stays so
+            remedy = f"delete {name}, {then}run `raypipe reindex` again"
             yield Damage(name, str(error), remedy)
 
 

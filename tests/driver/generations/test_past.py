@@ -64,8 +64,8 @@ def test_rollback_refuses_the_current_a_missing_and_the_only_generation(storage)
         with pytest.raises(InputError, match=message):
             rollback(storage, "nightly", number)
     create_generation(storage, Generation("alone", 1, {}))
-    for name in ("alone", "none"):
-        with pytest.raises(InputError, match="no earlier generation"):
+    for name, message in (("alone", "no earlier generation"), ("none", "some of alone, nightly")):
+        with pytest.raises(InputError, match=message):
             rollback(storage, name)
 
 

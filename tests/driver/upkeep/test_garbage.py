@@ -115,6 +115,26 @@ def test_what_a_dead_owner_left_goes_when_it_is_old(work):
     assert set(find_garbage(work).names) >= set(names)
 
 
+def test_the_lease_of_a_store_that_never_got_its_spec_goes_when_it_is_old(work):
+    folder = f"vectors/{'ab' * 16}"
+    lease = acquire(work.stores, f"{folder}/lease.json")
+    age(work, 25)
+    assert find_garbage(work).names == []  # somebody is at work
+    lease.release()
+    assert find_garbage(work).names == []  # a moment ago
+    age(work, 25)
+    found = find_garbage(work)
+    assert found.strangers == [] and {name.rpartition("/lease")[0] for name in found.names} == {
+        folder
+    }
+    delete(work, found)
+    assert find_garbage(work).names == [] and not list(work.stores.names(folder))
+    (work.stores.root / "notes" / "mine").mkdir(parents=True)
+    (work.stores.root / "notes" / "mine" / "lease.json").write_text("{}")
+    age(work, 25)
+    assert find_garbage(work).names == []  # no name of a store
+
+
 def test_files_that_are_none_of_raypipes_hold_what_they_name(work):
     folder = store(work, "a", 1)
     root = work.stores.root

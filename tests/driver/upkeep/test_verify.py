@@ -12,7 +12,7 @@ from raypipe.driver.upkeep.export import export
 from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import CorruptError, IncompleteError
-from raypipe.storage.generations import Generation, create_generation
+from raypipe.storage.generations import Generation, create_generation, refuse_generation
 from raypipe.storage.records import FORMAT, seal
 
 
@@ -150,5 +150,18 @@ def test_a_damaged_generation_is_named_with_its_remedy(generation):
     (damage,) = verify(generation)
     assert damage.name == "generations/nightly/0000001.json"
     assert "the generation before it becomes current" in damage.remedy
+    record.unlink()
+    assert verify(generation) == []
+
+
+def test_a_damaged_refusal_changes_nothing_about_what_is_current(generation):
+    refuse_generation(generation.stores, Generation("nightly", 2, {}))
+    record = generation.stores.root / "generations" / "nightly" / "refused" / "0000002.json"
+    record.write_bytes(record.read_bytes()[:-3])
+    (damage,) = verify(generation)
+    assert damage.remedy == (
+        "delete generations/nightly/refused/0000002.json, which can no longer be accepted, and "
+        "run `raypipe reindex` again"
+    )
     record.unlink()
     assert verify(generation) == []
