@@ -1,0 +1,170 @@
+"""Mutants of a store's and a workspace's records are refused in words, or mean what they say.
+
+Without a new seal every changed byte is found. With one, as another program might write it, a
+record of another structure is still refused or read exactly.
+"""
+
+import json
+import re
+
+import pytest
+from fuzzing import fuzz, many, read_or_refused
+from mutants_of import BEYOND_JSON, as_json, mutants_of, structures_of
+
+from raypipe.driver.workspace import Workspace, read_refs
+from raypipe.storage.generations import (
+    Generation,
+    create_generation,
+    held_stores,
+    newest_generation,
+    read_generation,
+)
+from raypipe.storage.lease import acquire, lease_state
+from raypipe.storage.ledger import Ledger
+from raypipe.storage.places.opening import open_storage
+from raypipe.storage.records import FORMAT, Shard, seal, unseal
+from raypipe.storage.root import check_root, mark_root, root_damage
+from raypipe.storage.spec import StageSpec
+from raypipe.storage.store_records import read_manifest, read_spec
+
+SPEC = StageSpec("made", 1, {"depth": 10, "nested": {"a": [1, None]}}, {"x": "ab" * 16}, "run")
+STORE, PLACE = "made", SPEC.fingerprint()
+SHARDS = (Shard(0, 0, 2), Shard(1, 2, 3, 0, 0))
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A root with one complete store, a generation, refs, a lease and a workspace beside it."""
+    workspace = Workspace(tmp_path / "out", str(tmp_path / "stores"))
+    stores = workspace.stores
+    mark_root(stores)
+    ledger = Ledger(stores, STORE, SPEC, SHARDS)
+    for shard in SHARDS:
+        payload = tmp_path / f"{shard.index}"
+        payload.write_bytes(b"rows" * (1 + shard.index))
+        ledger.commit(shard, payload, {"numerics": "one", "skipped_rows": []})
+    ledger.note({"event": "published", "seconds": 1.5})
+    ledger.publish()
+    workspace.refer(STORE, PLACE)
+    facts = {"measures": {"nDCG@10": 0.5}, "rows": 3}
+    assert create_generation(stores, Generation("docs", 1, {STORE: PLACE}, facts))
+    acquire(stores, "locks/made").release()
+    return workspace
+
+
+def rows_of(manifest):
+    return [record.shard.to_json() for record in manifest.records]
+
+
+def manifest(root):
+    found = read_manifest(root.stores, STORE, PLACE)
+    return json.loads(found.to_bytes())["body"]
+
+
+def plan(root):
+    ledger = Ledger(root.stores, STORE, SPEC)
+    ledger.pending()
+    mine = {"format": FORMAT, "store": STORE, "fingerprint": PLACE}
+    return {**mine, "shards": [shard.to_json() for shard in ledger.shards]}
+
+
+def shard_record(root):
+    ledger = Ledger(root.stores, STORE, SPEC)
+    mine = {"format": FORMAT, "store": STORE, "fingerprint": PLACE}
+    return {**mine, **ledger.record(SHARDS[0]).to_json()}
+
+
+def spec(root):
+    return read_spec(root.stores, STORE, PLACE).to_json()
+
+
+def generation(root):
+    found = newest_generation(root.stores, "docs")
+    assert found == read_generation(root.stores, "docs", 1)
+    found.stored(root.stores, STORE)
+    assert held_stores(root.stores) == {(name, place) for name, place in found.stores.items()}
+    body = {"format": FORMAT, "name": found.name, "number": found.number}
+    return {**body, "stores": dict(found.stores), "facts": dict(found.facts)}
+
+
+def refs(root):
+    found = read_refs(root.stores, root.id)
+    assert all("/" in place for place in found.places())
+    found.older(STORE, PLACE)
+    return {"format": FORMAT, "stores": found.stores, "sources": found.sources}
+
+
+def identity(root):
+    return {"format": FORMAT, "id": Workspace(root.folder, str(root.stores.uri)).id}
+
+
+def root_format(root):
+    check_root(root.stores)
+    return None if root_damage(root.stores) else {"format": FORMAT}
+
+
+READERS = {
+    "manifest": (f"{STORE}/{PLACE}/manifest.json", manifest),
+    "plan": (f"{STORE}/{PLACE}/plan.json", plan),
+    "shard record": (f"{STORE}/{PLACE}/shards/00000.json", shard_record),
+    "spec": (f"{STORE}/{PLACE}/spec.json", spec),
+    "generation": ("generations/docs/0000001.json", generation),
+    "refs": ("refs/{id}.json", refs),
+    "root": ("format.json", root_format),
+    "workspace": ("workspace.json", identity),
+}
+readers = pytest.mark.parametrize("kind", READERS)
+
+
+def file_of(root, kind):
+    name = READERS[kind][0].format(id=root.id)
+    stores = re.sub("^file://", "", str(root.stores.uri))
+    from pathlib import Path
+
+    return (root.folder if kind == "workspace" else Path(stores)) / name
+
+
+@many
+@readers
+def test_a_record_with_any_changed_byte_is_refused(kind, num_mutants, root):
+    path, read = file_of(root, kind), READERS[kind][1]
+    whole = path.read_bytes()
+    body = unseal(str(path), whole)
+
+    def check(data):
+        path.unlink(missing_ok=True)
+        path.write_bytes(data)
+        found, refused = read_or_refused(lambda: read(root))
+        if refused is None and found is not None:
+            assert data == whole
+            assert found == body
+        return refused is None and found is not None
+
+    fuzz(st_with(whole), check, num_mutants)
+
+
+def st_with(whole):
+    from hypothesis import strategies as st
+
+    return st.one_of(st.just(whole), *[mutants_of(whole)] * 9)
+
+
+@many
+@readers
+def test_a_sealed_record_of_another_structure_is_refused_or_read_exactly(kind, num_mutants, root):
+    path, read = file_of(root, kind), READERS[kind][1]
+    body = unseal(str(path), path.read_bytes())
+
+    def check(changed):
+        try:
+            data = seal(changed)
+        except (ValueError, RecursionError):
+            data = as_json({"body": changed, "sha256": "0" * 64}) or b"[" * 100_000
+        path.unlink(missing_ok=True)
+        path.write_bytes(data)
+        found, refused = read_or_refused(lambda: read(root))
+        if refused is None and found is not None:
+            assert found == {name: changed[name] for name in found}
+        return refused is None and found is not None
+
+    fuzz(structures_of(body, beyond=BEYOND_JSON), check, num_mutants)
