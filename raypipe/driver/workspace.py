@@ -6,8 +6,12 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from raypipe.errors import CorruptError, InputError
+from raypipe.shapes import Place, Shape, check_shape
 from raypipe.storage.files import make_folder, replace_file
 from raypipe.storage.holder import Process
 from raypipe.storage.places.opening import open_storage
@@ -108,22 +112,42 @@ class Workspace:
         if not path.exists():
             return None
         try:
-            return dict(json.loads(path.read_bytes()))
-        except ValueError as error:
+            body: dict[str, Json] = json.loads(path.read_bytes())
+        except (ValueError, RecursionError) as error:
             raise CorruptError(f"{path}: expected a JSON object, found {error}") from error
+        remedy = "run the same command again, which writes this file anew"
+        check_shape(str(path), body, _SummaryShape, remedy=remedy)
+        return body
 
     def _identity(self) -> str:
         path = self.folder / "workspace.json"
         if not path.exists():
             self.own.create("workspace.json", seal({"format": FORMAT, "id": uuid.uuid4().hex}))
         try:
-            identity: str = unseal_format(str(path), path.read_bytes())["id"]
+            body = unseal_format(str(path), path.read_bytes())
+            check_shape(str(path), body, _IdentityShape)
         except CorruptError as error:
             raise CorruptError(
                 f"{path}: its bytes are not those that were written, so its stores are unknown. "
                 "Restore the file, or name a new --out"
             ) from error
+        identity: str = body["id"]
         return identity
+
+
+class _IdentityShape(Shape):
+    id: Place
+
+
+class _RefsShape(Shape):
+    stores: dict[Place, Place]
+    sources: dict[Place, Place]
+
+
+class _SummaryShape(Shape):
+    status: str
+    exit: Annotated[int, Field(ge=0, le=255)] | None
+    reason: str | None
 
 
 def new_summary(recipe: str | None) -> dict[str, Json]:
@@ -170,4 +194,5 @@ def read_refs(stores: Storage, workspace_id: str) -> Refs:
         body = unseal_format(name, stores.read(name))
     except FileNotFoundError:
         return Refs()
+    check_shape(name, body, _RefsShape)
     return Refs(dict(body["stores"]), dict(body["sources"]))

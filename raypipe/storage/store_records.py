@@ -1,8 +1,9 @@
 """Readers of the records in a store's folder other than its shards; `ledger` writes them."""
 
 from raypipe.errors import CorruptError
+from raypipe.shapes import check_shape
 from raypipe.storage.records import Json, Manifest, seal, unseal, unseal_format
-from raypipe.storage.spec import StageSpec
+from raypipe.storage.spec import SpecShape, StageSpec
 from raypipe.storage.storage import Storage
 
 
@@ -30,7 +31,9 @@ def read_spec(storage: Storage, store: str, fingerprint: str) -> StageSpec:
         CorruptError: the bytes are damaged or belong to another store.
     """
     name = f"{store}/{fingerprint}/spec.json"
-    spec = StageSpec.from_json(unseal(name, storage.read(name)))
+    body = unseal(name, storage.read(name))
+    check_shape(name, body, SpecShape)
+    spec = StageSpec.from_json(body)
     if spec.fingerprint() != fingerprint:
         raise CorruptError(f"{name}: expected the spec of {fingerprint}, found another store's")
     return spec

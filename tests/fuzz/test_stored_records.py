@@ -5,10 +5,11 @@ record of another structure is still refused or read exactly.
 """
 
 import json
-import re
+from pathlib import Path
 
 import pytest
 from fuzzing import fuzz, many, read_or_refused
+from hypothesis import strategies as st
 from mutants_of import BEYOND_JSON, as_json, mutants_of, structures_of
 
 from raypipe.driver.workspace import Workspace, read_refs
@@ -50,10 +51,6 @@ def root(tmp_path):
     assert create_generation(stores, Generation("docs", 1, {STORE: PLACE}, facts))
     acquire(stores, "locks/made").release()
     return workspace
-
-
-def rows_of(manifest):
-    return [record.shard.to_json() for record in manifest.records]
 
 
 def manifest(root):
@@ -118,10 +115,7 @@ readers = pytest.mark.parametrize("kind", READERS)
 
 def file_of(root, kind):
     name = READERS[kind][0].format(id=root.id)
-    stores = re.sub("^file://", "", str(root.stores.uri))
-    from pathlib import Path
-
-    return (root.folder if kind == "workspace" else Path(stores)) / name
+    return (root.folder if kind == "workspace" else root.folder.parent / "stores") / name
 
 
 @many
@@ -135,18 +129,10 @@ def test_a_record_with_any_changed_byte_is_refused(kind, num_mutants, root):
         path.unlink(missing_ok=True)
         path.write_bytes(data)
         found, refused = read_or_refused(lambda: read(root))
-        if refused is None and found is not None:
-            assert data == whole
-            assert found == body
-        return refused is None and found is not None
+        assert (data == whole) == (found == body)
+        return found is not None
 
-    fuzz(st_with(whole), check, num_mutants)
-
-
-def st_with(whole):
-    from hypothesis import strategies as st
-
-    return st.one_of(st.just(whole), *[mutants_of(whole)] * 9)
+    fuzz(st.just(whole) | mutants_of(whole), check, num_mutants)
 
 
 @many
@@ -163,8 +149,9 @@ def test_a_sealed_record_of_another_structure_is_refused_or_read_exactly(kind, n
         path.unlink(missing_ok=True)
         path.write_bytes(data)
         found, refused = read_or_refused(lambda: read(root))
-        if refused is None and found is not None:
-            assert found == {name: changed[name] for name in found}
-        return refused is None and found is not None
+        assert found is None or found == {name: changed[name] for name in found}
+        return found is not None
 
-    fuzz(structures_of(body, beyond=BEYOND_JSON), check, num_mutants)
+    # An object with more fields than are known is read, unless its fingerprint is its name.
+    more = body if kind == "spec" else {**body, "more": 1}
+    fuzz(structures_of(body, more, beyond=BEYOND_JSON), check, num_mutants)

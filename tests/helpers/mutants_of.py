@@ -75,12 +75,12 @@ def mutants_of(*files, packed=False):
     With `packed`, a third are compressed after the changes, a third before, so that the
     compressed bytes are changed.
     """
-    whole = st.builds(_changed, st.just(files), _PLACE, _CHANGES)
+    whole = _changed_bytes(files)
     if not packed:
         return whole
-    inside = st.builds(_packed, _PLACE, whole)
+    inside = st.tuples(_PLACE, whole).map(lambda each: _packed(*each))
     squeezed = tuple(_packed(number, file) for file in files for number in range(3))
-    return st.one_of(whole, inside, st.builds(_changed, st.just(squeezed), _PLACE, _CHANGES))
+    return st.one_of(whole, inside, _changed_bytes(squeezed))
 
 
 def unpacked(data):
@@ -106,9 +106,10 @@ def _packed(number, data):
     return pack[number % len(pack)](data)
 
 
-def _changed(files, which, changes):
-    data = files[which % len(files)]
-    for change, first, second in changes:
+@st.composite
+def _changed_bytes(draw, files):
+    data = files[draw(_PLACE) % len(files)]
+    for change, first, second in draw(_CHANGES):
         data = change(data, first, second, files)
     return data
 
@@ -207,14 +208,22 @@ ODD = [
     list(range(50)),
     "deep",
 ]
-"""Values of a wrong type or size; "deep" stands for a list in a list, 400 times."""
+"""Values of a wrong type or size; "deep" stands for a list in a list, 60 times."""
 BEYOND_JSON = [float("nan"), float("inf"), -float("inf"), 10**4500]
 """Numbers that Python reads from what is nearly JSON, or refuses to."""
 
 
-def structures_of(*bodies, beyond=()):
+@st.composite
+def structures_of(draw, *bodies, beyond=()):
     """JSON-like data: a body with one to three parts of it gone, renamed, swapped or replaced."""
-    return st.builds(_rebuilt, st.just(bodies), _PLACE, _EDITS, st.just([*ODD, *beyond]))
+    holder = [copy.deepcopy(bodies[draw(_PLACE) % len(bodies)])]
+    for edit, first, second in draw(_EDITS):
+        places = list(_places(holder))
+        parent, key = places[first % len(places)]
+        edit(parent, key, second, places, [*ODD, *beyond])
+        if not holder:
+            return None
+    return holder[0]
 
 
 def as_json(body):
@@ -223,17 +232,6 @@ def as_json(body):
         return json.dumps(body).encode()
     except (ValueError, RecursionError):
         return None
-
-
-def _rebuilt(bodies, which, edits, odd):
-    holder = [copy.deepcopy(bodies[which % len(bodies)])]
-    for edit, first, second in edits:
-        places = list(_places(holder))
-        parent, key = places[first % len(places)]
-        edit(parent, key, second, places, odd)
-        if not holder:
-            return None
-    return holder[0]
 
 
 def _places(part):
@@ -248,7 +246,7 @@ def _odd(parent, key, second, places, odd):
     value = odd[second % len(odd)]
     if isinstance(value, str) and value == "deep":
         value = []
-        for _ in range(400):
+        for _ in range(60):
             value = [value]
     parent[key] = copy.deepcopy(value) if value != parent[key] else None
 
