@@ -19,6 +19,15 @@ class Shape(BaseModel):
     model_config = ConfigDict(strict=True)
 
 
+def fits(body: Mapping[str, Any], shape: type[Shape]) -> bool:
+    """Whether an object has the shape, for lines of a log that are left out otherwise."""
+    try:
+        shape.model_validate(body)
+    except ValidationError:
+        return False
+    return True
+
+
 _VERIFY = "`raypipe verify` says which file to delete so that it is remade"
 
 

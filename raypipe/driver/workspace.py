@@ -6,9 +6,6 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import Field
 
 from raypipe.errors import CorruptError, InputError
 from raypipe.shapes import Place, Shape, check_shape
@@ -112,12 +109,9 @@ class Workspace:
         if not path.exists():
             return None
         try:
-            body: dict[str, Json] = json.loads(path.read_bytes())
-        except (ValueError, RecursionError) as error:
+            return dict(json.loads(path.read_bytes()))
+        except (ValueError, TypeError, RecursionError) as error:
             raise CorruptError(f"{path}: expected a JSON object, found {error}") from error
-        remedy = "run the same command again, which writes this file anew"
-        check_shape(str(path), body, _SummaryShape, remedy=remedy)
-        return body
 
     def _identity(self) -> str:
         path = self.folder / "workspace.json"
@@ -142,12 +136,6 @@ class _IdentityShape(Shape):
 class _RefsShape(Shape):
     stores: dict[Place, Place]
     sources: dict[Place, Place]
-
-
-class _SummaryShape(Shape):
-    status: str
-    exit: Annotated[int, Field(ge=0, le=255)] | None
-    reason: str | None
 
 
 def new_summary(recipe: str | None) -> dict[str, Json]:

@@ -150,7 +150,7 @@ class Ledger:
             attempts = []
         quarantined = [e for e in attempts if e.get("event") == "quarantined"]
         # A log is checked by nothing: a flipped bit in it must not keep a store from publishing.
-        reasons = {str(event.get("row")): str(event.get("reason")) for event in quarantined}
+        reasons = {str(e.get("row")): _text(e.get("reason")) for e in quarantined}
         why = [reasons.get(str(row), "not told") for row in skipped]
         columns = [pa.array(skipped, pa.int64()), pa.array(why, pa.string())]
         stream = pa.BufferOutputStream()
@@ -175,6 +175,11 @@ class Ledger:
 
     def _name(self, shard: Shard) -> str:
         return f"{self.folder}/shards/{shard.index:05d}.json"
+
+
+def _text(value: Json) -> str:
+    """The value as text that Parquet can hold: half a surrogate pair becomes a question mark."""
+    return str(value).encode(errors="replace").decode()
 
 
 def _check_ranges(store: str, shards: Sequence[Shard]) -> None:

@@ -241,4 +241,5 @@ def _working_seconds(workspace: Workspace, manifest: Manifest) -> float | None:
     except FileNotFoundError:
         return None
     published = [event for event in attempts if event.get("event") == "published"]
-    return published[-1].get("working_seconds") if published else None
+    seconds = published[-1].get("working_seconds") if published else None
+    return float(seconds) if isinstance(seconds, int | float) else None
