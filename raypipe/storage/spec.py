@@ -107,8 +107,6 @@ class SpecShape(Shape):
     reuse_key: str
 
 
-
-
 def _is_content(change: Change) -> bool:
     """Whether only content differs; another set of input stores is a change of settings."""
     if change.field.startswith("inputs.content:"):

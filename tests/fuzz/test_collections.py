@@ -54,9 +54,7 @@ def check(path, form, data):
     stop = facts.num_records
 
     def read(start, stop, **more):
-        return list(
-            read_records(path, format=form, start=start, stop=stop, facts=facts, **more)
-        )
+        return list(read_records(path, format=form, start=start, stop=stop, facts=facts, **more))
 
     found, refused = read_or_refused(lambda: read(0, stop))
     if refused is None:

@@ -116,3 +116,12 @@ def test_a_changed_vocabulary_is_refused_or_opens(name, num_mutants, tmp_path):
 
     changed = mutants_of(text) if name == "vocab.txt" else changes_of([TOKENIZER_CONFIG])
     fuzz(changed, check, num_mutants)
+
+
+def test_word_pieces_beyond_the_models_embeddings_are_refused(tmp_path):
+    folder = write_model(tmp_path / "model")
+    body = tokenizer_json()
+    body["model"]["vocab"]["##s"] = len(TOKENS)
+    (folder / "tokenizer.json").write_text(json.dumps(body))
+    _, refused = read_or_refused(lambda: opened(folder))
+    assert "expected word pieces 0 to 10" in refused and "found 11" in refused

@@ -74,7 +74,11 @@ def test_a_recipe_given_as_data_is_refused_or_read(num_mutants):
         _, refused = read_or_refused(lambda: load_recipe(body))
         return refused is None
 
-    fuzz(structures_of(yaml.safe_load(PIPELINE)), check, num_mutants)
+    deep = []
+    for _ in range(2_000):
+        deep = [deep]
+    known = [{"stages": deep}, {"format": float("nan")}]
+    fuzz(structures_of(yaml.safe_load(PIPELINE)), check, num_mutants, known=known)
 
 
 @many
@@ -103,4 +107,5 @@ def test_changed_overrides_are_refused_or_recorded(num_mutants, tmp_path):
         assert refused is not None or recipe.overrides == (text,)
         return refused is None
 
-    fuzz(mutants_of(*written), check, num_mutants)
+    known = [b"9" * 20_000 + b".a=1", b"stages.bm25.depth=" + b"9" * 20_000]
+    fuzz(mutants_of(*written), check, num_mutants, known=known)

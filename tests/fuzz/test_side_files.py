@@ -89,7 +89,8 @@ def test_changed_qrels_are_read_line_by_line_or_refused(num_mutants, tmp_path):
         assert [((q, p), g) for q, p, g in zip(*columns, strict=True)] == list(expected.items())
         return True
 
-    fuzz(mutants_of(*QRELS, packed=True), check, num_mutants)
+    known = [b"1 0 p1 1_0\n", b"1 0 p1 _\n"]
+    fuzz(mutants_of(*QRELS, packed=True), check, num_mutants, known=known)
 
 
 @many
@@ -138,4 +139,18 @@ def test_changed_triples_of_ids_are_read_line_by_line_or_refused(num_mutants, tm
             assert found.passage_rows.tolist() == [[passages[a], passages[b]] for _, a, b in rows]
         return refused is None
 
-    fuzz(mutants_of(ID_TRIPLES, packed=True), check, num_mutants)
+    known = [b"[" * 40_000 + b"\t0\t1\n", b"\xef\xbb\xbf" + ID_TRIPLES]
+    fuzz(mutants_of(ID_TRIPLES, packed=True), check, num_mutants, known=known)
+
+
+def test_triples_without_a_line_end_are_refused_before_they_fill_the_memory(tmp_path):
+    path = tmp_path / "triples"
+    with path.open("wb") as file:
+        file.truncate(1 << 30)
+    nobody = Guard(frozenset(), frozenset(), frozenset())
+    for read in (
+        lambda: split_triples(path, tmp_path / "out"),
+        lambda: triple_examples(path, {}, len, set(), nobody, Dropped(), tmp_path, lambda: None),
+    ):
+        _, refused = read_or_refused(read, most_bytes=256 << 20)
+        assert "line 1: longer than" in refused

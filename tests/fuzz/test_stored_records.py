@@ -5,7 +5,7 @@ record of another structure is still refused or read exactly.
 """
 
 import json
-from pathlib import Path
+from functools import partial
 
 import pytest
 from fuzzing import fuzz, many, read_or_refused
@@ -20,9 +20,8 @@ from raypipe.storage.generations import (
     newest_generation,
     read_generation,
 )
-from raypipe.storage.lease import acquire, lease_state
+from raypipe.storage.lease import acquire
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.places.opening import open_storage
 from raypipe.storage.records import FORMAT, Shard, seal, unseal
 from raypipe.storage.root import check_root, mark_root, root_damage
 from raypipe.storage.spec import StageSpec
@@ -132,7 +131,8 @@ def test_a_record_with_any_changed_byte_is_refused(kind, num_mutants, root):
         assert (data == whole) == (found == body)
         return found is not None
 
-    fuzz(st.just(whole) | mutants_of(whole), check, num_mutants)
+    known = [b"[" * 100_000, b'{"body":' * 5_000, b'{"body": 1' + b"0" * 5_000 + b"}"]
+    fuzz(st.just(whole) | mutants_of(whole), check, num_mutants, known=known)
 
 
 @many
@@ -154,4 +154,28 @@ def test_a_sealed_record_of_another_structure_is_refused_or_read_exactly(kind, n
 
     # An object with more fields than are known is read, unless its fingerprint is its name.
     more = body if kind == "spec" else {**body, "more": 1}
-    fuzz(structures_of(body, more, beyond=BEYOND_JSON), check, num_mutants)
+    known = [{"format": FORMAT}, {}, *({**body, name: 5} for name in body)]
+    known += [{**body, name: {"\ud800": [], "a/../b": "\0"}} for name in body]
+    fuzz(structures_of(body, more, beyond=BEYOND_JSON), check, num_mutants, known=known)
+
+
+@pytest.mark.parametrize("wrong", [{"number": 2}, {"name": "other"}])
+def test_a_generation_under_anothers_name_or_number_is_refused(wrong, root):
+    path = file_of(root, "generation")
+    body = unseal(str(path), path.read_bytes())
+    path.unlink()
+    path.write_bytes(seal({**body, **wrong}))
+    _, refused = read_or_refused(lambda: newest_generation(root.stores, "docs"))
+    assert "expected generation 1 of docs" in refused
+
+
+@pytest.mark.parametrize("numbers", [[0, 2, 0, 0, 0], [0, 0, 2, 3, 1], [0, 0, 2], [0, 0, -2, 0, 0]])
+def test_a_shard_that_ends_before_it_starts_is_refused_wherever_it_is_named(numbers, root):
+    for kind in ("plan", "manifest", "shard record"):
+        path, whole = file_of(root, kind), file_of(root, kind).read_bytes()
+        text = json.dumps(unseal(str(path), whole)).replace("[0, 0, 2, 0, 0]", json.dumps(numbers))
+        path.unlink()
+        path.write_bytes(seal(json.loads(text)))
+        _, refused = read_or_refused(partial(READERS[kind][1], root))
+        assert refused is not None and "another program" in refused
+        path.write_bytes(whole)

@@ -32,12 +32,16 @@ def many(test):
     return pytest.mark.parametrize("num_mutants", MUTANTS)(test)
 
 
-def fuzz(mutants, check, num_mutants):
+def fuzz(mutants, check, num_mutants, *, known=()):
     """Calls `check` with that many mutants of a strategy, the same ones every time.
+
+    Those in `known` come first: each once brought a reader down.
 
     It returns whether the mutant was read. Some must be, and some refused: otherwise the mutants
     are too tame or too wild to find anything.
     """
+    for mutant in known:
+        check(mutant)
     outcomes = []
 
     @seed(num_mutants)

@@ -170,9 +170,7 @@ def _splice(data, first, second, files):
 
 
 _BYTES = [_flip, _cut, _insert, _replace, _truncate, _repeat, _repeat_line, _swap_lines, _splice]
-_CHANGES = st.lists(
-    st.tuples(st.sampled_from(_BYTES), _PLACE, _PLACE), min_size=1, max_size=4
-)
+_CHANGES = st.lists(st.tuples(st.sampled_from(_BYTES), _PLACE, _PLACE), min_size=1, max_size=4)
 
 ODD = [
     None,

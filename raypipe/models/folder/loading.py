@@ -66,7 +66,7 @@ def resolve_model(
         duo = conventions is not None and conventions.kind == "duo"
         found = family_of(config).files.contradictions(config, shapes, any_segments=duo)
         problems += [f"{folder}: {problem}" for problem in found]
-    if config is not None and built is not None:
+    if config is not None and built is not None and not problems:
         problems += _beyond_table(folder, built, config)
     if config is None or shapes is None or built is None or conventions is None or problems:
         raise InputError(list(dict.fromkeys(problems)))

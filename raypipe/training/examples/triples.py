@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from raypipe.data.files.compression import open_binary
 from raypipe.data.files.records import lines
-from raypipe.data.formats.fields import shown
 from raypipe.errors import InputError
 from raypipe.training.examples.guard import Dropped, Guard
 from raypipe.training.examples.table import Examples
 
 LINES_AT_ONCE = 500_000
+MOST_SHOWN = 200
+"""Characters of a line in a message."""
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
@@ -98,8 +99,8 @@ def _parsed(
     if unknown.any():
         place = int(np.flatnonzero(unknown)[0])
         raise InputError(
-            f"{path}: line {before + place + 1:,}: {shown(' '.join(ids[place]))}: an id is not "
-            "in the queries or the collection"
+            f"{path}: line {before + place + 1:,}: {' '.join(ids[place])[:MOST_SHOWN]}: an id is "
+            "not in the queries or the collection"
         )
     return queries, passages
 
