@@ -13,7 +13,8 @@ from raypipe.data.formats.registry import FORMATS
 from raypipe.data.reading import Tally, read_records
 
 FILES = {
-    "msmarco-v1": b'0\tfirst "text"\n1\tsecond\ttext\r\n2\t\n\xc3\xa9\t \xe2\x80\xa8 third\xc2\x85\n',
+    "msmarco-v1": b'0\tfirst "text"\n1\tsecond\ttext\r\n2\t\n'
+    b"\xc3\xa9\t \xe2\x80\xa8 third\xc2\x85\n",
     "msmarco-v2": b'{"pid": "msmarco_passage_00_0", "passage": "first \\u00e9"}\n'
     b'{"pid": "msmarco_passage_00_1", "passage": "", "spans": "(0,1)"}\n',
     "beir": b'{"_id": "a", "title": "T", "text": "first"}\n{"_id": "b", "text": "x\\ty"}\n'

@@ -255,7 +255,18 @@ def _drop(parent, key, second, places, odd):
 
 def _rename(parent, key, second, places, odd):
     if isinstance(parent, dict):
-        parent[str(odd[second % len(odd)])[:30]] = parent.pop(key)
+        names = [
+            "",
+            "x",
+            "\0",
+            "\ud800",
+            "..",
+            "../../etc/passwd",
+            "9" * 20,
+            key.upper(),
+            f"{key} ",
+        ]
+        parent[names[second % len(names)]] = parent.pop(key)
 
 
 def _copy_over(parent, key, second, places, odd):
