@@ -255,17 +255,7 @@ def _drop(parent, key, second, places, odd):
 
 def _rename(parent, key, second, places, odd):
     if isinstance(parent, dict):
-        names = [
-            "",
-            "x",
-            "\0",
-            "\ud800",
-            "..",
-            "../../etc/passwd",
-            "9" * 20,
-            key.upper(),
-            f"{key} ",
-        ]
+        names = ["", "\0", "\ud800", "../../etc/passwd", "9" * 20, key.upper(), f"{key} "]
         parent[names[second % len(names)]] = parent.pop(key)
 
 
