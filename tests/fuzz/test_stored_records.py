@@ -117,6 +117,15 @@ def file_of(root, kind):
     return (root.folder if kind == "workspace" else root.folder.parent / "stores") / name
 
 
+def within(found, written):
+    """Whether all that was found was written so; fields that no reader knows may be left out."""
+    if isinstance(found, dict):
+        return all(name in written and within(found[name], written[name]) for name in found)
+    if isinstance(found, list):
+        return len(found) == len(written) and all(map(within, found, written))
+    return type(found) is type(written) and found == written
+
+
 @many
 @readers
 def test_a_record_with_any_changed_byte_is_refused(kind, num_mutants, root):
@@ -149,7 +158,7 @@ def test_a_sealed_record_of_another_structure_is_refused_or_read_exactly(kind, n
         path.unlink(missing_ok=True)
         path.write_bytes(data)
         found, refused = read_or_refused(lambda: read(root))
-        assert found is None or found == {name: changed[name] for name in found}
+        assert found is None or within(found, changed)
         return found is not None
 
     # An object with more fields than are known is read, unless its fingerprint is its name.
