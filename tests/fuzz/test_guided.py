@@ -10,7 +10,7 @@ from training_text import RECIPE
 from raypipe.storage.records import Manifest, Record, Shard
 
 pytest.importorskip("atheris", reason="pip install atheris, which is in no extra of raypipe")
-MUTANTS = 20_000
+MUTANTS = 5_000
 SEEDS = {
     "run": b"q1 Q0 p1 1 9.5 t\nq1 Q0 p2 2 8 t\n2 Q0 p1 1 -1e-3 t\n",
     "collection": b'{"_id": "a", "title": "T", "text": "first"}\n{"_id": 7, "text": "x"}\n',
@@ -41,7 +41,9 @@ def test_what_reaches_new_lines_of_a_parser_brings_it_down_nowhere(parser, tmp_p
     ]
     command = [sys.executable, str(script), parser, str(tmp_path / "seeds"), *options]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-4000:]
-    assert f"Done {MUTANTS}" in done.stderr, done.stderr[-500:]
-    crashes = [path.name for path in tmp_path.glob("crash-*")]
-    assert crashes == []
+    # Not the exit status: the alarm for a slow mutant may still end the process after the last one.
+    assert f"Done {MUTANTS}" in done.stderr, done.stderr[-4000:]
+    found = [
+        path.name for kind in ("crash", "timeout", "oom") for path in tmp_path.glob(f"{kind}-*")
+    ]
+    assert found == []
