@@ -8,7 +8,17 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "raypipe"
 LAYERS = [
-    {"config", "schema", "errors", "names", "numerics", "package", "regular", "vocabulary"},
+    {
+        "config",
+        "schema",
+        "errors",
+        "names",
+        "numerics",
+        "package",
+        "regular",
+        "shapes",
+        "vocabulary",
+    },
     {"storage"},
     {"data", "text", "ranking", "evaluation"},
     {"leaderboard"},

@@ -11,7 +11,7 @@ TESTS = Path(__file__).parent
 RAYPIPE = TESTS.parent / "raypipe"
 MOST_MODULES = 13
 """Of a folder, beside its `__init__`."""
-NOT_MIRRORED = {"benchmarks", "faults", "gpu", "helpers", "mutation"}
+NOT_MIRRORED = {"benchmarks", "faults", "fuzz", "gpu", "helpers", "mutation"}
 TESTED_ELSEWHERE = {
     "api/given/scores.py": "api/test_reranking.py",
     "api/given/tables.py": "api/given/test_runs.py",

@@ -79,11 +79,14 @@ def evidence_name(ledger: Ledger, shard: Shard) -> str:
 
 
 def read_evidence(ledger: Ledger, shard: Shard) -> tuple[int, ...]:
-    """The batch that a dead worker was computing; it can be read once."""
+    """The batch that a dead worker was computing; it can be read once, and a damaged one never."""
     name = evidence_name(ledger, shard)
     try:
-        rows = tuple(json.loads(ledger.storage.read(name)))
+        rows = json.loads(ledger.storage.read(name))
     except FileNotFoundError:
         return ()
+    except (ValueError, RecursionError):
+        rows = None
     ledger.storage.delete(name)
-    return rows
+    whole = isinstance(rows, list) and all(type(row) is int for row in rows)
+    return tuple(rows) if whole else ()

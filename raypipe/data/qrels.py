@@ -79,6 +79,8 @@ class _Parser:
 
 def _grade(column: bytes) -> int:
     try:
+        if b"_" in column:  # Python reads 1_0 as 10
+            raise ValueError
         grade = int(column)
     except ValueError:
         raise ValueError(f"expected an integer grade, found {shown(column.decode())}") from None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from raypipe.data.files.compression import open_binary
+from raypipe.data.files.records import lines
 from raypipe.errors import InputError
 from raypipe.storage.files import replacing
 
@@ -65,8 +66,8 @@ def split_triples(path: Path, folder: Path) -> int:
 
 def _lines(path: Path) -> Iterator[list[bytes]]:
     with open_binary(path) as stream:
-        for number, line in enumerate(stream, start=1):
-            columns = line.rstrip(b"\n").removesuffix(b"\r").split(b"\t")
+        for number, line in enumerate(lines(stream, name=str(path)), start=1):
+            columns = line.split(b"\t")
             if len(columns) != 3 or not all(column.strip() for column in columns):
                 raise InputError(
                     f"{path}: line {number:,}: expected query, relevant and irrelevant passage "

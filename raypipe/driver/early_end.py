@@ -13,7 +13,7 @@ def last_run(folder: Path) -> str | None:
     """The id of the invocation that summary.json is about; None if it cannot be read."""
     try:
         return str(json.loads((folder / "summary.json").read_bytes())["run"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

@@ -11,6 +11,7 @@ from raypipe.driver.copies import is_copy, place_of
 from raypipe.driver.mirror import address_of, own_storage
 from raypipe.driver.summaries import read_summary, write_summary
 from raypipe.errors import CorruptError, InputError
+from raypipe.shapes import Place, Shape, check_shape
 from raypipe.storage.files import make_folder
 from raypipe.storage.holder import Process
 from raypipe.storage.places.opening import open_storage
@@ -160,7 +161,9 @@ class Workspace:
             identity = self._identity_in_summary() or uuid.uuid4().hex
             self.own.create("workspace.json", seal({"format": FORMAT, "id": identity}))
         try:
-            return str(unseal_format(str(path), self.own.read("workspace.json"))["id"])
+            body = unseal_format(str(path), self.own.read("workspace.json"))
+            check_shape(str(path), body, _IdentityShape)
+            return str(body["id"])
         except CorruptError as error:
             remedy = "Restore the file, or name a new --out"
             if self._identity_in_summary() is not None:
@@ -175,6 +178,16 @@ class Workspace:
             return (read_summary(self.folder) or {}).get("workspace")
         except CorruptError:
             return None
+
+
+class _IdentityShape(Shape):
+    id: Place
+
+
+class _RefsShape(Shape):
+    stores: dict[Place, Place]
+    sources: dict[Place, Place]
+    place: dict[str, str] = {}
 
 
 def _refuse_file(folder: Path) -> None:
@@ -211,4 +224,5 @@ def read_refs(stores: Storage, workspace_id: str) -> Refs:
         body = unseal_format(name, stores.read(name))
     except FileNotFoundError:
         return Refs()
+    check_shape(name, body, _RefsShape)
     return Refs(dict(body["stores"]), dict(body["sources"]), dict(body.get("place", {})))

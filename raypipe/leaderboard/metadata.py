@@ -26,7 +26,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
     """
     try:
         body = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(
             f"{path}: expected a JSON object with {', '.join(FIELDS)}; {error}"
         ) from None
@@ -60,9 +60,10 @@ def check_metadata(
 
 
 def _day(submission: str) -> date | None:
-    found = re.fullmatch(r"(\d{4})(\d{2})(\d{2})-[A-Za-z0-9_.-]+", submission)
+    found = re.fullmatch(r"([0-9]{4})([0-9]{2})([0-9]{2})-[A-Za-z0-9_.-]+", submission)
     try:
-        return date(*map(int, found.groups())) if found else None
+        day = date(*map(int, found.groups())) if found else None
+        return day if day is not None and day.year < date.max.year else None
     except ValueError:
         return None
 

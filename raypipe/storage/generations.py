@@ -17,7 +17,8 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from raypipe.errors import InputError
+from raypipe.errors import CorruptError, InputError
+from raypipe.shapes import Count, Place, Shape, check_shape
 from raypipe.storage.lease import acquire
 from raypipe.storage.records import FORMAT, Json, seal, unseal_format
 from raypipe.storage.storage import Storage
@@ -202,7 +203,7 @@ def generation_records(storage: Storage) -> list[str]:
 def stores_of_record(storage: Storage, record: str) -> set[tuple[str, str]]:
     """(store, fingerprint) of all that a record names; empty if it is gone."""
     try:
-        return set(unseal_format(record, storage.read(record))["stores"].items())
+        return set(_body(storage, record)["stores"].items())
     except FileNotFoundError:
         return set()
 
@@ -229,8 +230,26 @@ def _sealed(generation: Generation) -> bytes:
 
 
 def _read(storage: Storage, file: str, name: str, number: int) -> Generation:
-    body = unseal_format(file, storage.read(file))
+    body = _body(storage, file)
+    if (body["name"], body["number"]) != (name, number):
+        raise CorruptError(
+            f"{file}: expected generation {number} of {name}, found generation {body['number']} "
+            f"of {body['name']}; it belongs elsewhere. Delete this one file"
+        )
     return Generation(name, number, body["stores"], body["facts"])
+
+
+class _GenerationShape(Shape):
+    name: str
+    number: Count
+    stores: dict[Place, Place]
+    facts: dict[str, Json]
+
+
+def _body(storage: Storage, file: str) -> dict[str, Json]:
+    body = unseal_format(file, storage.read(file))
+    check_shape(file, body, _GenerationShape)
+    return body
 
 
 def _numbers(storage: Storage, name: str, form: str) -> list[int]:

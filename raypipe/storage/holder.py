@@ -7,9 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Annotated
 
 import psutil
+from pydantic import Field
 
+from raypipe.shapes import Shape
 from raypipe.storage.records import Json, digest
 
 
@@ -19,6 +22,16 @@ class Life(Enum):
     ALIVE = "alive"
     DEAD = "dead"
     UNKNOWN = "unknown"
+
+
+class ProcessShape(Shape):
+    """The body of a process."""
+
+    host: str
+    boot_id: str
+    pid_namespace: str
+    pid: Annotated[int, Field(ge=0, lt=2**31)]
+    start_time: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +51,7 @@ class Process:
     @staticmethod
     def from_json(body: Mapping[str, Json]) -> "Process":
         """The process from such a body."""
-        return Process(**body)
+        return Process(**{name: body[name] for name in ProcessShape.model_fields})
 
     def life(self) -> Life:
         """ALIVE or DEAD if this process can prove it, otherwise UNKNOWN.

@@ -13,7 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from raypipe.errors import CorruptError, RefusedError
-from raypipe.storage.holder import Life, Process, this_process, wait_until_dead
+from raypipe.shapes import Count, Shape, check_shape
+from raypipe.storage.holder import Life, Process, ProcessShape, this_process, wait_until_dead
 from raypipe.storage.records import Json, seal, unseal
 from raypipe.storage.storage import Storage
 
@@ -264,12 +265,29 @@ def _claim(name: str, generation: int) -> str:
     return f"{name}.d/{generation:07d}.json"
 
 
+class _ClaimShape(Shape):
+    holder: ProcessShape
+    processes: list[ProcessShape]
+    token: str = ""
+
+
+class _RenewalShape(Shape):
+    generation: Count
+    counter: Count
+    holder: ProcessShape
+    processes: list[ProcessShape]
+    released: bool
+
+
 def _read(storage: Storage, name: str) -> dict[str, Json] | None:
+    is_claim = ".d/" in name
     try:
-        return unseal(name, storage.read(name))
+        body = unseal(name, storage.read(name))
+        check_shape(name, body, _ClaimShape if is_claim else _RenewalShape)
+        return body
     except FileNotFoundError:
         return None
     except CorruptError:
-        if ".d/" in name:
+        if is_claim:
             raise
         return None  # a damaged renewal does no harm: the claims still name the holder

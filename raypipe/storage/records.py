@@ -5,10 +5,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
 
 from raypipe.errors import CorruptError, InputError
 from raypipe.regular import check_regular
+from raypipe.shapes import Count, Place, Shape, check_shape
 
 Json = Any
 FORMAT = 5
@@ -55,7 +58,7 @@ def unseal(name: str, data: bytes) -> dict[str, Json]:
     try:
         body = json.loads(data)["body"]
         whole = isinstance(body, dict) and seal(body) == data
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         whole = False
     if not whole:
         raise CorruptError(
@@ -105,6 +108,45 @@ class Shard:
         """The shard's name in messages and logs."""
         span = f" x [{self.span_start}, {self.span_stop})" if self.span_stop else ""
         return f"shard {self.index:05d} rows [{self.start}, {self.stop}){span}"
+
+
+def _ordered(numbers: list[int]) -> list[int]:
+    if numbers[1] > numbers[2] or numbers[3] > numbers[4]:
+        raise ValueError("a range ends before it starts")
+    return numbers
+
+
+_Numbers = Annotated[list[Count], Field(min_length=5, max_length=5), AfterValidator(_ordered)]
+
+
+class PlanShape(Shape):
+    """The body of plan.json."""
+
+    shards: list[_Numbers]
+
+
+class RecordShape(Shape):
+    """The body of a shard's record."""
+
+    class Facts(Shape):
+        """The facts that publishing reads."""
+
+        skipped_rows: list[Count] = []
+
+    shard: _Numbers
+    sha256: Place
+    num_bytes: Count
+    facts: Facts
+
+
+class ManifestShape(Shape):
+    """The body of manifest.json."""
+
+    store: str
+    fingerprint: str
+    records: list[RecordShape]
+    numerics: list[str]
+    skipped_rows: list[Count]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +224,7 @@ class Manifest:
             InputError: another version of raypipe published them, in another format.
         """
         body = unseal_format(name, data)
+        check_shape(name, body, ManifestShape)
         return Manifest(
             body["store"],
             body["fingerprint"],

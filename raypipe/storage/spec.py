@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from raypipe.shapes import Count, Shape
 from raypipe.storage.records import Json, canonical, digest
 
 
@@ -55,7 +57,7 @@ class StageSpec:
     @staticmethod
     def from_json(body: Mapping[str, Json]) -> "StageSpec":
         """The spec from such a body."""
-        return StageSpec(**{name: body[name] for name in _FIELDS})
+        return StageSpec(**{name: body[name] for name in SpecShape.model_fields})
 
     def fingerprint(self) -> str:
         """The name of the store's folder: 32 hexadecimal characters of the body's SHA-256."""
@@ -93,7 +95,16 @@ def settings_digest(stage: str, semantics: int, settings: Json) -> str:
     return digest(canonical([stage, semantics, settings]))
 
 
-_FIELDS = ("stage", "semantics", "params", "inputs", "produces", "origins", "reuse_key")
+class SpecShape(Shape):
+    """The body of spec.json."""
+
+    stage: str
+    semantics: Count
+    params: dict[str, Any]
+    inputs: dict[str, str]
+    produces: str
+    origins: dict[str, str]
+    reuse_key: str
 
 
 def _is_content(change: Change) -> bool:

@@ -3,16 +3,18 @@
 from collections.abc import Iterable
 
 from raypipe.errors import CorruptError
+from raypipe.shapes import check_shape
 from raypipe.storage.records import (
     FORMAT,
     Json,
     Manifest,
+    PlanShape,
     Shard,
     seal,
     unseal,
     unseal_format,
 )
-from raypipe.storage.spec import StageSpec
+from raypipe.storage.spec import SpecShape, StageSpec
 from raypipe.storage.storage import Storage
 
 
@@ -40,7 +42,9 @@ def read_spec(storage: Storage, store: str, fingerprint: str) -> StageSpec:
         CorruptError: the bytes are damaged or belong to another store.
     """
     name = f"{store}/{fingerprint}/spec.json"
-    spec = StageSpec.from_json(unseal(name, storage.read(name)))
+    body = unseal(name, storage.read(name))
+    check_shape(name, body, SpecShape)
+    spec = StageSpec.from_json(body)
     if spec.fingerprint() != fingerprint:
         raise CorruptError(f"{name}: expected the spec of {fingerprint}, found another store's")
     return spec
@@ -77,6 +81,7 @@ def read_plan(storage: Storage, store: str, fingerprint: str) -> tuple[Shard, ..
     """
     name = f"{store}/{fingerprint}/plan.json"
     body = body_of_store(name, storage.read(name), store, fingerprint)
+    check_shape(name, body, PlanShape)
     return tuple(Shard(*numbers) for numbers in body["shards"])
 
 

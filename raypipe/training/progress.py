@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from raypipe.shapes import Count, Shape, fits
 from raypipe.storage.log import events
 from raypipe.storage.records import Json
 from raypipe.training.job import Job
@@ -22,9 +23,34 @@ class Reader:
         self._job, self._at = job, 0
 
     def new(self) -> list[dict[str, Any]]:
-        """Complete lines since the last call; lines truncated by a crash are skipped."""
+        """Complete lines since the last call; truncated and damaged ones are skipped."""
         data, self._at = self._job.storage.tail(_name(self._job), self._at)
-        return events(data)
+        return [event for event in events(data) if fits(event, _shape_of(event))]
+
+
+class _Note(Shape):
+    step: Count
+    note: str
+
+
+class _Measurement(Shape):
+    step: Count
+    measure: str
+    mean: float
+    of: dict[str, float]
+
+
+class _Step(Shape):
+    step: Count
+    loss: float
+    rate: float
+    gradient_norm: float
+    tokens: Count = 0
+    seconds: float = 0.0
+
+
+def _shape_of(event: Mapping[str, Any]) -> type[Shape]:
+    return _Note if "note" in event else _Measurement if "mean" in event else _Step
 
 
 def _name(job: Job) -> str:

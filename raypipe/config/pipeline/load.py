@@ -50,7 +50,10 @@ def load_recipe(
     elif isinstance(recipe, str):
         text = recipe
     else:
-        text = yaml.safe_dump(escaped(dict(recipe)), sort_keys=False)
+        try:
+            text = yaml.safe_dump(escaped(dict(recipe)), sort_keys=False)
+        except RecursionError:
+            raise InputError(f"{source}: nested too deeply to be a recipe") from None
     lines = not isinstance(recipe, Mapping)
     document = parse_yaml(text, origin=lambda line: f"{source}: line {line}" if lines else source)
     checked = _checked(document, overrides, env or {})

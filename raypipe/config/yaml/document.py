@@ -19,6 +19,8 @@ MAX_BYTES = 1_000_000
 """Largest size of a recipe; the longest packaged one has about 2,000."""
 MAX_VALUES = 20_000
 """Most values after aliases are unfolded: a few lines of aliases can expand to a billion values."""
+MAX_WORD = 200
+"""Most characters of a key's part in a message."""
 MAX_TIME = 100
 """Most characters of a number in base 60 (1:30 is 90): reading it takes their number squared."""
 
@@ -52,8 +54,9 @@ class Document:
 
 
 def dotted(key: Key) -> str:
-    """The key as written in an override: `stages.bm25.depth`."""
-    return ".".join(str(part) for part in key)
+    """The key as written in an override, `stages.bm25.depth`; very long words are cut."""
+    words = (str(part) for part in key)
+    return ".".join(word if len(word) <= MAX_WORD else f"{word[:MAX_WORD]}..." for word in words)
 
 
 def parse_yaml(text: str, *, origin: Callable[[int], str]) -> Document:

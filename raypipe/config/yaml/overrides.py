@@ -12,6 +12,10 @@ _NAMED = (("queries",), ("models",), ("stages",))
 """Sections whose keys the recipe's author chooses: an override changes an entry but adds none."""
 
 
+MAX_SHOWN = 200
+"""Most characters of an override in a message; each of its problems repeats it."""
+
+
 def apply_overrides(document: Document, overrides: Sequence[str]) -> list[str]:
     """Set each KEY=VALUE in place, in order; returns the problems, each with its override.
 
@@ -29,7 +33,7 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> list[str]:
 
 
 def _apply(document: Document, text: str) -> None:
-    origin = f"override {text}"
+    origin = f"override {text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + '...'}"
     name, equals, value_text = text.partition("=")
     key = tuple(name.strip().split("."))
     if not equals or not all(key):

@@ -261,7 +261,8 @@ def _working_seconds(workspace: Workspace, manifest: Manifest) -> float | None:
     lines = workspace.stores.newest(f"{manifest.store}/{manifest.fingerprint}/attempts.jsonl")
     attempts = (event for line in islice(lines, _LAST_LINES) for event in events(line))
     published = (event for event in attempts if event.get("event") == "published")
-    return next(published, {}).get("working_seconds")
+    seconds = next(published, {}).get("working_seconds")
+    return float(seconds) if isinstance(seconds, int | float) else None
 
 
 _LAST_LINES = 20

@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from raypipe.config import read_resolved
 from raypipe.driver.mirror import address_of
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import InputError
+from raypipe.shapes import Shape, check_shape
 from raypipe.storage.holder import Life
 from raypipe.storage.lease import lease_state, renews
 from raypipe.storage.ledger import Ledger
@@ -34,6 +37,7 @@ def status(folder: Path) -> Status:
 
     Raises:
         InputError: no invocation ever began here, or its recipe.yaml cannot be read.
+        CorruptError: summary.json or a record is damaged.
     """
     if not _is_workspace(folder):
         raise InputError(
@@ -43,6 +47,7 @@ def status(folder: Path) -> Status:
     summary = workspace.read_summary()
     if summary is None:
         raise InputError(f"{folder}: no invocation has begun here: there is no summary.json")
+    check_shape(str(folder / "summary.json"), summary, _State, remedy=_REMEDY)
     used = set(summary.get("stores", ()))
     stores = {
         store: _progress(workspace, store, fingerprint)
@@ -50,6 +55,7 @@ def status(folder: Path) -> Status:
         for store, fingerprint in sorted(workspace.refs().items())
     }
     if summary["status"] != "running":
+        check_shape(str(folder / "summary.json"), summary, _Ended, remedy=_REMEDY)
         return Status(summary["status"], summary["exit"], summary["reason"], stores)
     lease = lease_state(workspace.own, LEASE)
     life = Life.DEAD if lease is None else lease.life()
@@ -59,6 +65,18 @@ def status(folder: Path) -> Status:
         reason = "its driver was killed; the same command resumes"
         return Status("killed", INCOMPLETE, reason, stores)
     return Status("running", 0, f"{lease.holder} is working", stores)
+
+
+class _State(Shape):
+    status: str
+
+
+class _Ended(Shape):
+    exit: Annotated[int, Field(ge=0, le=255)]
+    reason: str | None
+
+
+_REMEDY = "run the same command again, which writes this file anew"
 
 
 def _progress(workspace: Workspace, store: str, fingerprint: str) -> dict[str, Any]:

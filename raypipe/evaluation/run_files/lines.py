@@ -136,4 +136,5 @@ def parsed_blocks(path: Path, form: str, problems: Problems) -> Iterator[Block]:
             score = numbers_of(columns[layout.score], numbers, problems, "score")
         query_id = texts_of(columns[layout.query], numbers, problems)
         passage_id = texts_of(columns[layout.passage], numbers, problems)
-        yield query_id, passage_id, rank, score, numbers
+        if not (query_id.null_count or passage_id.null_count):
+            yield query_id, passage_id, rank, score, numbers

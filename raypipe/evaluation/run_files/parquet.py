@@ -104,7 +104,7 @@ def _values(path: Path, table: pa.Table, name: str) -> NDArray[np.float32]:
         raise InputError(f"{path}: column {name}: expected numbers; found {column.type}")
     if column.null_count:
         raise InputError(f"{path}: column {name}: {column.null_count} rows are null")
-    return narrowed(column.cast(pa.float64()).to_numpy())
+    return narrowed(column.cast(pa.float64(), safe=False).to_numpy())  # int64 is rounded
 
 
 def _num_characters(ids: pa.Array) -> int:

@@ -55,7 +55,7 @@ def _rank_problems(path: Path, where: str, lines: Lines, rank: NDArray[np.float3
     problems += _rest(path, len(bad))
     by_rank = np.lexsort((rank, lines.queries.codes))
     same = np.diff(lines.queries.codes[by_rank]) == 0
-    tied = np.flatnonzero(same & (np.diff(rank[by_rank]) == 0))
+    tied = np.flatnonzero(same & (rank[by_rank][1:] == rank[by_rank][:-1]))
     for at in tied[:SHOWN]:
         first, second = by_rank[at : at + 2]
         problems.append(

@@ -1,12 +1,14 @@
 """Finds, hashes and opens model folders. Weights are safetensors; nothing is downloaded."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from tokenizers import Tokenizer
 
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
@@ -58,18 +60,31 @@ def resolve_model(
     problems: list[str] = []
     config = _tried(lambda: read_config(folder), problems)
     shapes = _tried(lambda: tensor_shapes(file), problems)
-    tokenizer = _tried(lambda: tokenizer_sha256(read_tokenizer(folder)), problems)
+    built = _tried(lambda: read_tokenizer(folder), problems)
     conventions = _tried(lambda: discover(folder, preset).conventions, problems)
     if config is not None and shapes is not None:
         duo = conventions is not None and conventions.kind == "duo"
         found = family_of(config).files.contradictions(config, shapes, any_segments=duo)
         problems += [f"{folder}: {problem}" for problem in found]
-    if config is None or shapes is None or tokenizer is None or conventions is None or problems:
+    if config is not None and built is not None and not problems:
+        problems += _beyond_table(folder, built, config)
+    if config is None or shapes is None or built is None or conventions is None or problems:
         raise InputError(list(dict.fromkeys(problems)))
-    model = ModelFolder(path, folder, conventions, weights, tokenizer, config)
+    model = ModelFolder(path, folder, conventions, weights, tokenizer_sha256(built), config)
     if segment_row is None:
         return model
     return replace(model, conventions=replace(model.reranker, segment_row=segment_row))
+
+
+def _beyond_table(folder: Path, tokenizer: Tokenizer, config: Mapping[str, Any]) -> list[str]:
+    """The problem of a word piece without an embedding, which only some texts would meet."""
+    rows, largest = config["vocab_size"], max(tokenizer.get_vocab().values(), default=-1)
+    if largest < rows:
+        return []
+    return [
+        f"{tokenizer_file(folder)}: expected word pieces 0 to {rows - 1}, for which the model has "
+        f"embeddings (vocab_size), found {largest}; it belongs to another model"
+    ]
 
 
 def _adapted(path: str, adapter: Path, preset: str | None, segment_row: str | None) -> ModelFolder:

@@ -4,6 +4,7 @@ from typing import Any
 
 from raypipe.config.training.recipe import Validate
 from raypipe.errors import InputError
+from raypipe.shapes import Count, Shape, check_shape
 from raypipe.storage.records import seal, unseal
 from raypipe.storage.storage import Storage
 from raypipe.training.job import Job
@@ -84,13 +85,21 @@ class History:
         if step not in self._known:
             name = self._name(step)
             try:
-                self._known[step] = unseal(name, self._storage.read(name))
+                found = unseal(name, self._storage.read(name))
             except FileNotFoundError:
                 return None
+            check_shape(name, found, _MeasurementShape)
+            self._known[step] = found
         return self._known[step]
 
     def _name(self, step: int) -> str:
         return f"{self._folder}/measurements/{step:07d}.json"
+
+
+class _MeasurementShape(Shape):
+    step: Count
+    mean: float
+    values: list[float]
 
 
 def history_of(job: Job) -> History:

@@ -11,6 +11,7 @@ from pathlib import Path
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from raypipe.shapes import Count, Place, Shape, check_shape
 from raypipe.storage.payloads.writing import writing
 from raypipe.storage.records import Json, hash_file, seal, unseal
 from raypipe.storage.storage import Storage
@@ -28,6 +29,12 @@ class Checkpoint:
     sha256: str
     facts: Mapping[str, Json]
     """The workers that computed it."""
+
+
+class _CheckpointShape(Shape):
+    step: Count
+    sha256: Place
+    facts: dict[str, Json]
 
 
 class Checkpoints:
@@ -66,6 +73,7 @@ class Checkpoints:
         """
         name = self._name(step)
         body = unseal(name, self._storage.read(name))
+        check_shape(name, body, _CheckpointShape)
         return Checkpoint(body["step"], body["sha256"], body["facts"])
 
     def load(self, checkpoint: Checkpoint) -> dict[str, Tensor]:

@@ -8,11 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.data.files.compression import open_binary
+from raypipe.data.files.records import lines
 from raypipe.errors import InputError
 from raypipe.training.examples.guard import Dropped, Guard
 from raypipe.training.examples.table import Examples
 
 LINES_AT_ONCE = 500_000
+MOST_SHOWN = 200
+"""Characters of a line in a message."""
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
@@ -51,10 +54,10 @@ def triple_examples(
     not_asked = np.array(sorted(refused), np.int64)
     number = kept = 0
     with files[0].open("wb") as queries_file, files[1].open("wb") as passages_file:
-        for lines in _chunks(path):
+        for chunk in _chunks(path):
             beat()
-            queries, passages = _parsed(path, lines, number, query_rows, rows_of)
-            number += len(lines)
+            queries, passages = _parsed(path, chunk, number, query_rows, rows_of)
+            number += len(chunk)
             asked = ~np.isin(queries, not_asked)
             positive = np.isin(passages[:, 0], left_out) & asked
             negative = np.isin(passages[:, 1], left_out) & asked & ~positive
@@ -73,13 +76,13 @@ def triple_examples(
 
 def _parsed(
     path: Path,
-    lines: list[bytes],
+    chunk: list[bytes],
     before: int,
     query_rows: Mapping[str, int],
     rows_of: Callable[[list[str]], Int64],
 ) -> tuple[Int64, Int64]:
     """Query rows [N] and passage rows [N, 2]."""
-    triples = [line.split() for line in lines]
+    triples = [line.split() for line in chunk]
     for place, triple in enumerate(triples):
         if len(triple) != 3:
             raise InputError(
@@ -96,8 +99,8 @@ def _parsed(
     if unknown.any():
         place = int(np.flatnonzero(unknown)[0])
         raise InputError(
-            f"{path}: line {before + place + 1:,}: {' '.join(ids[place])}: an id is not in the "
-            "queries or the collection"
+            f"{path}: line {before + place + 1:,}: {' '.join(ids[place])[:MOST_SHOWN]}: an id is "
+            "not in the queries or the collection"
         )
     return queries, passages
 
@@ -115,5 +118,6 @@ def _mapped(path: Path, shape: tuple[int, ...]) -> Int32:
 
 def _chunks(path: Path) -> Iterator[list[bytes]]:
     with open_binary(path) as stream:
-        while chunk := list(islice(stream, LINES_AT_ONCE)):
+        rows = lines(stream, name=str(path))
+        while chunk := list(islice(rows, LINES_AT_ONCE)):
             yield chunk
