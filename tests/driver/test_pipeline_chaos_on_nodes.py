@@ -93,7 +93,7 @@ def test_no_kill_on_several_nodes_loses_or_doubles_a_shard(recipe, tmp_path, nod
     """Invocations follow each other until the time is over; each is proved when it has ended."""
     rng = random.Random(SEED)
     calm = tmp_path / "calm"
-    assert start(recipe, calm, 1, "inline").wait() == 0, (tmp_path / "calm.log").read_text()
+    assert start(recipe, calm, NODES, "inline").wait() == 0, (tmp_path / "calm.log").read_text()
     expected, total = durable_bytes(calm), num_records(calm)
     kills, redone, in_flight, starts, invocations = Counter(), 0, 0, 0, 0
     began = time.monotonic()
