@@ -45,13 +45,25 @@ def test_a_shard_committed_just_before_its_worker_died_needs_no_acknowledgement(
     ]
 
 
+def test_an_answer_may_be_lost_with_the_process_that_committed_but_not_before():
+    found = history(*worked(1, A, "a"), *worked(2, A, "a"), *worked(2, B, "b"))
+    assert problems(found, PLANNED, PUBLISHED) == []
+    assert (redone(found), in_flight_when_killed(found)) == (1, 1)
+    other = history(*worked(1, A, "x"), *worked(2, A, "a"), *worked(2, B, "b"))
+    assert problems(other, PLANNED, PUBLISHED) == [f"{A}: acknowledged with other bytes"]
+
+
 @pytest.mark.parametrize(
     ("lines", "published", "told"),
     [
         (CALM, {A: "a"}, [f"{B}: planned and not published", f"{B}: acknowledged, and readers"]),
         (CALM, {A: "a", B: "c"}, [f"{B}: acknowledged, and readers find another"]),
         (CALM[:2], PUBLISHED, [f"{B}: published, and no worker began it"]),
-        ([*CALM, *worked(3, A, "a")], PUBLISHED, ["computed again", "acknowledged twice"]),
+        (
+            [*worked(1, A, "a"), *worked(1, B, "b"), *worked(3, A, "a"), line("intent", 3, B)],
+            PUBLISHED,
+            ["computed again", "acknowledged twice", "computed again"],
+        ),
         (CALM, {**PUBLISHED, ("toy", "f", 2): "c"}, ["published and not planned", "no worker"]),
     ],
 )

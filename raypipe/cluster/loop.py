@@ -137,14 +137,8 @@ class Loop:
                 self._feed(event.worker)
             case Done(shard=shard, seconds=seconds, num_copied=num_copied):
                 worker.shard, worker.beaten = None, True
-                if shard.index in self._cases:
-                    read_evidence(self._task.ledger, shard)
-                self.report.num_done += 1
                 self._starved = 0
-                self.report.working_seconds = worker.last_seen - (self._first_ready or 0.0)
-                self.report.num_copied += num_copied
-                self._note("done", shard, seconds=round(seconds, 3), copied=num_copied)
-                self._on_progress(self.report)
+                self._done(shard, seconds, num_copied)
                 self._feed(event.worker)
             case Failed(shard=shard, error=error):
                 worker.shard = None
@@ -159,6 +153,17 @@ class Loop:
             case OutOfMemory(reason=reason):
                 self.report.num_out_of_memory += 1
                 self._starve(event.worker, reason)
+
+    def _done(self, shard: Shard, seconds: float, num_copied: int) -> None:
+        """Count a committed shard, and tell of it."""
+        if shard.index in self._cases:
+            read_evidence(self._task.ledger, shard)
+        now = self._backend.now()
+        self.report.num_done += 1
+        self.report.working_seconds = now - (self._first_ready or 0.0)
+        self.report.num_copied += num_copied
+        self._note("done", shard, seconds=round(seconds, 3), copied=num_copied)
+        self._on_progress(self.report)
 
     def _feed(self, number: int) -> None:
         """Give an idle worker the next shard; if none is left, end the worker."""
@@ -181,7 +186,9 @@ class Loop:
 
     def _lose(self, number: int, reason: str, *, counts: bool) -> None:
         shard = self._workers.pop(number).shard
-        if counts and shard is not None and self._investigate(shard, reason):
+        if shard is not None and self._task.ledger.has(shard):
+            self._done(shard, 0.0, 0)  # it had committed the shard, and took the answer with it
+        elif counts and shard is not None and self._investigate(shard, reason):
             self._pending.appendleft(shard)
         elif counts:
             self._count_failure(shard, RuntimeError(reason))

@@ -74,6 +74,10 @@ class SimulatedLedger(Ledger):
         """Shards that no worker has committed."""
         return [shard for shard in self.shards if shard.index not in self.commits]
 
+    def has(self, shard: Shard) -> bool:
+        """Whether a worker has committed it."""
+        return shard.index in self.commits
+
     def note(self, event: Mapping[str, Json]) -> None:
         """Keep the event."""
         self.notes.append(event)

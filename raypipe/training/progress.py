@@ -28,20 +28,21 @@ class Reader:
         return [event for event in events(data) if fits(event, _shape_of(event))]
 
 
-class _Note(Shape):
+class _Event(Shape):
     step: Count
+
+
+class _Note(_Event):
     note: str
 
 
-class _Measurement(Shape):
-    step: Count
+class _Measurement(_Event):
     measure: str
     mean: float
     of: dict[str, float]
 
 
-class _Step(Shape):
-    step: Count
+class _Step(_Event):
     loss: float
     rate: float
     gradient_norm: float
@@ -50,7 +51,8 @@ class _Step(Shape):
 
 
 def _shape_of(event: Mapping[str, Any]) -> type[Shape]:
-    return _Note if "note" in event else _Measurement if "mean" in event else _Step
+    shapes = {"note": _Note, "mean": _Measurement, "loss": _Step}
+    return next((shape for key, shape in shapes.items() if key in event), _Event)
 
 
 def _name(job: Job) -> str:

@@ -57,6 +57,15 @@ def test_a_shard_is_tried_so_often_and_no_more_and_goes_to_the_front():
     assert "rows [0, 10) failed 2 times" in str(found.error)
 
 
+@pytest.mark.parametrize("end", [Lost, Preempted])
+def test_a_shard_that_a_lost_worker_had_committed_is_not_computed_again(end):
+    script = [Ready(1, {}), 0, end(1, "its node is gone"), Ready(2, {}), done(2, 1), done(2, 2)]
+    found = play(*script)
+    assert found.error is None and found.report.num_done == 3
+    assert [index for _, index, _, _ in found.backend.submitted] == [0, 1, 2]
+    assert [note["event"] for note in found.ledger.notes] == ["done"] * 3
+
+
 def test_failures_are_counted_by_shard():
     error = ValueError("x")
     script = [Ready(1, {}), Failed(1, SHARDS[0], error), Ready(2, {}), done(2, 0)]

@@ -193,8 +193,8 @@ def test_the_first_worker_commits_unless_somebody_beside_does(
     assert kind == ("solo" if world == 1 else "group")
     assert given == {"device": "cuda", "threads": 3, "beside": beside}
     assert done[1:] == (["cuda"] if rank == 0 and not beside else []) and reported == [{}]
-    tell({"step": 4})
-    assert Reader(start.job).new() == [{"step": 4}]
+    tell({"step": 4, "note": "a"})
+    assert Reader(start.job).new() == [{"step": 4, "note": "a"}]
 
     def bad(job, comm, **given):
         raise InputError("loss is not finite")

@@ -87,7 +87,8 @@ def refs(root):
     found = read_refs(root.stores, root.id)
     assert all("/" in place for place in found.places())
     found.older(STORE, PLACE)
-    return {"format": FORMAT, "stores": found.stores, "sources": found.sources}
+    place = {"place": found.place} if found.place else {}
+    return {"format": FORMAT, "stores": found.stores, "sources": found.sources, **place}
 
 
 def identity(root):

@@ -64,11 +64,13 @@ def problems(history: History, planned: set[tuple], published: dict[tuple, str])
     """What is wrong, a sentence each; none if acknowledged = published = planned.
 
     A process that is killed between the commit of a shard and the line that acknowledges it leaves
-    a published shard that nobody acknowledged: the shard is the last one that it began.
+    a published shard that nobody acknowledged: the shard is the last one that it began. One that is
+    killed just after that line may take the answer with it, and the shard is computed again.
     """
     found = [f"{shard}: planned and not published" for shard in sorted(planned - published.keys())]
     found += [f"{shard}: published and not planned" for shard in sorted(published.keys() - planned)]
     began_last = {shard_of(line) for line in history.last if line["event"] == "intent"}
+    answer_lost = answers_that_may_be_lost(history)
     acknowledged: dict[tuple, str] = {}
     intended = set()
     for line in history.lines:
@@ -81,11 +83,13 @@ def problems(history: History, planned: set[tuple], published: dict[tuple, str])
         shard = shard_of(line)
         if line["event"] == "intent":
             intended.add(shard)
-            if shard in acknowledged:
+            if shard in acknowledged and shard not in answer_lost:
                 found.append(f"{shard}: computed again after it was acknowledged")
-        elif shard in acknowledged:
+        elif shard in acknowledged and shard not in answer_lost:
             found.append(f"{shard}: acknowledged twice")
         else:
+            if acknowledged.get(shard, line["sha256"]) != line["sha256"]:
+                found.append(f"{shard}: acknowledged with other bytes")
             acknowledged[shard] = line["sha256"]
     for shard, sha256 in acknowledged.items():
         if published.get(shard) != sha256:
@@ -97,9 +101,20 @@ def problems(history: History, planned: set[tuple], published: dict[tuple, str])
     return found
 
 
+def answers_that_may_be_lost(history: History) -> set[tuple]:
+    """Shards whose acknowledgement is the last line of a process."""
+    return {shard_of(line) for line in history.last if line["event"] == "acknowledged"}
+
+
 def in_flight_when_killed(history: History) -> int:
-    """Processes that ended over a shard they had begun: what may be redone at most."""
-    return sum(line["event"] == "intent" for line in history.last)
+    """What may be redone at most: processes that ended over a shard that was begun elsewhere too.
+
+    Each had begun it, or had committed it and may not have told anybody.
+    """
+    begun = Counter(shard_of(line) for line in history.lines if line["event"] == "intent")
+    last = [line for line in history.last if line["event"] != "published"]
+    ended = [line for line in last if line["event"] == "intent" or begun[shard_of(line)] > 1]
+    return len(ended)
 
 
 def redone(history: History) -> int:

@@ -14,7 +14,10 @@ from raypipe.storage.records import Record, Shard
 
 
 class Scripted:
-    """A backend that plays given events; `None` in the script lets 50 seconds pass."""
+    """A backend that plays given events; `None` in the script lets 50 seconds pass.
+
+    A number is a shard that is committed without anybody hearing of it.
+    """
 
     def __init__(self, ledger, script):
         self.ledger, self.script = ledger, list(script)
@@ -32,6 +35,9 @@ class Scripted:
         if not self.script:
             raise AssertionError("the script has ended and the loop goes on")
         event = self.script.pop(0)
+        while isinstance(event, int):
+            self.ledger.imagine(SHARDS[event])
+            event = self.script.pop(0)
         self.clock += 50.0 if event is None else 1.0
         if isinstance(event, Done) and event.record is not None:
             self.ledger.imagine(event.shard)

@@ -91,14 +91,14 @@ def _standing(workspace: Workspace, summary: Mapping[str, Json]) -> Iterator[Dam
 
 
 def _refs(workspace: Workspace, referred: _Referred) -> Iterator[Damage]:
-    parts = [workspace]
+    parts, corrupt, missing = [workspace], False, []
     for path in sorted(workspace.folder.glob("collections/*/workspace.json")):
         try:  # the collections of a training have workspaces inside its own
             parts.append(Workspace(path.parent, workspace.stores.uri))
         except CorruptError as error:
+            corrupt = True
             name = str(path.relative_to(workspace.folder))
-            yield Damage(name, str(error), f"delete {name} and run again")
-    corrupt, missing = False, []
+            yield Damage(name, str(error), f"delete {name} and run again to write it")
     for part in parts:
         name = f"refs/{part.id}.json"
         try:

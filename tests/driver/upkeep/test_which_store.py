@@ -117,9 +117,9 @@ def test_a_store_that_no_generation_names_is_the_newest(lines):
 
 
 def test_of_several_lines_it_is_that_of_the_workspace_around_the_stores(lines, tmp_path):
-    stores = lines(("a", 1, {"vectors": "of a"}), ("b", 4, {"vectors": "of b"}))
+    stores = lines(("a", 1, {"vectors": "of-a"}), ("b", 4, {"vectors": "of-b"}))
     complete(stores, "vectors", "newest")
-    for recipe, expected in (("b", "of b"), ("a", "of a")):
+    for recipe, expected in (("b", "of-b"), ("a", "of-a")):
         (tmp_path / "work" / "recipe.yaml").write_text(f"name: {recipe}\n")
         with which_store(stores / "vectors") as found:
             assert found[2] == expected
