@@ -21,7 +21,7 @@ def ranking(path):
 def test_single_verbs_give_what_the_pipeline_gives(exported, raypipe_cli, small_files, tmp_path):
     prepared = raypipe_cli(
         *("prepare", "--format", "msmarco-v1", "--input", small_files / "passages.tsv"),
-        *("--out", tmp_path / "a", "resources.backend=inline"),
+        *("--out", tmp_path / "a"),
     )
     assert prepared.returncode == 0, prepared.stderr
     assert (
