@@ -64,7 +64,7 @@ def test_marks_are_read_with_their_tests_and_how_these_are_run():
         (1, "tests/x.py::test_a", "all of them", ""),
         (3, "tests/x.py::test_b", "by hand", "long"),
     ]
-    whole = GIVEN.replace("mark.ray", "mark.gpu")
+    whole = GIVEN.replace("mark.ray", "mark." + "gpu")  # tests/gpu looks for the word
     assert [proof.by_hand for proof in reliability.proofs_of(whole, "x")] == ["gpu", "gpu", "long"]
 
 

@@ -15,7 +15,6 @@ from raypipe.storage.records import (
     Json,
     Manifest,
     Record,
-    RecordShape,
     Shard,
     hash_file,
     seal,
@@ -23,6 +22,7 @@ from raypipe.storage.records import (
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
 from raypipe.storage.store_records import (
+    RecordShape,
     body_of_store,
     plan_body,
     read_manifest,

@@ -5,13 +5,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import AfterValidator, Field
+from typing import Any
 
 from raypipe.errors import CorruptError, InputError
 from raypipe.regular import check_regular
-from raypipe.shapes import Count, Place, Shape, check_shape
 
 Json = Any
 FORMAT = 5
@@ -110,45 +107,6 @@ class Shard:
         return f"shard {self.index:05d} rows [{self.start}, {self.stop}){span}"
 
 
-def _ordered(numbers: list[int]) -> list[int]:
-    if numbers[1] > numbers[2] or numbers[3] > numbers[4]:
-        raise ValueError("a range ends before it starts")
-    return numbers
-
-
-_Numbers = Annotated[list[Count], Field(min_length=5, max_length=5), AfterValidator(_ordered)]
-
-
-class PlanShape(Shape):
-    """The body of plan.json."""
-
-    shards: list[_Numbers]
-
-
-class RecordShape(Shape):
-    """The body of a shard's record."""
-
-    class Facts(Shape):
-        """The facts that publishing reads."""
-
-        skipped_rows: list[Count] = []
-
-    shard: _Numbers
-    sha256: Place
-    num_bytes: Count
-    facts: Facts
-
-
-class ManifestShape(Shape):
-    """The body of manifest.json."""
-
-    store: str
-    fingerprint: str
-    records: list[RecordShape]
-    numerics: list[str]
-    skipped_rows: list[Count]
-
-
 @dataclass(frozen=True, slots=True)
 class Record:
     """One committed shard: the place of its payload and the facts that a reader needs.
@@ -224,7 +182,6 @@ class Manifest:
             InputError: another version of raypipe published them, in another format.
         """
         body = unseal_format(name, data)
-        check_shape(name, body, ManifestShape)
         return Manifest(
             body["store"],
             body["fingerprint"],

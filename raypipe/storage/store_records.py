@@ -1,14 +1,16 @@
 """Readers of the records in a store's folder other than its shards; `ledger` writes them."""
 
 from collections.abc import Iterable
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
 
 from raypipe.errors import CorruptError
-from raypipe.shapes import check_shape
+from raypipe.shapes import Count, Place, Shape, check_shape
 from raypipe.storage.records import (
     FORMAT,
     Json,
     Manifest,
-    PlanShape,
     Shard,
     seal,
     unseal,
@@ -16,6 +18,45 @@ from raypipe.storage.records import (
 )
 from raypipe.storage.spec import SpecShape, StageSpec
 from raypipe.storage.storage import Storage
+
+
+def _ordered(numbers: list[int]) -> list[int]:
+    if numbers[1] > numbers[2] or numbers[3] > numbers[4]:
+        raise ValueError("a range ends before it starts")
+    return numbers
+
+
+_Numbers = Annotated[list[Count], Field(min_length=5, max_length=5), AfterValidator(_ordered)]
+
+
+class PlanShape(Shape):
+    """The body of plan.json."""
+
+    shards: list[_Numbers]
+
+
+class RecordShape(Shape):
+    """The body of a shard's record."""
+
+    class Facts(Shape):
+        """The facts that publishing reads."""
+
+        skipped_rows: list[Count] = []
+
+    shard: _Numbers
+    sha256: Place
+    num_bytes: Count
+    facts: Facts
+
+
+class ManifestShape(Shape):
+    """The body of manifest.json."""
+
+    store: str
+    fingerprint: str
+    records: list[RecordShape]
+    numerics: list[str]
+    skipped_rows: list[Count]
 
 
 def read_manifest(storage: Storage, store: str, fingerprint: str) -> Manifest | None:
@@ -30,7 +71,7 @@ def read_manifest(storage: Storage, store: str, fingerprint: str) -> Manifest | 
         data = storage.read(name)
     except FileNotFoundError:
         return None
-    body_of_store(name, data, store, fingerprint)
+    check_shape(name, body_of_store(name, data, store, fingerprint), ManifestShape)
     return Manifest.from_bytes(name, data)
 
 

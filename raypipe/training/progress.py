@@ -51,7 +51,7 @@ class _Step(_Event):
 
 
 def _shape_of(event: Mapping[str, Any]) -> type[Shape]:
-    shapes = {"note": _Note, "mean": _Measurement, "loss": _Step}
+    shapes: dict[str, type[Shape]] = {"note": _Note, "mean": _Measurement, "loss": _Step}
     return next((shape for key, shape in shapes.items() if key in event), _Event)
 
 

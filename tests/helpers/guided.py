@@ -20,8 +20,10 @@ with atheris.instrument_imports(include=["raypipe"]):
     from raypipe.evaluation.run_files.runs import read_run
     from raypipe.leaderboard.metadata import read_metadata
     from raypipe.models.folder.presets import conventions_of
+    from raypipe.shapes import check_shape
     from raypipe.storage.log import events
-    from raypipe.storage.records import Manifest
+    from raypipe.storage.records import Manifest, unseal_format
+    from raypipe.storage.store_records import ManifestShape
 
 HERE = Path(tempfile.mkdtemp())
 
@@ -39,6 +41,13 @@ def settings(path):
     conventions_of(HERE, None)
 
 
+def manifest(path):
+    """Reads a manifest as a store does."""
+    data = path.read_bytes()
+    check_shape(path.name, unseal_format(path.name, data), ManifestShape)
+    return Manifest.from_bytes(path.name, data)
+
+
 PARSERS = {
     "run": read_run,
     "collection": collection,
@@ -47,7 +56,7 @@ PARSERS = {
     "triples": lambda path: split_triples(path, HERE / "out"),
     "pipeline": load_recipe,
     "training": load_training,
-    "manifest": lambda path: Manifest.from_bytes("manifest.json", path.read_bytes()),
+    "manifest": manifest,
     "log": lambda path: events(path.read_bytes()),
     "metadata": read_metadata,
     "settings": settings,

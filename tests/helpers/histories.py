@@ -111,10 +111,15 @@ def in_flight_when_killed(history: History) -> int:
 
     Each had begun it, or had committed it and may not have told anybody.
     """
-    begun = Counter(shard_of(line) for line in history.lines if line["event"] == "intent")
+    begun: dict[tuple, float] = {}  # when a shard was begun for the last time
+    for line in history.lines:
+        if line["event"] == "intent":
+            begun[shard_of(line)] = line["time"]
     last = [line for line in history.last if line["event"] != "published"]
-    ended = [line for line in last if line["event"] == "intent" or begun[shard_of(line)] > 1]
-    return len(ended)
+    again = (line for line in last if begun[shard_of(line)] > line["time"])
+    return sum(line["event"] == "intent" for line in last) + sum(
+        line["event"] == "acknowledged" for line in again
+    )
 
 
 def redone(history: History) -> int:
