@@ -87,7 +87,7 @@ def kill_one(kind, nodes, driver, rng):
     4, "ten minutes of killed nodes, raylets, workers and drivers: nothing lost, nothing twice"
 )
 @pytest.mark.fault(
-    1, "ten minutes of kills over all stages: every history proved, all bytes those of a calm job"
+    1, "kills over all stages on several nodes: every history proved, all bytes a calm job's"
 )
 def test_no_kill_on_several_nodes_loses_or_doubles_a_shard(recipe, tmp_path, nodes, capsys):
     """Invocations follow each other until the time is over; each is proved when it has ended."""
