@@ -174,14 +174,8 @@ class Manifest:
         return digest(canonical([self.store, self.fingerprint, rows, classes]))
 
     @staticmethod
-    def from_bytes(name: str, data: bytes) -> "Manifest":
-        """The manifest from sealed bytes.
-
-        Raises:
-            CorruptError: the bytes are not those that were published.
-            InputError: another version of raypipe published them, in another format.
-        """
-        body = unseal_format(name, data)
+    def from_json(body: Mapping[str, Json]) -> "Manifest":
+        """The manifest from the body of its sealed bytes."""
         return Manifest(
             body["store"],
             body["fingerprint"],

@@ -71,8 +71,9 @@ def read_manifest(storage: Storage, store: str, fingerprint: str) -> Manifest | 
         data = storage.read(name)
     except FileNotFoundError:
         return None
-    check_shape(name, body_of_store(name, data, store, fingerprint), ManifestShape)
-    return Manifest.from_bytes(name, data)
+    body = body_of_store(name, data, store, fingerprint)
+    check_shape(name, body, ManifestShape)
+    return Manifest.from_json(body)
 
 
 def read_spec(storage: Storage, store: str, fingerprint: str) -> StageSpec:

@@ -43,9 +43,9 @@ def settings(path):
 
 def manifest(path):
     """Reads a manifest as a store does."""
-    data = path.read_bytes()
-    check_shape(path.name, unseal_format(path.name, data), ManifestShape)
-    return Manifest.from_bytes(path.name, data)
+    body = unseal_format(path.name, path.read_bytes())
+    check_shape(path.name, body, ManifestShape)
+    return Manifest.from_json(body)
 
 
 PARSERS = {

@@ -15,6 +15,7 @@ from raypipe.storage.records import (
     hash_file,
     seal,
     unseal,
+    unseal_format,
 )
 
 
@@ -92,7 +93,7 @@ MANIFEST = Manifest("s", "f", RECORDS, ("cpu",), (2,))
 
 
 def test_manifest_bytes_round_trip():
-    again = Manifest.from_bytes("m", MANIFEST.to_bytes())
+    again = Manifest.from_json(unseal_format("m", MANIFEST.to_bytes()))
     assert again == MANIFEST
     assert again.identity == MANIFEST.identity
     assert again.num_rows == 4
