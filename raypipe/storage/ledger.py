@@ -53,9 +53,11 @@ class Ledger:
         self.fingerprint = spec.fingerprint()
         self.folder = f"{store}/{self.fingerprint}"
         self.storage = storage.owned(work_label(store, self.fingerprint))
-        if not storage.exists(f"{self.folder}/plan.json"):
+        try:
+            self.shards = read_plan(storage, store, self.fingerprint)
+        except FileNotFoundError:
             self._create_plan(shards)
-        self.shards = read_plan(storage, store, self.fingerprint)
+            self.shards = read_plan(storage, store, self.fingerprint)  # perhaps another writer's
 
     def pending(self) -> list[Shard]:
         """Shards without a record, in order; one listing, whatever their number.
