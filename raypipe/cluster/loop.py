@@ -137,7 +137,6 @@ class Loop:
                 self._feed(event.worker)
             case Done(shard=shard, seconds=seconds, num_copied=num_copied):
                 worker.shard, worker.beaten = None, True
-                self._starved = 0
                 self._done(shard, seconds, num_copied)
                 self._feed(event.worker)
             case Failed(shard=shard, error=error):
@@ -158,9 +157,9 @@ class Loop:
         """Count a committed shard, and tell of it."""
         if shard.index in self._cases:
             read_evidence(self._task.ledger, shard)
-        now = self._backend.now()
+        self._starved = 0
         self.report.num_done += 1
-        self.report.working_seconds = now - (self._first_ready or 0.0)
+        self.report.working_seconds = self._backend.now() - (self._first_ready or 0.0)
         self.report.num_copied += num_copied
         self._note("done", shard, seconds=round(seconds, 3), copied=num_copied)
         self._on_progress(self.report)
@@ -186,15 +185,25 @@ class Loop:
 
     def _lose(self, number: int, reason: str, *, counts: bool) -> None:
         shard = self._workers.pop(number).shard
-        if shard is not None and self._task.ledger.has(shard):
-            self._done(shard, 0.0, 0)  # it had committed the shard, and took the answer with it
-        elif counts and shard is not None and self._investigate(shard, reason):
+        if shard is not None and self._count_if_committed(shard):
+            return
+        if counts and shard is not None and self._investigate(shard, reason):
             self._pending.appendleft(shard)
         elif counts:
             self._count_failure(shard, RuntimeError(reason))
         elif shard is not None:
             self._note("preempted", shard, reason=reason)
             self._pending.appendleft(shard)
+
+    def _count_if_committed(self, shard: Shard) -> bool:
+        """Count a lost worker's shard as done if it had committed it; whether it had.
+
+        Its answer was lost with it, and with the answer how long it took and what was copied.
+        """
+        if not self._task.ledger.has(shard):
+            return False
+        self._done(shard, 0.0, 0)
+        return True
 
     def _starve(self, number: int, reason: str) -> None:
         """Go on with one worker fewer; a death costs an attempt only where there is one.
@@ -205,7 +214,7 @@ class Loop:
         shard = self._workers.pop(number).shard
         self._starved += self._most == 1
         self._most = max(1, min(self._most, len(self._workers)))
-        if shard is not None:
+        if shard is not None and not self._count_if_committed(shard):
             self._note("out of memory", shard, reason=reason, workers=self._most)
             self._pending.appendleft(shard)
         if self._starved >= self._limits.max_attempts:

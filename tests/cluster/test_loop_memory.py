@@ -54,3 +54,16 @@ def test_a_worker_that_was_opening_is_told_so():
     assert "simulated: a worker that was opening found too little memory 2 times" in str(
         found.error
     )
+
+
+def test_a_shard_that_was_committed_before_its_worker_was_ended_is_counted_and_not_sent_again():
+    found = play(Ready(1, {}), 0, OutOfMemory(1, "full"), Ready(2, {}), done(2, 1), done(2, 2))
+    assert found.error is None
+    assert [sent[1] for sent in found.backend.submitted] == [0, 1, 2]
+    assert (found.report.num_done, found.report.num_out_of_memory) == (3, 1)
+
+
+def test_a_shard_committed_unheard_begins_the_count_anew():
+    script = [Ready(1, {}), OutOfMemory(1, "full"), Ready(2, {}), 0, Lost(2, "x"), Ready(3, {})]
+    script += [OutOfMemory(3, "full"), Ready(4, {}), done(4, 1), done(4, 2)]
+    assert play(*script, max_attempts=2).error is None
