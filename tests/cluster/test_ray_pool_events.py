@@ -7,7 +7,7 @@ to give these answers at these moments.
 from types import SimpleNamespace
 
 import pytest
-from ray.exceptions import ActorDiedError, RayTaskError
+from ray.exceptions import ActorDiedError, RayActorError, RayTaskError
 from ray_on_paper import SHARD, TASK, Local, OnPaper, ready_worker
 
 from raypipe.cluster import ray_pool
@@ -169,3 +169,23 @@ def test_a_cluster_whose_daemon_is_gone_is_told_and_not_called(paper):
     backend.kill(1)
     backend.close()
     assert (paper.killed, paper.shut, local.closed) == ([], 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ("The actor died.\n  class_name: Actor\n  The node died.", "The actor died."),
+        (
+            "The actor died because of an error raised in its creation task, ray::Actor()\n"
+            "  File x, line 1\n\n    ModuleNotFoundError: No module named 'raypipe'\n",
+            "The actor died because of an error raised in its creation task, ray::Actor() "
+            "ModuleNotFoundError: No module named 'raypipe'",
+        ),
+        ("in its creation task", "in its creation task"),
+    ],
+)
+def test_a_worker_that_could_not_begin_tells_what_was_missing(paper, told, expected):
+    backend = ready_worker(paper)
+    backend.submit(1, SHARD, (), Mode.PLAIN)
+    paper.refs[-1].outcome = RayActorError(error_msg=told)
+    assert [event.reason for event in backend.wait(0.0)] == [expected]
