@@ -227,9 +227,8 @@ def _refuse_living(
     life = found.life()
     if life is Life.UNKNOWN:
         on_watch(found)
-        deadline = (
-            time.monotonic() + watch_seconds
-        )  # our own clock: two hosts' clocks are never compared
+        # Our own clock: two hosts' clocks are never compared.
+        deadline = time.monotonic() + watch_seconds
         while time.monotonic() < deadline and life is Life.UNKNOWN:
             time.sleep(min(0.5, watch_seconds / 10))
             now = lease_state(storage, name)

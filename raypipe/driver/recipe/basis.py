@@ -57,8 +57,9 @@ class Basis:
         """
         if name not in self._known:
             fixed = self.stores.fixed(name)
-            fitting = fixed is not None and fits(fixed)
-            self._known[name] = fixed if fixed and fitting else self.stores.ensure(name, stage())
+            if fixed is None or not fits(fixed):
+                fixed = self.stores.ensure(name, stage())
+            self._known[name] = fixed
         return self._known[name]
 
     def collection(self) -> Stored:

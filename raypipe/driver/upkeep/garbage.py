@@ -166,7 +166,7 @@ def _is_store(stores: Storage, name: str, folder: _Folder) -> bool:
         return re.fullmatch("[0-9a-f]{32}", fingerprint) is not None
     try:
         return read_spec(stores, store, fingerprint).fingerprint() == fingerprint
-    except (*_NO_FILE, CorruptError, KeyError):
+    except (*_NO_FILE, CorruptError):
         return False
 
 

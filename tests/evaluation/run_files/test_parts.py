@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raypipe.evaluation.run_files import parts as module
 from raypipe.evaluation.run_files.parts import NotInPartsError, read_parts
 from raypipe.evaluation.run_files.runs import read_run
 
@@ -109,7 +108,3 @@ def test_ranks_that_contradict_are_warned_of_once_with_their_number(tmp_path, mo
         read_run(path)
     assert parts == [record.getMessage() for record in caplog.records]
     assert len(parts) == 1 and "3 queries" in parts[0] and "first: query a" in parts[0]
-
-
-def test_a_part_holds_a_hundred_thousand_lines():
-    assert module.PART_LINES == 100_000
