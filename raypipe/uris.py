@@ -1,4 +1,4 @@
-"""Credentials in URIs, which recipe.yaml, messages and process lists would show to others."""
+"""Which places are buckets, and credentials in URIs, which recipe.yaml would show to others."""
 
 import re
 from urllib.parse import urlsplit
@@ -8,6 +8,11 @@ NO_SECRETS = (
     "profile in ~/.aws for s3://, into GOOGLE_APPLICATION_CREDENTIALS for gs://"
 )
 """What is expected in the place of a URI that has some."""
+
+
+def in_bucket(place: str) -> bool:
+    """Whether a place is in a bucket, rather than a folder that machines mount."""
+    return place.startswith(("s3://", "gs://"))
 
 
 def has_secret(uri: str) -> bool:

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
 
-from raypipe.cli.main import main, value_of_out
+from raypipe.cli.main import main
+from raypipe.cli.workspaces import value_of_out
 from raypipe.config import read_recipe, recipe_names, recipe_text
 from raypipe.config.yaml.document import parse_yaml
 from raypipe.errors import InputError
+from raypipe.uris import in_bucket
 
 VANISHES = "the folder a job runs in is Ray's copy on the head and is deleted"
 
@@ -34,7 +36,7 @@ def job_problems(arguments: Sequence[str], environment: Mapping[str, str]) -> li
             "`ray job submit --address ... -- python jobs/...`, or run `raypipe` for one machine"
         )
     out = value_of_out(arguments)
-    if out is None or not (Path(out).is_absolute() or out.startswith(("s3://", "gs://"))):
+    if out is None or not (Path(out).is_absolute() or in_bucket(out)):
         found = "none" if out is None else repr(out)
         problems.append(
             "--out: expected a bucket (s3://, gs://), or an absolute folder, shared by all nodes "

@@ -6,13 +6,12 @@ import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 import typer
 import typer.exceptions
 
 from raypipe import numerics
-from raypipe.cli import (
+from raypipe.cli.verbs import (
     compare,
     leaderboard,
     model,
@@ -24,6 +23,7 @@ from raypipe.cli import (
     train,
     upkeep,
 )
+from raypipe.cli.workspaces import with_folders, workspace_of
 from raypipe.driver.early_end import last_run, record_early_end
 from raypipe.driver.machine import signals
 from raypipe.errors import Ending, RaypipeError, ending_of
@@ -44,36 +44,6 @@ reindex.register(app)
 upkeep.register(app)
 compare.register(app)
 model.register(app)
-
-
-DEFAULT_FOLDERS = {
-    "pipeline": "raypipe-work",
-    "reindex": "raypipe-work",
-    "train": "raypipe-train",
-    "quickstart": "raypipe-quickstart",
-}
-VERBS = (*DEFAULT_FOLDERS, "prepare", "tokenize", "encode", "index", "search", "score", "aggregate")
-
-
-def value_of_out(arguments: Sequence[str]) -> str | None:
-    """The value of --out, as `--out DIR` or `--out=DIR`; the last one counts."""
-    found = None
-    for position, argument in enumerate(arguments):
-        if argument == "--out" and position + 1 < len(arguments):
-            found = arguments[position + 1]
-        elif argument.startswith("--out="):
-            found = argument.removeprefix("--out=")
-    return found
-
-
-def workspace_of(arguments: Sequence[str]) -> Path | None:
-    """The existing workspace in which a command works; None for other commands and new folders."""
-    if not arguments or arguments[0] not in VERBS:
-        return None
-    named = value_of_out(arguments) or DEFAULT_FOLDERS.get(arguments[0])
-    if named is None or not (Path(named) / "workspace.json").is_file():
-        return None
-    return Path(named)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -102,14 +72,11 @@ def run(arguments: list[str]) -> tuple[int, str]:
 
     An existing workspace says the same, also if the command ended before its work began.
     """
-    if any("://" in argument for argument in arguments):
-        from raypipe.driver.mirror import with_folders
-
-        try:
-            arguments = with_folders(arguments)
-        except RaypipeError as error:
-            _tell(error, ending := ending_of(error))
-            return ending
+    try:
+        arguments = with_folders(arguments)
+    except RaypipeError as error:
+        _tell(error, ending := ending_of(error))
+        return ending
     folder = workspace_of(arguments)
     before = None if folder is None else last_run(folder)
     code, reason = _run(arguments)

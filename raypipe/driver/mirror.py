@@ -6,10 +6,9 @@ others before it says `complete`.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-from raypipe.errors import InputError
 from raypipe.storage.files import make_folder, replace_file
 from raypipe.storage.places.opening import open_storage
 from raypipe.storage.records import digest, hash_file
@@ -22,31 +21,6 @@ READ_FIRST = ("workspace.json", "summary.json", "recipe.yaml")
 COPIED = ".copied"
 """The hashes of the files that were copied; of summary.json the last."""
 _LOCAL = frozenset({MARK, COPIED, "inputs", "python-docs", "stores", "tmp"})
-WRITERS = frozenset("pipeline reindex prepare tokenize encode index search score aggregate".split())
-READERS = frozenset({"status", "verify", "gc", "history", "rollback"})
-
-
-def with_folders(arguments: Sequence[str]) -> list[str]:
-    """The command's arguments, with a mirror's folder in the place of a workspace's URI.
-
-    Raises:
-        InputError: the command cannot work in a bucket.
-    """
-    if not any(_is_uri(value.removeprefix("--out=")) for value in arguments):
-        return list(arguments)
-    verb, *rest = arguments
-    found = [verb]
-    for before, value in zip(arguments, rest, strict=False):
-        uri = value.removeprefix("--out=")
-        is_out = before == "--out" or value.startswith("--out=")
-        if is_out and _is_uri(uri):
-            if verb not in WRITERS:
-                raise InputError(f"--out {uri}: {verb} writes to a folder; name one, and copy it")
-            value = str(mirror_of(uri)) if before == "--out" else f"--out={mirror_of(uri)}"
-        elif verb in READERS and _is_uri(value) and not before.startswith("--"):
-            value = str(mirror_of(value))
-        found.append(value)
-    return found
 
 
 def mirror_of(uri: str) -> Path:
@@ -143,10 +117,6 @@ def _files(folder: Path) -> list[str]:
     names = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
     outputs = (name for name in names if name.parts[0] not in _LOCAL and name.suffix != ".tmp")
     return [name.as_posix() for name in outputs if name.as_posix() not in READ_FIRST[:2]]
-
-
-def _is_uri(value: str) -> bool:
-    return value.startswith(("s3://", "gs://"))
 
 
 def _home() -> Path:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from raypipe.cli.main import run, value_of_out, workspace_of
+from raypipe.cli.main import run
 from raypipe.driver.early_end import last_run, record_early_end
 from raypipe.driver.invocation import invocation
 from raypipe.driver.upkeep.status import status
@@ -71,26 +71,6 @@ def test_what_an_invocation_recorded_itself_stands(work):
     work.write_summary({"run": "its own"})
     record_early_end(work.folder, before, 3, "incomplete")
     assert work.read_summary() == {"run": "its own"}
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ("pipeline x --out work", "work"),
-        ("pipeline x --out other --out=work", "work"),
-        ("pipeline x --out nowhere", None),
-        ("pipeline x", "raypipe-work"),
-        ("export x --out work", None),
-        ("leaderboard pack --out work", None),
-        ("encode --out", None),
-        ("", None),
-    ],
-)
-def test_only_commands_that_run_stages_have_a_workspace(work, words, expected):
-    Workspace(work.folder.parent / "raypipe-work")
-    found = workspace_of(words.split())
-    assert (None if found is None else str(found)) == expected
-    assert value_of_out(["a", "--out", "b", "--out=c"]) == "c"
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{}", b"[]", json.dumps({"run": "x"}).encode()])

@@ -5,8 +5,6 @@ import json
 import pytest
 
 from raypipe.cli.main import run
-from raypipe.driver.mirror import with_folders
-from raypipe.errors import InputError
 from raypipe.storage.lease import acquire
 from raypipe.storage.places.bucket import BucketStorage
 
@@ -82,13 +80,3 @@ def test_a_workspace_in_a_bucket_has_one_holder_and_says_how_it_ended(
     assert run(["pipeline", recipe, "--out", uri, "--until", "vectors"])[0] == 0
     assert run(["pipeline", recipe, "--out", uri, "stages.dense.depht=3"])[0] == 2
     assert json.loads(BucketStorage(uri).read("summary.json"))["exit"] == 2
-
-
-def test_only_commands_that_write_workspaces_take_a_uri_for_out(bucket_server):
-    assert with_folders(["fuse", "--out", "here"]) == ["fuse", "--out", "here"]
-    with pytest.raises(InputError, match="--out s3://b/x: fuse writes to a folder"):
-        with_folders(["fuse", "--runs", "a", "--out", "s3://b/x"])
-    with pytest.raises(InputError, match="train writes to a folder"):
-        with_folders(["train", "r.yaml", "--out=s3://b/x"])
-    exported = ["export", "s3://b/stores/vectors", "--out", "here"]
-    assert with_folders(exported) == exported

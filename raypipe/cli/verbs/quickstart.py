@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raypipe.cli.pipeline import AsJson, Out, execute
-from raypipe.cli.train import execute_training
+from raypipe.cli.verbs.pipeline import AsJson, Out, execute
+from raypipe.cli.verbs.train import execute_training
 from raypipe.config import load_recipe, load_training, recipe_text
 
 if TYPE_CHECKING:

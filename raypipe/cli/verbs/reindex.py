@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from raypipe.cli.output import print_result
-from raypipe.cli.pipeline import (
+from raypipe.cli.verbs.pipeline import (
     AsJson,
     Frozen,
     OpenCluster,
@@ -18,7 +18,7 @@ from raypipe.cli.pipeline import (
     RecipeName,
     execute,
 )
-from raypipe.cli.upkeep import Folder
+from raypipe.cli.verbs.upkeep import Folder
 from raypipe.config import named_recipe
 from raypipe.errors import RefusedError
 from raypipe.vocabulary import LEAST_GENERATIONS

@@ -5,7 +5,14 @@ from typing import Annotated
 
 import typer
 
-from raypipe.cli.single import AsJson, Collection, FromGeneration, OpenCluster, Out, run_stages
+from raypipe.cli.verbs.single import (
+    AsJson,
+    Collection,
+    FromGeneration,
+    OpenCluster,
+    Out,
+    run_stages,
+)
 from raypipe.errors import InputError
 from raypipe.vocabulary import K0, K1, MEASURES, Aggregation, ScoreScale, listed
 

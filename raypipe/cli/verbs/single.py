@@ -170,7 +170,7 @@ def run_stages(
     """Run a recipe of single stages in a workspace, on the cluster that RAY_ADDRESS names."""
     import os
 
-    from raypipe.cli.pipeline import execute
+    from raypipe.cli.verbs.pipeline import execute
     from raypipe.driver.pipeline import Options
 
     address = os.environ.get("RAY_ADDRESS")

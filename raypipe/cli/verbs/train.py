@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raypipe.cli.pipeline import AsJson, OpenCluster, Out
+from raypipe.cli.verbs.pipeline import AsJson, OpenCluster, Out
 from raypipe.config import Training, load_training, read_recipe, recipe_text, verb_of
 from raypipe.errors import InputError
 

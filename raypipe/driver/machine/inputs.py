@@ -5,6 +5,7 @@ from pathlib import Path
 
 from raypipe.config import Recipe
 from raypipe.config.pipeline.paths import relocated
+from raypipe.uris import in_bucket
 
 
 def with_copies(
@@ -18,14 +19,14 @@ def with_copies(
     Raises:
         InputError: an input is not there, or the bucket does not give it.
     """
-    if not any(_in_bucket(path) for path in _paths(recipe)):
+    if not any(in_bucket(path) for path in _paths(recipe)):
         return recipe, {}
     from raypipe.storage.places.copies import copied, forget_others  # only where it is needed
 
     copies: dict[Path, str] = {}
 
     def several(path: str) -> list[str]:
-        if not _in_bucket(path):
+        if not in_bucket(path):
             return [path]
         found = copied(path, folder)
         copies.update(found)
@@ -41,10 +42,6 @@ def with_copies(
         named = named.model_copy(update=update)
     forget_others(folder, copies)
     return named, {str(copy): uri for copy, uri in copies.items()}
-
-
-def _in_bucket(path: str) -> bool:
-    return path.startswith(("s3://", "gs://"))
 
 
 def _paths(recipe: Recipe) -> list[str]:

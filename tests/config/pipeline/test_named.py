@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from raypipe.cli.train import named_training
+from raypipe.cli.verbs.train import named_training
 from raypipe.config import named_recipe
 from raypipe.errors import InputError
 

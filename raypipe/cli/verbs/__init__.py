@@ -1,0 +1,1 @@
+"""The commands: each module adds its own to the command line."""

@@ -1,0 +1,44 @@
+"""Which workspace a command works in, by its arguments."""
+
+import pytest
+
+from raypipe.cli.workspaces import value_of_out, with_folders, workspace_of
+from raypipe.driver.workspace import Workspace
+from raypipe.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("pipeline x --out work", "work"),
+        ("pipeline x --out other --out=work", "work"),
+        ("pipeline x --out nowhere", None),
+        ("pipeline x", "raypipe-work"),
+        ("export x --out work", None),
+        ("leaderboard pack --out work", None),
+        ("encode --out", None),
+        ("", None),
+    ],
+)
+def test_only_commands_that_run_stages_have_a_workspace(tmp_path, monkeypatch, words, expected):
+    monkeypatch.chdir(tmp_path)
+    for name in ("work", "raypipe-work"):
+        Workspace(tmp_path / name)
+    found = workspace_of(words.split())
+    assert (None if found is None else str(found)) == expected
+
+
+def test_the_last_out_of_a_command_counts():
+    assert value_of_out(["a", "--out", "b", "--out=c"]) == "c"
+    assert value_of_out(["a", "--out=c", "--out", "b"]) == "b"
+    assert value_of_out(["a", "--out"]) is None
+
+
+def test_only_commands_that_write_workspaces_take_a_uri_for_out():
+    assert with_folders(["fuse", "--out", "here"]) == ["fuse", "--out", "here"]
+    with pytest.raises(InputError, match="--out s3://b/x: fuse writes to a folder"):
+        with_folders(["fuse", "--runs", "a", "--out", "s3://b/x"])
+    with pytest.raises(InputError, match="train writes to a folder"):
+        with_folders(["train", "r.yaml", "--out=s3://b/x"])
+    exported = ["export", "s3://b/stores/vectors", "--out", "here"]
+    assert with_folders(exported) == exported
