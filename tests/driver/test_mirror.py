@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import raypipe
 from raypipe.cli.main import run
 from raypipe.storage.lease import acquire
 from raypipe.storage.places.bucket import BucketStorage
@@ -80,3 +81,20 @@ def test_a_workspace_in_a_bucket_has_one_holder_and_says_how_it_ended(
     assert run(["pipeline", recipe, "--out", uri, "--until", "vectors"])[0] == 0
     assert run(["pipeline", recipe, "--out", uri, "stages.dense.depht=3"])[0] == 2
     assert json.loads(BucketStorage(uri).read("summary.json"))["exit"] == 2
+
+
+def test_commands_and_functions_read_a_workspace_in_a_bucket(
+    recipe, bucket_uri, tmp_path, monkeypatch, capsys
+):
+    uri, queries = f"{bucket_uri}/work", tmp_path / "queries.tsv"
+    queries.write_text(INPUTS["queries.tsv"])
+    assert run(["reindex", recipe, "--out", uri])[0] == 0
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another machine"))
+    search = ["search", "--index", uri, "--queries", str(queries), "--depth", "2"]
+    assert run([*search, "--out", str(tmp_path / "found")])[0] == 0
+    capsys.readouterr()
+    told = (tmp_path / "found" / "runs" / "queries" / "search.tsv").read_text()
+    assert told == BucketStorage(uri).read("runs/test/dense.tsv").decode()
+    with raypipe.open_index(uri) as index:
+        found = index.search(["the zebra"], depth=1)
+        assert found["passage_id"].to_pylist() == ["a"] and index.number == 1

@@ -1,0 +1,96 @@
+"""Processes that serve one stage after another, on a fake of Ray: see test_ray_pool_events."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from ray.exceptions import ActorDiedError
+from ray_on_paper import SHARD, TASK, Local, OnPaper, ready_worker
+
+from raypipe.cluster import ray_pool
+from raypipe.cluster.backend import Lost, Mode, Ready, Task
+from raypipe.cluster.idle import IdleActors
+from raypipe.stages.stage import Needs
+
+NEXT = Task(SimpleNamespace(needs=TASK.stage.needs), None)
+
+
+@pytest.fixture
+def paper(monkeypatch):
+    found = OnPaper()
+    monkeypatch.setattr(ray_pool, "ray", found)
+    monkeypatch.setattr(ray_pool, "Actor", found)
+    return found
+
+
+def test_only_an_actor_with_the_same_needs_is_taken_and_the_others_end():
+    ended = []
+    idle = IdleActors(ended.append)
+    small, large = Needs(num_cpus=1.0), Needs(num_cpus=2.0)
+    assert idle.take(small) is None
+    for actor, needs in (("a", small), ("b", large), ("c", small), ("d", small)):
+        idle.add(actor, needs)
+    assert (idle.take(small), ended) == ("a", ["b"])
+    idle.end()
+    assert sorted(ended) == ["b", "c", "d"] and idle.take(small) is None
+
+
+def test_a_process_serves_the_next_task_with_a_number_of_its_own(paper):
+    backend = ready_worker(paper, local=Local())
+    backend.release(1)
+    assert paper.refs[-1].name == "rest" and paper.killed == []
+    assert backend.start(NEXT) == 2 and len(paper.asked) == 1
+    assert (paper.refs[-1].name, paper.refs[-1].arguments) == ("open", (NEXT,))
+    paper.refs[-1].outcome = ({}, "process", "node-a")
+    assert backend.wait(0.0) == [Ready(2, {}, "process")]
+    backend.submit(2, SHARD, (), Mode.PLAIN)
+    paper.refs[-1].outcome = ActorDiedError()
+    (lost,) = backend.wait(0.0)
+    assert isinstance(lost, Lost) and lost.worker == 2
+
+
+def test_a_process_that_died_between_two_tasks_is_replaced_without_an_event(paper):
+    backend = ready_worker(paper, local=Local())
+    backend.release(1)
+    backend.start(NEXT)
+    paper.refs[-1].outcome = ActorDiedError()
+    assert backend.wait(0.0) == [] and len(paper.asked) == 2
+    assert (paper.refs[-1].name, paper.refs[-1].arguments) == ("open", (NEXT,))
+    paper.refs[-1].outcome = ActorDiedError()
+    assert [type(event) for event in backend.wait(0.0)] == [Lost], "the second is a death like any"
+
+
+def test_no_event_follows_of_a_worker_that_was_let_go_while_it_opened(paper):
+    backend = ready_worker(paper, local=Local())
+    backend.start(NEXT)
+    (opening,) = (ref for ref in paper.refs if ref.name == "open" and ref.outcome is None)
+    backend.release(2)
+    opening.outcome = ({}, "process", "node-a")
+    assert backend.wait(0.0) == []
+
+
+def test_a_stage_that_wants_more_room_finds_it(paper):
+    backend = ready_worker(paper, local=Local())
+    backend.release(1)
+    other = Task(SimpleNamespace(needs=replace(TASK.stage.needs, num_cpus=4.0)), None)
+    backend.start(other)
+    assert paper.killed == [(1, True)] and len(paper.asked) == 2
+    backend.release(2)
+    backend.end_idle()
+    assert paper.killed == [(1, True), (2, True)]
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_a_cluster_of_others_gets_its_room_back_and_a_process_with_a_jvm_ends(paper, joined):
+    needs = replace(TASK.stage.needs, own_process=not joined)
+    backend = ready_worker(paper, **({} if joined else {"local": Local()}))
+    backend.start(Task(SimpleNamespace(needs=needs), None))
+    backend.release(2)
+    assert paper.killed == [(2, True)]
+
+
+def test_closing_ends_the_processes_that_wait(paper):
+    backend = ready_worker(paper, local=Local())
+    backend.release(1)
+    backend.close()
+    assert paper.killed == [(1, True)]
