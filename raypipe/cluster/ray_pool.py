@@ -191,9 +191,9 @@ class RayBackend:
             self._end(actor)
 
     def release(self, worker: int) -> None:
-        """See Backend; on a cluster that others share, or that may give nodes back, it is ended."""
+        """See Backend; its process waits for another task, unless it started a JVM."""
         needs = self._tasks[worker].stage.needs
-        if self._local is None or needs.own_process:
+        if needs.own_process:
             self.kill(worker)
             return
         actor = self._forget(worker)

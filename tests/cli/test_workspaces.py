@@ -50,8 +50,11 @@ def test_only_commands_that_write_workspaces_take_a_uri_for_out():
 
 
 def test_the_options_without_a_value_are_those_of_the_commands():
-    verbs = list(typer.main.get_command(app).commands.items())
-    found = [o for _, verb in verbs for o in verb.params if getattr(o, "is_flag", False)]
+    waiting, found = [typer.main.get_command(app)], []
+    while waiting:
+        command = waiting.pop()
+        waiting += getattr(command, "commands", {}).values()
+        found += [option for option in command.params if getattr(option, "is_flag", False)]
     assert {name for option in found for name in option.opts} | {"--help"} == FLAGS
 
 

@@ -1,5 +1,7 @@
 """Processes that serve one stage after another, on a fake of Ray: see test_ray_pool_events."""
 
+import threading
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -80,13 +82,38 @@ def test_a_stage_that_wants_more_room_finds_it(paper):
     assert paper.killed == [(1, True), (2, True)]
 
 
-@pytest.mark.parametrize("joined", [True, False])
-def test_a_cluster_of_others_gets_its_room_back_and_a_process_with_a_jvm_ends(paper, joined):
-    needs = replace(TASK.stage.needs, own_process=not joined)
-    backend = ready_worker(paper, **({} if joined else {"local": Local()}))
-    backend.start(Task(SimpleNamespace(needs=needs), None))
+def test_a_process_with_a_jvm_serves_no_other_task(paper):
+    backend = ready_worker(paper)
+    jvm = replace(TASK.stage.needs, own_process=True)
+    backend.start(Task(SimpleNamespace(needs=jvm), None))
     backend.release(2)
     assert paper.killed == [(2, True)]
+
+
+def test_one_that_waits_too_long_is_ended_and_one_that_came_later_waits_on():
+    ended, first = [], threading.Event()
+
+    def end(actor):
+        ended.append(actor)
+        first.set()
+
+    idle = IdleActors(end, seconds=0.2)
+    idle.add("a", Needs())
+    time.sleep(0.15)
+    idle.add("b", Needs())
+    assert first.wait(60) and ended == ["a"]
+    while len(ended) < 2:  # the second, without anybody asking
+        time.sleep(0.01)
+    assert ended == ["a", "b"] and idle.take(Needs()) is None
+
+
+def test_one_that_was_taken_is_not_ended_later():
+    ended, last = [], threading.Event()
+    idle = IdleActors(lambda actor: (ended.append(actor), last.set()), seconds=0.1)
+    idle.add("a", Needs())
+    assert idle.take(Needs()) == "a"
+    idle.add("b", Needs())
+    assert last.wait(60) and ended == ["b"]
 
 
 def test_closing_ends_the_processes_that_wait(paper):

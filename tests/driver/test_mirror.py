@@ -1,11 +1,14 @@
 """Workspaces in a bucket: `--out s3://...`, on one machine and then on another."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 import raypipe
 from raypipe.cli.main import run
+from raypipe.cli.workspaces import with_folders
+from raypipe.driver.verbs.single_stage import search_recipe
 from raypipe.storage.lease import acquire
 from raypipe.storage.places.bucket import BucketStorage
 
@@ -84,17 +87,18 @@ def test_a_workspace_in_a_bucket_has_one_holder_and_says_how_it_ended(
 
 
 def test_commands_and_functions_read_a_workspace_in_a_bucket(
-    recipe, bucket_uri, tmp_path, monkeypatch, capsys
+    recipe, bucket_uri, tmp_path, monkeypatch
 ):
-    uri, queries = f"{bucket_uri}/work", tmp_path / "queries.tsv"
-    queries.write_text(INPUTS["queries.tsv"])
+    uri = f"{bucket_uri}/work"
     assert run(["reindex", recipe, "--out", uri])[0] == 0
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another machine"))
-    search = ["search", "--index", uri, "--queries", str(queries), "--depth", "2"]
-    assert run([*search, "--out", str(tmp_path / "found")])[0] == 0
-    capsys.readouterr()
-    told = (tmp_path / "found" / "runs" / "queries" / "search.tsv").read_text()
-    assert told == BucketStorage(uri).read("runs/test/dense.tsv").decode()
+    *_, folder = with_folders(["search", "--index", uri])
+    search = search_recipe(
+        Path(folder), tmp_path / "queries.tsv", model=None, depth=2, k1=None, b=None
+    )
+    assert (search.stores, search.collection.input) == (
+        f"{uri}/stores", (f"{bucket_uri}/data/passages.tsv",),
+    )  # fmt: skip
     with raypipe.open_index(uri) as index:
         found = index.search(["the zebra"], depth=1)
         assert found["passage_id"].to_pylist() == ["a"] and index.number == 1
