@@ -46,8 +46,8 @@ class IdleActors:
             fitting = [waiting for waiting in self._waiting if waiting.needs == needs]
             others = [waiting for waiting in self._waiting if waiting.needs != needs]
             self._waiting = fitting[1:]
-        for waiting in others:
-            self._end(waiting.actor)
+            for waiting in others:
+                self._end(waiting.actor)
         return fitting[0].actor if fitting else None
 
     def end(self) -> None:
@@ -63,8 +63,9 @@ class IdleActors:
                 self._timer.cancel()
             self._timer = None
             self._wake_later()
-        for waiting in old:
-            self._end(waiting.actor)
+            # Within the lock: who ends them all may then leave the cluster at once.
+            for waiting in old:
+                self._end(waiting.actor)
 
     def _wake_later(self) -> None:
         if self._waiting and self._timer is None:

@@ -107,6 +107,23 @@ def test_one_that_waits_too_long_is_ended_and_one_that_came_later_waits_on():
     assert ended == ["a", "b"] and idle.take(Needs()) is None
 
 
+def test_after_the_end_nobody_is_ended_any_more():
+    """The cluster may be left then; a thread that came first has done its work."""
+    entered, leave, ended = threading.Event(), threading.Event(), []
+
+    def end(actor):
+        entered.set()
+        leave.wait(60)
+        ended.append(actor)
+
+    idle = IdleActors(end, seconds=0.01)
+    idle.add("a", Needs())
+    assert entered.wait(60)
+    threading.Timer(0.2, leave.set).start()
+    idle.end()
+    assert ended == ["a"]
+
+
 def test_one_that_was_taken_is_not_ended_later():
     ended, last = [], threading.Event()
     idle = IdleActors(lambda actor: (ended.append(actor), last.set()), seconds=0.1)
