@@ -12,8 +12,16 @@ from raypipe.errors import InputError
 from raypipe.models.convert.find import PICKLES
 from raypipe.models.convert.tensor_checks import limit_problems, tensor_problems, units_of
 from raypipe.models.family import family_of
-from raypipe.models.folder.adapters import adapter_facts, adapter_folder, base_of, is_adapter
-from raypipe.models.folder.config_checks import config_problems
+from raypipe.models.folder.adapter_tensors import missing_problems, missing_tensors
+from raypipe.models.folder.adapters import (
+    WEIGHTS,
+    adapter_facts,
+    adapter_folder,
+    adapter_names,
+    base_of,
+    is_adapter,
+)
+from raypipe.models.folder.config_checks import config_problems, tensor_shapes
 from raypipe.models.folder.conventions import AnyConventions, Conventions
 from raypipe.models.folder.discover import RECORD, Discovered, discover
 from raypipe.models.folder.evidence import read_object
@@ -85,10 +93,26 @@ def describe(path: str, preset: str | None) -> Description:
     if named == folder:
         _tell_weights(found, folder, config, discovered.conventions if discovered else None)
     else:
-        found.weights, found.unused, found.missing = adapter_facts(named), [], []
+        _tell_adapter(found, named, folder, config)
     record = read_object(named / "raypipe.json") if discovered else {}
     found.made_by = record.get(RECORD)
     return found
+
+
+def _tell_adapter(
+    found: Description, adapter: Path, base: Path, config: Mapping[str, Any]
+) -> None:
+    if not (adapter / WEIGHTS).exists():
+        found.problems.append(f"{adapter}: expected {WEIGHTS}, found none")
+        return
+    found.weights, found.unused = adapter_facts(adapter), []
+    problems = [f"{base / 'config.json'}: {problem}" for problem in config_problems(config)]
+    shapes = _tried(tensor_shapes, base / "model.safetensors", problems=problems)
+    found.problems += problems
+    if not problems:
+        missing = missing_tensors(shapes, adapter_names(adapter), config)
+        found.missing = [*missing[0], *missing[1]]
+        found.problems += missing_problems(missing, base, adapter)
 
 
 def _tried(step: Any, *arguments: Any, problems: list[str]) -> Any:

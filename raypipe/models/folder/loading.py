@@ -12,10 +12,12 @@ from tokenizers import Tokenizer
 
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
+from raypipe.models.folder.adapter_tensors import missing_problems, missing_tensors
 from raypipe.models.folder.adapters import (
     CONFIG,
     WEIGHTS,
     adapter_folder,
+    adapter_names,
     base_of,
     is_adapter,
 )
@@ -94,6 +96,11 @@ def _adapted(path: str, adapter: Path, preset: str | None, segment_row: str | No
         raise InputError(f"{adapter}: its base {name} is itself an adapter; merge that one first")
     if not (adapter / WEIGHTS).exists():
         raise InputError(f"{adapter}: expected {WEIGHTS} beside {CONFIG}, found none")
+    shapes = tensor_shapes(base.folder / "model.safetensors")
+    missing = missing_tensors(shapes, adapter_names(adapter), base.config())
+    problems = missing_problems(missing, base.folder, adapter)
+    if problems:
+        raise InputError(problems)
     parts = [base.weights_sha256, _sha256(adapter / WEIGHTS), _sha256(adapter / CONFIG)]
     conventions = discover(adapter, preset).conventions
     if segment_row is not None:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from raypipe.config.training.recipe import Adapter
 from raypipe.errors import InputError
+from raypipe.models.folder.adapter_tensors import PEFT
 from raypipe.models.folder.adapters import adapter_folder
 from raypipe.models.folder.conventions import Conventions, PairConventions
 from raypipe.models.folder.model_folder import ModelFolder
@@ -25,7 +26,7 @@ from raypipe.storage.payloads.writing import writing
 from raypipe.training.checkpoints.store import Checkpoint, Checkpoints
 from raypipe.training.checkpoints.trained_on import FILE, trained_on
 from raypipe.training.job import Job
-from raypipe.training.model.lowrank import PEFT, LowRank
+from raypipe.training.model.lowrank import LowRank
 from raypipe.training.model.starting_tensors import starting_tensors
 from raypipe.training.steps.update import sources_of
 

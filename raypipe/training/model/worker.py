@@ -9,11 +9,12 @@ import torch
 from safetensors.torch import load
 
 from raypipe.errors import InputError
+from raypipe.models.folder.adapter_tensors import PEFT
 from raypipe.models.folder.adapters import CONFIG, WEIGHTS, adapter_folder
 from raypipe.models.folder.opening import layouts_of, load_weights
 from raypipe.text.inputs import Layouts
 from raypipe.training.job import Job
-from raypipe.training.model.lowrank import PEFT, LowRank
+from raypipe.training.model.lowrank import LowRank
 from raypipe.training.model.starting_tensors import starting_tensors
 from raypipe.training.model.trainee import Trainee
 
