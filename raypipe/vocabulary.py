@@ -15,9 +15,13 @@ LossName = Literal[
     "margin-mse",
     "kl",
     "pairwise-hinge",
+    "masked-language-model",
 ]
 Tail = Literal["keep", "drop"]
 """What happens to the candidates below the first k, which the reranker does not score."""
+
+MASKED_WORD_LOSS = "masked_word_loss"
+"""What checkpoints of a pre-training are measured by; the lower the better."""
 
 K0 = 1000
 """Candidates per query for a monoBERT model (Nogueira et al. 2019)."""

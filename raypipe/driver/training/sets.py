@@ -17,14 +17,16 @@ from raypipe.driver.training.parts import model_name, parts_recipe, runs_of
 from raypipe.driver.training.teachers import teacher_of
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import RaypipeError
+from raypipe.models.folder.conventions import PretrainedConventions
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.names import Role, of_training
-from raypipe.stages.stage import Sizing
+from raypipe.names import Role, StoreName, of_training
+from raypipe.stages.stage import Sizing, Stage
 from raypipe.storage.records import hash_file
 from raypipe.storage.stored import Stored
 from raypipe.training.examples.guards import guards_of, lines_about
 from raypipe.training.examples.stage import ExamplesStage
-from raypipe.training.job import DevStores, TrainStores, conventions_of_training
+from raypipe.training.job import DevStores, TextStores, TrainStores, conventions_of_training
+from raypipe.training.pretraining.stage import StretchesStage
 from raypipe.training.steps.objective import BATCH_LOSSES
 
 
@@ -33,6 +35,8 @@ class Sets:
     """The stores of every training and dev set, and what the log and the table say about them."""
 
     train: tuple[TrainStores, ...] = ()
+    texts: tuple[TextStores, ...] = ()
+    """Of a pre-training, in the place of `train`."""
     dev: tuple[DevStores, ...] = ()
     lines: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
@@ -77,6 +81,10 @@ def training_sets(
         assert wanted.collection is not None
         graph = graphs[wanted.collection]
         basis = graph.basis
+        if recipe.masking is not None:
+            ensure = executions[wanted.collection].ensure
+            _add_text(sets, name, stretches_stage(recipe, name, basis), ensure, say)
+            continue
         query_set = f"train-{name}"
         runs = runs_of(wanted)
         found = [
@@ -115,6 +123,36 @@ def training_sets(
     for execution in executions.values():  # all is complete: nothing more is copied
         execution.workspace.forget_sources()
     return sets
+
+
+def _add_text(
+    sets: Sets,
+    name: str,
+    stage: StretchesStage,
+    ensure: Callable[[StoreName, Stage], Stored],
+    say: Callable[[str], None],
+) -> None:
+    stretches = ensure(of_training(Role.EXAMPLES, name), stage)
+    sets.texts = (*sets.texts, TextStores(stretches, stage.tokens))
+    facts = stretches.manifest.records[0].facts
+    sets.facts[name] = facts
+    line = f"text: {name}: {facts['pieces']:,} word pieces in {facts['examples']:,} inputs"
+    sets.lines.append(line)
+    say(line)
+
+
+def stretches_stage(recipe: Training, name: str, basis: Basis) -> StretchesStage:
+    """The stage that cuts a pre-training's text, so that each stretch fits an input whole."""
+    found, masking = conventions_of_training(recipe.model), recipe.masking
+    assert isinstance(found, PretrainedConventions) and masking is not None
+    specials, least = (3, 2) if masking.next_sentence else (2, 1)
+    return StretchesStage(
+        tokens=basis.tokens(model_name(recipe)),
+        limit=found.total_limit - specials,
+        joined=masking.joined,
+        least=least,
+        name=name,
+    )
 
 
 def _dev(graph: Graph, recipe: Training, name: str, dev: DevSet) -> DevStores:

@@ -22,6 +22,7 @@ from raypipe.driver.training.place import (
     threads_of,
 )
 from raypipe.driver.training.sets import Sets, training_sets
+from raypipe.driver.training.start_weights import drawn_lines
 from raypipe.driver.training.table import training_table
 from raypipe.driver.training.triple_sets import with_ids
 from raypipe.driver.workspace import Workspace
@@ -73,7 +74,7 @@ def run_training(
     if problems:
         raise InputError(problems)
     conventions_of_training(recipe.model)  # a contradiction is refused before any work
-    if recipe.validate_ is not None:
+    if recipe.validate_ is not None and recipe.masking is None:
         parse_measures([recipe.validate_.measure])
     workspace = Workspace(out, recipe.stores)
     with invocation(workspace, recipe.name) as summary, interruptible() as should_stop:
@@ -99,7 +100,10 @@ def run_training(
                 say,
                 should_stop,
             )
-            job = Job(named, start, sets.train, sets.dev, workspace.stores)
+            for line in drawn_lines(recipe, start):
+                sets.lines.append(line)
+                say(line)
+            job = Job(named, start, sets.train, sets.dev, workspace.stores, sets.texts)
             follower = Follower(job, workspace.folder / "train", say)
             manifest = _train(
                 job, workspace, recipe, chosen, options, follower, backends, should_stop

@@ -99,9 +99,7 @@ def describe(path: str, preset: str | None) -> Description:
     return found
 
 
-def _tell_adapter(
-    found: Description, adapter: Path, base: Path, config: Mapping[str, Any]
-) -> None:
+def _tell_adapter(found: Description, adapter: Path, base: Path, config: Mapping[str, Any]) -> None:
     if not (adapter / WEIGHTS).exists():
         found.problems.append(f"{adapter}: expected {WEIGHTS}, found none")
         return

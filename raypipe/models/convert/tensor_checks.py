@@ -71,7 +71,7 @@ def limit_problems(conventions: AnyConventions, config: Mapping[str, Any], rows:
         problems.append(f"the settings allow {longest} tokens, the model has {positions} positions")
     if rows and highest >= rows:
         problems.append(f"the settings use segment {highest}, the model has {rows} segment rows")
-    if not isinstance(conventions, Conventions) and conventions.kind == "duo":
+    if isinstance(conventions, PairConventions) and conventions.kind == "duo":
         problems += _third_segment_problems(rows, conventions.segment_row)
     return problems
 

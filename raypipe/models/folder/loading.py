@@ -23,7 +23,8 @@ from raypipe.models.folder.adapters import (
 )
 from raypipe.models.folder.config_checks import read_config, tensor_shapes
 from raypipe.models.folder.discover import discover
-from raypipe.models.folder.model_folder import PACKAGED, ModelFolder
+from raypipe.models.folder.model_folder import PACKAGED, RANDOM, ModelFolder
+from raypipe.models.folder.presets import conventions_of
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_file, tokenizer_sha256
 from raypipe.storage.records import hash_file
 
@@ -76,6 +77,26 @@ def resolve_model(
     if segment_row is None:
         return model
     return replace(model, conventions=replace(model.reranker, segment_row=segment_row))
+
+
+def resolve_configuration(path: str, preset: str) -> ModelFolder:
+    """The model of a folder's config.json and tokenizer, whose weights are to be drawn.
+
+    Raises:
+        InputError: no such folder, no tokenizer, or a config.json that is invalid; all problems
+            together.
+    """
+    folder = packaged_folder() if path == PACKAGED else Path(path)
+    _check_files(folder, weights=False)
+    problems: list[str] = []
+    config = _tried(lambda: read_config(folder), problems)
+    built = _tried(lambda: read_tokenizer(folder), problems)
+    if config is not None and built is not None:
+        problems += _beyond_table(folder, built, config)
+    if config is None or built is None or problems:
+        raise InputError(list(dict.fromkeys(problems)))
+    tokenizer = tokenizer_sha256(built)
+    return ModelFolder(path, folder, conventions_of(folder, preset), RANDOM, tokenizer, config)
 
 
 def _beyond_table(folder: Path, tokenizer: Tokenizer, config: Mapping[str, Any]) -> list[str]:
@@ -135,11 +156,11 @@ def packaged_folder() -> Path:
     return next(root.rglob("model.safetensors")).parent
 
 
-def _check_files(folder: Path) -> None:
+def _check_files(folder: Path, *, weights: bool = True) -> None:
     problems = []
     if not folder.is_dir():
         raise InputError(f"{folder}: no such model folder")
-    if not (folder / "model.safetensors").exists():
+    if weights and not (folder / "model.safetensors").exists():
         pickles = [p.name for p in folder.iterdir() if p.suffix in (".bin", ".pt", ".pth")]
         found = f"found {', '.join(pickles)}, pickles, which can run code" if pickles else "none"
         problems.append(

@@ -31,9 +31,9 @@ def adapter(encoder, tmp_path):
     body |= {"relevant_label": 1, "score": "raw", "base": str(encoder)}
     (folder / "raypipe.json").write_text(json.dumps(body))
     layer = "bert.encoder.layer.0.output.dense"
+    two = {"classifier.weight": torch.ones(2, 32), "classifier.bias": torch.ones(2)}
     tensors = {f"{layer}.lora_A.weight": torch.ones(1, 64),
-               f"{layer}.lora_B.weight": torch.ones(32, 1),
-               "classifier.weight": torch.ones(2, 32), "classifier.bias": torch.ones(2)}  # fmt: skip
+               f"{layer}.lora_B.weight": torch.ones(32, 1), **two}  # fmt: skip
     save_file({PEFT + n: t for n, t in tensors.items()}, folder / "adapter_model.safetensors")
     return folder
 
