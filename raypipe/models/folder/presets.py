@@ -104,7 +104,7 @@ def conventions_of(folder: Path, preset: str | None) -> AnyConventions:
 def _from_file(path: Path) -> AnyConventions:
     body = read_object(path)
     kind = body.get("kind")
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         found = "nothing" if "kind" not in body else repr(kind)
         raise InputError(f"{path}: kind: expected encoder, mono, duo or pretrained, found {found}")
     kinds = KINDS[kind]

@@ -122,7 +122,7 @@ def unmeasured(job: Job, steps: list[int]) -> InputError:
     )
 
 
-def best_of(counted: Sequence[Measurement], measure: str | None) -> Measurement | None:
+def best_of(counted: Sequence[Measurement], measure: str | None = None) -> Measurement | None:
     """The best measurement: the highest, or the lowest loss; the first of equals."""
     sign = -1 if measure == MASKED_WORD_LOSS else 1
     return max(counted, key=lambda each: sign * each["mean"], default=None)
