@@ -7,16 +7,19 @@ from typing import Any
 
 from raypipe.config import Training
 from raypipe.config.training.recipe import DevSet
+from raypipe.config.training.rules import schedule_problems
+from raypipe.config.yaml.document import dotted
 from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.builtin import with_files
 from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.recipe.watching import Watcher
+from raypipe.driver.training.part import Part
 from raypipe.driver.training.parts import model_name, parts_recipe, runs_of
 from raypipe.driver.training.teachers import teacher_of
 from raypipe.driver.workspace import Workspace
-from raypipe.errors import RaypipeError
+from raypipe.errors import InputError, RaypipeError
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, of_training
 from raypipe.stages.stage import Sizing
@@ -39,7 +42,7 @@ class Sets:
 
 
 def training_sets(
-    recipe: Training,
+    part: Part,
     start: ModelFolder,
     workspace: Workspace,
     backends: LazyBackends,
@@ -52,10 +55,11 @@ def training_sets(
 
     Each collection has its own workspace in OUT/collections; its stores are with the others.
     """
+    recipe = part.recipe
     model = replace(start, conventions=conventions_of_training(recipe.model))
     graphs, executions = {}, {}
     for name in recipe.collections:
-        folder = workspace.folder / "collections" / name
+        folder = part.of_collection(workspace, name)
         own = workspace.part(folder)
         executions[name] = Execution(
             workspace=own,
@@ -65,9 +69,9 @@ def training_sets(
             should_stop=should_stop,
             on_change=say,
         )
-        parts, made = parts_recipe(recipe, name), folder / "python-docs"
-        named = with_files(parts, made)
-        if named is not parts:
+        wanted_parts, made = parts_recipe(recipe, name), folder / "python-docs"
+        named = with_files(wanted_parts, made)
+        if named is not wanted_parts:
             workspace.wrote(made)
         models = {model_name(recipe): model}
         graphs[name] = Graph(Basis(named, executions[name], models=models))
@@ -115,6 +119,23 @@ def training_sets(
     for execution in executions.values():  # all is complete: nothing more is copied
         execution.workspace.forget_sources()
     return sets
+
+
+def with_length(recipe: Training, sets: Sets, say: Callable[[str], None]) -> Training:
+    """The recipe with its number of steps, which epochs give once the examples are known.
+
+    Raises:
+        InputError: a schedule that is longer than that.
+    """
+    if recipe.epochs is None:
+        return recipe
+    num_examples = sum(facts["examples"] for facts in sets.facts.values())
+    found = recipe.with_steps(num_examples)
+    say(f"train: {recipe.epochs:g} epochs of {num_examples:,} examples: {found.num_steps:,} steps")
+    problems = [f"{dotted(problem.key)}: {problem.text}" for problem in schedule_problems(found)]
+    if problems:
+        raise InputError(problems)
+    return found
 
 
 def _dev(graph: Graph, recipe: Training, name: str, dev: DevSet) -> DevStores:

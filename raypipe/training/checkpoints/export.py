@@ -74,6 +74,7 @@ def _fill(beside: Path, job: Job, payload: Path, *, step: int, saw: str) -> None
         job.conventions,
         num_units=recipe.model.head,
         seed=recipe.seed,
+        new_head=job.new_head,
     )
     adapter = recipe.model.adapter
     if adapter is None:
@@ -124,10 +125,11 @@ def made_by(job: Job, step: int) -> dict[str, Any]:
     recipe = job.recipe
     return {
         "recipe": recipe.name,
+        **({} if job.phase is None else {"phase": job.phase}),
         "fingerprint": job.spec.fingerprint(),
         "start_sha256": job.start.weights_sha256,
         "step": step,
-        "steps": recipe.steps,
+        "steps": recipe.num_steps,
         "batch": recipe.batch * recipe.accumulation,
         "loss": recipe.loss.name,
         "seed": recipe.seed,

@@ -29,7 +29,12 @@ def trainee_of(job: Job, device: str) -> Trainee:
     config = job.start.config()
     units = recipe.model.head
     tensors = starting_tensors(
-        load_weights(job.start), config, conventions, num_units=units, seed=recipe.seed
+        load_weights(job.start),
+        config,
+        conventions,
+        num_units=units,
+        seed=recipe.seed,
+        new_head=job.new_head,
     )
     adapter = recipe.model.adapter
     trainee = Trainee(
