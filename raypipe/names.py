@@ -6,6 +6,8 @@ a rendered name apart, whatever the names are:
     bm25.dev  embeddings  embeddings.dev       what a stage makes, including its query vectors
     parts@dense.dev  tune@bm25                 a stage's intermediate results
     count@collection  passages@collection  ids@collection  hashes@collection
+    documents@collection  windows@collection  homes@collection  map@collection
+    document-ids@collection                    of a collection whose passages are parts of documents
     queries@dev
     tokens@minilm  tokens@minilm.dev           of the collection; of a query set
     candidates@mono.dev.1  pieces@mono.dev.1  scores@mono.dev.1
@@ -37,6 +39,11 @@ class Role(Enum):
     PASSAGES = "passages"
     IDS = "ids"
     HASHES = "hashes"
+    DOCUMENTS = "documents"
+    WINDOWS = "windows"
+    HOMES = "homes"
+    MAP = "map"
+    DOCUMENT_IDS = "document-ids"
     QUERIES = "queries"
     TOKENS = "tokens"
     CANDIDATES = "candidates"
@@ -55,6 +62,11 @@ _THINGS = {
     Role.PASSAGES: Thing.COLLECTION,
     Role.IDS: Thing.COLLECTION,
     Role.HASHES: Thing.COLLECTION,
+    Role.DOCUMENTS: Thing.COLLECTION,
+    Role.WINDOWS: Thing.COLLECTION,
+    Role.HOMES: Thing.COLLECTION,
+    Role.MAP: Thing.COLLECTION,
+    Role.DOCUMENT_IDS: Thing.COLLECTION,
     Role.QUERIES: Thing.QUERIES,
     Role.TOKENS: Thing.MODEL,
     Role.CANDIDATES: Thing.MODEL,
@@ -102,7 +114,7 @@ class StoreName:
 
 
 def of_collection(role: Role) -> StoreName:
-    """The name of the collection's COUNT, PASSAGES, IDS or HASHES."""
+    """The name of one of the collection's stores: COUNT, PASSAGES, IDS, HASHES, DOCUMENTS, ..."""
     return StoreName(role, Thing.COLLECTION.value)
 
 
