@@ -80,7 +80,7 @@ def fit(
     if comm.rank == 0 and state.place not in ({}, place):
         tell({"step": state.step, "note": f"resumed on {place}, before on {state.place}"})
     state.place = place
-    steps, every = job.recipe.steps, job.recipe.checkpoint_every
+    steps, every = job.recipe.num_steps, job.recipe.checkpoint_every
     ended = _agreed(comm, updates, comm.rank == 0 and history.ended(state.step))
     while state.step < steps and not ended:
         began = time.monotonic()

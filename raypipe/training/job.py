@@ -65,6 +65,11 @@ class Job:
     train: tuple[TrainStores, ...]
     dev: tuple[DevStores, ...]
     storage: Storage
+    phase: str | None = None
+    """The phase of the recipe that it is, if the recipe has phases."""
+    new_head: bool = False
+    """Whether a reranker's head is drawn, though the starting weights may have one: the phase
+    before trained another kind of model."""
     texts: tuple[TextStores, ...] = ()
     """Of a pre-training, which has no training and dev sets of queries."""
 
@@ -76,7 +81,7 @@ class Job:
     @property
     def store(self) -> str:
         """The store's name."""
-        return str(of_training(Role.WEIGHTS, self.recipe.name))
+        return str(of_training(Role.WEIGHTS, self.recipe.name, self.phase))
 
     @cached_property
     def folder(self) -> str:
@@ -108,6 +113,8 @@ class Job:
             del body["model"]["adapter"]["start"]
             body["adapter_sha256"] = hash_file(adapter_folder(recipe.model.adapter.start) / WEIGHTS)
         body["start_sha256"] = self.start.weights_sha256
+        if self.new_head:
+            body["new_head"] = True
         body["start_config"] = self.start.forward_config()
         if not isinstance(self.conventions, Conventions):  # needed to initialise a head
             body["start_config"]["initializer_range"] = initializer_range(self.start.config())

@@ -4,6 +4,7 @@ The defaults are those of the papers; the recipes in jobs/configs state the othe
 sources. A step is one update of the weights.
 """
 
+import math
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -237,7 +238,9 @@ class Training(Section):
     loss: Loss
     masking: Masking | None = None
     """Only of a pre-training."""
-    steps: Count
+    steps: Count | None = None
+    epochs: Positive | None = None
+    """Instead of steps: how often each example is taken, at most one batch more."""
     batch: Count
     """Examples in a batch; each has one relevant and per_example irrelevant passages."""
     accumulation: Annotated[Count, Source(OWN)] = 1
@@ -251,3 +254,16 @@ class Training(Section):
     resources: TrainResources = TrainResources()
     stores: Location | None = None
     overrides: Annotated[tuple[str, ...], Listed] = ()
+
+    @property
+    def num_steps(self) -> int:
+        """The steps; those of epochs are known once the examples are (`with_steps`)."""
+        assert self.steps is not None
+        return self.steps
+
+    def with_steps(self, num_examples: int) -> "Training":
+        """The recipe with its number of steps: of epochs, so many that every example is taken."""
+        if self.epochs is None:
+            return self
+        steps = math.ceil(self.epochs * num_examples / (self.batch * self.accumulation))
+        return self.model_copy(update={"steps": max(1, steps), "epochs": None})

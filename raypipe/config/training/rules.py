@@ -40,7 +40,8 @@ def training_problems(recipe: Training) -> list[Problem]:
         *([] if pretrained else _sets(recipe)),
         *_guards(recipe),
         *_loss(recipe),
-        *_schedule(recipe),
+        *_length(recipe),
+        *schedule_problems(recipe),
         *_resources(recipe),
     ]
 
@@ -185,17 +186,25 @@ def _resources(recipe: Training) -> Iterator[Problem]:
         yield Problem(("resources", "workers"), text)
 
 
-def _schedule(recipe: Training) -> Iterator[Problem]:
-    warmup = recipe.optimiser.warmup
-    if warmup > recipe.steps / 2:
+def _length(recipe: Training) -> Iterator[Problem]:
+    if recipe.steps is None and recipe.epochs is None:
+        yield Problem(("steps",), "missing; say how long the training is: steps or epochs")
+    if recipe.steps is not None and recipe.epochs is not None:
+        yield Problem(("epochs",), "found steps too; remove one of them")
+
+
+def schedule_problems(recipe: Training) -> Iterator[Problem]:
+    """The problems of a schedule; steps that follow from epochs are checked once they are known."""
+    warmup, steps = recipe.optimiser.warmup, recipe.steps
+    if steps is not None and warmup > steps / 2:
         text = (
-            f"{warmup:,} steps of warm-up exceed half of the {recipe.steps:,} steps; a shorter "
+            f"{warmup:,} steps of warm-up exceed half of the {steps:,} steps; a shorter "
             "training states its own schedule"
         )
         yield Problem(("optimiser", "warmup"), text)
     patience = recipe.validate_.patience if recipe.validate_ else None
-    if recipe.validate_ is not None and recipe.validate_.every > recipe.steps:
-        text = f"expected at most steps, {recipe.steps:,}; found {recipe.validate_.every:,}"
+    if recipe.validate_ is not None and steps is not None and recipe.validate_.every > steps:
+        text = f"expected at most steps, {steps:,}; found {recipe.validate_.every:,}"
         yield Problem(("validate", "every"), text)
     if patience is not None and recipe.optimiser.decay != "constant" and patience < 2:
         text = "expected 2 or more: with a falling rate one measurement says little"

@@ -7,16 +7,19 @@ from typing import Any
 
 from raypipe.config import Training
 from raypipe.config.training.recipe import DevSet
+from raypipe.config.training.rules import schedule_problems
+from raypipe.config.yaml.document import dotted
 from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.builtin import with_files
 from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.recipe.watching import Watcher
+from raypipe.driver.training.part import Part
 from raypipe.driver.training.parts import model_name, parts_recipe, runs_of
 from raypipe.driver.training.teachers import teacher_of
 from raypipe.driver.workspace import Workspace
-from raypipe.errors import RaypipeError
+from raypipe.errors import InputError, RaypipeError
 from raypipe.models.folder.conventions import PretrainedConventions
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, StoreName, of_training
@@ -43,7 +46,7 @@ class Sets:
 
 
 def training_sets(
-    recipe: Training,
+    part: Part,
     start: ModelFolder,
     workspace: Workspace,
     backends: LazyBackends,
@@ -56,10 +59,11 @@ def training_sets(
 
     Each collection has its own workspace in OUT/collections; its stores are with the others.
     """
+    recipe = part.recipe
     model = replace(start, conventions=conventions_of_training(recipe.model))
     graphs, executions = {}, {}
     for name in recipe.collections:
-        folder = workspace.folder / "collections" / name
+        folder = part.of_collection(workspace, name)
         own = workspace.part(folder)
         executions[name] = Execution(
             workspace=own,
@@ -69,9 +73,9 @@ def training_sets(
             should_stop=should_stop,
             on_change=say,
         )
-        parts, made = parts_recipe(recipe, name), folder / "python-docs"
-        named = with_files(parts, made)
-        if named is not parts:
+        wanted_parts, made = parts_recipe(recipe, name), folder / "python-docs"
+        named = with_files(wanted_parts, made)
+        if named is not wanted_parts:
             workspace.wrote(made)
         models = {model_name(recipe): model}
         graphs[name] = Graph(Basis(named, executions[name], models=models))
@@ -83,7 +87,8 @@ def training_sets(
         basis = graph.basis
         if recipe.masking is not None:
             ensure = executions[wanted.collection].ensure
-            _add_text(sets, name, stretches_stage(recipe, name, basis), ensure, say)
+            stage = stretches_stage(recipe, name, basis)
+            _add_text(sets, name, stage, recipe.masking.held_out, ensure, say)
             continue
         query_set = f"train-{name}"
         runs = runs_of(wanted)
@@ -129,14 +134,17 @@ def _add_text(
     sets: Sets,
     name: str,
     stage: StretchesStage,
+    held_out: int,
     ensure: Callable[[StoreName, Stage], Stored],
     say: Callable[[str], None],
 ) -> None:
     stretches = ensure(of_training(Role.EXAMPLES, name), stage)
     sets.texts = (*sets.texts, TextStores(stretches, stage.tokens))
     facts = stretches.manifest.records[0].facts
-    sets.facts[name] = facts
-    line = f"text: {name}: {facts['pieces']:,} word pieces in {facts['examples']:,} inputs"
+    num_inputs = facts["examples"]
+    sets.facts[name] = {**facts, "examples": num_inputs - held_out, "held_out": held_out}
+    line = f"text: {name}: {facts['pieces']:,} word pieces in {num_inputs:,} inputs"
+    line += f", {held_out:,} of them held out"
     sets.lines.append(line)
     say(line)
 
@@ -153,6 +161,23 @@ def stretches_stage(recipe: Training, name: str, basis: Basis) -> StretchesStage
         least=least,
         name=name,
     )
+
+
+def with_length(recipe: Training, sets: Sets, say: Callable[[str], None]) -> Training:
+    """The recipe with its number of steps, which epochs give once the examples are known.
+
+    Raises:
+        InputError: a schedule that is longer than that.
+    """
+    if recipe.epochs is None:
+        return recipe
+    num_examples = sum(facts["examples"] for facts in sets.facts.values())
+    found = recipe.with_steps(num_examples)
+    say(f"train: {recipe.epochs:g} epochs of {num_examples:,} examples: {found.num_steps:,} steps")
+    problems = [f"{dotted(problem.key)}: {problem.text}" for problem in schedule_problems(found)]
+    if problems:
+        raise InputError(problems)
+    return found
 
 
 def _dev(graph: Graph, recipe: Training, name: str, dev: DevSet) -> DevStores:

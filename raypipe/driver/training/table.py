@@ -12,7 +12,8 @@ def training_table(
 ) -> str:
     """The measurements and the training data, as Markdown."""
     recipe = job.recipe
-    lines = [f"# {recipe.name}", ""]
+    phase = "" if job.phase is None else f": {job.phase}"
+    lines = [f"# {recipe.name}{phase}", ""]
     if history:
         names = measured_sets(recipe)
         assert recipe.validate_ is not None

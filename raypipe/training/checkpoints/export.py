@@ -137,10 +137,11 @@ def made_by(job: Job, step: int) -> dict[str, Any]:
     recipe = job.recipe
     return {
         "recipe": recipe.name,
+        **({} if job.phase is None else {"phase": job.phase}),
         "fingerprint": job.spec.fingerprint(),
         "start_sha256": job.start.weights_sha256,
         "step": step,
-        "steps": recipe.steps,
+        "steps": recipe.num_steps,
         "batch": recipe.batch * recipe.accumulation,
         "loss": recipe.loss.name,
         "seed": recipe.seed,

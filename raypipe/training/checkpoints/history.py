@@ -110,7 +110,7 @@ class _MeasurementShape(Shape):
 
 def history_of(job: Job) -> History:
     """The history of a training."""
-    return History(job.storage, job.folder, job.recipe.validate_, job.recipe.steps)
+    return History(job.storage, job.folder, job.recipe.validate_, job.recipe.num_steps)
 
 
 def unmeasured(job: Job, steps: list[int]) -> InputError:

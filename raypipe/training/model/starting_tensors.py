@@ -22,13 +22,15 @@ def starting_tensors(
     num_units: int,
     seed: int,
     draw_missing: bool = False,
+    new_head: bool = False,
 ) -> dict[str, Tensor]:
     """The tensors of a reranker, or of an encoder without pooler and head, fp32.
 
     Names are those under which transformers saves a reranker; for an encoder too, until the export.
     A missing classifier is drawn from N(0, initializer_range) with the seed, as in BERT's own code,
     and with `draw_missing` a missing pooler too; a duoBERT model's third segment row follows
-    `segment_row` in its settings.
+    `segment_row` in its settings. With `new_head` a classifier is drawn even if the checkpoint has
+    one: that one judges something else.
 
     Raises:
         InputError: the pooler is missing.
@@ -50,7 +52,7 @@ def starting_tensors(
         kept[pooler] = torch.randn(hidden, hidden, generator=generator) * std
         kept[pooler_bias] = torch.zeros(hidden)
     classifier, bias = files.HEADS
-    if len(kept.get(bias, ())) != num_units:
+    if new_head or len(kept.get(bias, ())) != num_units:
         kept[classifier] = torch.randn(num_units, hidden, generator=generator) * std
         kept[bias] = torch.zeros(num_units)
     if conventions.kind == "duo":

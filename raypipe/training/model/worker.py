@@ -50,6 +50,7 @@ def starting_tensors_of(job: Job) -> dict[str, Tensor]:
         num_units=job.recipe.model.head,
         seed=job.recipe.seed,
         draw_missing=job.recipe.model.draw_missing,
+        new_head=job.new_head,
     )
 
 

@@ -75,14 +75,14 @@ def read(table: Stretches, tokens: Rows, separator: int, numbers: Int64) -> Text
     ends = np.cumsum(widths)
     rows = np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - (ends - widths), widths)
     part = tokens.part(rows)
-    texts = []
+    texts, behind = [], np.array([separator], part.flat.dtype)
     for number, stop, width in zip(numbers, ends, widths, strict=True):
         joined: list[NDArray[np.uint16 | np.uint32]] = []
         for place in range(stop - width, stop):
             if part.counts[place]:
                 begin = part.starts[place]
-                joined += [np.array([separator], part.flat.dtype)] if joined else []
                 joined.append(part.flat[begin : begin + part.counts[place]])
+                joined.append(behind)
         start = table.starts[number]
         texts.append(np.concatenate(joined)[start : start + table.counts[number]])
     sizes = table.counts[numbers].astype(np.int64)

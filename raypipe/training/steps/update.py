@@ -61,7 +61,7 @@ class Updates:
             number,
             peak=settings.rate,
             warmup=settings.warmup,
-            total=recipe.steps,
+            total=recipe.num_steps,
             decay=settings.decay,
         )
         self.optimiser.step(gradients, rate=rate, number=number + 1)
