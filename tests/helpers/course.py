@@ -17,7 +17,8 @@ class Course:
 
     def __init__(self, tmp_path, monkeypatch, **recipe):
         given = {"steps": 10, "checkpoint_every": 4, "validate_": Validate(every=3), "dev": ["d"],
-                 "masking": None, "resources": SimpleNamespace(precision="fp32"), **recipe}  # fmt: skip
+                 "masking": None,
+                 "resources": SimpleNamespace(precision="fp32"), **recipe}  # fmt: skip
         self.spec = StageSpec("train", 1)
         self.job = SimpleNamespace(
             recipe=SimpleNamespace(**given), storage=PosixStorage(tmp_path), store="train-x",

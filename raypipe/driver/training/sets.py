@@ -87,8 +87,8 @@ def training_sets(
         basis = graph.basis
         if recipe.masking is not None:
             ensure = executions[wanted.collection].ensure
-            stage = stretches_stage(recipe, name, basis)
-            _add_text(sets, name, stage, recipe.masking.held_out, ensure, say)
+            of_text = stretches_stage(recipe, name, basis)
+            _add_text(sets, name, of_text, recipe.masking.held_out, ensure, say)
             continue
         query_set = f"train-{name}"
         runs = runs_of(wanted)
