@@ -43,10 +43,9 @@ def _of_pretraining(recipe: Training) -> Iterator[Problem]:
                 yield Problem(("train", name, key), text)
         if each.collection is None:
             yield Problem(("train", name, "collection"), "missing; its text is what is learnt")
-    for group in ("dev", "guard"):
-        if getattr(recipe, group):
-            text = "a pre-training sees no queries; measure on masking.held_out and remove it"
-            yield Problem((group,), text)
+    if recipe.dev:  # a guard may stand beside phases, for those after this one
+        text = "a pre-training sees no queries; measure on masking.held_out and remove it"
+        yield Problem(("dev",), text)
     yield from _measuring(recipe)
 
 
