@@ -32,7 +32,7 @@ def train(
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fine-tune an encoder, a monoBERT or a duoBERT model; run it again to resume."""
+    """Fine-tune an encoder, a monoBERT or a duoBERT model, or pre-train; again to resume."""
     from raypipe.driver.training.place import TrainOptions
 
     options = TrainOptions(

@@ -43,6 +43,29 @@ def tensor_problems(
     return problems
 
 
+def pretraining_problems(
+    shapes: Mapping[str, tuple[int, ...]], config: Mapping[str, Any]
+) -> list[str]:
+    """Why a checkpoint's heads, by name, are not those of this model's pre-training.
+
+    The head for masked words must be there; pooler and classifier for next sentences may be.
+    """
+    heads = family_of(config).pretraining
+    needed = heads.shapes(config, next_sentence=False)
+    known = heads.shapes(config, next_sentence=True)
+    missing = [
+        f"the checkpoint lacks the tensor {name}: it has no head that predicts masked words; a "
+        "pre-training with model.draw_missing: true draws it"
+        for name in needed
+        if name not in shapes
+    ]
+    return missing + [
+        f"{name}: expected shape {list(known[name])} from config.json, found {list(shape)}"
+        for name, shape in sorted(shapes.items())
+        if name in known and shape != known[name]
+    ]
+
+
 def segment_problems(rows: int, choice: str | None) -> list[str]:
     """Why a duoBERT model's segment table does not have, or cannot get, three rows."""
     if choice is not None and choice not in SEGMENT_ROWS:
