@@ -50,7 +50,7 @@ def hub(folder, source):
 
 def google(folder, source):
     """bert_config.json, vocab.txt and an .npz of TensorFlow's variables."""
-    made.write_vocabulary(folder)
+    made.write_vocabulary(folder, config={"do_lower_case": True})
     fields = {**made.SIZES, "hidden_act": "gelu", "type_vocab_size": 2}
     (folder / "bert_config.json").write_text(json.dumps(fields))
     arrays = {}
