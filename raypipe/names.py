@@ -6,10 +6,13 @@ a rendered name apart, whatever the names are:
     bm25.dev  embeddings  embeddings.dev       what a stage makes, including its query vectors
     parts@dense.dev  tune@bm25                 a stage's intermediate results
     count@collection  passages@collection  ids@collection  hashes@collection
+    documents@collection  windows@collection  homes@collection  map@collection
+    document-ids@collection                    of a collection whose passages are parts of documents
     queries@dev
     tokens@minilm  tokens@minilm.dev           of the collection; of a query set
     candidates@mono.dev.1  pieces@mono.dev.1  scores@mono.dev.1
     examples@NAME  weights@NAME                of a training set; of a training
+    weights@NAME.PHASE                         of a phase of a training
 """
 
 from dataclasses import dataclass, field
@@ -36,6 +39,11 @@ class Role(Enum):
     PASSAGES = "passages"
     IDS = "ids"
     HASHES = "hashes"
+    DOCUMENTS = "documents"
+    WINDOWS = "windows"
+    HOMES = "homes"
+    MAP = "map"
+    DOCUMENT_IDS = "document-ids"
     QUERIES = "queries"
     TOKENS = "tokens"
     CANDIDATES = "candidates"
@@ -54,6 +62,11 @@ _THINGS = {
     Role.PASSAGES: Thing.COLLECTION,
     Role.IDS: Thing.COLLECTION,
     Role.HASHES: Thing.COLLECTION,
+    Role.DOCUMENTS: Thing.COLLECTION,
+    Role.WINDOWS: Thing.COLLECTION,
+    Role.HOMES: Thing.COLLECTION,
+    Role.MAP: Thing.COLLECTION,
+    Role.DOCUMENT_IDS: Thing.COLLECTION,
     Role.QUERIES: Thing.QUERIES,
     Role.TOKENS: Thing.MODEL,
     Role.CANDIDATES: Thing.MODEL,
@@ -78,6 +91,8 @@ class StoreName:
     query_set: str | None = None
     number: int | None = None
     """Number of the part of a growing table, from 1."""
+    phase: str | None = None
+    """A training's phase."""
     _rendered: str = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -85,7 +100,9 @@ class StoreName:
         marked = f"{self.role.value}@" if self.role is not Role.RESULT else ""
         query_set = f".{self.query_set}" if self.query_set is not None else ""
         number = f".{self.number}" if self.number is not None else ""
-        object.__setattr__(self, "_rendered", f"{marked}{self.owner}{query_set}{number}")
+        phase = f".{self.phase}" if self.phase is not None else ""
+        rendered = f"{marked}{self.owner}{query_set}{number}{phase}"
+        object.__setattr__(self, "_rendered", rendered)
 
     @property
     def thing(self) -> Thing:
@@ -97,7 +114,7 @@ class StoreName:
 
 
 def of_collection(role: Role) -> StoreName:
-    """The name of the collection's COUNT, PASSAGES, IDS or HASHES."""
+    """The name of one of the collection's stores: COUNT, PASSAGES, IDS, HASHES, DOCUMENTS, ..."""
     return StoreName(role, Thing.COLLECTION.value)
 
 
@@ -121,6 +138,6 @@ def scoring_of(role: Role, model: str, query_set: str, number: int) -> StoreName
     return StoreName(role, model, query_set, number)
 
 
-def of_training(role: Role, name: str) -> StoreName:
-    """The name of a training set's EXAMPLES or a training's WEIGHTS."""
-    return StoreName(role, name)
+def of_training(role: Role, name: str, phase: str | None = None) -> StoreName:
+    """The name of a training set's EXAMPLES or a training's WEIGHTS; of one of its phases."""
+    return StoreName(role, name, phase=phase)

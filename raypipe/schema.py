@@ -5,6 +5,20 @@ import pyarrow as pa
 PASSAGES = pa.schema([("passage_id", pa.string()), ("text", pa.string())])
 """A collection; a passage's row is its position over all shards, from 0."""
 
+DOCUMENTS = pa.schema(
+    [
+        ("document_id", pa.string()),
+        ("title", pa.string()),
+        ("headings", pa.string()),
+        ("body", pa.string()),
+    ]
+)
+"""Documents; a document's row is its position over all shards, from 0. Where the collection's files
+hold the passages, title, headings and body are empty."""
+
+HOMES = pa.schema([("document_id", pa.string()), ("spans", pa.string())])
+"""For each passage the document that it is part of, and its spans there, as given."""
+
 QUERIES = pa.schema([("query_id", pa.string()), ("text", pa.string())])
 """A query set; a query's row is its position in the queries file, from 0."""
 
@@ -17,7 +31,8 @@ RUN = pa.schema(
         ("scored_by", pa.string()),
     ]
 )
-"""A run in a store, ordered by query_row, then rank from 1; ties by ascending passage_row."""
+"""A run in a store, ordered by query_row, then rank from 1; ties by ascending passage_row. In a run
+of documents `passage_row` is the document's row."""
 
 CANDIDATES = pa.schema(
     [("query_row", pa.int32()), ("passage_row", pa.int64()), ("other_row", pa.int64())]
@@ -37,7 +52,8 @@ RUN_FILE = pa.schema(
         ("score", pa.float32()),
     ]
 )
-"""A run for users and run files: original ids, best first within a query."""
+"""A run for users and run files: original ids, best first within a query. In a run of documents
+`passage_id` is the document's id."""
 
 QRELS = pa.schema(
     [("query_id", pa.string()), ("passage_id", pa.string()), ("relevance", pa.int32())]

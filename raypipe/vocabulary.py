@@ -2,12 +2,29 @@
 
 from typing import Literal, get_args
 
-Format = Literal["msmarco-v1", "msmarco-v2", "beir", "pyserini", "ir-datasets", "python-docs"]
-"""Formats of a collection. msmarco-v1 means id TAB text, whatever the collection."""
+Format = Literal[
+    "msmarco-v1",
+    "msmarco-v2",
+    "msmarco-doc-v1",
+    "msmarco-doc-v2",
+    "jsonl",
+    "beir",
+    "pyserini",
+    "ir-datasets",
+    "python-docs",
+]
+"""Formats of a collection. msmarco-v1 means id TAB text, whatever the collection; the two of
+documents, and jsonl, are split into passages."""
 FusionMethod = Literal["alternate", "rrf", "weighted", "average"]
 Aggregation = Literal["sum", "binary", "min", "max", "sample", "symmetric-sum", "symmetric-log-sum"]
 ScoreScale = Literal["log-probability", "probability", "raw"]
 """What a monoBERT model's scores are; a duoBERT model's are always probabilities."""
+SplitBy = Literal["words", "sentences", "whole", "given"]
+"""What a document is split into, or `given`: the collection's files hold passages already."""
+DocumentMethod = Literal["maxp", "k-max-avgp", "firstp", "sump", "avgp"]
+"""How the scores of a document's passages become the document's."""
+Unit = Literal["passages", "documents"]
+"""What a run ranks."""
 LossName = Literal[
     "cross-entropy",
     "multi-label-margin",
@@ -15,9 +32,13 @@ LossName = Literal[
     "margin-mse",
     "kl",
     "pairwise-hinge",
+    "masked-language-model",
 ]
 Tail = Literal["keep", "drop"]
 """What happens to the candidates below the first k, which the reranker does not score."""
+
+MASKED_WORD_LOSS = "masked_word_loss"
+"""What checkpoints of a pre-training are measured by; the lower the better."""
 
 K0 = 1000
 """Candidates per query for a monoBERT model (Nogueira et al. 2019)."""

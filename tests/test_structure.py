@@ -50,6 +50,8 @@ TESTED_ELSEWHERE = {
     "evaluation/run_files/refusals.py": "evaluation/run_files/test_lines_problems.py",
     "models/bert/family.py": "models/test_family.py",
     "models/body.py": "models/test_family.py",
+    "models/convert/describe_weights.py": "models/convert/test_describe.py",
+    "models/convert/description.py": "models/convert/test_describe.py",
     "models/folder/model_folder.py": "models/folder/test_loading.py",
     "ranking/by_id.py": "api/test_fusion.py",
     "ranking/by_key.py": "api/test_reranking.py",
@@ -59,6 +61,7 @@ TESTED_ELSEWHERE = {
     "storage/root.py": "driver/test_workspace.py",
     "storage/storage.py": "storage/places/test_posix.py",
     "training/model/trainee.py": "training/model/test_worker.py",
+    "training/pretraining/measuring.py": "training/pretraining/test_updates.py",
     "vocabulary.py": "config/pipeline/test_load.py",
 }
 """Module -> the test file that covers it, for modules that no test file is named after."""

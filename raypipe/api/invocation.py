@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from raypipe import config, numerics, schema
 from raypipe.api.recipe import Overrides, Recipe, inline_by_default
+from raypipe.config.pipeline.units import unit_of
 from raypipe.errors import InputError
 from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
 
@@ -49,14 +50,18 @@ class Invocation:
             names = [name for name in self.recipe.stages if self._is_run(name, query_set)]
             if not queries.report or not names:
                 continue
-            passages = self._store(of_collection(Role.PASSAGES))
             texts = self._store(of_queries(query_set)).table(schema.QUERIES)
             stored = {name: self._store(of_stage(name, query_set)) for name in names}
             found[query_set] = {
-                name: with_ids(run.whole_table(schema.RUN), texts, passages)
+                name: with_ids(run.whole_table(schema.RUN), texts, self._ranked(name))
                 for name, run in stored.items()
             }
         return found
+
+    def _ranked(self, name: str) -> "Stored":
+        """The passages or documents that are the rows of a stage's run."""
+        role = {"passages": Role.PASSAGES, "documents": Role.DOCUMENTS}
+        return self._store(of_collection(role[unit_of(name, self.recipe.stages) or "passages"]))
 
     def _is_run(self, name: str, query_set: str) -> bool:
         made = str(of_stage(name, query_set)) in self.summary["stages"]

@@ -14,12 +14,13 @@ def recipe_names(verb: str | None = None) -> list[str]:
 
 
 def verb_of(text: str) -> str:
-    """The verb that runs a recipe, by the recipe's own keys: pipeline (stages) or train (loss)."""
+    """The verb that runs a recipe, by its own keys: pipeline (stages) or train (loss, phases)."""
     try:
         keys = parse_yaml(text, origin=str).data
     except InputError:
         return "pipeline"  # loading it reports the problem
-    return "train" if isinstance(keys, dict) and "loss" in keys else "pipeline"
+    trains = isinstance(keys, dict) and not {"loss", "phases"}.isdisjoint(keys)
+    return "train" if trains else "pipeline"
 
 
 def recipe_text(name: str) -> str:

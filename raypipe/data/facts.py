@@ -57,7 +57,7 @@ def count_file(
         InputError: no such file or format, truncated or damaged data.
     """
     kind = get_format(format)
-    if kind.parse is None:
+    if kind.stream is not None:
         return _count_stream(path, kind, checkpoint_records)
     sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
     num_bytes = 0
@@ -113,7 +113,7 @@ def _count_lines(
 
 def _count_stream(path: Path, kind: Format, checkpoint_records: int) -> FileFacts:
     """The facts of a source without lines; its hashes are over the streamed records."""
-    assert kind.stream is not None, f"format {kind.name} has neither parse nor stream"
+    assert kind.stream is not None
     sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
     num_bytes = num_records = 0
     for passage_id, text in kind.stream(path, 0, None):

@@ -1,19 +1,21 @@
-"""Reads the passages in a range of records of one input file."""
+"""Reads the passages, or other records, in a range of records of one input file."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Literal, TypeVar, cast
 
 from raypipe.data.facts import FileFacts
 from raypipe.data.files.compression import open_binary
 from raypipe.data.files.problems import Problems
 from raypipe.data.files.records import lines
 from raypipe.data.formats.fields import shown, without_surrogates
-from raypipe.data.formats.registry import Format, get_format
+from raypipe.data.formats.registry import get_format
 from raypipe.data.unchanged import changed, check_unchanged
 
 Errors = Literal["strict", "replace"]
+Parsed = TypeVar("Parsed", bound=tuple[str, ...])
+"""What a line becomes: an id, then texts."""
 
 
 @dataclass
@@ -23,7 +25,7 @@ class Tally:
     num_replaced: int = 0
     """Number of records in which bytes that are not UTF-8, or lone surrogates, became U+FFFD."""
     num_blank: int = 0
-    """Number of passages whose text is empty or white space; they are kept."""
+    """Number of records whose texts are all empty or white space; they are kept."""
 
 
 def read_records(
@@ -58,34 +60,69 @@ def read_records(
         InputError: records that cannot be parsed, the first ten by line and a count.
         CorruptError: the file is not the counted one, or changed while it was read.
     """
+    kind = get_format(format)
+    if kind.stream is None:
+        assert kind.parse is not None
+        yield from read_parsed(
+            path, kind.parse, start=start, stop=stop, facts=facts, errors=errors, tally=tally
+        )
+        return
+    streamed = enumerate(kind.stream(path, start, stop), start + 1)
+    yield from _sound(path, streamed, start, stop, facts, tally or Tally())
+
+
+def read_parsed(
+    path: Path,
+    parse: Callable[[bytes], Parsed],
+    *,
+    start: int,
+    stop: int,
+    facts: FileFacts,
+    errors: Errors = "strict",
+    tally: Tally | None = None,
+) -> Iterator[Parsed]:
+    """What `parse` makes of lines [start, stop) of the file; otherwise as `read_records`."""
+    tally = tally or Tally()
+    parsed = _parsed(path, parse, start, stop, facts, errors, tally)
+    yield from _sound(path, parsed, start, stop, facts, tally)
+
+
+def _sound(
+    path: Path,
+    records: Iterator[tuple[int, Parsed | str]],
+    start: int,
+    stop: int,
+    facts: FileFacts,
+    tally: Tally,
+) -> Iterator[Parsed]:
+    """The records without problems; the problems are raised at the end."""
     assert 0 <= start <= stop <= facts.num_records, (start, stop, facts.num_records)
-    kind, tally = get_format(format), tally or Tally()
     if start == stop:
         return
     num_read = 0
     problems = Problems()
-    for number, parsed in _parsed(path, kind, start, stop, facts, errors, tally):
+    for number, parsed in records:
         num_read += 1
         if isinstance(parsed, str):
             problems.add(f"{path}: line {number:,}: {parsed}")
         else:
-            tally.num_blank += not parsed[1].strip()
+            tally.num_blank += not any(text.strip() for text in parsed[1:])
             yield parsed
-    if kind.parse is not None:
-        check_unchanged(path, facts, start, stop)
     problems.raise_if_any()
     if num_read != stop - start:
         raise changed(path, f"records {start:,} to {stop:,} expected, {num_read:,} found")
 
 
 def _parsed(
-    path: Path, kind: Format, start: int, stop: int, facts: FileFacts, errors: Errors, tally: Tally
-) -> Iterator[tuple[int, tuple[str, str] | str]]:
-    """Each record's number from 1, with its passage or its problem."""
-    if kind.parse is None:
-        assert kind.stream is not None
-        yield from enumerate(kind.stream(path, start, stop), start + 1)
-        return
+    path: Path,
+    parse: Callable[[bytes], Parsed],
+    start: int,
+    stop: int,
+    facts: FileFacts,
+    errors: Errors,
+    tally: Tally,
+) -> Iterator[tuple[int, Parsed | str]]:
+    """Each line's number from 1, with what it holds or its problem; then the file is checked."""
     with open_binary(path) as stream:
         if (num_bytes := path.stat().st_size) != facts.num_bytes:
             raise changed(path, f"{facts.num_bytes:,} bytes expected, {num_bytes:,} found")
@@ -93,7 +130,8 @@ def _parsed(
         records = lines(stream, name=str(path), first=first, skip=start - first)
         # The range comes first in zip, so that no record after it is read.
         for number, record in zip(range(start + 1, stop + 1), records, strict=False):
-            yield number, _passage(record, kind, errors, tally)
+            yield number, _record(record, parse, errors, tally)
+    check_unchanged(path, facts, start, stop)
 
 
 def _seek(stream: BinaryIO, path: Path, start: int, facts: FileFacts) -> int:
@@ -107,21 +145,22 @@ def _seek(stream: BinaryIO, path: Path, start: int, facts: FileFacts) -> int:
     return checkpoint * facts.checkpoint_records
 
 
-def _passage(record: bytes, kind: Format, errors: Errors, tally: Tally) -> tuple[str, str] | str:
-    """The record's passage, or its problem as text."""
-    assert kind.parse is not None
+def _record(
+    record: bytes, parse: Callable[[bytes], Parsed], errors: Errors, tally: Tally
+) -> Parsed | str:
+    """What the record holds, or its problem as text."""
     try:
         try:
-            passage_id, text = kind.parse(record)
-            (passage_id + text).encode()  # a JSON escape can name half a surrogate pair
+            found = parse(record)
+            "".join(found).encode()  # a JSON escape can name half a surrogate pair
         except UnicodeError as error:
             if errors == "strict":
                 return f"not UTF-8 ({error}); with errors: replace it becomes U+FFFD and is counted"
-            passage_id, text = kind.parse(record.decode(errors="replace").encode())
-            if without_surrogates(passage_id) != passage_id or "\ufffd" in passage_id:
-                return f"the id {shown(passage_id)} is not UTF-8; ids are never replaced"
+            own_id, *texts = parse(record.decode(errors="replace").encode())
+            if without_surrogates(own_id) != own_id or "\ufffd" in own_id:
+                return f"the id {shown(own_id)} is not UTF-8; ids are never replaced"
             tally.num_replaced += 1
-            text = without_surrogates(text)
+            found = cast(Parsed, (own_id, *map(without_surrogates, texts)))
     except ValueError as error:
         return str(error)
-    return passage_id, text
+    return found

@@ -88,12 +88,42 @@ class Files(Protocol):
         """The transformers class that opens a model with or without a head."""
 
 
+class Pretraining(Protocol):
+    """The heads with which a family is pre-trained; its tensors have one name everywhere."""
+
+    MASK: str
+    """The special token in the place of a masked word piece."""
+
+    def shapes(self, config: Mapping[str, Any], *, next_sentence: bool) -> dict[str, Shape]:
+        """Shapes of the head that predicts masked words; with `next_sentence` also of pooler and
+        classifier. A decoder that is the table of word embeddings has no tensor of its own."""
+
+    def canonical_names(self, names: Iterable[str]) -> Named:
+        """The heads' tensors in a checkpoint, without the pooler, whatever program wrote it."""
+
+    def untied(self, tensors: Mapping[str, Tensor]) -> list[str]:
+        """Tensors of a checkpoint that differ from those to which they are tied."""
+
+    def words(self, weights: Mapping[str, Tensor], hidden_MH: Tensor, eps: float) -> Tensor:
+        """The logits of masked words, [M, V], from their last hidden states."""
+
+    def follows(self, weights: Mapping[str, Tensor], first_BH: Tensor) -> Tensor:
+        """The logits [B, 2] that B follows A (unit 0) or not, from each first token's state."""
+
+    def architecture(self, *, next_sentence: bool) -> str:
+        """The transformers class that opens the model with these heads."""
+
+
 class Family(Protocol[B]):
     """One architecture. Nothing else in raypipe depends on which one it is."""
 
     @property
     def files(self) -> Files:
         """Names of tensors, and config.json."""
+
+    @property
+    def pretraining(self) -> Pretraining:
+        """The heads of pre-training; importing them loads torch."""
 
     def read(
         self,

@@ -13,6 +13,7 @@ from raypipe.training.checkpoints.history import History, history_of, unmeasured
 from raypipe.training.checkpoints.measuring import Measuring, progress_of
 from raypipe.training.checkpoints.store import Checkpoints
 from raypipe.training.job import Job
+from raypipe.training.pretraining.updates import PretrainingUpdates
 from raypipe.training.steps.comm import Comm
 from raypipe.training.steps.determinism import make_deterministic
 from raypipe.training.steps.update import Updates, load_weights_
@@ -79,7 +80,7 @@ def fit(
     if comm.rank == 0 and state.place not in ({}, place):
         tell({"step": state.step, "note": f"resumed on {place}, before on {state.place}"})
     state.place = place
-    steps, every = job.recipe.steps, job.recipe.checkpoint_every
+    steps, every = job.recipe.num_steps, job.recipe.checkpoint_every
     ended = _agreed(comm, updates, comm.rank == 0 and history.ended(state.step))
     while state.step < steps and not ended:
         began = time.monotonic()
@@ -118,7 +119,8 @@ def _opened(job: Job, comm: Comm, device: str) -> tuple[Updates, Measuring]:
     problem: InputError | None = None
     opened = None
     try:
-        opened = Updates(job, comm, device), Measuring(job)
+        kind = PretrainingUpdates if job.is_pretraining else Updates
+        opened = kind(job, comm, device), Measuring(job)
     except InputError as error:
         problem = error
     failed = torch.tensor([float(problem is not None)], device=device)

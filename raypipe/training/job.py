@@ -7,7 +7,12 @@ from raypipe.config.training.recipe import TrainedModel, Training
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import WEIGHTS, adapter_folder
 from raypipe.models.folder.config_checks import initializer_range
-from raypipe.models.folder.conventions import AnyConventions, PairConventions
+from raypipe.models.folder.conventions import (
+    AnyConventions,
+    Conventions,
+    PairConventions,
+    PretrainedConventions,
+)
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.presets import PRESETS, conventions_problems
 from raypipe.names import Role, of_training
@@ -26,6 +31,14 @@ class TrainStores:
     examples: Stored
     query_tokens: Stored
     passage_tokens: Stored
+
+
+@dataclass(frozen=True)
+class TextStores:
+    """A pre-training's stores of one training set."""
+
+    stretches: Stored
+    tokens: Stored
 
 
 @dataclass(frozen=True)
@@ -52,11 +65,23 @@ class Job:
     train: tuple[TrainStores, ...]
     dev: tuple[DevStores, ...]
     storage: Storage
+    phase: str | None = None
+    """The phase of the recipe that it is, if the recipe has phases."""
+    new_head: bool = False
+    """Whether a reranker's head is drawn, though the starting weights may have one: the phase
+    before trained another kind of model."""
+    texts: tuple[TextStores, ...] = ()
+    """Of a pre-training, which has no training and dev sets of queries."""
+
+    @property
+    def is_pretraining(self) -> bool:
+        """Whether masked words are learnt, and not queries with passages."""
+        return isinstance(self.conventions, PretrainedConventions)
 
     @property
     def store(self) -> str:
         """The store's name."""
-        return str(of_training(Role.WEIGHTS, self.recipe.name))
+        return str(of_training(Role.WEIGHTS, self.recipe.name, self.phase))
 
     @cached_property
     def folder(self) -> str:
@@ -76,19 +101,29 @@ class Job:
             mode="json",
             include={"model", "loss", "steps", "batch", "accumulation", "optimiser"}
             | {"dropout", "seed", "validate_"},
-            exclude={"model": {"start"}},
+            exclude={"model": {"start", "weights", "draw_missing"}},
         )
+        drawn = {"weights": recipe.model.weights, "draw_missing": recipe.model.draw_missing}
+        default = type(recipe.model).model_fields
+        body["model"] |= {n: v for n, v in drawn.items() if v != default[n].default}
+        if recipe.masking is not None:
+            body["masking"] = recipe.masking.model_dump(mode="json")
         body["conventions"] = self.conventions.to_json()
         if recipe.model.adapter is not None and recipe.model.adapter.start is not None:
             del body["model"]["adapter"]["start"]
             body["adapter_sha256"] = hash_file(adapter_folder(recipe.model.adapter.start) / WEIGHTS)
         body["start_sha256"] = self.start.weights_sha256
+        if self.new_head:
+            body["new_head"] = True
         body["start_config"] = self.start.forward_config()
-        if isinstance(self.conventions, PairConventions):  # needed to initialise a head
+        if not isinstance(self.conventions, Conventions):  # needed to initialise a head
             body["start_config"]["initializer_range"] = initializer_range(self.start.config())
         body["tokenizer_sha256"] = self.start.tokenizer_sha256
         body["precision"] = recipe.resources.precision
         inputs = {}
+        for number, text in enumerate(self.texts):
+            for name, stored in vars(text).items():
+                inputs[f"text.{number}.{name}"] = stored.identity
         for number, train in enumerate(self.train):
             for name, stored in vars(train).items():
                 inputs[f"train.{number}.{name}"] = stored.identity
@@ -113,7 +148,7 @@ def conventions_of_training(model: TrainedModel) -> AnyConventions:
         given["relevant_label"] = None if model.head == 1 else found.relevant_label
         if found.kind == "duo":
             given.setdefault("segment_row", "copy")
-    elif "total_limit" in given:
+    elif isinstance(found, Conventions) and "total_limit" in given:
         raise InputError("model.total_limit: an encoder has query_limit and passage_limit")
     changed = replace(found, **given)
     problems = conventions_problems(changed)

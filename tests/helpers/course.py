@@ -17,11 +17,13 @@ class Course:
 
     def __init__(self, tmp_path, monkeypatch, **recipe):
         given = {"steps": 10, "checkpoint_every": 4, "validate_": Validate(every=3), "dev": ["d"],
+                 "masking": None,
                  "resources": SimpleNamespace(precision="fp32"), **recipe}  # fmt: skip
         self.spec = StageSpec("train", 1)
         self.job = SimpleNamespace(
             recipe=SimpleNamespace(**given), storage=PosixStorage(tmp_path), store="train-x",
             folder=f"train-x/{self.spec.fingerprint()}", spec=self.spec,
+            is_pretraining=False,
         )  # fmt: skip
         self.told, self.steps, self.measured, self.settled = [], [], [], []
         self.opened = {"loops": 0, "dev": 0}

@@ -35,6 +35,7 @@ VERSIONS = {
     "score": 1,
     "search": 1,
     "search-parts": 1,
+    "stretches": 1,
     "tokenize": 2,
     "tokenize-passages": 2,
 }

@@ -91,3 +91,13 @@ def write_run(path, queries, ids, depth=30):
             passage = ids[(number * 7 + rank * 11) % len(ids)]
             lines.append(f"{query_id} Q0 {passage} {rank} {1 / rank:.6f} made\n")
     path.write_text("".join(lines))
+
+
+def phases_of(path, *phases, **beside):
+    """The recipe at `path` rewritten with phases; `beside` changes what stands beside them."""
+    body = yaml.safe_load(path.read_text())
+    own = ("train", "dev", "loss", "steps", "checkpoint_every", "validate")
+    first = {key: body.pop(key) for key in own}
+    body["phases"] = [{**first, "name": f"part-{n}", **p} for n, p in enumerate(phases, 1)]
+    path.write_text(yaml.safe_dump({**body, **beside}, sort_keys=False))
+    return path

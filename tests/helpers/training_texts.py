@@ -53,9 +53,11 @@ def pair_conventions(kind="mono", **changed):
     return PairConventions(**{"kind": kind, **given, **changed})
 
 
-def start(conventions, tensors, units=2, seed=3):
+def start(conventions, tensors, units=2, seed=3, draw_missing=True):
     config = {"hidden_size": 4, "initializer_range": 0.5}
-    return starting_tensors(tensors, config, conventions, num_units=units, seed=seed)
+    return starting_tensors(
+        tensors, config, conventions, num_units=units, seed=seed, draw_missing=draw_missing
+    )
 
 
 def wanted(**changed):

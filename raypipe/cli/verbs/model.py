@@ -10,7 +10,7 @@ import typer
 from raypipe.errors import InputError
 
 if TYPE_CHECKING:
-    from raypipe.models.convert.describe import Description
+    from raypipe.models.convert.description import Description
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Preset = Annotated[str | None, typer.Option(help="Settings by name: repbert, monobert, ...")]

@@ -10,6 +10,7 @@ import typer
 
 from raypipe.cli.verbs.pipeline import AsJson, OpenCluster, Out
 from raypipe.config import Training, load_training, read_recipe, recipe_text, verb_of
+from raypipe.config.training.phases import PhasedTraining
 from raypipe.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def train(
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fine-tune an encoder, a monoBERT or a duoBERT model; run it again to resume."""
+    """Fine-tune an encoder, a monoBERT or a duoBERT model, or pre-train; again to resume."""
     from raypipe.driver.training.place import TrainOptions
 
     options = TrainOptions(
@@ -42,7 +43,7 @@ def train(
 
 
 def execute_training(
-    recipe: Training, out: Path, options: "TrainOptions | None" = None
+    recipe: Training | PhasedTraining, out: Path, options: "TrainOptions | None" = None
 ) -> "Trained":
     """Train with progress on stderr."""
     from raypipe.driver.pipeline import to_stderr
@@ -65,7 +66,7 @@ def _refuse_pipeline(text: str, name: str) -> None:
         )
 
 
-def named_training(recipe: str, overrides: list[str]) -> Training:
+def named_training(recipe: str, overrides: list[str]) -> Training | PhasedTraining:
     """The recipe in a file, or the packaged one of that name."""
     path = Path(recipe)
     if path.suffix in (".yaml", ".yml") or path.exists():

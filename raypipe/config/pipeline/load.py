@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from raypipe.config.pipeline import splitting
 from raypipe.config.pipeline.draft import draft
 from raypipe.config.pipeline.kinds import Kind
 from raypipe.config.pipeline.kinds.kind import absent
@@ -119,6 +120,8 @@ def _resolved(recipe: WrittenRecipe) -> Recipe:
     if collection.format == "python-docs":
         found = absent(collection.max_passages, max_passages=6000)
         collection = collection.model_copy(update=found)
+    if collection.split is not None:
+        collection = collection.model_copy(update={"split": splitting.resolved(collection.split)})
     stages: dict[str, Kind] = {}
     for name, stage in recipe.stages.items():
         stages[name] = stage.resolved(stages)

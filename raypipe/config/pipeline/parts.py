@@ -18,21 +18,67 @@ from raypipe.config.fields import (
     Source,
     Text,
 )
-from raypipe.vocabulary import Format
+from raypipe.vocabulary import Format, SplitBy
 
 PACKAGED_MODELS = ("minilm", "minilm-mono", "minilm-duo")
 """The values of `path` that name packaged models: all-MiniLM-L6-v2, and two rerankers based on
 it."""
 
 
+CIP = "CIP at TREC 2021 DL, section 3"
+Words = Annotated[int, Field(ge=0, le=10**12)]
+
+
+class Fields(Section):
+    """The names of the fields in JSON lines."""
+
+    id: Text
+    body: Text
+    """The text of a document; for `by: given`, that of a passage."""
+    title: Text | None = None
+    headings: Text | None = None
+    document: Text | None = None
+    """For `by: given`: the id of the document that a passage is part of."""
+
+
+class Split(Section):
+    """How documents become the passages of the collection; passage N of ID has the id `ID#N`."""
+
+    by: Annotated[SplitBy, Source(CIP)] = "words"
+    """`whole` makes one passage of a document; `given` takes passages from the files, with the
+    document that each names."""
+    length: Annotated[
+        Count | None,
+        Source(CIP, value=lambda split: 100 if split.by == "words" else None),
+        Source(OWN, value=lambda split: 10 if split.by == "sentences" else None),
+    ] = None
+    """Words or sentences in a passage."""
+    stride: Annotated[
+        Count | None,
+        Source(CIP, value=lambda split: 50 if split.by == "words" else None),
+        Source(OWN, value=lambda split: 5 if split.by == "sentences" else None),
+    ] = None
+    """From the beginning of a passage to that of the next."""
+    title_words: Annotated[Words | None, Source(CIP, value=16)] = None
+    """Words of the title in front of each passage."""
+    headings_words: Annotated[Words | None, Source(CIP, value=32)] = None
+    """Words of the headings after those."""
+    at_most: Count | None = None
+    """Passages of a document, the first ones; None keeps all. CIP trains on 32, and ranks all."""
+
+
 class Collection(Section):
-    """The passages."""
+    """The passages, or documents to be split into passages."""
 
     format: Format
     """How the input is read. msmarco-v1 means id TAB text, whatever the collection."""
     input: Annotated[tuple[Location, ...], OneOrMore] = ()
     """Files and folders, or ids for ir-datasets. For python-docs: folders with installed packages,
     whose docstrings are read; none for Python's own documentation."""
+    fields: Fields | None = None
+    """For jsonl only."""
+    split: Split | None = None
+    """For documents only: every stage but `documents` works over the passages."""
     errors: Annotated[Literal["strict", "replace"], Source(OWN)] = "strict"
     """What to do with bytes that are not UTF-8: refuse them, or replace them with U+FFFD and count
     them."""

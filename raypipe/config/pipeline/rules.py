@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from raypipe.config.pipeline.draft import Draft
 from raypipe.config.pipeline.parts import Collection, QuerySet
 from raypipe.config.pipeline.references import reference_problems
+from raypipe.config.pipeline.splitting import documents_problems
+from raypipe.config.pipeline.units import unit_problems
 from raypipe.config.yaml.document import Problem
 from raypipe.config.yaml.words import did_you_mean, listed
 from raypipe.names import ROOT_FOLDERS
@@ -22,6 +24,7 @@ def rule_problems(draft: Draft) -> list[Problem]:
     for name, stage in draft.stages.items():
         problems += reference_problems(name, draft)
         problems += stage.problems(name, draft) if stage else ()
+        problems += unit_problems(name, draft)
     problems += _reported(draft)
     return problems + list(_evaluate(draft))
 
@@ -34,6 +37,7 @@ def collection_problems(collection: Collection) -> Iterator[Problem]:
     if collection.max_passages and not python_docs:
         text = f"for format python-docs only, not {collection.format}; remove it"
         yield Problem(("collection", "max_passages"), text)
+    yield from documents_problems(collection)
 
 
 def _query_set(name: str, queries: QuerySet, collection: Collection | None) -> Iterator[Problem]:

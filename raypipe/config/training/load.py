@@ -11,9 +11,10 @@ from raypipe.config.fields import Section
 from raypipe.config.pipeline.load import read_recipe
 from raypipe.config.pipeline.parts import PACKAGED_MODELS
 from raypipe.config.pipeline.structure import structural_problems
+from raypipe.config.training.phases import PhasedTraining, Written, phased, written_phases
 from raypipe.config.training.recipe import Training
 from raypipe.config.training.rules import training_problems
-from raypipe.config.yaml.document import Document, Key, parse_yaml
+from raypipe.config.yaml.document import Key, Problem, parse_yaml
 from raypipe.config.yaml.overrides import apply_overrides
 from raypipe.config.yaml.variables import expand
 from raypipe.errors import InputError
@@ -29,7 +30,7 @@ def load_training(
     env: Mapping[str, str] | None = None,
     base: Path | None = None,
     source: str = "recipe",
-) -> Training:
+) -> Training | PhasedTraining:
     """The checked recipe with absolute paths; opens no file but the recipe's own.
 
     Args are those of `load_recipe`.
@@ -45,24 +46,43 @@ def load_training(
     document = parse_yaml(text, origin=lambda line: f"{source}: line {line}")
     refused = apply_overrides(document, overrides)
     problems = document.problems + expand(document, env or {})
-    found = None
-    try:
-        found = Training.model_validate(document.data)
-    except ValidationError as error:
-        problems += structural_problems(error, document.data, Training)
-    if found is not None:
-        problems += training_problems(found)
+    has_phases = isinstance(document.data, dict) and "phases" in document.data
+    parts = [Written(document.data)]
+    if has_phases:
+        parts, of_phases = written_phases(document)
+        problems += of_phases
+    for part in parts:
+        problems += map(part.problem, _problems(part.body))
     told = refused + [document.describe(problem) for problem in problems]
     lines = list(dict.fromkeys(map(redacted, told)))
-    if lines or found is None:
+    if lines:
         raise InputError(lines)
-    _locate(document, base or Path())
-    located = Training.model_validate(document.data)
-    return located.model_copy(update={"overrides": (*located.overrides, *overrides)})
+    located = []
+    for part in parts:
+        _locate(part.body, base or Path())
+        found = Training.model_validate(part.body)
+        every = (*found.overrides, *overrides)
+        located.append(found.model_copy(update={"overrides": every}))
+    return phased(parts, located) if has_phases else located[0]
 
 
-def missing_training_inputs(recipe: Training) -> list[str]:
+def _problems(body: Any) -> list[Problem]:
+    """What is wrong with the data of one training."""
+    try:
+        return training_problems(Training.model_validate(body))
+    except ValidationError as error:
+        return structural_problems(error, body, Training)
+
+
+def missing_training_inputs(recipe: Training | PhasedTraining) -> list[str]:
     """One problem for every missing local input."""
+    if isinstance(recipe, PhasedTraining):
+        told = [
+            f"phase {phase.name}: {problem}" if problem.startswith(("train.", "dev.")) else problem
+            for phase in recipe.phases
+            for problem in missing_training_inputs(phase.training)
+        ]
+        return list(dict.fromkeys(told))
     problems = []
     for key, path in _located(recipe, ()):
         if "://" not in path and not Path(path).exists():
@@ -95,7 +115,7 @@ def _located(part: Any, key: Key) -> Iterator[tuple[Key, str]]:
                 yield from _located(value, (*key, name))
 
 
-def _locate(document: Document, base: Path) -> None:
+def _locate(body: dict[str, Any], base: Path) -> None:
     """Make every relative path in the data absolute, in place."""
 
     def located(value: Any) -> Any:
@@ -114,8 +134,8 @@ def _locate(document: Document, base: Path) -> None:
             else:
                 walk(value)
 
-    walk(document.data)
-    model = document.data["model"]
+    walk(body)
+    model = body["model"]
     if model["start"] not in PACKAGED_MODELS:
         model["start"] = located(model["start"])
     begun = (model.get("adapter") or {}).get("start")

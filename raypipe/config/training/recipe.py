@@ -4,6 +4,7 @@ The defaults are those of the papers; the recipes in jobs/configs state the othe
 sources. A step is one update of the weights.
 """
 
+import math
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -31,6 +32,7 @@ from raypipe.vocabulary import K0, LossName
 BERT = "BERT's own optimiser (Devlin et al. 2019), as Nogueira & Cho 2019"
 PAPERS = "Nogueira & Cho 2019, section 3.2; Zhan et al. 2020, section 4.3"
 
+Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -60,6 +62,13 @@ class TrainedModel(Section):
     """Number of output units of a reranker's head."""
     adapter: Adapter | None = None
     """None means that every weight is trained."""
+    weights: Annotated[Literal["read", "random"], Source(OWN)] = "read"
+    """random: a pre-training from nothing; of `start`, only config.json and the tokenizer are
+    read."""
+    draw_missing: Annotated[bool, Source(OWN)] = False
+    """Draw, by the seed, what a head needs and the start lacks: a reranker's pooler, or a
+    pre-training's heads. Otherwise the training is refused and names them. A reranker's classifier
+    is always new."""
 
 
 class Negatives(Section):
@@ -148,6 +157,22 @@ class Loss(Section):
     Training sets without a teacher are then learnt with the cross-entropy alone."""
 
 
+class Masking(Section):
+    """What a pre-training hides and predicts (Devlin et al. 2019, section 3.1)."""
+
+    next_sentence: bool
+    """Also predict whether text B follows A. Nogueira et al. 2019 do not say, so a recipe must."""
+    share: Annotated[Share, Source("Devlin et al. 2019, section 3.1")] = 0.15
+    """The share of an input's word pieces that are predicted: 80% of them become [MASK], 10% a
+    random piece, 10% stay."""
+    joined: Annotated[bool, Source("128 x 512 tokens a batch (Nogueira et al. 2019)")] = True
+    """Whether inputs run on over passages, with [SEP] between them, until they are full; otherwise
+    a passage begins a new input."""
+    held_out: Annotated[int, Field(ge=0), Source(OWN)] = 0
+    """Number of inputs of each training set, drawn by the seed, on which checkpoints are measured
+    and never trained."""
+
+
 class Optimiser(Section):
     """Adam with decoupled weight decay, except on biases and LayerNorm."""
 
@@ -211,7 +236,11 @@ class Training(Section):
     dev: dict[Name, DevSet] = {}
     guard: dict[Name, Guarded] = {}
     loss: Loss
-    steps: Count
+    masking: Masking | None = None
+    """Only of a pre-training."""
+    steps: Count | None = None
+    epochs: Positive | None = None
+    """Instead of steps: how often each example is taken, at most one batch more."""
     batch: Count
     """Examples in a batch; each has one relevant and per_example irrelevant passages."""
     accumulation: Annotated[Count, Source(OWN)] = 1
@@ -225,3 +254,16 @@ class Training(Section):
     resources: TrainResources = TrainResources()
     stores: Location | None = None
     overrides: Annotated[tuple[str, ...], Listed] = ()
+
+    @property
+    def num_steps(self) -> int:
+        """The steps; those of epochs are known once the examples are (`with_steps`)."""
+        assert self.steps is not None
+        return self.steps
+
+    def with_steps(self, num_examples: int) -> "Training":
+        """The recipe with its number of steps: of epochs, so many that every example is taken."""
+        if self.epochs is None:
+            return self
+        steps = math.ceil(self.epochs * num_examples / (self.batch * self.accumulation))
+        return self.model_copy(update={"steps": max(1, steps), "epochs": None})

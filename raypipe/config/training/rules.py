@@ -3,15 +3,18 @@
 from collections.abc import Iterator
 
 from raypipe.config.pipeline.rules import collection_problems
+from raypipe.config.training.pretraining_rules import pretraining_problems
 from raypipe.config.training.recipe import Training
 from raypipe.config.yaml.document import Problem
 from raypipe.config.yaml.words import did_you_mean, listed
+from raypipe.vocabulary import MASKED_WORD_LOSS
 
 TEACHER_LOSSES = ("margin-mse", "kl")
 LOSSES = {
     "encoder": ("multi-label-margin", "info-nce", "margin-mse", "kl", "pairwise-hinge"),
     "mono": ("cross-entropy", "margin-mse", "kl", "pairwise-hinge"),
     "duo": ("cross-entropy", "margin-mse"),
+    "pretrained": ("masked-language-model",),
 }
 KINDS = {
     "repbert": "encoder",
@@ -21,19 +24,24 @@ KINDS = {
     "monobert-longest-first": "mono",
     "duobert": "duo",
     "duobert-reference": "duo",
+    "bert": "pretrained",
 }
 """The kind of each preset; a test compares them with the presets themselves."""
 
 
 def training_problems(recipe: Training) -> list[Problem]:
     """A problem for every broken rule."""
+    pretrained = KINDS.get(recipe.model.preset) == "pretrained"
     return [
         *_model(recipe),
+        *pretraining_problems(recipe, pretrained=pretrained),
         *_collections(recipe),
-        *_sets(recipe),
+        *_known_collections(recipe),
+        *([] if pretrained else _sets(recipe)),
         *_guards(recipe),
         *_loss(recipe),
-        *_schedule(recipe),
+        *_length(recipe),
+        *schedule_problems(recipe),
         *_resources(recipe),
     ]
 
@@ -61,13 +69,16 @@ def _model(recipe: Training) -> Iterator[Problem]:
         yield Problem(("model", "segment_row"), f"only for duoBERT models, not {kind}; remove it")
 
 
-def _sets(recipe: Training) -> Iterator[Problem]:
+def _known_collections(recipe: Training) -> Iterator[Problem]:
     for group in ("train", "dev", "guard"):
         for name, each in getattr(recipe, group).items():
             if each.collection is not None and each.collection not in recipe.collections:
                 hint = did_you_mean(each.collection, recipe.collections)
                 text = f"no such collection{hint} collections has {listed(recipe.collections)}"
                 yield Problem((group, name, "collection"), text)
+
+
+def _sets(recipe: Training) -> Iterator[Problem]:
     widths = set()
     for name, each in recipe.train.items():
         key = ("train", name)
@@ -115,6 +126,9 @@ def _sets(recipe: Training) -> Iterator[Problem]:
     if len(widths) > 1:
         text = f"expected one number of negatives an example in all of them; found {sorted(widths)}"
         yield Problem(("train",), text)
+    if recipe.validate_ is not None and recipe.validate_.measure == MASKED_WORD_LOSS:
+        text = f"{MASKED_WORD_LOSS} is only for a pre-training (model.preset: bert)"
+        yield Problem(("validate", "measure"), text)
     if recipe.validate_ is not None and not recipe.dev:
         yield Problem(("dev",), "missing; validate needs queries to measure on")
 
@@ -172,17 +186,25 @@ def _resources(recipe: Training) -> Iterator[Problem]:
         yield Problem(("resources", "workers"), text)
 
 
-def _schedule(recipe: Training) -> Iterator[Problem]:
-    warmup = recipe.optimiser.warmup
-    if warmup > recipe.steps / 2:
+def _length(recipe: Training) -> Iterator[Problem]:
+    if recipe.steps is None and recipe.epochs is None:
+        yield Problem(("steps",), "missing; say how long the training is: steps or epochs")
+    if recipe.steps is not None and recipe.epochs is not None:
+        yield Problem(("epochs",), "found steps too; remove one of them")
+
+
+def schedule_problems(recipe: Training) -> Iterator[Problem]:
+    """The problems of a schedule; steps that follow from epochs are checked once they are known."""
+    warmup, steps = recipe.optimiser.warmup, recipe.steps
+    if steps is not None and warmup > steps / 2:
         text = (
-            f"{warmup:,} steps of warm-up exceed half of the {recipe.steps:,} steps; a shorter "
+            f"{warmup:,} steps of warm-up exceed half of the {steps:,} steps; a shorter "
             "training states its own schedule"
         )
         yield Problem(("optimiser", "warmup"), text)
     patience = recipe.validate_.patience if recipe.validate_ else None
-    if recipe.validate_ is not None and recipe.validate_.every > recipe.steps:
-        text = f"expected at most steps, {recipe.steps:,}; found {recipe.validate_.every:,}"
+    if recipe.validate_ is not None and steps is not None and recipe.validate_.every > steps:
+        text = f"expected at most steps, {steps:,}; found {recipe.validate_.every:,}"
         yield Problem(("validate", "every"), text)
     if patience is not None and recipe.optimiser.decay != "constant" and patience < 2:
         text = "expected 2 or more: with a falling rate one measurement says little"

@@ -1,6 +1,6 @@
 """A recipe as YAML with its defaults written out, each with its source."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from raypipe.config.yaml.words import shown
 from raypipe.errors import InputError
 from raypipe.regular import check_regular
 
-_HEADER = "# Resolved: overrides applied, variables expanded, defaults filled in with their source."
+HEADER = "# Resolved: overrides applied, variables expanded, defaults filled in with their source."
 
 
 def resolved_yaml(recipe: Section) -> str:
@@ -24,7 +24,21 @@ def resolved_yaml(recipe: Section) -> str:
     that equals the default, written or filled in, and gives its source. Settings that are None are
     left out.
     """
-    return "\n".join([_HEADER, *_lines(recipe, indent="")]) + "\n"
+    return "\n".join([HEADER, *section_lines(recipe)]) + "\n"
+
+
+def section_lines(
+    section: Section, *, indent: str = "", without: Collection[str] = ()
+) -> Iterator[str]:
+    """The lines of a section's keys, but for those in `without`; see `resolved_yaml`."""
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        if name in without or value is None:
+            continue
+        if not (value == field.default and value in ((), {})):
+            yield from _entry(
+                field.alias or name, value, indent=indent, comment=_comment(section, field, value)
+            )
 
 
 def read_resolved(path: Path) -> dict[str, Any]:
@@ -53,20 +67,11 @@ def read_resolved(path: Path) -> dict[str, Any]:
     return document.data
 
 
-def _lines(section: Section, *, indent: str) -> Iterator[str]:
-    for name, field in type(section).model_fields.items():
-        value = getattr(section, name)
-        if value is not None and not (value == field.default and value in ((), {})):
-            yield from _entry(
-                field.alias or name, value, indent=indent, comment=_comment(section, field, value)
-            )
-
-
 def _entry(name: str, value: Any, *, indent: str, comment: str = "") -> Iterator[str]:
     """A key and its value: sections and mappings in block style, lists and scalars on one line."""
     if isinstance(value, Section):
         yield f"{indent}{_inline(name)}:"
-        yield from _lines(value, indent=indent + "  ")
+        yield from section_lines(value, indent=indent + "  ")
     elif isinstance(value, dict):
         yield f"{indent}{_inline(name)}:"
         for inner, part in value.items():

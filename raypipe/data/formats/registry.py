@@ -1,11 +1,13 @@
-"""Collection formats by name: which files belong, and how a record becomes (id, text)."""
+"""Collection formats by name: which files belong, and how a record becomes a passage."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 
-from raypipe.data.formats import beir, irds, msmarco, pyserini
+from raypipe.data.formats import beir, documents, irds, msmarco, pyserini
+from raypipe.data.formats.documents import Document
 from raypipe.errors import InputError
 
 Passage = tuple[str, str]
@@ -14,7 +16,7 @@ Passage = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """A format; it has either `parse` (one record per line) or `stream` (anything else)."""
+    """A format of lines, with what it reads from one, or of anything else, with `stream`."""
 
     name: str
     files: Callable[[Sequence[Path]], list[Path]]
@@ -23,13 +25,29 @@ class Format:
     """One line -> a passage. Raises ValueError with the cause."""
     stream: Callable[[Path, int, int | None], Iterator[Passage]] | None = None
     """Source, start, stop -> its passages [start, stop). Raises InputError."""
+    document: Callable[[bytes], Document] | None = None
+    """One line -> a document, to be split into passages. Raises ValueError with the cause."""
+    home: Callable[[bytes], tuple[str, str]] | None = None
+    """One line, a passage -> its document's id and its spans there. Raises ValueError."""
 
 
 FORMATS = {
     format.name: format
     for format in (
         Format(name="msmarco-v1", files=msmarco.v1_files, parse=msmarco.parse_v1),
-        Format(name="msmarco-v2", files=msmarco.v2_files, parse=msmarco.parse_v2),
+        Format(
+            name="msmarco-v2",
+            files=msmarco.v2_files,
+            parse=msmarco.parse_v2,
+            home=partial(documents.home_of, fields={"document": "docid", "spans": "spans"}),
+        ),
+        Format(name="msmarco-doc-v1", files=documents.v1_files, document=documents.document_v1),
+        Format(
+            name="msmarco-doc-v2",
+            files=documents.v2_files,
+            document=partial(documents.document_of, fields=documents.V2_FIELDS),
+        ),
+        Format(name="jsonl", files=documents.json_files),
         Format(name="beir", files=beir.files, parse=beir.parse),
         Format(name="pyserini", files=pyserini.files, parse=pyserini.parse),
         Format(name="ir-datasets", files=irds.files, stream=irds.stream),
@@ -37,12 +55,20 @@ FORMATS = {
 }
 
 
-def get_format(name: str) -> Format:
-    """The format of that name.
+def get_format(name: str, fields: Mapping[str, str] | None = None) -> Format:
+    """The format of that name; of `jsonl`, with the fields that it reads.
 
     Raises:
         InputError: no such format; the message suggests the nearest name.
     """
+    if fields is not None and name == "jsonl":
+        return Format(
+            name=name,
+            files=documents.json_files,
+            parse=partial(documents.passage_of, fields=fields),
+            document=partial(documents.document_of, fields=fields),
+            home=partial(documents.home_of, fields=fields) if "document" in fields else None,
+        )
     if name in FORMATS:
         return FORMATS[name]
     nearest = get_close_matches(name, FORMATS, n=1)

@@ -163,13 +163,14 @@ def _drift(
     stores: Storage, base: Generation, basis: Basis, query_set: str, system: System
 ) -> Drift | None:
     older = base.stored(stores, system.stored.manifest.store)
-    collection = base.stored(stores, str(of_collection(Role.PASSAGES)))
+    role = Role.PASSAGES if system.unit == "passages" else Role.DOCUMENTS
+    collection = base.stored(stores, str(of_collection(role)))
     if system.produces != "run" or older is None or collection is None:
         return None
     recipe, queries = basis.recipe, basis.queries(query_set).table(schema.QUERIES)
     sides: tuple[tuple[Stored, Stored], ...] = (
         (older, collection),
-        (system.stored, basis.collection()),
+        (system.stored, basis.ranked(system.unit)),
     )
     before, now = (with_ids(run.whole_table(schema.RUN), queries, rows) for run, rows in sides)
     qrels = recipe.queries[query_set].qrels

@@ -1,22 +1,19 @@
 """Inputs of a recipe's stages: the collection, query sets, word pieces and models.
 
-count@collection -> passages@collection -> ids@collection; hashes@collection
+passages@collection, ids@collection and others, see `collection`; hashes@collection
 queries@SET
 tokens@MODEL; tokens@MODEL.SET
 """
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from raypipe import schema
 from raypipe.config import Recipe
-from raypipe.data.formats.registry import get_format
-from raypipe.data.known import check_known_collection, has_dense_ids
 from raypipe.data.qrels import read_qrels
+from raypipe.driver.recipe.collection import counted_collection
 from raypipe.driver.recipe.stores import Stores
-from raypipe.errors import InputError
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, StoreName, of_collection, of_queries, tokens_of
@@ -24,12 +21,10 @@ from raypipe.stages.query_blocks import Sides
 from raypipe.stages.reuse.hashes import HashesStage
 from raypipe.stages.stage import Needs, Stage
 from raypipe.stages.texts.ids import IdsStage
-from raypipe.stages.texts.prepare import ConvertStage, CountStage, counted
 from raypipe.stages.texts.queries import QueriesStage
 from raypipe.stages.texts.tokenize import TokenizeStage
 from raypipe.storage.stored import Stored
-
-log = logging.getLogger(__name__)
+from raypipe.vocabulary import Unit
 
 
 @dataclass
@@ -63,16 +58,25 @@ class Basis:
         return self._known[name]
 
     def collection(self) -> Stored:
-        """The passages, after counting, converting and checking their ids."""
-        rows = of_collection(Role.PASSAGES)
-        if rows not in self._known:
-            self._known[rows] = self._fixed() or self._prepare()
-        return self._known[rows]
+        """The passages, after counting, converting or splitting, and checking their ids."""
+        return self._made(Role.PASSAGES)
 
     def ids(self) -> Stored:
         """The id index of the collection."""
-        self.collection()
-        return self._known[of_collection(Role.IDS)]
+        return self._made(Role.IDS)
+
+    def documents(self) -> Stored:
+        """The documents of a collection with `split`."""
+        return self._made(Role.DOCUMENTS)
+
+    def passage_map(self) -> Stored:
+        """The map between its passages and its documents."""
+        return self._made(Role.MAP)
+
+    def document_ids(self) -> Stored:
+        """The id index of the documents."""
+        name = of_collection(Role.DOCUMENT_IDS)
+        return self.once(name, lambda: IdsStage(self.documents()))
 
     def hashes(self) -> Stored:
         """The hashes of the collection's texts, by which rows are found again."""
@@ -92,9 +96,13 @@ class Basis:
 
         return self.once(of_queries(name), stage)
 
-    def sides(self, query_set: str) -> Sides:
-        """The two sides of a query set's rankings: the queries and the collection."""
-        return Sides(self.queries(query_set), self.collection())
+    def ranked(self, unit: Unit) -> Stored:
+        """What a run's rows are: passages, or documents."""
+        return self.collection() if unit == "passages" else self.documents()
+
+    def sides(self, query_set: str, unit: Unit = "passages") -> Sides:
+        """The two sides of a query set's rankings: the queries, and passages or documents."""
+        return Sides(self.queries(query_set), self.ranked(unit))
 
     def model(self, name: str) -> ModelFolder:
         """A model of the recipe, with its hash."""
@@ -122,28 +130,22 @@ class Basis:
 
         return self.once(tokens_of(model_name, query_set), stage, fits)
 
-    def _fixed(self) -> Stored | None:
-        """The passages of a generation, with its ids."""
-        ids = of_collection(Role.IDS)
-        passages, index = (self.stores.fixed(n) for n in (of_collection(Role.PASSAGES), ids))
-        if passages is not None and index is not None:
-            self._known[ids] = index
-            return passages
-        return None
+    def _made(self, role: Role) -> Stored:
+        """One of the collection's stores."""
+        name = of_collection(role)
+        if name not in self._known:
+            found = self._fixed() or self._prepared()
+            self._known |= {of_collection(made): stored for made, stored in found.items()}
+        return self._known[name]
 
-    def _prepare(self) -> Stored:
-        collection = self.recipe.collection
-        files = get_format(collection.format).files([Path(p) for p in collection.input])
-        count = CountStage(files, collection.format, self.sources)
-        facts = counted(self.stores.ensure(of_collection(Role.COUNT), count))
-        for warning in check_known_collection(facts):
-            log.warning("%s", warning)
-        if not sum(f.num_records for f in facts):
-            raise InputError(f"{', '.join(map(str, files))}: expected passages, found no record")
-        convert = ConvertStage(
-            files, facts, collection.format, collection.errors, sources=self.sources
-        )
-        stored = self.stores.ensure(of_collection(Role.PASSAGES), convert)
-        ids = of_collection(Role.IDS)
-        self._known[ids] = self.stores.ensure(ids, IdsStage(stored, has_dense_ids(facts)))
-        return stored
+    def _fixed(self) -> dict[Role, Stored] | None:
+        """The collection's stores in a generation, if it has them all."""
+        wanted = [Role.PASSAGES, Role.IDS]
+        if self.recipe.collection.split is not None:
+            wanted += [Role.DOCUMENTS, Role.MAP]
+        found = {role: self.stores.fixed(of_collection(role)) for role in wanted}
+        complete = {role: stored for role, stored in found.items() if stored is not None}
+        return complete if len(complete) == len(wanted) else None
+
+    def _prepared(self) -> dict[Role, Stored]:
+        return counted_collection(self.recipe.collection, self.stores, self.sources).passages()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from raypipe.config.pipeline.kinds import Produces
 from raypipe.driver.recipe.chain import Chain
 from raypipe.storage.stored import Stored
+from raypipe.vocabulary import Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,5 +22,7 @@ class System:
     model: str = ""
     start_weights: str = ""
     """What the model's weights were trained on; see `starting_weights`."""
+    unit: Unit = "passages"
+    """What a run ranks."""
     ranked: Stored | None = None
     """The run whose candidates were scored."""

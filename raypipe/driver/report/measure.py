@@ -95,7 +95,7 @@ def _write_runs(
     tables = {}
     for system in systems:
         run = system.stored.whole_table(schema.RUN)
-        table = tables[system.name] = with_ids(run, queries, basis.collection())
+        table = tables[system.name] = with_ids(run, queries, basis.ranked(system.unit))
         trec, msmarco = (folder / f"{system.name}{ending}" for ending in (".trec", ".tsv"))
         write_trec(table, trec, tag=system.name)
         write_msmarco(table, msmarco)

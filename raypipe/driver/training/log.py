@@ -22,7 +22,7 @@ class Follower:
 
     def __init__(self, job: Job, folder: Path, say: Callable[[str], None]) -> None:
         """Reads nothing yet."""
-        self._job, self._folder, self._say = job, folder, say
+        self._job, self.folder, self._say = job, folder, say
         self._reader = Reader(job)
         self._spoken = float("-inf")
         self._tokens, self._seconds = 0, 0.0
@@ -34,7 +34,7 @@ class Follower:
         write_progress(self._job, event)
 
     def __enter__(self) -> "Follower":
-        self._curves = Curves(self._folder, ordered(self._reader.new()))  # earlier lines
+        self._curves = Curves(self.folder, ordered(self._reader.new()))  # earlier lines
         self._thread.start()
         return self
 
@@ -49,9 +49,9 @@ class Follower:
         self._look()
         self._curves.close()
         # A process killed after recording a measurement may not have written its line.
-        measured = history_of(self._job).counted(self._job.recipe.steps)
+        measured = history_of(self._job).counted(self._job.recipe.num_steps)
         events = [*(progress_of(self._job, each) for each in measured), *Reader(self._job).new()]
-        Curves(self._folder, ordered(events)).close()
+        Curves(self.folder, ordered(events)).close()
 
     def _follow(self) -> None:
         while not self._end.wait(LOOK_SECONDS):
@@ -74,7 +74,7 @@ class Follower:
 
     def _speak(self, event: Mapping[str, Json]) -> None:
         self._say(
-            f"train: step {event['step']:,} of {self._job.recipe.steps:,}: loss "
+            f"train: step {event['step']:,} of {self._job.recipe.num_steps:,}: loss "
             f"{event['loss']:.4f}, rate {event['rate']:.2e}, "
             f"gradient {event['gradient_norm']:.2f}, "
             f"{self._tokens / max(self._seconds, 1e-3):,.0f} tokens/s"

@@ -13,7 +13,7 @@ def parts_recipe(recipe: Training, name: str) -> Recipe:
     queries: dict[str, Any] = {}
     stages: dict[str, Any] = {}
     for group, wanted in recipe.train.items():
-        if wanted.collection == name:
+        if wanted.collection == name and wanted.queries is not None:
             query_set = f"train-{group}"
             queries[query_set] = {"file": wanted.queries}
             if wanted.qrels is not None and wanted.triples is None:

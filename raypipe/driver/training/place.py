@@ -6,10 +6,11 @@ from raypipe.cluster.backend import Backend
 from raypipe.config import Training
 from raypipe.driver.machine import devices
 from raypipe.driver.machine.place import Place, devices_at, started
+from raypipe.driver.training.start_weights import missing_problems
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import adapter_folder, is_adapter
 from raypipe.models.folder.conventions import Conventions
-from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.loading import resolve_configuration, resolve_model
 from raypipe.models.folder.model_folder import PACKAGED, ModelFolder
 from raypipe.training.job import conventions_of_training
 
@@ -25,6 +26,8 @@ class TrainOptions:
 def start_model(recipe: Training) -> ModelFolder:
     """The starting weights: any BERT model, whatever its own settings."""
     path = recipe.model.start
+    if recipe.model.weights == "random":
+        return resolve_configuration(path, recipe.model.preset)
     own = path == PACKAGED or is_adapter(adapter_folder(path))
     return resolve_model(path, None if own else recipe.model.preset)
 
@@ -57,6 +60,7 @@ def check_fits(
     workers = recipe.resources.workers
     if chosen.device == "cuda" and options.ray_address is None and workers > chosen.num_gpus:
         problems.append(f"resources.workers: {workers} requested, {chosen.num_gpus} GPUs found")
+    problems += missing_problems(recipe, start)
     if problems:
         raise InputError(problems)
 

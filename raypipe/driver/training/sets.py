@@ -7,24 +7,29 @@ from typing import Any
 
 from raypipe.config import Training
 from raypipe.config.training.recipe import DevSet
+from raypipe.config.training.rules import schedule_problems
+from raypipe.config.yaml.document import dotted
 from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.builtin import with_files
 from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.recipe.watching import Watcher
+from raypipe.driver.training.part import Part
 from raypipe.driver.training.parts import model_name, parts_recipe, runs_of
 from raypipe.driver.training.teachers import teacher_of
 from raypipe.driver.workspace import Workspace
-from raypipe.errors import RaypipeError
+from raypipe.errors import InputError, RaypipeError
+from raypipe.models.folder.conventions import PretrainedConventions
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.names import Role, of_training
-from raypipe.stages.stage import Sizing
+from raypipe.names import Role, StoreName, of_training
+from raypipe.stages.stage import Sizing, Stage
 from raypipe.storage.records import hash_file
 from raypipe.storage.stored import Stored
 from raypipe.training.examples.guards import guards_of, lines_about
 from raypipe.training.examples.stage import ExamplesStage
-from raypipe.training.job import DevStores, TrainStores, conventions_of_training
+from raypipe.training.job import DevStores, TextStores, TrainStores, conventions_of_training
+from raypipe.training.pretraining.stage import StretchesStage
 from raypipe.training.steps.objective import BATCH_LOSSES
 
 
@@ -33,13 +38,15 @@ class Sets:
     """The stores of every training and dev set, and what the log and the table say about them."""
 
     train: tuple[TrainStores, ...] = ()
+    texts: tuple[TextStores, ...] = ()
+    """Of a pre-training, in the place of `train`."""
     dev: tuple[DevStores, ...] = ()
     lines: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 
 
 def training_sets(
-    recipe: Training,
+    part: Part,
     start: ModelFolder,
     workspace: Workspace,
     backends: LazyBackends,
@@ -52,10 +59,11 @@ def training_sets(
 
     Each collection has its own workspace in OUT/collections; its stores are with the others.
     """
+    recipe = part.recipe
     model = replace(start, conventions=conventions_of_training(recipe.model))
     graphs, executions = {}, {}
     for name in recipe.collections:
-        folder = workspace.folder / "collections" / name
+        folder = part.of_collection(workspace, name)
         own = workspace.part(folder)
         executions[name] = Execution(
             workspace=own,
@@ -65,9 +73,9 @@ def training_sets(
             should_stop=should_stop,
             on_change=say,
         )
-        parts, made = parts_recipe(recipe, name), folder / "python-docs"
-        named = with_files(parts, made)
-        if named is not parts:
+        wanted_parts, made = parts_recipe(recipe, name), folder / "python-docs"
+        named = with_files(wanted_parts, made)
+        if named is not wanted_parts:
             workspace.wrote(made)
         models = {model_name(recipe): model}
         graphs[name] = Graph(Basis(named, executions[name], models=models))
@@ -77,6 +85,11 @@ def training_sets(
         assert wanted.collection is not None
         graph = graphs[wanted.collection]
         basis = graph.basis
+        if recipe.masking is not None:
+            ensure = executions[wanted.collection].ensure
+            of_text = stretches_stage(recipe, name, basis)
+            _add_text(sets, name, of_text, recipe.masking.held_out, ensure, say)
+            continue
         query_set = f"train-{name}"
         runs = runs_of(wanted)
         found = [
@@ -115,6 +128,56 @@ def training_sets(
     for execution in executions.values():  # all is complete: nothing more is copied
         execution.workspace.forget_sources()
     return sets
+
+
+def _add_text(
+    sets: Sets,
+    name: str,
+    stage: StretchesStage,
+    held_out: int,
+    ensure: Callable[[StoreName, Stage], Stored],
+    say: Callable[[str], None],
+) -> None:
+    stretches = ensure(of_training(Role.EXAMPLES, name), stage)
+    sets.texts = (*sets.texts, TextStores(stretches, stage.tokens))
+    facts = stretches.manifest.records[0].facts
+    num_inputs = facts["examples"]
+    sets.facts[name] = {**facts, "examples": num_inputs - held_out, "held_out": held_out}
+    line = f"text: {name}: {facts['pieces']:,} word pieces in {num_inputs:,} inputs"
+    line += f", {held_out:,} of them held out"
+    sets.lines.append(line)
+    say(line)
+
+
+def stretches_stage(recipe: Training, name: str, basis: Basis) -> StretchesStage:
+    """The stage that cuts a pre-training's text, so that each stretch fits an input whole."""
+    found, masking = conventions_of_training(recipe.model), recipe.masking
+    assert isinstance(found, PretrainedConventions) and masking is not None
+    specials, least = (3, 2) if masking.next_sentence else (2, 1)
+    return StretchesStage(
+        tokens=basis.tokens(model_name(recipe)),
+        limit=found.total_limit - specials,
+        joined=masking.joined,
+        least=least,
+        name=name,
+    )
+
+
+def with_length(recipe: Training, sets: Sets, say: Callable[[str], None]) -> Training:
+    """The recipe with its number of steps, which epochs give once the examples are known.
+
+    Raises:
+        InputError: a schedule that is longer than that.
+    """
+    if recipe.epochs is None:
+        return recipe
+    num_examples = sum(facts["examples"] for facts in sets.facts.values())
+    found = recipe.with_steps(num_examples)
+    say(f"train: {recipe.epochs:g} epochs of {num_examples:,} examples: {found.num_steps:,} steps")
+    problems = [f"{dotted(problem.key)}: {problem.text}" for problem in schedule_problems(found)]
+    if problems:
+        raise InputError(problems)
+    return found
 
 
 def _dev(graph: Graph, recipe: Training, name: str, dev: DevSet) -> DevStores:

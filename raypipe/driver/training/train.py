@@ -1,18 +1,21 @@
 """Runs a training recipe to completion: stores, examples, the training, the model folder."""
 
-import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from raypipe.config import Training, missing_training_inputs, resolved_yaml
+from raypipe.config.training.phases import PhasedTraining, resolved_phases, trainings_of
 from raypipe.driver.invocation import invocation
 from raypipe.driver.machine import devices
 from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.signals import interruptible
 from raypipe.driver.recipe.watching import Watcher
+from raypipe.driver.training.finish import finish
 from raypipe.driver.training.log import Follower
+from raypipe.driver.training.part import Part
+from raypipe.driver.training.phases import in_phases
 from raypipe.driver.training.place import (
     TrainOptions,
     backend_of,
@@ -21,14 +24,12 @@ from raypipe.driver.training.place import (
     start_model,
     threads_of,
 )
-from raypipe.driver.training.sets import Sets, training_sets
-from raypipe.driver.training.table import training_table
+from raypipe.driver.training.sets import training_sets, with_length
+from raypipe.driver.training.start_weights import drawn_lines
 from raypipe.driver.training.triple_sets import with_ids
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError, RefusedError
 from raypipe.evaluation.names import parse_measures
-from raypipe.models.folder.adapters import adapter_folder
-from raypipe.models.folder.model_folder import starting_weights
 from raypipe.stages.stage import Sizing
 from raypipe.storage.files import replace_file
 from raypipe.storage.lease import acquire
@@ -36,7 +37,6 @@ from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Manifest, Shard
 from raypipe.storage.store_records import read_manifest, restore_plan, restore_spec
 from raypipe.training.checkpoints.commit import commit
-from raypipe.training.checkpoints.export import write_model
 from raypipe.training.checkpoints.store import Checkpoints
 from raypipe.training.fit import fit
 from raypipe.training.job import Job, conventions_of_training
@@ -55,14 +55,14 @@ class Trained:
 
 
 def run_training(
-    recipe: Training,
+    recipe: Training | PhasedTraining,
     out: Path,
     options: TrainOptions | None = None,
     *,
     watcher: Watcher,
     say: Callable[[str], None],
 ) -> Trained:
-    """The trained model in OUT/models/NAME; a finished training is not repeated.
+    """The trained model in OUT/models/NAME; a finished training, or phase of it, is not repeated.
 
     Raises:
         RaypipeError: whatever ended the invocation; summary.json has its exit code, and the same
@@ -72,50 +72,86 @@ def run_training(
     problems = missing_training_inputs(recipe)
     if problems:
         raise InputError(problems)
-    conventions_of_training(recipe.model)  # a contradiction is refused before any work
-    if recipe.validate_ is not None:
-        parse_measures([recipe.validate_.measure])
-    workspace = Workspace(out, recipe.stores)
+    for each in trainings_of(recipe):
+        conventions_of_training(each.model)  # a contradiction is refused before any work
+        if each.validate_ is not None and each.masking is None:
+            parse_measures([each.validate_.measure])
+    if isinstance(recipe, PhasedTraining):
+        resolved = resolved_phases(recipe)
+    else:
+        resolved = resolved_yaml(recipe)
+    workspace = Workspace(out, trainings_of(recipe)[0].stores)
     with invocation(workspace, recipe.name) as summary, interruptible() as should_stop:
-        replace_file(workspace.folder / "recipe.yaml", resolved_yaml(recipe).encode())
+        replace_file(workspace.folder / "recipe.yaml", resolved.encode())
         workspace.wrote(workspace.folder / "recipe.yaml")
-        chosen = devices_of(recipe, options)
-        say(chosen.line())
-        backends = LazyBackends(lambda: backend_of(recipe, chosen, options), lambda: chosen)
-        try:
-            start = start_model(recipe)
-            check_fits(recipe, start, chosen, options)
-            split = workspace.folder / "triples"
-            named = with_ids(recipe, split)
-            if named != recipe:
-                workspace.wrote(split)
-            sets = training_sets(
-                named,
-                start,
-                workspace,
-                backends,
-                Sizing(num_actors=chosen.num_actors),
-                watcher,
-                say,
-                should_stop,
-            )
-            job = Job(named, start, sets.train, sets.dev, workspace.stores)
-            follower = Follower(job, workspace.folder / "train", say)
-            manifest = _train(
-                job, workspace, recipe, chosen, options, follower, backends, should_stop
-            )
-        finally:
-            backends.close()
-        trained = _finish(job, manifest, sets, workspace)
-        summary |= trained.summary | {"device": chosen.line().removeprefix("device: ")}
-        trained.summary = summary
-    return trained
+
+        def train(part: Part) -> tuple[dict[str, Any], str, Path]:
+            return _one(part, workspace, options, watcher, say, should_stop)
+
+        told, table, folder = in_phases(recipe, train, say)
+        replace_file(workspace.folder / "table.md", table.encode())
+        workspace.wrote(workspace.folder / "table.md")
+        summary |= told
+    return Trained(summary, table, folder)
+
+
+def _one(
+    part: Part,
+    workspace: Workspace,
+    options: TrainOptions,
+    watcher: Watcher,
+    say: Callable[[str], None],
+    should_stop: Callable[[], RaypipeError | None],
+) -> tuple[dict[str, Any], str, Path]:
+    """Summary, table and model folder of one training."""
+    recipe = part.recipe
+    chosen = devices_of(recipe, options)
+    say(chosen.line())
+    backends = LazyBackends(lambda: backend_of(recipe, chosen, options), lambda: chosen)
+    try:
+        start = start_model(recipe)
+        check_fits(recipe, start, chosen, options)
+        split = part.folder(workspace, "triples")
+        named = with_ids(recipe, split)
+        if named != recipe:
+            workspace.wrote(split)
+        part = replace(part, recipe=named)
+        sets = training_sets(
+            part,
+            start,
+            workspace,
+            backends,
+            Sizing(num_actors=chosen.num_actors),
+            watcher,
+            say,
+            should_stop,
+        )
+        named = with_length(named, sets, say)
+        for line in drawn_lines(recipe, start):
+            sets.lines.append(line)
+            say(line)
+        job = Job(
+            named,
+            start,
+            sets.train,
+            sets.dev,
+            workspace.stores,
+            part.phase,
+            part.new_head,
+            sets.texts,
+        )
+        follower = Follower(job, part.folder(workspace, "train"), say)
+        manifest = _train(job, workspace, chosen, options, follower, backends, should_stop)
+    finally:
+        backends.close()
+    device = chosen.line().removeprefix("device: ")
+    trained = finish(job, manifest, sets, workspace, part)
+    return trained[0] | {"device": device}, *trained[1:]
 
 
 def _train(
     job: Job,
     workspace: Workspace,
-    recipe: Training,
     chosen: devices.Devices,
     options: TrainOptions,
     follower: Follower,
@@ -123,7 +159,7 @@ def _train(
     should_stop: Callable[[], RaypipeError | None],
 ) -> Manifest:
     """The finished store of the training."""
-    store, fingerprint = job.store, job.spec.fingerprint()
+    recipe, store, fingerprint = job.recipe, job.store, job.spec.fingerprint()
     standing = read_manifest(workspace.stores, store, fingerprint)
     workspace.mark()
     if standing is not None:
@@ -165,7 +201,7 @@ def _train(
                     job,
                     device=chosen.device,
                     threads=threads_of(recipe, chosen, options),
-                    folder=workspace.folder / "train",
+                    folder=follower.folder,
                     should_stop=stop,
                     on_workers=lease.add_processes,
                     check=ray_backend.check,
@@ -177,35 +213,3 @@ def _train(
     finally:
         backends.close()  # before the lease: afterwards, nothing of this training may write
         lease.release()
-
-
-def _finish(job: Job, manifest: Manifest, sets: Sets, workspace: Workspace) -> Trained:
-    recipe = job.recipe
-    record = manifest.records[0]
-    folder = workspace.folder / "models" / recipe.name
-    saw = f"{_seen_at_start(job)}; then {', '.join(recipe.train)} ({recipe.name})"
-    payload = workspace.stores.local(record.sha256)
-    write_model(job, payload, folder, step=record.facts["step"], saw=saw)
-    history = record.facts["history"]
-    table = training_table(job, history, sets.lines, saw)
-    replace_file(workspace.folder / "table.md", table.encode())
-    workspace.wrote(folder, workspace.folder / "table.md")
-    summary = {
-        "model": f"models/{recipe.name}",
-        "step": record.facts["step"],
-        "history": history,
-        "examples": sets.facts,
-        "fingerprint": manifest.fingerprint,
-        "numerics": record.facts["numerics"],
-    }
-    return Trained(summary, table, folder)
-
-
-def _seen_at_start(job: Job) -> str:
-    """What the starting weights were trained on, including those of a starting adapter."""
-    base, adapter = starting_weights(job.start), job.recipe.model.adapter
-    if adapter is None or adapter.start is None:
-        return base
-    path = adapter_folder(adapter.start) / "raypipe.json"
-    body = json.loads(path.read_bytes()) if path.exists() else {}
-    return str(body.get("start_weights_saw", f"{base}; then what {adapter.start} does not name"))

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from raypipe.models.bert.heads import Head
+    from raypipe.models.bert.pretraining import BertPretraining
     from raypipe.models.bert.weights import Bert
     from raypipe.models.packed import Updates
 
@@ -22,6 +23,13 @@ class BertFamily:
     """One object for all models; torch is imported only to read weights."""
 
     files = files
+
+    @property
+    def pretraining(self) -> BertPretraining:
+        """See Family."""
+        from raypipe.models.bert.pretraining import PRETRAINING
+
+        return PRETRAINING
 
     def read(
         self,

@@ -15,7 +15,7 @@ from raypipe.models.convert.read import SavedTensors, read_checkpoint
 from raypipe.models.convert.tensors import Renamed, rename
 from raypipe.models.convert.tokenizer import FoundTokenizer, find_tokenizer, write_tokenizer
 from raypipe.models.family import family_of
-from raypipe.models.folder.conventions import AnyConventions, PairConventions
+from raypipe.models.folder.conventions import AnyConventions, PairConventions, PretrainedConventions
 from raypipe.models.folder.discover import RECORD, Discovered, discover
 from raypipe.models.folder.sentence_transformers import transformer_folder
 from raypipe.package import VERSION
@@ -119,6 +119,11 @@ def _write(
     config = family_of(plan.config).files.converted_config(
         plan.config, segment_rows=renamed.segment_rows, num_labels=renamed.num_labels
     )
+    if isinstance(plan.discovered.conventions, PretrainedConventions):
+        heads = family_of(plan.config).pretraining
+        whole = heads.shapes(plan.config, next_sentence=True)
+        has_all = all(name in renamed.tensors for name in whole)
+        config["architectures"] = [heads.architecture(next_sentence=has_all)]
     _write_json(folder / "config.json", config)
     tokenizer, notes = write_tokenizer(plan.tokenizer, folder, config)
     with writing(folder / "model.safetensors"):

@@ -1,27 +1,19 @@
 """Describes a model folder and its problems, without loading a tensor."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from math import prod
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-
 from raypipe.errors import InputError
-from raypipe.models.convert.find import PICKLES
-from raypipe.models.convert.tensor_checks import limit_problems, tensor_problems, units_of
-from raypipe.models.family import family_of
-from raypipe.models.folder.adapters import adapter_facts, adapter_folder, base_of, is_adapter
-from raypipe.models.folder.config_checks import config_problems
-from raypipe.models.folder.conventions import AnyConventions, Conventions
+from raypipe.models.convert.describe_weights import tell_adapter, tell_weights
+from raypipe.models.convert.description import Description, tried
+from raypipe.models.folder.adapters import adapter_folder, base_of, is_adapter
 from raypipe.models.folder.discover import RECORD, Discovered, discover
 from raypipe.models.folder.evidence import read_object
 from raypipe.models.folder.loading import packaged_folder
 from raypipe.models.folder.model_folder import PACKAGED
-from raypipe.models.tensors import Named, Shape
 from raypipe.models.tokenizer import read_tokenizer
-from raypipe.regular import check_regular
 from raypipe.storage.records import hash_file
 
 SIZES = {
@@ -30,29 +22,6 @@ SIZES = {
     "heads": "num_attention_heads",
     "positions": "max_position_embeddings",
 }
-
-
-@dataclass(slots=True)
-class Description:
-    """A model folder's facts; `problems` is empty if raypipe can use the folder as it is."""
-
-    path: str
-    folder: str
-    kind: str | None = None
-    conventions: dict[str, Any] | None = None
-    sources: dict[str, str] | None = None
-    """The source of each setting."""
-    architecture: dict[str, Any] = field(default_factory=dict)
-    weights: dict[str, Any] | None = None
-    """file, sha256, bytes, dtypes, tensors, parameters, segment_rows, head_units."""
-    tokenizer: dict[str, Any] | None = None
-    unused: list[str] | None = None
-    """Tensors that raypipe does not read; None if config.json is refused."""
-    missing: list[str] | None = None
-    made_by: dict[str, Any] | None = None
-    """What convert did, if it made the folder."""
-    notes: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
 
 
 def describe(path: str, preset: str | None) -> Description:
@@ -66,15 +35,15 @@ def describe(path: str, preset: str | None) -> Description:
     if not named.is_dir():
         raise InputError(f"{named}: no such model folder")
     found = Description(path, str(named))
-    discovered = _tried(discover, named, preset, problems=found.problems)
+    discovered = tried(discover, named, preset, problems=found.problems)
     folder = named
     if is_adapter(named):
-        base = _tried(base_of, named, problems=found.problems)
+        base = tried(base_of, named, problems=found.problems)
         folder = packaged_folder() if base == PACKAGED else Path(base or named)
         found.notes.append(f"an adapter for {base}, merged by peft when it is loaded")
     if discovered is not None:
         _tell_conventions(found, discovered)
-    config = _tried(read_object, folder / "config.json", problems=found.problems) or {}
+    config = tried(read_object, folder / "config.json", problems=found.problems) or {}
     found.architecture = {
         "architectures": config.get("architectures"),
         "model_type": config.get("model_type"),
@@ -83,20 +52,12 @@ def describe(path: str, preset: str | None) -> Description:
     }
     _tell_tokenizer(found, folder, config)
     if named == folder:
-        _tell_weights(found, folder, config, discovered.conventions if discovered else None)
+        tell_weights(found, folder, config, discovered.conventions if discovered else None)
     else:
-        found.weights, found.unused, found.missing = adapter_facts(named), [], []
+        tell_adapter(found, named, folder, config)
     record = read_object(named / "raypipe.json") if discovered else {}
     found.made_by = record.get(RECORD)
     return found
-
-
-def _tried(step: Any, *arguments: Any, problems: list[str]) -> Any:
-    try:
-        return step(*arguments)
-    except InputError as error:
-        problems += error.problems
-        return None
 
 
 def _tell_conventions(found: Description, discovered: Discovered) -> None:
@@ -110,12 +71,12 @@ def _tell_tokenizer(found: Description, folder: Path, config: Mapping[str, Any])
     for name in ("tokenizer.json", "vocab.txt"):
         file = folder / name
         if file.exists():
-            sha256 = _tried(hash_file, file, problems=found.problems)
+            sha256 = tried(hash_file, file, problems=found.problems)
             if sha256 is None:
                 return
             found.tokenizer = {"file": name, "sha256": sha256}
             if name == "tokenizer.json":
-                opened = _tried(read_tokenizer, folder, problems=found.problems)
+                opened = tried(read_tokenizer, folder, problems=found.problems)
                 size = 0 if opened is None else opened.get_vocab_size()
             else:
                 size = len(file.read_text(encoding="utf-8", errors="replace").splitlines())
@@ -128,83 +89,3 @@ def _tell_tokenizer(found: Description, folder: Path, config: Mapping[str, Any])
                 )
             return
     found.problems.append(f"{folder}: no tokenizer.json or vocab.txt; put it beside the weights")
-
-
-def _tell_weights(
-    found: Description, folder: Path, config: Mapping[str, Any], conventions: AnyConventions | None
-) -> None:
-    problems = [f"{folder / 'config.json'}: {problem}" for problem in config_problems(config)]
-    if not (folder / "config.json").exists():
-        problems = [f"{folder}: no config.json"]
-    file = folder / "model.safetensors"
-    if not file.exists():
-        problems.append(_no_weights(folder))
-        found.problems += problems
-        return
-    try:
-        check_regular(file, "a safetensors file")
-        with safe_open(file, framework="numpy") as opened:
-            parts = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118
-            shapes: dict[str, Shape] = {n: tuple(p.get_shape()) for n, p in parts.items()}
-            dtypes = sorted({str(p.get_dtype()) for p in parts.values()})
-    except InputError as error:
-        found.problems += [*problems, *error.problems]
-        return
-    except (SafetensorError, OSError) as error:
-        found.problems += [*problems, f"{file}: not a safetensors file: {error}"]
-        return
-    family = _tried(
-        family_of, config, problems=[]
-    )  # an unknown family is already among the problems
-    files = family and family.files
-    named = files.canonical_names(shapes) if files else Named({}, [], [])
-    places = {place: shapes[source.name] for place, source in named.found.items()}
-    found.weights = {
-        "file": file.name,
-        "sha256": hash_file(file),
-        "bytes": file.stat().st_size,
-        "dtypes": dtypes,
-        "tensors": len(shapes),
-        "parameters": sum(prod(shape) for shape in places.values()),
-        "segment_rows": files and places.get(files.SEGMENTS, (None,))[0],
-        "head_units": files and places.get(files.HEADS[0], (None,))[0],
-    }
-    if not problems and conventions is not None:
-        names = {place: source.name for place, source in named.found.items()}
-        problems += _tell_tensors(found, file, config, conventions, places, names)
-        found.unused = sorted([*(found.unused or []), *named.unused])
-    found.problems += problems
-
-
-def _tell_tensors(
-    found: Description,
-    file: Path,
-    config: Mapping[str, Any],
-    conventions: AnyConventions,
-    places: Mapping[str, Shape],
-    names: Mapping[str, str],
-) -> list[str]:
-    """Fill in unused and missing tensors; returns the problems with these settings."""
-    pair = None if isinstance(conventions, Conventions) else conventions
-    units = units_of(conventions)
-    files = family_of(config).files
-    expected = files.expected_shapes(config, num_labels=units)
-    idle = (*files.POOLER, *files.HEADS) if pair is None else ()
-    found.unused = [names[place] for place in places if place not in expected or place in idle]
-    found.missing = [
-        files.saved_name(p, head=pair is not None) for p in sorted(set(expected) - set(places))
-    ]
-    rows = places.get(files.SEGMENTS, (0, 0))[0]
-    if pair is not None and pair.kind == "duo" and rows:
-        config = {**config, "type_vocab_size": rows}
-    problems = [f"{file}: {p}" for p in tensor_problems(places, config, units)]
-    return problems + [f"{file.parent}: {p}" for p in limit_problems(conventions, config, rows)]
-
-
-def _no_weights(folder: Path) -> str:
-    pickles = sorted(p.name for p in folder.iterdir() if p.suffix in (*PICKLES, ".npz"))
-    found = f"found {', '.join(pickles)}" if pickles else "found none"
-    return (
-        f"{folder}: expected model.safetensors, {found}; convert it: "
-        f"raypipe model convert {folder} --out DIR"
-    )

@@ -43,6 +43,29 @@ def tensor_problems(
     return problems
 
 
+def pretraining_problems(
+    shapes: Mapping[str, tuple[int, ...]], config: Mapping[str, Any]
+) -> list[str]:
+    """Why a checkpoint's heads, by name, are not those of this model's pre-training.
+
+    The head for masked words must be there; pooler and classifier for next sentences may be.
+    """
+    heads = family_of(config).pretraining
+    needed = heads.shapes(config, next_sentence=False)
+    known = heads.shapes(config, next_sentence=True)
+    missing = [
+        f"the checkpoint lacks the tensor {name}: it has no head that predicts masked words; a "
+        "pre-training with model.draw_missing: true draws it"
+        for name in needed
+        if name not in shapes
+    ]
+    return missing + [
+        f"{name}: expected shape {list(known[name])} from config.json, found {list(shape)}"
+        for name, shape in sorted(shapes.items())
+        if name in known and shape != known[name]
+    ]
+
+
 def segment_problems(rows: int, choice: str | None) -> list[str]:
     """Why a duoBERT model's segment table does not have, or cannot get, three rows."""
     if choice is not None and choice not in SEGMENT_ROWS:
@@ -71,7 +94,7 @@ def limit_problems(conventions: AnyConventions, config: Mapping[str, Any], rows:
         problems.append(f"the settings allow {longest} tokens, the model has {positions} positions")
     if rows and highest >= rows:
         problems.append(f"the settings use segment {highest}, the model has {rows} segment rows")
-    if not isinstance(conventions, Conventions) and conventions.kind == "duo":
+    if isinstance(conventions, PairConventions) and conventions.kind == "duo":
         problems += _third_segment_problems(rows, conventions.segment_row)
     return problems
 

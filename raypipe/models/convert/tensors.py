@@ -8,9 +8,20 @@ import torch
 from torch import Tensor
 
 from raypipe.errors import InputError
-from raypipe.models.convert.tensor_checks import segment_problems, tensor_problems, units_of
+from raypipe.models.convert.tensor_checks import (
+    pretraining_problems,
+    segment_problems,
+    tensor_problems,
+    units_of,
+)
 from raypipe.models.family import family_of
-from raypipe.models.folder.conventions import AnyConventions, PairConventions
+from raypipe.models.folder.conventions import (
+    AnyConventions,
+    Conventions,
+    PairConventions,
+    PretrainedConventions,
+)
+from raypipe.models.tensors import Named, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +63,7 @@ def rename(
     files = family_of(config).files
     table = files.SEGMENTS
     named = files.canonical_names(tensors)
-    found = {
-        place: tensors[source.name].T if source.transpose else tensors[source.name]
-        for place, source in named.found.items()
-    }
+    found = {place: _taken(source, tensors) for place, source in named.found.items()}
     pair = conventions if isinstance(conventions, PairConventions) else None
     problems = [f"two tensors have the same name: {both}" for both in named.twice]
     added = None
@@ -69,22 +77,44 @@ def rename(
     elif segment_row is not None:
         problems.append(f"--segment-row: expected a duoBERT model, found {conventions.kind}")
     units = units_of(conventions)
+    heads = Named({}, named.unused, [])
+    if isinstance(conventions, PretrainedConventions):
+        heads = family_of(config).pretraining.canonical_names(named.unused)
+        problems += [f"two tensors have the same name: {both}" for both in heads.twice]
+        problems += pretraining_problems(_shapes_of(heads, tensors), config)
     problems += tensor_problems({n: tuple(t.shape) for n, t in found.items()}, config, units)
+    if isinstance(conventions, PretrainedConventions):
+        plain = {name.removeprefix("module."): tensor for name, tensor in tensors.items()}
+        untied = family_of(config).pretraining.untied(plain)
+        problems += [f"{n}: expected the tensor that it is tied to, found another" for n in untied]
     if problems:
         raise InputError(problems)
     extra = files.HEADS if pair is None else ()
     kept = sorted(place for place in found if place not in extra)
-    final = {place: files.saved_name(place, head=units is not None) for place in kept}
-    names = {place: source.name for place, source in named.found.items()}
+    prefixed = not isinstance(conventions, Conventions)
+    final = {place: files.saved_name(place, head=prefixed) for place in kept}
+    final |= {place: place for place in heads.found}
+    found |= {place: _taken(source, tensors) for place, source in heads.found.items()}
+    sources = {**named.found, **heads.found}
+    kept = [*kept, *heads.found]
+    names = {place: source.name for place, source in sources.items()}
     return Renamed(
         tensors={final[place]: found[place].contiguous().clone() for place in kept},
         num_labels=units,
         segment_rows=len(found[table]),
         renamed={final[p]: names[p] for p in kept if final[p] != names[p]},
-        transposed=[final[place] for place in kept if named.found[place].transpose],
-        left_out=sorted([*named.unused, *(names[place] for place in extra if place in found)]),
+        transposed=[final[place] for place in kept if sources[place].transpose],
+        left_out=sorted([*heads.unused, *(names[place] for place in extra if place in found)]),
         segment_row=added,
     )
+
+
+def _taken(source: Source, tensors: Mapping[str, Tensor]) -> Tensor:
+    return tensors[source.name].T if source.transpose else tensors[source.name]
+
+
+def _shapes_of(named: Named, tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    return {p: tuple(_taken(source, tensors).shape) for p, source in named.found.items()}
 
 
 def _with_third(table: Tensor, choice: str | None) -> Tensor:

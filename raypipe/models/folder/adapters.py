@@ -9,6 +9,8 @@ from typing import Any
 
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
+from raypipe.models.folder.adapter_tensors import missing_problems, missing_tensors
+from raypipe.models.folder.config_checks import tensor_shapes
 from raypipe.models.folder.evidence import read_object
 from raypipe.storage.records import hash_file
 
@@ -48,6 +50,15 @@ def base_of(folder: Path) -> str:
     return base
 
 
+def adapter_names(folder: Path) -> list[str]:
+    """Names of the tensors in the adapter's file, as peft writes them.
+
+    Raises:
+        InputError: not a safetensors file.
+    """
+    return list(tensor_shapes(folder / WEIGHTS))
+
+
 def adapter_facts(folder: Path) -> dict[str, Any]:
     """The facts of its file for `model show`."""
     from safetensors import safe_open
@@ -77,7 +88,8 @@ def merge(base: Mapping[str, Any], config: Mapping[str, Any], folder: Path) -> d
         folder: the adapter's folder, which has the segment rows that the base lacks.
 
     Raises:
-        InputError: peft cannot apply the adapter to this model.
+        InputError: peft cannot apply the adapter to this model, or a tensor of the merged model is
+            in neither file.
     """
     import torch
     import transformers
@@ -87,23 +99,26 @@ def merge(base: Mapping[str, Any], config: Mapping[str, Any], folder: Path) -> d
     family = family_of(config).files
     segments = family.saved_name(family.SEGMENTS, head=True)
     bias_name = family.HEADS[1]
+    missing = missing_tensors(base, adapter_names(folder), config)
+    problems = missing_problems(missing, "the base model", folder)
+    if problems:
+        raise InputError(problems)
     with safe_open(folder / WEIGHTS, framework="pt") as file:
         bias = [name for name in file.keys() if name.endswith(bias_name)]  # noqa: SIM118
-        if not bias:
-            raise InputError(f"{folder / WEIGHTS}: expected a classifier, found none")
         num_units = file.get_slice(bias[0]).get_shape()[0]
         rows = [name for name in file.keys() if name.endswith(segments)]  # noqa: SIM118
         own_segments = file.get_slice(rows[0]).get_shape()[0] if rows else 0
     trained = family.trained_names(base, head=True)
     named = {trained[name]: tensor for name, tensor in base.items() if name in trained}
+    named = {name: tensor for name, tensor in named.items() if name not in family.HEADS}
     num_segments = max(own_segments, len(named[segments]))
     kept = {**config, "num_labels": num_units, "type_vocab_size": num_segments}
     opened = getattr(transformers, family.architecture(head=True))
     model = opened(opened.config_class(**kept))
     table = named[segments]
     named[segments] = torch.cat([table, torch.zeros(num_segments - len(table), table.shape[1])])
-    model.load_state_dict(named, strict=False)
     try:
+        model.load_state_dict(named, strict=False)  # what is missing comes with the adapter
         adapted = PeftModel.from_pretrained(model, str(folder))
         whole = adapted.merge_and_unload()
     except (ValueError, RuntimeError, KeyError) as error:

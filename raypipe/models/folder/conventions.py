@@ -96,7 +96,30 @@ class PairConventions:
         return self.query_prefix if side == "query" else self.passage_prefix
 
 
-AnyConventions = Conventions | PairConventions
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PretrainedConventions:
+    """How a checkpoint of BERT's own pre-training reads texts; it neither encodes nor scores.
+
+    Its inputs are [CLS] text [SEP] in segment 0, or, with next-sentence prediction,
+    [CLS] A [SEP] B [SEP] in segments 0 and 1.
+    """
+
+    kind: str = "pretrained"
+    total_limit: int
+    """Tokens of the whole input, with special tokens."""
+    start_weights_saw: str = "not stated"
+    """What the weights were trained on, for tables; not part of the fingerprint."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The settings in a fingerprint."""
+        return _without_words(asdict(self))
+
+    def prefix(self, side: str) -> str:
+        """No text is put before another."""
+        return ""
+
+
+AnyConventions = Conventions | PairConventions | PretrainedConventions
 
 
 def _without_words(body: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from raypipe.errors import InputError
 from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
 from raypipe.models.folder.cross_encoder import is_cross_encoder, read_cross_encoder
 from raypipe.models.folder.evidence import Evidence, read_object
-from raypipe.models.folder.presets import PRESETS, conventions_of, conventions_problems
+from raypipe.models.folder.presets import KINDS, PRESETS, conventions_of, conventions_problems
 from raypipe.models.folder.sentence_transformers import (
     is_sentence_transformer,
     read_sentence_transformer,
@@ -62,8 +62,7 @@ def _given(folder: Path) -> dict[str, Any]:
 
 def _complete(given: dict[str, Any]) -> bool:
     """Whether raypipe.json has every field without a default."""
-    pair = given.get("kind") in ("mono", "duo")
-    needed = fields(PairConventions if pair else Conventions)
+    needed = fields(KINDS.get(str(given.get("kind")), Conventions))
     return all(f.name in given for f in needed if f.default is MISSING)
 
 

@@ -12,16 +12,19 @@ from tokenizers import Tokenizer
 
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
+from raypipe.models.folder.adapter_tensors import missing_problems, missing_tensors
 from raypipe.models.folder.adapters import (
     CONFIG,
     WEIGHTS,
     adapter_folder,
+    adapter_names,
     base_of,
     is_adapter,
 )
 from raypipe.models.folder.config_checks import read_config, tensor_shapes
 from raypipe.models.folder.discover import discover
-from raypipe.models.folder.model_folder import PACKAGED, ModelFolder
+from raypipe.models.folder.model_folder import PACKAGED, RANDOM, ModelFolder
+from raypipe.models.folder.presets import conventions_of
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_file, tokenizer_sha256
 from raypipe.storage.records import hash_file
 
@@ -76,6 +79,26 @@ def resolve_model(
     return replace(model, conventions=replace(model.reranker, segment_row=segment_row))
 
 
+def resolve_configuration(path: str, preset: str) -> ModelFolder:
+    """The model of a folder's config.json and tokenizer, whose weights are to be drawn.
+
+    Raises:
+        InputError: no such folder, no tokenizer, or a config.json that is invalid; all problems
+            together.
+    """
+    folder = packaged_folder() if path == PACKAGED else Path(path)
+    _check_files(folder, weights=False)
+    problems: list[str] = []
+    config = _tried(lambda: read_config(folder), problems)
+    built = _tried(lambda: read_tokenizer(folder), problems)
+    if config is not None and built is not None:
+        problems += _beyond_table(folder, built, config)
+    if config is None or built is None or problems:
+        raise InputError(list(dict.fromkeys(problems)))
+    tokenizer = tokenizer_sha256(built)
+    return ModelFolder(path, folder, conventions_of(folder, preset), RANDOM, tokenizer, config)
+
+
 def _beyond_table(folder: Path, tokenizer: Tokenizer, config: Mapping[str, Any]) -> list[str]:
     """The problem of a word piece without an embedding, which only some texts would meet."""
     rows, largest = config["vocab_size"], max(tokenizer.get_vocab().values(), default=-1)
@@ -94,6 +117,11 @@ def _adapted(path: str, adapter: Path, preset: str | None, segment_row: str | No
         raise InputError(f"{adapter}: its base {name} is itself an adapter; merge that one first")
     if not (adapter / WEIGHTS).exists():
         raise InputError(f"{adapter}: expected {WEIGHTS} beside {CONFIG}, found none")
+    shapes = tensor_shapes(base.folder / "model.safetensors")
+    missing = missing_tensors(shapes, adapter_names(adapter), base.config())
+    problems = missing_problems(missing, base.folder, adapter)
+    if problems:
+        raise InputError(problems)
     parts = [base.weights_sha256, _sha256(adapter / WEIGHTS), _sha256(adapter / CONFIG)]
     conventions = discover(adapter, preset).conventions
     if segment_row is not None:
@@ -128,11 +156,11 @@ def packaged_folder() -> Path:
     return next(root.rglob("model.safetensors")).parent
 
 
-def _check_files(folder: Path) -> None:
+def _check_files(folder: Path, *, weights: bool = True) -> None:
     problems = []
     if not folder.is_dir():
         raise InputError(f"{folder}: no such model folder")
-    if not (folder / "model.safetensors").exists():
+    if weights and not (folder / "model.safetensors").exists():
         pickles = [p.name for p in folder.iterdir() if p.suffix in (".bin", ".pt", ".pth")]
         found = f"found {', '.join(pickles)}, pickles, which can run code" if pickles else "none"
         problems.append(

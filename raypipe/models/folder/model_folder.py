@@ -8,10 +8,14 @@ from typing import Any
 from raypipe.errors import InputError
 from raypipe.models.family import Family, family_of
 from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
+from raypipe.models.folder.evidence import read_object
 from raypipe.models.folder.presets import PRESETS
 
 PACKAGED = "minilm"
 """The model that comes with raypipe's dependencies."""
+RANDOM = "random weights"
+"""In the place of the hash of weights that are drawn from a configuration."""
+PRETRAINED = "is to start a training from: name it in model.start of a training recipe"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +59,13 @@ class ModelFolder:
             InputError: the model is not an encoder.
         """
         if not isinstance(self.conventions, Conventions):
-            raise InputError(
-                f"{self.path}: expected an encoder, found kind {self.conventions.kind}, which "
+            does = (
                 "scores pairs and makes no embeddings"
+                if isinstance(self.conventions, PairConventions)
+                else PRETRAINED
             )
+            kind = self.conventions.kind
+            raise InputError(f"{self.path}: expected an encoder, found kind {kind}, which {does}")
         return self.conventions
 
     @property
@@ -69,15 +76,21 @@ class ModelFolder:
             InputError: the model is an encoder.
         """
         if not isinstance(self.conventions, PairConventions):
-            raise InputError(
-                f"{self.path}: expected a monoBERT or duoBERT model, found an encoder, which has "
-                "no head that scores; name a reranker, or search with this one"
-            )
+            if isinstance(self.conventions, Conventions):
+                found = "an encoder, which has no head that scores; name a reranker, or search"
+                found += " with this one"
+            else:
+                found = f"kind {self.conventions.kind}, which {PRETRAINED}"
+            raise InputError(f"{self.path}: expected a monoBERT or duoBERT model, found {found}")
         return self.conventions
 
 
 def starting_weights(model: ModelFolder) -> str:
     """What the weights were trained on, for tables."""
+    if model.weights_sha256 == RANDOM:
+        return "nothing (random weights)"
     if model.path == PACKAGED:
         return PRESETS[PACKAGED].start_weights_saw
-    return model.conventions.start_weights_saw
+    told = read_object(model.folder / "raypipe.json").get("start_weights_saw")
+    own = model.conventions.start_weights_saw
+    return own if model.adapter is not None or not isinstance(told, str) else told

@@ -7,7 +7,7 @@ from tokenizers import Tokenizer
 
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import CONFIG, WEIGHTS, merge
-from raypipe.models.folder.conventions import PairConventions
+from raypipe.models.folder.conventions import PairConventions, PretrainedConventions
 from raypipe.models.folder.loading import sha256_of_adapted
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_file, tokenizer_sha256
@@ -35,10 +35,17 @@ def open_tokenizer(model: ModelFolder) -> Tokenizer:
 def layouts_of(model: ModelFolder) -> Layouts:
     """How the model's inputs are made: an encoder's `query` and `passage`, a reranker's `pair`.
 
+    Those of a pre-training are `text`, alone, and `pair`.
+
     Raises:
         InputError: the tokenizer is not the one that the driver found, or lacks a special token.
     """
     tokenizer, found = open_tokenizer(model), model.conventions
+    if isinstance(found, PretrainedConventions):
+        return {
+            "text": layout_of(model, tokenizer, (0,)),
+            "pair": layout_of(model, tokenizer, (0, 1)),
+        }
     if isinstance(found, PairConventions):
         return {"pair": layout_of(model, tokenizer, found.segments)}
     sides = ("query", "passage")

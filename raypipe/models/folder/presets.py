@@ -12,6 +12,7 @@ from raypipe.models.folder.conventions import (
     AnyConventions,
     Conventions,
     PairConventions,
+    PretrainedConventions,
 )
 from raypipe.models.folder.evidence import read_object
 from raypipe.models.folder.settings_keys import key_problems, plain_problems
@@ -63,7 +64,20 @@ PRESETS: dict[str, AnyConventions] = {
     "duobert": _DUO,
     # duobert: the query's 64 include [CLS] and [SEP]; passages share what is left of 510.
     "duobert-reference": replace(_DUO, passage_limit=None, total_limit=510),
+    # Devlin et al. 2019, appendix A.2: 512 tokens.
+    "bert": PretrainedConventions(total_limit=512),
 }
+
+
+KINDS: dict[str, type[AnyConventions]] = {
+    "encoder": Conventions,
+    "mono": PairConventions,
+    "duo": PairConventions,
+    "pretrained": PretrainedConventions,
+}
+"""The class of each kind's settings."""
+LEAST_TOKENS = 8
+"""Of an input of pre-training: two texts and their special tokens."""
 
 
 def conventions_of(folder: Path, preset: str | None) -> AnyConventions:
@@ -90,10 +104,10 @@ def conventions_of(folder: Path, preset: str | None) -> AnyConventions:
 def _from_file(path: Path) -> AnyConventions:
     body = read_object(path)
     kind = body.get("kind")
-    if kind not in ("encoder", "mono", "duo"):
+    if not isinstance(kind, str) or kind not in KINDS:
         found = "nothing" if "kind" not in body else repr(kind)
-        raise InputError(f"{path}: kind: expected encoder, mono or duo, found {found}")
-    kinds = Conventions if kind == "encoder" else PairConventions
+        raise InputError(f"{path}: kind: expected encoder, mono, duo or pretrained, found {found}")
+    kinds = KINDS[kind]
     # These keys (how the weights were made, an adapter's base model) are not settings.
     record = {"made_by", "base"}
     given = {name: value for name, value in body.items() if name not in record}
@@ -111,6 +125,12 @@ def conventions_problems(found: AnyConventions) -> list[str]:
     problems = plain_problems(found)
     if isinstance(found, PairConventions):
         return problems + _pair_problems(found)
+    if isinstance(found, PretrainedConventions):
+        if found.kind != "pretrained":
+            problems.append(f"kind: expected pretrained, found {found.kind!r}")
+        if not _is_count(found.total_limit) or found.total_limit < LEAST_TOKENS:
+            problems.append(f"total_limit: expected a count of tokens, found {found.total_limit!r}")
+        return problems
     if found.kind != "encoder":
         problems.append(f"kind: expected encoder, mono or duo, found {found.kind!r}")
     if found.pooling not in POOLINGS:

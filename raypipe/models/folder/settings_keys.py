@@ -5,7 +5,7 @@ from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from typing import Any
 
-from raypipe.models.folder.conventions import AnyConventions, PairConventions
+from raypipe.models.folder.conventions import AnyConventions, PairConventions, PretrainedConventions
 
 DOCUMENTED = 'docs/commands.md, "Models", says what each key means'
 MAX_PREFIX_CHARACTERS = 10_000
@@ -45,7 +45,7 @@ def plain_problems(found: AnyConventions) -> list[str]:
     """The problems of settings that encoders and rerankers share, and of an encoder's flags."""
     problems = []
     for name in ("query_prefix", "passage_prefix", "start_weights_saw"):
-        value = getattr(found, name)
+        value = getattr(found, name, "")
         if not isinstance(value, str):
             problems.append(f"{name}: expected text, found {_shown(value)}")
         elif len(value) > MAX_PREFIX_CHARACTERS:
@@ -53,7 +53,7 @@ def plain_problems(found: AnyConventions) -> list[str]:
                 f"{name}: expected at most {MAX_PREFIX_CHARACTERS:,} characters, "
                 f"found {len(value):,}"
             )
-    if isinstance(found, PairConventions):
+    if isinstance(found, PairConventions | PretrainedConventions):
         return problems
     if not isinstance(found.normalise, bool):
         problems.append(f"normalise: expected true or false, found {_shown(found.normalise)}")

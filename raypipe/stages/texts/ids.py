@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.data.dense import check_dense_ids
 from raypipe.data.ids import IdIndex, build_id_index
+from raypipe.names import Role, of_collection
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.storage.payloads.tables import ROW_GROUP_ROWS, read_table
 from raypipe.storage.records import Shard
@@ -24,7 +25,7 @@ ID_BYTES = 24
 
 @dataclass(frozen=True)
 class IdsStage:
-    """The id index of a collection; refuses duplicate ids and checks dense ones."""
+    """The id index of passages or documents; refuses duplicate ids and checks dense ones."""
 
     collection: Stored
     dense: bool = False
@@ -61,19 +62,31 @@ class IdsStage:
             path = self.collection.path(record)
             for start in range(0, record.shard.num_rows, ROW_GROUP_ROWS):
                 beat(())
-                yield _column(path, start, start + ROW_GROUP_ROWS, "passage_id").to_pylist()
+                yield _column(path, start, start + ROW_GROUP_ROWS, *self._named).to_pylist()
+
+    @property
+    def _named(self) -> tuple[str, pa.Schema]:
+        return _id_column(self.collection)
 
     def _ids_of_rows(self, rows: NDArray[np.int64]) -> Sequence[str]:
         return ids_of_rows(self.collection, rows)
 
 
 def ids_of_rows(collection: Stored, rows: NDArray[np.int64]) -> list[str]:
-    """Original ids of passage rows, in the order given; reads only their row groups."""
-    return column_of_rows(collection, rows, "passage_id")
+    """Original ids of rows of passages or documents, in the order given."""
+    return column_of_rows(collection, rows, *_id_column(collection))
 
 
-def column_of_rows(collection: Stored, rows: NDArray[np.int64], column: str) -> list[str]:
-    """A column of passage rows, in the order given; reads only their row groups."""
+def column_of_rows(
+    collection: Stored,
+    rows: NDArray[np.int64],
+    column: str,
+    columns: pa.Schema = schema.PASSAGES,
+) -> list[str]:
+    """A column of rows, in the order given; reads only their row groups.
+
+    `columns` is the schema of the store, passages unless it says otherwise.
+    """
     distinct, inverse = np.unique(rows, return_inverse=True)
     found: list[str] = []
     position = 0
@@ -84,7 +97,8 @@ def column_of_rows(collection: Stored, rows: NDArray[np.int64], column: str) -> 
             start = first + group * ROW_GROUP_ROWS
             stop = min(start + ROW_GROUP_ROWS, record.shard.stop)
             end = int(np.searchsorted(distinct, stop))
-            values = _column(collection.path(record), start - first, stop - first, column)
+            path = collection.path(record)
+            values = _column(path, start - first, stop - first, column, columns)
             found += values.take(distinct[position:end] - start).to_pylist()
             position = end
     return [found[place] for place in inverse.tolist()]
@@ -96,6 +110,13 @@ def id_index(collection: Stored, ids: Stored) -> IdIndex:
     return IdIndex(path, lambda rows: ids_of_rows(collection, rows))
 
 
-def _column(path: Path, start: int, stop: int, column: str) -> pa.ChunkedArray:
-    table = read_table(path, schema.PASSAGES, start=start, stop=stop, columns=[column])
+def _id_column(stored: Stored) -> tuple[str, pa.Schema]:
+    """The column with the ids of a store of passages or documents, and the store's schema."""
+    if stored.manifest.store == str(of_collection(Role.DOCUMENTS)):
+        return "document_id", schema.DOCUMENTS
+    return "passage_id", schema.PASSAGES
+
+
+def _column(path: Path, start: int, stop: int, column: str, columns: pa.Schema) -> pa.ChunkedArray:
+    table = read_table(path, columns, start=start, stop=stop, columns=[column])
     return table[column]

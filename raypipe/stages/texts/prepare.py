@@ -7,22 +7,16 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-import pyarrow as pa
-
 from raypipe import schema
 from raypipe.data.facts import FileFacts, count_file, from_json, to_json
 from raypipe.data.reading import Errors, Tally, read_records
 from raypipe.data.unchanged import changed
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
-from raypipe.storage.payloads.tables import write_table
+from raypipe.stages.texts.counted_files import CountedFiles, Part
 from raypipe.storage.places.copies import on_this_node
-from raypipe.storage.records import Shard, canonical, digest
+from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
-
-BATCH_RECORDS = 1024
-UNPACKED = 5
-"""Approximate bytes of text per byte of a compressed file."""
 
 
 @dataclass
@@ -105,75 +99,37 @@ class ConvertStage:
     skips_rows: ClassVar[bool] = False
 
     @property
+    def _inputs(self) -> CountedFiles:
+        return CountedFiles(self.files, self.facts, self.sources)
+
+    @property
     def spec(self) -> StageSpec:
         """The content's hashes, how it is read, and the written format."""
-        # One digest, by position: other names and another number of files are content too.
-        inputs = {"content:files": digest(canonical([facts.sha256 for facts in self.facts]))}
         params = {"format": self.format, "errors": self.errors, "passages": "parquet-1"}
-        return StageSpec("prepare", 1, params, inputs, "passages")
+        return StageSpec("prepare", 1, params, self._inputs.content(), "passages")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Ranges of records of one file; a compressed file must be read whole, so is one shard."""
-        shards: list[Shard] = []
-        first = 0
-        for facts in self.facts:
-            size = facts.num_records if facts.compressed else sizing.shard_rows
-            for part in ranges(facts.num_records, max(1, size)):
-                if part.num_rows:
-                    shards.append(Shard(len(shards), first + part.start, first + part.stop))
-            first += facts.num_records
-        return shards or [Shard(0, 0, 0)]
+        return self._inputs.shards(sizing)
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        whole = sum(f.num_bytes * (UNPACKED if f.compressed else 1) for f in self.facts)
-        return whole * num_rows // max(1, num_planned)
+        return self._inputs.estimated_bytes(num_rows, num_planned)
 
     def open(self, site: Site) -> Opened:
         """See Stage; passages of a shard's records; memory holds one row group."""
         return Opened(partial(self._run, site.scratch))
 
     def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        path = scratch / f"{shard.index}.parquet"
-        tally = Tally()
-        batches = self._batches(scratch, shard, beat, tally)
-        num_rows = write_table(path, schema.PASSAGES, batches)
-        facts = {"rows": num_rows, "replaced": tally.num_replaced, "blank": tally.num_blank}
-        return Payload(path, facts)
-
-    def _batches(
-        self, scratch: Path, shard: Shard, beat: Beat, tally: Tally
-    ) -> Iterator[pa.RecordBatch]:
-        first = 0
-        for file, facts in zip(self.files, self.facts, strict=True):
-            start = max(shard.start - first, 0)
-            stop = min(shard.stop - first, facts.num_records)
-            first += facts.num_records
-            if start >= stop:
-                continue
-            records = read_records(
-                on_this_node(file, self.sources, scratch),
+        def read(path: Path, part: Part, tally: Tally) -> Iterator[tuple[str, str]]:
+            return read_records(
+                path,
                 format=self.format,
-                start=start,
-                stop=stop,
-                facts=facts,
+                start=part.start,
+                stop=part.stop,
+                facts=part.facts,
                 errors=self.errors,
                 tally=tally,
             )
-            yield from _batched(records, beat)
 
-
-def _batched(records: Iterator[tuple[str, str]], beat: Beat) -> Iterator[pa.RecordBatch]:
-    ids: list[str] = []
-    texts: list[str] = []
-    num_bytes = 0
-    for passage_id, text in records:
-        ids.append(passage_id)
-        texts.append(text)
-        num_bytes += len(text)
-        if len(ids) >= BATCH_RECORDS or num_bytes >= 1 << 24:
-            beat(())
-            yield pa.record_batch([ids, texts], schema=schema.PASSAGES)
-            ids, texts, num_bytes = [], [], 0
-    if ids:
-        yield pa.record_batch([ids, texts], schema=schema.PASSAGES)
+        return self._inputs.payload(scratch, shard, schema.PASSAGES, read, beat)

@@ -162,7 +162,8 @@ def refuse_other_inputs(tokenizer: Tokenizer, texts: list[str], model: ModelFold
         InputError: they differ; the message names the text.
     """
     single = layout_of(model, tokenizer, (0,))
-    pair = layout_of(model, tokenizer, (0, 1)) if model.conventions.kind == "mono" else None
+    has_pairs = model.conventions.kind in ("mono", "pretrained")
+    pair = layout_of(model, tokenizer, (0, 1)) if has_pairs else None
     found = first_difference(tokenizer, texts, single, pair)
     if found is not None:
         first, last = (tokenizer.id_to_token(token) for token in (single.first, single.last))

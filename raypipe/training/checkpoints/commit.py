@@ -4,7 +4,7 @@ from raypipe.models.device import numerics_class
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Shard
 from raypipe.training.checkpoints.export import write_payload
-from raypipe.training.checkpoints.history import best_of, history_of, unmeasured
+from raypipe.training.checkpoints.history import history_of, unmeasured
 from raypipe.training.checkpoints.store import Checkpoints
 from raypipe.training.job import Job
 
@@ -26,7 +26,7 @@ def commit(job: Job, *, device: str) -> None:
     if missing:
         raise unmeasured(job, missing)
     counted = history.counted(newest.step)
-    best = best_of(counted)
+    best = history.best(counted)
     chosen = newest if best is None else checkpoints.at(best["step"])
     ledger = Ledger(job.storage, job.store, job.spec)
     path = ledger.storage.scratch() / "weights.safetensors"

@@ -15,18 +15,19 @@ from torch import Tensor
 
 from raypipe.config.training.recipe import Adapter
 from raypipe.errors import InputError
+from raypipe.models.folder.adapter_tensors import PEFT
 from raypipe.models.folder.adapters import adapter_folder
-from raypipe.models.folder.conventions import Conventions, PairConventions
+from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.models.folder.opening import load_weights
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_sha256
 from raypipe.storage.files import folder_beside, replace_folder
 from raypipe.storage.payloads.writing import writing
+from raypipe.training.checkpoints.export_pretrained import pretrained_config, pretrained_tensors
 from raypipe.training.checkpoints.store import Checkpoint, Checkpoints
 from raypipe.training.checkpoints.trained_on import FILE, trained_on
 from raypipe.training.job import Job
-from raypipe.training.model.lowrank import PEFT, LowRank
-from raypipe.training.model.starting_tensors import starting_tensors
+from raypipe.training.model.lowrank import LowRank
+from raypipe.training.model.worker import starting_tensors_of
 from raypipe.training.steps.update import sources_of
 
 TOKENIZER_FILES = (
@@ -63,18 +64,17 @@ def write_model(job: Job, payload: Path, folder: Path, *, step: int, saw: str) -
 
 
 def _fill(beside: Path, job: Job, payload: Path, *, step: int, saw: str) -> None:
+    if job.is_pretraining:
+        tensors = pretrained_tensors(job, load_file(payload))
+        config = pretrained_config(job, tensors)
+        _write(beside, job, tensors, config, job.conventions, step=step, saw=saw)
+        return
     recipe = job.recipe
     conventions = job.conventions
     if isinstance(conventions, PairConventions):  # the weights have the third row now
         conventions = replace(conventions, segment_row=None)
     trained = load_file(payload)
-    base = starting_tensors(
-        load_weights(job.start),
-        job.start.config(),
-        job.conventions,
-        num_units=recipe.model.head,
-        seed=recipe.seed,
-    )
+    base = starting_tensors_of(job)
     adapter = recipe.model.adapter
     if adapter is None:
         tensors = {**base, **trained}
@@ -90,12 +90,25 @@ def _fill(beside: Path, job: Job, payload: Path, *, step: int, saw: str) -> None
     if isinstance(conventions, Conventions):
         saved = job.start.family.files.saved_name
         tensors = {saved(name, head=False): tensor for name, tensor in tensors.items()}
+    _write(beside, job, tensors, _config(job, base), conventions, step=step, saw=saw)
+
+
+def _write(
+    beside: Path,
+    job: Job,
+    tensors: Mapping[str, Tensor],
+    config: Mapping[str, Any],
+    conventions: AnyConventions,
+    *,
+    step: int,
+    saw: str,
+) -> None:
+    """Write weights, config.json, raypipe.json and the tokenizer."""
     save_file(
         {name: tensor.contiguous() for name, tensor in tensors.items()},
         beside / "model.safetensors",
         metadata={"format": "pt"},
     )
-    config = _config(job, base)
     _write_json(beside / "config.json", config)
     body = {**asdict(conventions), "start_weights_saw": saw, "made_by": made_by(job, step)}
     _write_json(beside / "raypipe.json", body)
@@ -124,10 +137,11 @@ def made_by(job: Job, step: int) -> dict[str, Any]:
     recipe = job.recipe
     return {
         "recipe": recipe.name,
+        **({} if job.phase is None else {"phase": job.phase}),
         "fingerprint": job.spec.fingerprint(),
         "start_sha256": job.start.weights_sha256,
         "step": step,
-        "steps": recipe.steps,
+        "steps": recipe.num_steps,
         "batch": recipe.batch * recipe.accumulation,
         "loss": recipe.loss.name,
         "seed": recipe.seed,

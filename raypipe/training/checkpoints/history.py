@@ -1,13 +1,15 @@
 """The measurements of one training: one record each, created once."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from raypipe.config.training.recipe import Validate
+from raypipe.config.training.recipe import Training, Validate
 from raypipe.errors import InputError
 from raypipe.shapes import Count, Shape, check_shape
 from raypipe.storage.records import seal, unseal
 from raypipe.storage.storage import Storage
 from raypipe.training.job import Job
+from raypipe.vocabulary import MASKED_WORD_LOSS
 
 Measurement = dict[str, Any]
 """The step, the mean, and the values of the dev sets."""
@@ -67,7 +69,7 @@ class History:
     def kept(self, step: int) -> set[int]:
         """Steps whose checkpoints are still needed: the best, and all that may become it."""
         counted = self.counted(step)
-        best = best_of(counted)
+        best = self.best(counted)
         later = [] if self._enough(counted) else self.due(step)[len(counted) :]
         return {*later, *([] if best is None else [best["step"]])}
 
@@ -75,8 +77,12 @@ class History:
         """Whether the last `patience` measurements were not better than an earlier one."""
         return self._enough(self.counted(step))
 
+    def best(self, counted: list[Measurement]) -> Measurement | None:
+        """The best of some measurements; the first of equals."""
+        return best_of(counted, None if self._validate is None else self._validate.measure)
+
     def _enough(self, counted: list[Measurement]) -> bool:
-        best = best_of(counted)
+        best = self.best(counted)
         if best is None or self._validate is None or self._validate.patience is None:
             return False
         return len(counted) - 1 - counted.index(best) >= self._validate.patience
@@ -104,7 +110,7 @@ class _MeasurementShape(Shape):
 
 def history_of(job: Job) -> History:
     """The history of a training."""
-    return History(job.storage, job.folder, job.recipe.validate_, job.recipe.steps)
+    return History(job.storage, job.folder, job.recipe.validate_, job.recipe.num_steps)
 
 
 def unmeasured(job: Job, steps: list[int]) -> InputError:
@@ -116,6 +122,12 @@ def unmeasured(job: Job, steps: list[int]) -> InputError:
     )
 
 
-def best_of(counted: list[Measurement]) -> Measurement | None:
-    """The best measurement; the first of equals."""
-    return max(counted, key=lambda each: each["mean"], default=None)
+def best_of(counted: Sequence[Measurement], measure: str | None = None) -> Measurement | None:
+    """The best measurement: the highest, or the lowest loss; the first of equals."""
+    sign = -1 if measure == MASKED_WORD_LOSS else 1
+    return max(counted, key=lambda each: sign * each["mean"], default=None)
+
+
+def measured_sets(recipe: Training) -> list[str]:
+    """The names of the sets in a measurement's values: dev sets, or a pre-training's own sets."""
+    return list(recipe.train if recipe.masking is not None else recipe.dev)

@@ -9,9 +9,6 @@ from torch import Tensor
 
 from raypipe.models.packed import Updates
 
-PEFT = "base_model.model."
-"""The prefix of tensor names in peft."""
-
 
 @dataclass(frozen=True, slots=True)
 class LowRank:

@@ -12,8 +12,8 @@ from torch.utils.checkpoint import checkpoint
 
 from raypipe.models.body import Body, Head
 from raypipe.models.family import family_of
-from raypipe.models.folder.conventions import AnyConventions, Conventions
-from raypipe.models.packed import Groups, Updates, attend_freely, first_tokens, groups_of, pool
+from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
+from raypipe.models.packed import Updates, attend_freely, first_tokens, groups_of, pool
 from raypipe.text.inputs import Inputs
 from raypipe.training.model.lowrank import LowRank, drawn, updates_of
 
@@ -73,7 +73,7 @@ class Trainee:
 
     def head(self) -> Head:
         """The current head of a reranker."""
-        assert not isinstance(self.conventions, Conventions)
+        assert isinstance(self.conventions, PairConventions)
         every = {**self._frozen, **self.weights}
         label = self.conventions.relevant_label
         return self._family.head(every, relevant_label=label, updates=self._updates())
@@ -83,17 +83,34 @@ class Trainee:
 
     def units(self, inputs: Inputs) -> Tensor:
         """A reranker's units, fp32 [B, U]."""
-        first, _ = self._hidden(inputs, first=True)
+        groups = groups_of(inputs.lengths)
+        first = self.states(inputs, wanted=first_tokens(groups, self.device))
         return self.head().logits(first, drop=self._drop).float()
+
+    def predictions(
+        self, inputs: Inputs, places: Tensor, *, next_sentence: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """Logits of a pre-training, fp32: of the words at `places`, int64 [M], among all V word
+        pieces, [M, V], and with `next_sentence` whether B follows A, [B, 2]."""
+        firsts = first_tokens(groups_of(inputs.lengths), self.device)
+        wanted = torch.cat([firsts, places]) if next_sentence else places
+        hidden = self.states(inputs, wanted=wanted)
+        heads, eps = self._family.pretraining, float(self.config["layer_norm_eps"])
+        with torch.autocast(self.device, torch.bfloat16, enabled=self._bf16):
+            words = heads.words(self.weights, hidden[len(hidden) - len(places) :], eps).float()
+            if not next_sentence:
+                return words, None
+            return words, heads.follows(self.weights, hidden[: len(firsts)]).float()
 
     def vectors(self, inputs: Inputs) -> Tensor:
         """An encoder's vectors, fp32 [B, H]."""
         assert isinstance(self.conventions, Conventions)
-        hidden, groups = self._hidden(inputs, first=False)
+        hidden, groups = self.states(inputs), groups_of(inputs.lengths)
         pooling, normalise = self.conventions.pooling, self.conventions.normalise
         return pool(hidden.float(), groups, pooling=pooling, normalise=normalise)
 
-    def _hidden(self, inputs: Inputs, *, first: bool) -> tuple[Tensor, Groups]:
+    def states(self, inputs: Inputs, *, wanted: Tensor | None = None) -> Tensor:
+        """Last hidden states of all tokens [T, H], or of the tokens `wanted`, int64 [W], [W, H]."""
         groups = groups_of(inputs.lengths)
         ids, positions, segments = (
             torch.from_numpy(part).to(self.device)
@@ -101,18 +118,18 @@ class Trainee:
         )
         rate = self._dropout if self._training else 0.0
         with torch.autocast(self.device, torch.bfloat16, enabled=self._bf16):
-            hidden = self._family.forward(
+            hidden: Tensor = self._family.forward(
                 self.body(),
                 ids,
                 positions,
                 segments,
                 groups,
                 partial(attend_freely, dropout=rate),
-                wanted=first_tokens(groups, self.device) if first else None,
+                wanted=wanted,
                 drop=self._drop,
                 run_layer=self._run_layer,
             )
-        return hidden, groups
+        return hidden
 
     def _drop(self, x: Tensor) -> Tensor:
         rate = self._dropout if self._training else 0.0

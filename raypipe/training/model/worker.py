@@ -7,13 +7,16 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load
+from torch import Tensor
 
 from raypipe.errors import InputError
+from raypipe.models.folder.adapter_tensors import PEFT
 from raypipe.models.folder.adapters import CONFIG, WEIGHTS, adapter_folder
 from raypipe.models.folder.opening import layouts_of, load_weights
 from raypipe.text.inputs import Layouts
 from raypipe.training.job import Job
-from raypipe.training.model.lowrank import PEFT, LowRank
+from raypipe.training.model.lowrank import LowRank
+from raypipe.training.model.pretraining_tensors import PretrainingTensors, pretraining_tensors
 from raypipe.training.model.starting_tensors import starting_tensors
 from raypipe.training.model.trainee import Trainee
 
@@ -23,14 +26,39 @@ def layouts_for(job: Job) -> Layouts:
     return layouts_of(replace(job.start, conventions=job.conventions))
 
 
+def pretraining_start(job: Job) -> PretrainingTensors:
+    """The tensors of a pre-training before its first step."""
+    recipe = job.recipe
+    assert recipe.masking is not None
+    return pretraining_tensors(
+        None if recipe.model.weights == "random" else load_weights(job.start),
+        job.start.config(),
+        next_sentence=recipe.masking.next_sentence,
+        draw_missing=recipe.model.draw_missing,
+        seed=recipe.seed,
+    )
+
+
+def starting_tensors_of(job: Job) -> dict[str, Tensor]:
+    """The trained tensors before the first step."""
+    if job.is_pretraining:
+        return pretraining_start(job).trained
+    return starting_tensors(
+        load_weights(job.start),
+        job.start.config(),
+        job.conventions,
+        num_units=job.recipe.model.head,
+        seed=job.recipe.seed,
+        draw_missing=job.recipe.model.draw_missing,
+        new_head=job.new_head,
+    )
+
+
 def trainee_of(job: Job, device: str) -> Trainee:
     """The model before its first step, the same in every worker."""
     recipe, conventions = job.recipe, job.conventions
     config = job.start.config()
-    units = recipe.model.head
-    tensors = starting_tensors(
-        load_weights(job.start), config, conventions, num_units=units, seed=recipe.seed
-    )
+    tensors = starting_tensors_of(job)
     adapter = recipe.model.adapter
     trainee = Trainee(
         tensors,

@@ -60,16 +60,16 @@ def backward(
     if isinstance(trainee.conventions, PairConventions):
         inputs = pair_inputs_of(batch, trainee.conventions, layouts["pair"])
         tokens = inputs.lengths.reshape(-1, inputs.per_example).sum(axis=1)
-        share = _share(tokens, comm)
+        share = share_of(tokens, comm)
         loss = torch.zeros((), device=trainee.device)
         for number, places in enumerate(batches(tokens[share], budget_tokens=budget_tokens)):
-            _seed(*draw, comm.rank, number)
+            seed_dropout(*draw, comm.rank, number)
             each = _pair_losses(trainee, batch, inputs, share[places], objective, layouts)
             part = each.sum() * (weight / batch.num_examples)
             part.backward()  # type: ignore[no-untyped-call]
             loss += part.detach()
         return Worked(loss, int(tokens[share].sum()))
-    _seed(*draw, comm.rank)
+    seed_dropout(*draw, comm.rank)
     return _encoder(trainee, batch, objective, comm, layouts, weight)
 
 
@@ -111,7 +111,7 @@ def _encoder(
     of_query, of_passage = text_counts(batch, conventions)
     lengths = layouts["passage"].lengths([of_passage]).reshape(-1, width)
     tokens = layouts["query"].lengths([of_query]) + lengths.sum(axis=1)
-    shares = [_share(tokens, comm, rank) for rank in range(comm.world)]
+    shares = [share_of(tokens, comm, rank) for rank in range(comm.world)]
     share = shares[comm.rank]
     own = (share[:, None] * width + np.arange(width)[None, :]).reshape(-1)
     query = replace(taken(batch.query, share), counts=of_query[share])
@@ -146,13 +146,13 @@ def _vectors(
     return vectors[: len(query.counts)], vectors[len(query.counts) :]
 
 
-def _share(tokens: Int64, comm: Comm, rank: int | None = None) -> Int64:
+def share_of(tokens: Int64, comm: Comm, rank: int | None = None) -> Int64:
     """The examples of a worker: every world-th by length."""
     order = np.argsort(tokens, kind="stable")
     return order[comm.rank if rank is None else rank :: comm.world]
 
 
-def _seed(*draw: int) -> None:
+def seed_dropout(*draw: int) -> None:
     """Seed dropout by its purpose, so that a resumed training draws the same masks."""
     drawn = hashlib.sha256(repr(draw).encode()).digest()
     torch.manual_seed(int.from_bytes(drawn[:8], "little") >> 1)

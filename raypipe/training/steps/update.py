@@ -29,43 +29,30 @@ class Updates:
         self._job, self._comm = job, comm
         self.trainee = trainee_of(job, device)
         self.optimiser = _optimiser(job, self.trainee)
-        self._sources = sources_of(job)
+        budget = job.recipe.resources.budget_tokens
+        self.budget = budget if isinstance(budget, int) else BUDGET_TOKENS[device]
+        self._open()
+
+    def _open(self) -> None:
+        """Open what batches are made of."""
+        recipe = self._job.recipe
+        self._sources = sources_of(self._job)
         num_examples = sum(source.examples.num_examples for source in self._sources)
-        recipe = job.recipe
         self._sampler = Sampler(num_examples, recipe.batch, recipe.seed)
         loss = recipe.loss
         self._objective = Objective(loss.name, loss.margin, loss.temperature, loss.judgements)
-        self.layouts = layouts_for(job)
-        budget = recipe.resources.budget_tokens
-        self.budget = budget if isinstance(budget, int) else BUDGET_TOKENS[device]
+        self._layouts = layouts_for(self._job)
 
     def step(self, number: int) -> dict[str, Json]:
         """Make one update; returns its loss, rate, gradient norm and tokens over all workers."""
         recipe, trainee = self._job.recipe, self.trainee
         weights = list(trainee.weights.values())
-        loss = torch.zeros((), device=trainee.device)
-        tokens = 0
-        for part in range(recipe.accumulation):
-            batch = read_batch(
-                self._sources, self._sampler.batch(number * recipe.accumulation + part)
-            )
-            worked: Worked = backward(
-                trainee,
-                batch,
-                self._objective,
-                self._comm,
-                self.layouts,
-                budget_tokens=self.budget,
-                weight=1 / recipe.accumulation,
-                draw=(recipe.seed, number, part),
-            )
-            loss += worked.loss
-            tokens += worked.num_tokens
+        worked = self._backward(number)
         gradients = [
             torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in weights
         ]
-        counts = torch.tensor([float(tokens)], device=trainee.device)
-        total = loss.reshape(1)
+        counts = torch.tensor([float(worked.num_tokens)], device=trainee.device)
+        total = worked.loss.reshape(1)
         self._comm.sum_([*gradients, total, counts])
         settings = recipe.optimiser
         norm = clip_(gradients, settings.clip)
@@ -74,7 +61,7 @@ class Updates:
             number,
             peak=settings.rate,
             warmup=settings.warmup,
-            total=recipe.steps,
+            total=recipe.num_steps,
             decay=settings.decay,
         )
         self.optimiser.step(gradients, rate=rate, number=number + 1)
@@ -86,6 +73,29 @@ class Updates:
             "gradient_norm": norm,
             "tokens": int(counts.item()),
         }
+
+    def _backward(self, number: int) -> Worked:
+        """Add this worker's share of a step's gradient; its loss and tokens."""
+        recipe, trainee = self._job.recipe, self.trainee
+        loss = torch.zeros((), device=trainee.device)
+        tokens = 0
+        for part in range(recipe.accumulation):
+            batch = read_batch(
+                self._sources, self._sampler.batch(number * recipe.accumulation + part)
+            )
+            worked = backward(
+                trainee,
+                batch,
+                self._objective,
+                self._comm,
+                self._layouts,
+                budget_tokens=self.budget,
+                weight=1 / recipe.accumulation,
+                draw=(recipe.seed, number, part),
+            )
+            loss += worked.loss
+            tokens += worked.num_tokens
+        return Worked(loss, tokens)
 
 
 def _check(step: int, loss: float, norm: float, rate: float) -> None:

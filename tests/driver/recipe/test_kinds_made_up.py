@@ -102,7 +102,7 @@ EDITS = {
             "import Basis\n",
             "import Basis\nfrom raypipe.config.pipeline.kinds.first import First\n",
         ),
-        ("import aggregate,", "import first, aggregate,"),
+        ("    aggregate,\n", "    first,\n    aggregate,\n"),
         (
             "        case Read():",
             "        case First():\n"

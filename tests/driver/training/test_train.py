@@ -6,7 +6,7 @@ import pytest
 from training_body import recipe
 
 from raypipe.driver.training import train
-from raypipe.driver.training.train import _seen_at_start
+from raypipe.driver.training.finish import seen_at_start
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError
@@ -36,7 +36,7 @@ def test_what_the_start_had_seen_is_its_own_word_or_its_adapters(tmp_path):
     def seen(start, adapter=None):
         model = SimpleNamespace(adapter=adapter)
         job = SimpleNamespace(start=resolve_model(start), recipe=SimpleNamespace(model=model))
-        return _seen_at_start(job)
+        return seen_at_start(job)
 
     base = seen("minilm")
     assert base.startswith("1B pairs")

@@ -32,7 +32,7 @@ FOLDER = f"{STORE}/{SPEC.fingerprint()}"
 
 def job_of(root):
     precision = SimpleNamespace(precision="fp32")
-    recipe = SimpleNamespace(steps=9, validate_=None, resources=precision)
+    recipe = SimpleNamespace(steps=9, validate_=None, resources=precision, masking=None)
     return SimpleNamespace(
         storage=stores(root), store=STORE, folder=FOLDER, spec=SPEC, recipe=recipe
     )
@@ -110,9 +110,13 @@ def write(root, step=2):
     model, payload = start()
     body = {"seed": 0, "name": "r", "steps": 9, "batch": 1, "accumulation": 1}
     recipe = SimpleNamespace(
-        model=SimpleNamespace(head=2, adapter=None), loss=SimpleNamespace(name="l"), **body
+        model=SimpleNamespace(head=2, adapter=None, draw_missing=False),
+        loss=SimpleNamespace(name="l"),
+        **body,
     )
-    job = SimpleNamespace(recipe=recipe, start=model, conventions=model.conventions, spec=SPEC)
+    job = SimpleNamespace(
+        recipe=recipe, start=model, conventions=model.conventions, spec=SPEC, is_pretraining=False
+    )
     write_model(job, payload, root / "models" / "r", step=step, saw="nothing")
 
 

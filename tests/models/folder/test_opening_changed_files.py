@@ -4,6 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 from raypipe.errors import InputError
@@ -122,7 +123,9 @@ def adapted(folder, tmp_path):
     """An adapter of some bytes over the tiny model; nothing here merges it."""
     adapter = tmp_path / "adapter"
     adapter.mkdir()
-    save_file(load_file(folder / "model.safetensors"), adapter / "adapter_model.safetensors")
+    head = {"classifier.weight": torch.zeros(2, 32), "classifier.bias": torch.zeros(2)}
+    tensors = {**load_file(folder / "model.safetensors"), **head}
+    save_file(tensors, adapter / "adapter_model.safetensors")
     (adapter / "adapter_config.json").write_text('{"r": 8, "lora_alpha": 16.0}')
     body = {"kind": "mono", "query_limit": 12, "passage_limit": None, "total_limit": 64}
     body |= {"relevant_label": 1, "score": "raw", "base": str(folder)}

@@ -93,12 +93,13 @@ def test_fields_are_read_beside_the_weights_and_records_passed_over(tmp_path):
     path.write_text("{")
     with pytest.raises(InputError, match=r"raypipe\.json: expected JSON, found"):
         conventions_of(tmp_path, None)
+    known = "encoder, mono, duo or pretrained"
     for kind, found in ((None, "None"), ("Mono", "'Mono'"), (["mono"], r"\['mono'\]")):
         path.write_text(json.dumps({**body, "kind": kind}))
-        with pytest.raises(InputError, match=f"kind: expected encoder, mono or duo, found {found}"):
+        with pytest.raises(InputError, match=f"kind: expected {known}, found {found}"):
             conventions_of(tmp_path, None)
     path.write_text(json.dumps({"base": "minilm"}))
-    with pytest.raises(InputError, match="kind: expected encoder, mono or duo, found nothing"):
+    with pytest.raises(InputError, match=f"kind: expected {known}, found nothing"):
         conventions_of(tmp_path, None)
     with pytest.raises(InputError, match="did you mean monobert"):
         conventions_of(tmp_path, "monobrt")

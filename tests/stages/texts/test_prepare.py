@@ -10,7 +10,7 @@ from raypipe import schema
 from raypipe.data.facts import count_file
 from raypipe.errors import CorruptError
 from raypipe.stages.stage import Sizing
-from raypipe.stages.texts import prepare
+from raypipe.stages.texts import counted_files
 from raypipe.stages.texts.prepare import ConvertStage, CountStage, counted
 from raypipe.storage.records import Shard
 
@@ -76,14 +76,14 @@ def test_no_records_are_one_empty_shard(stores, tmp_path):
 
 
 def test_memory_holds_so_many_records_or_bytes_at_most(stores, tmp_path, monkeypatch):
-    monkeypatch.setattr(prepare, "BATCH_RECORDS", 4)
+    monkeypatch.setattr(counted_files, "BATCH_RECORDS", 4)
     beats = []
     files = [tsv(tmp_path / "1.tsv", 0, 9)]
     facts = counted(stores.finished(CountStage(files, "msmarco-v1")))
     stored = stores.finished(ConvertStage(files, facts, "msmarco-v1"), beats=beats)
     assert len(beats) == 2 and stored.table(schema.PASSAGES).num_rows == 9
     long = [("a", "x" * (1 << 23)), ("b", "y" * (1 << 23)), ("c", "z")]
-    found = list(prepare._batched(iter(long), lambda rows: None))
+    found = list(counted_files.batched(iter(long), schema.PASSAGES, lambda rows: None))
     assert [batch.num_rows for batch in found] == [2, 1]
     assert [batch["passage_id"].to_pylist() for batch in found] == [["a", "b"], ["c"]]
 

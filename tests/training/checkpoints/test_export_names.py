@@ -27,13 +27,14 @@ def test_a_trained_model_has_the_names_that_transformers_gives_it(tiny, tmp_path
     )
     save_file({name: tensor + 1.0 for name, tensor in tensors.items()}, tmp_path / "payload")
     recipe = SimpleNamespace(
-        model=SimpleNamespace(head=2, adapter=None), seed=0, name="r", steps=1, batch=1,
-        accumulation=1, loss=SimpleNamespace(name="l"),
+        model=SimpleNamespace(head=2, adapter=None, draw_missing=False),
+        seed=0, name="r", steps=1, batch=1, accumulation=1, loss=SimpleNamespace(name="l"),
     )  # fmt: skip
     job = SimpleNamespace(
         recipe=recipe,
         start=start,
         conventions=start.conventions,
+        is_pretraining=False,
         spec=SimpleNamespace(fingerprint=lambda: "f"),
     )
     write_model(job, tmp_path / "payload", tmp_path / "out", step=1, saw="nothing")

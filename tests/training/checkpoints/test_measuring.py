@@ -8,7 +8,9 @@ from raypipe.training.steps.comm import Solo
 
 
 def test_a_measurement_is_told_by_dev_set():
-    recipe = SimpleNamespace(dev={"a": 1, "b": 2}, validate_=Validate(every=3, measure="RR@10"))
+    recipe = SimpleNamespace(
+        masking=None, dev={"a": 1, "b": 2}, validate_=Validate(every=3, measure="RR@10")
+    )
     told = measuring.progress_of(
         SimpleNamespace(recipe=recipe), {"step": 3, "mean": 0.5, "values": [0.25, 0.75]}
     )
@@ -20,7 +22,8 @@ def test_queries_without_candidates_are_told_once_by_the_first_worker(monkeypatc
     monkeypatch.setattr(measuring, "dev_of", lambda job: [])
     monkeypatch.setattr(measuring, "layouts_for", lambda job: None)
     monkeypatch.setattr(measuring, "measured", lambda *given, warn: warned.append(warn) or [0.5])
-    job = SimpleNamespace(recipe=SimpleNamespace(validate_=Validate(every=3)), start=None)
+    recipe = SimpleNamespace(validate_=Validate(every=3))
+    job = SimpleNamespace(recipe=recipe, start=None, is_pretraining=False)
     own = measuring.Measuring(job)
     assert [own.values(None, Solo()) for _ in range(2)] == [[0.5], [0.5]]
     measuring.Measuring(job).values(None, Second())

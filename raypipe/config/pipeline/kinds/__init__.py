@@ -10,15 +10,17 @@ from typing import Annotated, get_args
 from pydantic import Field
 
 from raypipe.config.pipeline.kinds.aggregate import Aggregate
+from raypipe.config.pipeline.kinds.documents import Documents
 from raypipe.config.pipeline.kinds.encode import Encode
 from raypipe.config.pipeline.kinds.fuse import Fuse
 from raypipe.config.pipeline.kinds.index import Index
 from raypipe.config.pipeline.kinds.kind import Kind, Produces
+from raypipe.config.pipeline.kinds.passages import Passages
 from raypipe.config.pipeline.kinds.read import Read
 from raypipe.config.pipeline.kinds.score import DuoScore, MonoScore, Score
 from raypipe.config.pipeline.kinds.search import Bm25Search, DenseSearch, Search
 
-Plain = Index | Encode | Read | Fuse | Aggregate
+Plain = Index | Encode | Read | Fuse | Aggregate | Documents | Passages
 Written = Annotated[Search | Score | Plain, Field(discriminator="do")]
 """A stage as written in a recipe."""
 Stage = Bm25Search | DenseSearch | MonoScore | DuoScore | Plain
@@ -44,12 +46,14 @@ __all__ = [
     "Aggregate",
     "Bm25Search",
     "DenseSearch",
+    "Documents",
     "DuoScore",
     "Encode",
     "Fuse",
     "Index",
     "Kind",
     "MonoScore",
+    "Passages",
     "Plain",
     "Produces",
     "Read",

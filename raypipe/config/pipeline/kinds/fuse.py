@@ -56,6 +56,16 @@ class Fuse(Kind):
         return self
 
     @property
+    def ranks(self) -> Literal["as its runs"]:
+        """Passages or documents, as the runs do."""
+        return "as its runs"
+
+    @property
+    def reads(self) -> Literal["as the first"]:
+        """One of both, in all runs."""
+        return "as the first"
+
+    @property
     def inputs(self) -> tuple[str, ...]:
         """The stages with the runs."""
         return self.runs

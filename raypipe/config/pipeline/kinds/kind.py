@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self
 from raypipe.config.fields import Section
 from raypipe.config.pipeline.parts import QuerySet
 from raypipe.config.yaml.document import Problem
+from raypipe.vocabulary import Unit
 
 Produces = Literal["index", "run", "pairs"]
 """What a stage makes: what can be searched, a ranking, or a duoBERT model's scores of pairs."""
@@ -65,6 +66,16 @@ class Kind(Section):
     def produces(self) -> Produces:
         """What the stage makes."""
         return self.labels[self.label(vars(self))]
+
+    @property
+    def ranks(self) -> Unit | Literal["as its runs"]:
+        """What a run of the stage ranks."""
+        return "passages"
+
+    @property
+    def reads(self) -> Unit | Literal["as the first"]:
+        """What the runs that it reads rank; of several, each the same as the first."""
+        return "passages"
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -5,8 +5,9 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from raypipe.config.fields import Location, Name
+from raypipe.config.fields import OWN, Location, Name, Source
 from raypipe.config.pipeline.kinds.kind import Kind, Locate, Reference
+from raypipe.vocabulary import Unit
 
 
 class Read(Kind):
@@ -17,6 +18,13 @@ class Read(Kind):
 
     do: Literal["read"]
     runs: Annotated[dict[Name, Location], Field(min_length=1)]
+    of: Annotated[Unit, Source(OWN)] = "passages"
+    """What the files rank: the collection's passages, or its documents."""
+
+    @property
+    def ranks(self) -> Unit:
+        """What the files rank."""
+        return self.of
 
     def located(self, locate: Locate) -> Self:
         """The stage with absolute paths."""

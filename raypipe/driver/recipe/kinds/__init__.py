@@ -7,16 +7,28 @@ from raypipe.config.pipeline.kinds import (
     Aggregate,
     Bm25Search,
     DenseSearch,
+    Documents,
     DuoScore,
     Encode,
     Fuse,
     Index,
     MonoScore,
+    Passages,
     Read,
     Stage,
 )
 from raypipe.driver.recipe.basis import Basis
-from raypipe.driver.recipe.kinds import aggregate, encode, fuse, index, read, score, search
+from raypipe.driver.recipe.kinds import (
+    aggregate,
+    documents,
+    encode,
+    fuse,
+    index,
+    passages,
+    read,
+    score,
+    search,
+)
 from raypipe.driver.recipe.system import System
 
 
@@ -38,6 +50,10 @@ def system_of(
             return search.bm25_system(basis, name, stage, query_set, inputs)
         case DenseSearch():
             return search.dense_system(basis, name, stage, query_set, inputs)
+        case Documents():
+            return documents.system(basis, name, stage, query_set, inputs)
+        case Passages():
+            return passages.system(basis, name, stage, query_set, inputs)
         case Fuse():
             return fuse.system(basis, name, stage, query_set, inputs)
         case Read():

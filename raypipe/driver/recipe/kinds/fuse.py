@@ -14,10 +14,11 @@ def system(
     basis: Basis, name: str, stage: Fuse, query_set: str, inputs: Mapping[str, System]
 ) -> System:
     """The runs of a query set, fused into one."""
+    unit = inputs[stage.runs[0]].unit
     fuse = FuseStage(
         name,
         {run: inputs[run].stored for run in stage.runs},
-        basis.sides(query_set),
+        basis.sides(query_set, unit),
         stage.method,
         stage.depth,
         stage.weights,
@@ -26,4 +27,4 @@ def system(
     store = of_stage(name, query_set)
     stored = basis.stores.ensure(store, fuse)
     chain = Chain().then(*(inputs[run].chain for run in stage.runs), Chain((store,)))
-    return System(name, "run", stored, chain, " + ".join(stage.runs), stage.method)
+    return System(name, "run", stored, chain, " + ".join(stage.runs), stage.method, unit=unit)

@@ -19,7 +19,8 @@ def system(basis: Basis, name: str, stage: Read, query_set: str) -> System:
     if query_set not in stage.runs:
         raise InputError(f"stages.{name}.runs: no file for the query set {query_set}")
     file = Path(stage.runs[query_set])
-    sides = basis.sides(query_set)
-    read = ReadRunStage(name, file, sides, basis.ids())
+    sides = basis.sides(query_set, stage.of)
+    ids = basis.ids() if stage.of == "passages" else basis.document_ids()
+    read = ReadRunStage(name, file, sides, ids)
     stored = basis.stores.ensure(of_stage(name, query_set), read)
-    return System(name, "run", stored, reranks="as read", model=file.name)
+    return System(name, "run", stored, reranks="as read", model=file.name, unit=stage.of)

@@ -1,0 +1,125 @@
+"""How a recipe's collection becomes stores.
+
+passages:         count -> passages -> ids
+documents, split: count -> documents -> windows -> passages -> ids; map of windows
+passages given:   count -> passages -> ids; homes -> map -> documents
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from raypipe.config.pipeline.parts import Collection
+from raypipe.data.facts import FileFacts
+from raypipe.data.formats.registry import get_format
+from raypipe.data.known import check_known_collection, has_dense_ids
+from raypipe.driver.recipe.stores import Stores
+from raypipe.errors import InputError
+from raypipe.names import Role, of_collection
+from raypipe.stages.documents.convert import BodiesStage, DocumentsStage, HomesStage
+from raypipe.stages.documents.named import NamedDocumentsStage
+from raypipe.stages.documents.passage_map import MapStage
+from raypipe.stages.documents.split import SplitStage
+from raypipe.stages.documents.windows import WindowsStage
+from raypipe.stages.stage import Stage
+from raypipe.stages.texts.ids import IdsStage
+from raypipe.stages.texts.prepare import ConvertStage, CountStage, counted
+from raypipe.storage.stored import Stored
+from raypipe.text.split import Splitting
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CollectionFiles:
+    """The files of a collection, counted, and the stores that are made of them."""
+
+    collection: Collection
+    stores: Stores
+    files: Sequence[Path]
+    facts: Sequence[FileFacts]
+    sources: Mapping[str, str]
+
+    def passages(self) -> dict[Role, Stored]:
+        """Every store of the collection by its role: passages and ids, and those of documents."""
+        split = self.collection.split
+        if split is None:
+            found = {Role.PASSAGES: self._ensure(Role.PASSAGES, self._converted())}
+        elif split.by == "given":
+            found = self._given()
+        else:
+            found = self._split()
+        ids = IdsStage(found[Role.PASSAGES], has_dense_ids(self.facts) and split is None)
+        return {**found, Role.IDS: self._ensure(Role.IDS, ids)}
+
+    def _split(self) -> dict[Role, Stored]:
+        splitting = splitting_of(self.collection)
+        documents = self._ensure(Role.DOCUMENTS, DocumentsStage(**self._read()))
+        windows = self._ensure(Role.WINDOWS, WindowsStage(documents, splitting))
+        passages = self._ensure(Role.PASSAGES, SplitStage(documents, windows, splitting))
+        found = self._ensure(Role.MAP, MapStage(windows, given=False))
+        return {Role.DOCUMENTS: documents, Role.PASSAGES: passages, Role.MAP: found}
+
+    def _given(self) -> dict[Role, Stored]:
+        named = self.collection.fields is not None
+        bodies = BodiesStage(**self._read()) if named else self._converted()
+        passages = self._ensure(Role.PASSAGES, bodies)
+        homes = self._ensure(Role.HOMES, HomesStage(**self._read()))
+        found = self._ensure(Role.MAP, MapStage(homes, given=True))
+        documents = self._ensure(Role.DOCUMENTS, NamedDocumentsStage(homes, found))
+        return {Role.DOCUMENTS: documents, Role.PASSAGES: passages, Role.MAP: found}
+
+    def _converted(self) -> ConvertStage:
+        wanted = self.collection
+        return ConvertStage(
+            self.files, self.facts, wanted.format, wanted.errors, sources=self.sources
+        )
+
+    def _read(self) -> dict[str, object]:
+        wanted = self.collection
+        fields = None if wanted.fields is None else wanted.fields.model_dump(exclude_none=True)
+        return {
+            "files": self.files,
+            "facts": self.facts,
+            "format": wanted.format,
+            "fields": fields,
+            "errors": wanted.errors,
+            "sources": self.sources,
+        }
+
+    def _ensure(self, role: Role, stage: Stage) -> Stored:
+        return self.stores.ensure(of_collection(role), stage)
+
+
+def counted_collection(
+    collection: Collection, stores: Stores, sources: Mapping[str, str]
+) -> CollectionFiles:
+    """The collection's files, counted.
+
+    Raises:
+        InputError: no such files, or no record in them.
+    """
+    files = get_format(collection.format).files([Path(p) for p in collection.input])
+    count = CountStage(files, collection.format, sources)
+    facts = counted(stores.ensure(of_collection(Role.COUNT), count))
+    for warning in check_known_collection(facts):
+        log.warning("%s", warning)
+    if not sum(f.num_records for f in facts):
+        what = "passages" if collection.split is None else "documents"
+        raise InputError(f"{', '.join(map(str, files))}: expected {what}, found no record")
+    return CollectionFiles(collection, stores, files, facts, sources)
+
+
+def splitting_of(collection: Collection) -> Splitting:
+    """How the collection's documents are split."""
+    split = collection.split
+    assert split is not None
+    return Splitting(
+        by=split.by,
+        length=split.length or 0,
+        stride=split.stride or 0,
+        title_words=split.title_words or 0,
+        headings_words=split.headings_words or 0,
+        at_most=split.at_most,
+    )

@@ -1,0 +1,69 @@
+"""The phases of a training, one after the other: each begins from an earlier one's model."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from raypipe.config.training.phases import Phase, PhasedTraining
+from raypipe.config.training.recipe import Training
+from raypipe.driver.training.part import Part
+from raypipe.training.job import conventions_of_training
+
+
+def parts_of(recipe: Training | PhasedTraining, models: Mapping[str, Path]) -> Iterator[Part]:
+    """The trainings of a recipe, in order; `models` has those of the phases that have ended.
+
+    Each part is made when it is asked for: a later phase needs the folder of the one that it
+    begins from.
+    """
+    if isinstance(recipe, Training):
+        yield Part(recipe)
+        return
+    for phase in recipe.phases:
+        yield _part(recipe, phase, models)
+
+
+def _part(recipe: PhasedTraining, phase: Phase, models: Mapping[str, Path]) -> Part:
+    training = recipe.guarded(phase)
+    is_last = phase is recipe.phases[-1]
+    if phase.after is None:
+        return Part(training, phase.name, is_last, models=dict(models))
+    folder = models[phase.after]
+    before = next(each.training for each in recipe.phases if each.name == phase.after)
+    model = training.model.model_copy(update={"start": str(folder)})
+    kinds = [conventions_of_training(each.model).kind for each in (before, training)]
+    body = json.loads((folder / "raypipe.json").read_bytes())
+    return Part(
+        training.model_copy(update={"model": model}),
+        phase.name,
+        is_last,
+        new_head=kinds[0] != kinds[1] and kinds[1] != "encoder",
+        seen=str(body["start_weights_saw"]),
+        models=dict(models),
+    )
+
+
+def in_phases(
+    recipe: Training | PhasedTraining,
+    train: Callable[[Part], tuple[dict[str, Any], str, Path]],
+    say: Callable[[str], None],
+) -> tuple[dict[str, Any], str, Path]:
+    """Summary, table and model folder of a recipe; of phases the last one's, with the others'.
+
+    Args:
+        recipe: with or without phases.
+        train: one training to its end: its summary, its table and its model's folder.
+        say: a line for each phase.
+    """
+    models: dict[str, Path] = {}
+    summaries, tables = dict[str, Any](), list[str]()
+    for number, part in enumerate(parts_of(recipe, models), 1):
+        if part.phase is not None and isinstance(recipe, PhasedTraining):
+            say(f"phase {part.phase} ({number} of {len(recipe.phases)})")
+        summary, table, folder = train(part)
+        if part.phase is None:
+            return summary, table, folder
+        models[part.phase], summaries[part.phase] = folder, summary
+        tables.append(table)
+    return summary | {"phases": summaries}, "\n".join(tables), folder

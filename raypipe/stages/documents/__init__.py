@@ -1,0 +1,1 @@
+"""Documents and their passages: splitting, the map between them, and runs of documents."""

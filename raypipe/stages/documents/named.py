@@ -1,0 +1,62 @@
+"""The documents of a collection whose passages were given: their ids, without texts."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from raypipe import schema
+from raypipe.stages.documents.passage_map import PassageMap
+from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
+from raypipe.stages.texts.counted_files import batched
+from raypipe.stages.texts.ids import column_of_rows
+from raypipe.storage.payloads.tables import ROW_GROUP_ROWS, write_table
+from raypipe.storage.records import Shard
+from raypipe.storage.spec import StageSpec
+from raypipe.storage.stored import Stored, spec_over
+
+ID_BYTES = 16
+
+
+@dataclass(frozen=True)
+class NamedDocumentsStage:
+    """Documents (schema.DOCUMENTS) in the order in which the passages first name them."""
+
+    homes: Stored
+    map: Stored
+    needs: Needs = Needs()
+    skips_rows: ClassVar[bool] = False
+
+    @property
+    def spec(self) -> StageSpec:
+        """The homes and the map."""
+        stores = {"homes": self.homes, "map": self.map}
+        return spec_over("named-documents", 1, {}, stores, produces="documents")
+
+    def shards(self, sizing: Sizing) -> list[Shard]:
+        """Ranges of documents."""
+        return ranges(int(self.map.manifest.records[0].facts["documents"]), sizing.shard_rows)
+
+    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
+        """See Stage."""
+        return ID_BYTES * num_rows
+
+    def open(self, site: Site) -> Opened:
+        """See Stage; title, headings and body are empty."""
+        return Opened(partial(self._run, site.scratch))
+
+    def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+        path = scratch / f"{shard.index}.parquet"
+        rows = batched(self._rows(shard), schema.DOCUMENTS, beat)
+        return Payload(path, {"rows": write_table(path, schema.DOCUMENTS, rows)})
+
+    def _rows(self, shard: Shard) -> Iterator[tuple[str, str, str, str]]:
+        known = PassageMap(self.map)
+        for start in range(shard.start, shard.stop, ROW_GROUP_ROWS):
+            documents = np.arange(start, min(start + ROW_GROUP_ROWS, shard.stop))
+            _, passages = known.passages(documents, at_most=1)
+            for document_id in column_of_rows(self.homes, passages, "document_id", schema.HOMES):
+                yield document_id, "", "", ""

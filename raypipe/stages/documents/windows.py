@@ -1,0 +1,84 @@
+"""The number of passages of each document, from which the rows of all passages follow."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+
+from raypipe import schema
+from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
+from raypipe.storage.payloads.mapped import map_tensors
+from raypipe.storage.payloads.tables import ROW_GROUP_ROWS
+from raypipe.storage.payloads.writing import writing
+from raypipe.storage.records import Json, Shard
+from raypipe.storage.spec import StageSpec
+from raypipe.storage.stored import Stored, spec_over
+from raypipe.text.split import Splitting, num_passages
+
+COUNT_BYTES = 4
+
+
+@dataclass(frozen=True)
+class WindowsStage:
+    """How many passages each document is split into, int32."""
+
+    documents: Stored
+    splitting: Splitting
+    needs: Needs = Needs()
+    skips_rows: ClassVar[bool] = False
+
+    @property
+    def spec(self) -> StageSpec:
+        """The documents and how they are split; what is put in front changes no number."""
+        params = counting_settings(self.splitting)
+        return spec_over("windows", 1, params, {"documents": self.documents}, produces="windows")
+
+    def shards(self, sizing: Sizing) -> list[Shard]:
+        """Ranges of documents."""
+        return ranges(self.documents.num_rows, sizing.shard_rows)
+
+    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
+        """See Stage."""
+        return COUNT_BYTES * num_rows
+
+    def open(self, site: Site) -> Opened:
+        """See Stage; `passages`, int32 [documents of the shard]."""
+        return Opened(partial(self._run, site.scratch))
+
+    def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+        counts = np.array([*self._counts(shard, beat)], np.int32)
+        path = scratch / f"{shard.index}.safetensors"
+        with writing(path):
+            save_file({"passages": counts}, path)
+        return Payload(path, {"rows": shard.num_rows, "passages": int(counts.sum())})
+
+    def _counts(self, shard: Shard, beat: Beat) -> Iterator[int]:
+        for start in range(shard.start, shard.stop, ROW_GROUP_ROWS):
+            beat(())
+            stop = min(start + ROW_GROUP_ROWS, shard.stop)
+            for body in self.documents.table(schema.DOCUMENTS, start, stop)["body"].to_pylist():
+                yield num_passages(body, self.splitting)
+
+
+def splitting_settings(splitting: Splitting) -> dict[str, Json]:
+    """The settings on which a passage's text depends."""
+    return asdict(splitting)
+
+
+def counting_settings(splitting: Splitting) -> dict[str, Json]:
+    """Those on which the number of passages depends."""
+    front = ("title_words", "headings_words")
+    return {name: value for name, value in asdict(splitting).items() if name not in front}
+
+
+def first_rows(windows: Stored) -> NDArray[np.int64]:
+    """The row of each document's first passage, and then the number of all, int64 [D + 1]."""
+    counts = [map_tensors(windows.path(record))["passages"] for record in windows.manifest.records]
+    edges = np.zeros(windows.num_rows + 1, np.int64)
+    np.cumsum(np.concatenate(counts), out=edges[1:])
+    return edges

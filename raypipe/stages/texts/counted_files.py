@@ -1,0 +1,104 @@
+"""Input files that were counted, whose records become the rows of a table."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from raypipe.data.facts import FileFacts
+from raypipe.data.reading import Tally
+from raypipe.stages.stage import Beat, Payload, Sizing, ranges
+from raypipe.storage.payloads.tables import write_table
+from raypipe.storage.places.copies import on_this_node
+from raypipe.storage.records import Shard, canonical, digest
+
+BATCH_RECORDS = 1024
+BATCH_CHARACTERS = 1 << 24
+UNPACKED = 5
+"""Approximate bytes of text per byte of a compressed file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A range of records of one file."""
+
+    facts: FileFacts
+    start: int
+    stop: int
+
+
+Read = Callable[[Path, Part, Tally], Iterator[tuple[str, ...]]]
+"""The file on this node, the range and counts to add to -> the records."""
+
+
+@dataclass(frozen=True)
+class CountedFiles:
+    """The files in order with their facts; a record's row is its position over all of them."""
+
+    files: Sequence[Path]
+    facts: Sequence[FileFacts]
+    sources: Mapping[str, str]
+    """URIs of files that were fetched, by path."""
+
+    def content(self) -> dict[str, str]:
+        """The input of a spec: one digest, by position; names and the number of files are not."""
+        return {"content:files": digest(canonical([facts.sha256 for facts in self.facts]))}
+
+    def shards(self, sizing: Sizing) -> list[Shard]:
+        """Ranges of records of one file; a compressed file must be read whole, so is one shard."""
+        shards: list[Shard] = []
+        first = 0
+        for facts in self.facts:
+            size = facts.num_records if facts.compressed else sizing.shard_rows
+            for part in ranges(facts.num_records, max(1, size)):
+                if part.num_rows:
+                    shards.append(Shard(len(shards), first + part.start, first + part.stop))
+            first += facts.num_records
+        return shards or [Shard(0, 0, 0)]
+
+    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
+        """The share of the files' text that `num_rows` of all planned rows have."""
+        whole = sum(f.num_bytes * (UNPACKED if f.compressed else 1) for f in self.facts)
+        return whole * num_rows // max(1, num_planned)
+
+    def payload(
+        self, scratch: Path, shard: Shard, columns: pa.Schema, read: Read, beat: Beat
+    ) -> Payload:
+        """The shard's records as a table, with the numbers of rows, replaced and blank ones."""
+        path, tally = scratch / f"{shard.index}.parquet", Tally()
+        num_rows = write_table(
+            path, columns, self._batches(scratch, shard, columns, read, beat, tally)
+        )
+        facts = {"rows": num_rows, "replaced": tally.num_replaced, "blank": tally.num_blank}
+        return Payload(path, facts)
+
+    def _batches(
+        self, scratch: Path, shard: Shard, columns: pa.Schema, read: Read, beat: Beat, tally: Tally
+    ) -> Iterator[pa.RecordBatch]:
+        first = 0
+        for file, facts in zip(self.files, self.facts, strict=True):
+            start = max(shard.start - first, 0)
+            stop = min(shard.stop - first, facts.num_records)
+            first += facts.num_records
+            if start < stop:
+                path = on_this_node(file, self.sources, scratch)
+                records = read(path, Part(facts, start, stop), tally)
+                yield from batched(records, columns, beat)
+
+
+def batched(
+    records: Iterator[tuple[str, ...]], columns: pa.Schema, beat: Beat
+) -> Iterator[pa.RecordBatch]:
+    """The records, one text for each column, in batches of bounded size; a beat before each."""
+    held: list[tuple[str, ...]] = []
+    num_characters = 0
+    for record in records:
+        held.append(record)
+        num_characters += len(record[-1])
+        if len(held) >= BATCH_RECORDS or num_characters >= BATCH_CHARACTERS:
+            beat(())
+            yield pa.record_batch([*zip(*held, strict=True)], schema=columns)
+            held, num_characters = [], 0
+    if held:
+        yield pa.record_batch([*zip(*held, strict=True)], schema=columns)

@@ -1,0 +1,1 @@
+"""Pre-training: stretches of text, masked words, next sentences."""

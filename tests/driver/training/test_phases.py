@@ -1,0 +1,168 @@
+"""A training in phases: each begins from the best checkpoint of an earlier one."""
+
+import contextlib
+import json
+import os
+import signal
+
+import pytest
+from safetensors.torch import load_file
+from small_training import phases_of
+
+from raypipe.config import load_training
+from raypipe.driver.training import phases
+from raypipe.driver.upkeep.garbage import find_garbage
+from raypipe.driver.upkeep.status import open_workspace, status
+from raypipe.driver.upkeep.verify import verify
+from raypipe.errors import InputError, Interrupted
+from raypipe.training.checkpoints.export import write_model
+from raypipe.training.steps import update
+
+SHORT = {"steps": 4, "validate": {"every": 2}, "checkpoint_every": 1}
+
+
+@pytest.fixture
+def three(small_recipe):
+    """A recipe of three phases; the last one trains another kind of model, from the second's."""
+    duo = {"preset": "duobert", "passage_limit": 20}
+    return phases_of(small_recipe(), SHORT, {**SHORT, "seed": 1}, {**SHORT, "model": duo})
+
+
+def test_a_phase_begins_from_the_best_checkpoint_of_the_one_before(
+    small_recipe, train, weights, tmp_path
+):
+    """Two phases, and by hand two recipes of which the second starts from the first's model."""
+    second = {"steps": 6, "validate": {"every": 2}, "seed": 3}
+    trained = train(phases_of(small_recipe(), {}, second), tmp_path / "chain")
+    first = train(small_recipe("first"), tmp_path / "first")
+    assert first.summary["step"] < 12, "the best is not the last, so this can tell them apart"
+    model = {"start": str(first.model)}
+    by_hand = train(small_recipe("second", model=model, **second), tmp_path / "second")
+    assert_equal(weights(tmp_path / "chain", "small.part-1"), weights(tmp_path / "first"))
+    assert_equal(weights(tmp_path / "chain"), weights(tmp_path / "second"))
+    assert trained.model == tmp_path / "chain" / "models" / "small"
+    assert trained.summary["history"] == by_hand.summary["history"]
+    told = trained.summary["phases"]
+    assert told["part-1"]["history"] == first.summary["history"]
+    own = json.loads((trained.model / "raypipe.json").read_text())
+    assert own["made_by"]["phase"] == "part-2"
+    assert own["start_weights_saw"].endswith("; then docs (small.part-1); then docs (small.part-2)")
+
+
+def test_a_whole_chain_is_kept_verified_and_not_trained_again(three, train, weights, tmp_path):
+    out, said = tmp_path / "out", []
+    trained = train(three, out, said=said)
+    assert [line for line in said if line.startswith("phase ")] == [
+        "phase part-1 (1 of 3)", "phase part-2 (2 of 3)", "phase part-3 (3 of 3)"
+    ]  # fmt: skip
+    names = {"weights@small.part-1", "weights@small.part-2", "weights@small.part-3"}
+    workspace = open_workspace(out)
+    assert {n: s["state"] for n, s in status(out).stores.items()} == dict.fromkeys(
+        names, "complete"
+    )
+    assert verify(workspace) == []
+    assert find_garbage(workspace, spared_seconds=0).stores == {}
+    assert {p.name for p in (out / "models").iterdir()} == {"small", "small.part-1", "small.part-2"}
+    table = (out / "table.md").read_text()
+    assert [f"# small: part-{n}" in table for n in (1, 2, 3)] == [True] * 3
+    before = weights(out)
+    logs = {path: path.read_text() for path in out.glob("train/*/progress.jsonl")}
+    assert len(logs) == 3
+    (out / "models" / "small.part-1" / "model.safetensors").unlink()
+    again = train(three, out)
+    assert again.summary["fingerprint"] == trained.summary["fingerprint"]
+    assert logs == {path: path.read_text() for path in out.glob("train/*/progress.jsonl")}
+    assert_equal(before, weights(out))
+    assert load_training(out / "recipe.yaml") == load_training(three)
+
+
+def test_a_phase_of_another_kind_takes_the_encoder_and_draws_its_head(three, train, tmp_path):
+    """No update is made with a rate of nearly 0, so what it starts from can be read."""
+    still = ("phases.2.optimiser={rate: 1.0e-30, warmup: 0, weight_decay: 0.0}", "dropout=0.0")
+    train(three, tmp_path / "out", *still)
+    mono, duo = (
+        load_file(tmp_path / "out" / "models" / name / "model.safetensors")
+        for name in ("small.part-2", "small")
+    )
+    differ = {name for name in duo if not equal(duo[name], mono[name])}
+    assert differ == {"classifier.weight", "classifier.bias", SEGMENTS}
+    assert (duo[SEGMENTS][:2] == mono[SEGMENTS]).all()
+
+
+SEGMENTS = "bert.embeddings.token_type_embeddings.weight"
+
+
+def test_a_chain_stopped_in_every_phase_and_between_them_ends_with_the_undisturbed_weights(
+    three, train, weights, tmp_path, monkeypatch
+):
+    def killed(*given, **named):
+        raise KeyboardInterrupt
+
+    calm, cut = tmp_path / "calm", tmp_path / "cut"
+    train(three, calm)
+    for number in (1, 2, 3):
+        with stopped_at(monkeypatch, 3), pytest.raises(Interrupted):  # in the phase
+            train(three, cut)
+        assert status(cut).stores[f"weights@small.part-{number}"]["state"] == "incomplete"
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr("raypipe.driver.training.finish.write_model", counting(number, killed))
+            train(three, cut)  # its weights are committed, its model is not written
+        assert len(status(cut).stores) == number
+        with monkeypatch.context() as patched, contextlib.suppress(KeyboardInterrupt):
+            patched.setattr(phases, "_part", counting(number + 1, killed, phases._part))
+            train(three, cut)  # its model is written, the next phase has not begun
+        assert len(status(cut).stores) == number
+    for name in ("small", "small.part-1", "small.part-2"):
+        assert_equal(weights(calm, name), weights(cut, name))
+
+
+def counting(number, then, before=write_model):
+    """A function that is `before` until its number-th call."""
+    calls = []
+
+    def call(*given, **named):
+        calls.append(1)
+        return (then if len(calls) == number else before)(*given, **named)
+
+    return call
+
+
+def test_epochs_are_as_many_steps_as_take_every_example(small_recipe, train, tmp_path):
+    path = small_recipe(steps=None, epochs=0.1, optimiser={"warmup": 0}, validate={"every": 1})
+    said = []
+    trained = train(path, tmp_path / "out", said=said)
+    (facts,) = trained.summary["examples"].values()
+    steps = -(-facts["examples"] // 80)  # a tenth of them, in batches of 8
+    assert trained.summary["history"][-1]["step"] == steps
+    assert f"train: 0.1 epochs of {facts['examples']} examples: {steps} steps" in said
+    same = small_recipe(steps=steps, optimiser={"warmup": 0}, validate={"every": 1})
+    assert train(same, tmp_path / "out").summary["fingerprint"] == trained.summary["fingerprint"]
+    with pytest.raises(InputError, match="validate.every: expected at most steps"):
+        train(path, tmp_path / "long", "steps=", "epochs=0.1", "validate.every=1000")
+
+
+@contextlib.contextmanager
+def stopped_at(monkeypatch, count):
+    """SIGTERM to this process in the count-th backward; no other follows."""
+    real, seen = update.backward, []
+
+    def counted(*arguments, **named):
+        seen.append(1)
+        if len(seen) == count:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real(*arguments, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(update, "backward", counted)
+        yield
+    assert len(seen) == count
+
+
+def equal(left, right):
+    return left.shape == right.shape and bool((left == right).all())
+
+
+def assert_equal(left, right):
+    assert left.keys() == right.keys()
+    for name in left:
+        assert equal(left[name], right[name]), name

@@ -1,0 +1,108 @@
+"""The gradient of a batch, however it is divided."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+import torch
+from masked_texts import make_pretrained, trainee_and_maker
+
+from raypipe.errors import InputError
+from raypipe.models.folder.loading import resolve_model
+from raypipe.training.pretraining.measuring import measured_losses
+from raypipe.training.pretraining.sources import Chosen, TextSource
+from raypipe.training.pretraining.updates import backward, rule_of
+from raypipe.training.steps.comm import Solo
+
+COUNTS = [20, 35, 7, 50, 18, 90, 2, 40]
+
+
+@pytest.fixture(scope="module")
+def folder(tiny, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("updates") / "model"
+    make_pretrained(tiny, folder)
+    return folder
+
+
+@dataclass
+class Of:
+    """One of several workers, whose sums are added up by hand."""
+
+    rank: int
+    world: int
+    sums: list = field(default_factory=list)
+
+    def sum_(self, tensors):
+        self.sums.append([tensor.clone() for tensor in tensors])
+
+
+def gradients(folder, comm, *, budget=4096, dropout=0.0, draw=(0, 0)):
+    trainee, maker = trainee_and_maker(folder, COUNTS, next_sentence=True, dropout=dropout)
+    places = np.arange(maker.sources[0].table.num_stretches)
+    batch = maker.batch(Chosen(np.zeros(len(places), np.int64), places), 3)
+    worked = backward(trainee, batch, comm, budget_tokens=budget, draw=draw)
+    found = {
+        name: torch.zeros_like(weight) if weight.grad is None else weight.grad
+        for name, weight in trainee.weights.items()
+    }
+    return found, float(worked.loss)
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_the_shares_of_several_workers_add_up_to_the_whole(folder, workers):
+    whole, loss = gradients(folder, Solo())
+    shares = [gradients(folder, Of(rank, workers)) for rank in range(workers)]
+    assert sum(each for _, each in shares) == pytest.approx(loss, abs=1e-5)
+    for name, gradient in whole.items():
+        summed = sum(own[name] for own, _ in shares)
+        assert (summed - gradient).abs().max() < 1e-5, name
+
+
+def test_smaller_forward_passes_give_the_same_gradient(folder):
+    whole, loss = gradients(folder, Solo())
+    parts, again = gradients(folder, Solo(), budget=40)
+    assert again == pytest.approx(loss, abs=1e-5)
+    assert all((parts[name] - whole[name]).abs().max() < 1e-5 for name in whole)
+
+
+def test_dropout_is_drawn_by_step_worker_and_pass(folder):
+    def drawn(draw, rank=0):
+        return gradients(folder, Of(rank, 1), dropout=0.3, draw=draw, budget=64)[1]
+
+    assert drawn((0, 1)) == drawn((0, 1))
+    assert len({drawn((0, 1)), drawn((0, 2)), drawn((1, 1)), drawn((0, 1), rank=0)}) == 3
+
+
+def test_held_out_losses_are_those_of_the_whole_on_any_number_of_workers(folder):
+    trainee, maker = trainee_and_maker(folder, COUNTS, next_sentence=False)
+    source = maker.sources[0]
+    held = TextSource(source.table, source.tokens, 5, source.seed)
+    maker = type(maker)(
+        [held], maker.layouts, maker.rule, maker.next_sentence, maker.total_limit, maker.seed
+    )
+    (alone,) = measured_losses(trainee, maker, Solo())
+    batch = maker.batch(Chosen(np.zeros(5, np.int64), np.arange(5)), 0)
+    _, expected = 0, backward(trainee, batch, Solo(), budget_tokens=4096, draw=(0,)).loss
+    assert alone == pytest.approx(float(expected), abs=1e-6)
+    workers = [Of(rank, 2) for rank in range(2)]
+    for worker in workers:
+        measured_losses(trainee, maker, worker)
+    summed = workers[0].sums[0][0] + workers[1].sums[0][0]
+    assert float(summed.sum()) / batch.num_words == alone
+
+
+def test_a_tokenizer_without_mask_is_refused(folder):
+    class Job:
+        start = resolve_model(str(folder))
+
+    _, maker = trainee_and_maker(folder, COUNTS, next_sentence=False)
+    rule = rule_of(Job, maker.layouts, 0.2)
+    assert (rule.share, rule.mask_id, rule.num_words, rule.special_ids) == (0.2, 4, 66, (2, 3))
+    heads = type(Job.start.family.pretraining)
+    before = heads.MASK
+    heads.MASK = "[OTHER]"
+    try:
+        with pytest.raises(InputError, match=r"the tokenizer has no \[OTHER\]"):
+            rule_of(Job, maker.layouts, 0.2)
+    finally:
+        heads.MASK = before
