@@ -2,7 +2,16 @@
 
 from typing import Literal, get_args
 
-Format = Literal["msmarco-v1", "msmarco-v2", "beir", "pyserini", "ir-datasets", "python-docs"]
+Format = Literal[
+    "msmarco-v1",
+    "msmarco-v2",
+    "beir",
+    "pyserini",
+    "trec-car",
+    "trec-car-tools",
+    "ir-datasets",
+    "python-docs",
+]
 """Formats of a collection. msmarco-v1 means id TAB text, whatever the collection."""
 FusionMethod = Literal["alternate", "rrf", "weighted", "average"]
 Aggregation = Literal["sum", "binary", "min", "max", "sample", "symmetric-sum", "symmetric-log-sum"]

@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 from raypipe.data.facts import FileFacts
 from raypipe.data.files.compression import open_binary
 from raypipe.data.files.problems import Problems
-from raypipe.data.files.records import lines
 from raypipe.data.formats.fields import shown, without_surrogates
 from raypipe.data.formats.registry import Format, get_format
 from raypipe.data.unchanged import changed, check_unchanged
+from raypipe.errors import InputError
 
 Errors = Literal["strict", "replace"]
 
@@ -64,13 +64,18 @@ def read_records(
         return
     num_read = 0
     problems = Problems()
-    for number, parsed in _parsed(path, kind, start, stop, facts, errors, tally):
-        num_read += 1
-        if isinstance(parsed, str):
-            problems.add(f"{path}: line {number:,}: {parsed}")
-        else:
-            tally.num_blank += not parsed[1].strip()
-            yield parsed
+    try:
+        for number, parsed in _parsed(path, kind, start, stop, facts, errors, tally):
+            num_read += 1
+            if isinstance(parsed, str):
+                problems.add(f"{path}: {kind.split.unit} {number:,}: {parsed}")
+            else:
+                tally.num_blank += not parsed[1].strip()
+                yield parsed
+    except InputError:  # it was whole when it was counted: is it still the same file?
+        if kind.parse is not None:
+            check_unchanged(path, facts, start, stop)
+        raise
     if kind.parse is not None:
         check_unchanged(path, facts, start, stop)
     problems.raise_if_any()
@@ -89,25 +94,30 @@ def _parsed(
     with open_binary(path) as stream:
         if (num_bytes := path.stat().st_size) != facts.num_bytes:
             raise changed(path, f"{facts.num_bytes:,} bytes expected, {num_bytes:,} found")
-        first = _seek(stream, path, start, facts)
-        records = lines(stream, name=str(path), first=first, skip=start - first)
+        first, at = _seek(stream, path, start, facts, kind.split.before)
+        records = kind.split.records(
+            stream, name=str(path), at=at, first=first, skip=start - first
+        )
         # The range comes first in zip, so that no record after it is read.
         for number, record in zip(range(start + 1, stop + 1), records, strict=False):
             yield number, _passage(record, kind, errors, tally)
 
 
-def _seek(stream: BinaryIO, path: Path, start: int, facts: FileFacts) -> int:
-    """Move to the checkpoint at or before `start`; the number of the record that begins there."""
+def _seek(
+    stream: BinaryIO, path: Path, start: int, facts: FileFacts, before: bytes
+) -> tuple[int, int]:
+    """Move to the checkpoint at or before `start`; the record that begins there, and its byte."""
     if facts.compressed or start < facts.checkpoint_records:
-        return 0
+        return 0, 0
     checkpoint = start // facts.checkpoint_records
-    stream.seek(facts.checkpoints[checkpoint] - 1)
-    if stream.read(1) != b"\n":
-        raise changed(path, f"no record begins at byte {facts.checkpoints[checkpoint]:,}")
-    return checkpoint * facts.checkpoint_records
+    at = facts.checkpoints[checkpoint]
+    stream.seek(at - len(before))
+    if stream.read(len(before)) != before:
+        raise changed(path, f"no record begins at byte {at:,}")
+    return checkpoint * facts.checkpoint_records, at
 
 
-def _passage(record: bytes, kind: Format, errors: Errors, tally: Tally) -> tuple[str, str] | str:
+def _passage(record: Any, kind: Format, errors: Errors, tally: Tally) -> tuple[str, str] | str:
     """The record's passage, or its problem as text."""
     assert kind.parse is not None
     try:
@@ -117,7 +127,7 @@ def _passage(record: bytes, kind: Format, errors: Errors, tally: Tally) -> tuple
         except UnicodeError as error:
             if errors == "strict":
                 return f"not UTF-8 ({error}); with errors: replace it becomes U+FFFD and is counted"
-            passage_id, text = kind.parse(record.decode(errors="replace").encode())
+            passage_id, text = kind.parse(kind.split.replaced(record))
             if without_surrogates(passage_id) != passage_id or "\ufffd" in passage_id:
                 return f"the id {shown(passage_id)} is not UTF-8; ids are never replaced"
             tally.num_replaced += 1

@@ -4,8 +4,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
-from raypipe.data.formats import beir, irds, msmarco, pyserini
+from raypipe.data.car import paragraphs
+from raypipe.data.car.split import PARAGRAPHS
+from raypipe.data.files.split import LINES, Split
+from raypipe.data.formats import beir, irds, msmarco, pyserini, trec_car
 from raypipe.errors import InputError
 
 Passage = tuple[str, str]
@@ -14,13 +18,16 @@ Passage = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """A format; it has either `parse` (one record per line) or `stream` (anything else)."""
+    """A format; it has either `parse` (files of records) or `stream` (anything else)."""
 
     name: str
     files: Callable[[Sequence[Path]], list[Path]]
     """Inputs as given -> files in reading order. Raises InputError."""
-    parse: Callable[[bytes], Passage] | None = None
-    """One line -> a passage. Raises ValueError with the cause."""
+    parse: Callable[[Any], Passage] | None = None
+    """One record, a line's bytes unless `split` says otherwise -> a passage. Raises ValueError with
+    the cause."""
+    split: Split = LINES
+    """How a file becomes records."""
     stream: Callable[[Path, int, int | None], Iterator[Passage]] | None = None
     """Source, start, stop -> its passages [start, stop). Raises InputError."""
 
@@ -32,6 +39,18 @@ FORMATS = {
         Format(name="msmarco-v2", files=msmarco.v2_files, parse=msmarco.parse_v2),
         Format(name="beir", files=beir.files, parse=beir.parse),
         Format(name="pyserini", files=pyserini.files, parse=pyserini.parse),
+        Format(
+            name="trec-car",
+            files=trec_car.files,
+            parse=paragraphs.with_blanks,
+            split=PARAGRAPHS,
+        ),
+        Format(
+            name="trec-car-tools",
+            files=trec_car.files,
+            parse=paragraphs.without_blanks,
+            split=PARAGRAPHS,
+        ),
         Format(name="ir-datasets", files=irds.files, stream=irds.stream),
     )
 }
