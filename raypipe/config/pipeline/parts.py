@@ -18,7 +18,7 @@ from raypipe.config.fields import (
     Source,
     Text,
 )
-from raypipe.vocabulary import Format
+from raypipe.vocabulary import Format, TopicLevel
 
 PACKAGED_MODELS = ("minilm", "minilm-mono", "minilm-duo")
 """The values of `path` that name packaged models: all-MiniLM-L6-v2, and two rerankers based on
@@ -42,10 +42,21 @@ class Collection(Section):
     """For python-docs only: at most this number of passages, in whole sections."""
 
 
+class CarTopics(Section):
+    """Headings of TREC CAR's pages as queries, whose paragraphs are relevant."""
+
+    outlines: Annotated[tuple[Location, ...], OneOrMore, Field(min_length=1)]
+    """Files of outlines or pages, in CBOR."""
+    pages: Annotated[tuple[Location, ...], OneOrMore] = ()
+    """Files of pages, for the automatic judgements; instead of `qrels`."""
+    level: TopicLevel
+
+
 class QuerySet(Section):
-    """Queries from a file, or one of python-docs' own sets."""
+    """Queries from a file, TREC CAR's outlines, or one of python-docs' own sets."""
 
     file: Location | None = None
+    car: CarTopics | None = None
     qrels: Location | None = None
     """A query set without judgements is ranked but not measured."""
     only_judged: Annotated[bool, Source(OWN)] = False
@@ -57,7 +68,8 @@ class QuerySet(Section):
     @property
     def judged(self) -> bool:
         """Whether the query set has judgements, so that runs can be measured."""
-        return self.qrels is not None or self.builtin is not None
+        automatic = self.car is not None and bool(self.car.pages)
+        return self.qrels is not None or self.builtin is not None or automatic
 
 
 class Model(Section):

@@ -30,7 +30,11 @@ def relocated(recipe: Recipe, locate: Callable[[str], str], *, models: bool = Tr
         return None if path is None else locate(path)
 
     def query_set(queries: QuerySet) -> QuerySet:
-        found = {"file": located(queries.file), "qrels": located(queries.qrels)}
+        car = queries.car
+        if car is not None:
+            outlines, pages = (tuple(map(locate, paths)) for paths in (car.outlines, car.pages))
+            car = car.model_copy(update={"outlines": outlines, "pages": pages})
+        found = {"file": located(queries.file), "qrels": located(queries.qrels), "car": car}
         return queries.model_copy(update=found)
 
     def model(model: Model) -> Model:
@@ -81,6 +85,10 @@ def _inputs(recipe: Recipe) -> Iterator[tuple[str, str, str]]:
             yield f"queries.{name}.file", queries.file, "a queries file"
         if queries.qrels:
             yield f"queries.{name}.qrels", queries.qrels, "a qrels file"
+        if queries.car is not None:
+            for key, files in (("outlines", queries.car.outlines), ("pages", queries.car.pages)):
+                for i, path in enumerate(files):
+                    yield f"queries.{name}.car.{key}.{i}", path, f"TREC CAR's {key} in CBOR"
     for name, model in recipe.models.items():
         if _is_folder(model):
             named = ", ".join(PACKAGED_MODELS)

@@ -38,8 +38,12 @@ def collection_problems(collection: Collection) -> Iterator[Problem]:
 
 def _query_set(name: str, queries: QuerySet, collection: Collection | None) -> Iterator[Problem]:
     key = ("queries", name)
-    if (queries.file is None) == (queries.builtin is None):
-        yield Problem(key, "expected one of file and builtin; found both or none of them")
+    given = [queries.file, queries.car, queries.builtin]
+    if (found := len(given) - given.count(None)) != 1:
+        yield Problem(key, f"expected one of file, car and builtin; found {found or 'none'} of them")
+    if queries.car is not None and queries.car.pages and queries.qrels:
+        text = "car.pages bring judgements of their own; remove one of the two"
+        yield Problem((*key, "qrels"), text)
     if queries.builtin and collection and collection.format != "python-docs":
         text = f"for format python-docs only, not {collection.format}; give file and qrels"
         yield Problem((*key, "builtin"), text)

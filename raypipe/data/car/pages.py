@@ -5,11 +5,11 @@ The paragraphs of a section are relevant for it. Source: TREC CAR 2017's automat
 """
 
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from raypipe.data.car.paragraphs import paragraph_id, text_of
+from raypipe.vocabulary import TopicLevel
 
-Level = Literal["article", "top-level", "hierarchical"]
 SECTION, PARAGRAPH, IMAGE, LIST, INFOBOX = range(5)
 """The numbers that the parts of a page begin with."""
 
@@ -40,7 +40,7 @@ def parse_page(record: Any) -> Page:
     return page
 
 
-def topics(page: Page, level: Level) -> Iterator[str]:
+def topics(page: Page, level: TopicLevel) -> Iterator[str]:
     """The ids of a page's topics; one may be repeated, as headings are.
 
     article: the page. top-level: its sections, without those inside them. hierarchical: all
@@ -53,7 +53,7 @@ def topics(page: Page, level: Level) -> Iterator[str]:
             yield "/".join(section)
 
 
-def judgements(page: Page, level: Level) -> Iterator[tuple[str, str]]:
+def judgements(page: Page, level: TopicLevel) -> Iterator[tuple[str, str]]:
     """Topic and paragraph of each automatic judgement.
 
     article: all paragraphs of the page. top-level: those of the section, and of the sections inside
