@@ -45,11 +45,18 @@ class Collection(Section):
 class CarTopics(Section):
     """Headings of TREC CAR's pages as queries, whose paragraphs are relevant."""
 
-    outlines: Annotated[tuple[Location, ...], OneOrMore, Field(min_length=1)]
-    """Files of outlines or pages, in CBOR."""
-    pages: Annotated[tuple[Location, ...], OneOrMore] = ()
-    """Files of pages, for the automatic judgements; instead of `qrels`."""
     level: TopicLevel
+    outlines: Annotated[tuple[Location, ...], OneOrMore] = ()
+    """Files of outlines or pages, in CBOR: all their headings are topics. Without them, the topics
+    are those with judgements, as in Nogueira & Cho 2019."""
+    pages: Annotated[tuple[Location, ...], OneOrMore] = ()
+    """Files of pages, in CBOR, from which the automatic judgements are made."""
+    qrels: Annotated[tuple[Location, ...], OneOrMore] = ()
+    """Instead of pages: the judgements as released, such as one file for each fold."""
+
+    def files(self) -> dict[str, tuple[str, ...]]:
+        """The files under each key."""
+        return {"outlines": self.outlines, "pages": self.pages, "qrels": self.qrels}
 
 
 class QuerySet(Section):
@@ -68,8 +75,8 @@ class QuerySet(Section):
     @property
     def judged(self) -> bool:
         """Whether the query set has judgements, so that runs can be measured."""
-        automatic = self.car is not None and bool(self.car.pages)
-        return self.qrels is not None or self.builtin is not None or automatic
+        of_car = self.car is not None and bool(self.car.pages or self.car.qrels)
+        return self.qrels is not None or self.builtin is not None or of_car
 
 
 class Model(Section):

@@ -32,8 +32,8 @@ def relocated(recipe: Recipe, locate: Callable[[str], str], *, models: bool = Tr
     def query_set(queries: QuerySet) -> QuerySet:
         car = queries.car
         if car is not None:
-            outlines, pages = (tuple(map(locate, paths)) for paths in (car.outlines, car.pages))
-            car = car.model_copy(update={"outlines": outlines, "pages": pages})
+            of_car = {key: tuple(map(locate, paths)) for key, paths in car.files().items()}
+            car = car.model_copy(update=of_car)
         found = {"file": located(queries.file), "qrels": located(queries.qrels), "car": car}
         return queries.model_copy(update=found)
 
@@ -86,9 +86,9 @@ def _inputs(recipe: Recipe) -> Iterator[tuple[str, str, str]]:
         if queries.qrels:
             yield f"queries.{name}.qrels", queries.qrels, "a qrels file"
         if queries.car is not None:
-            for key, files in (("outlines", queries.car.outlines), ("pages", queries.car.pages)):
-                for i, path in enumerate(files):
-                    yield f"queries.{name}.car.{key}.{i}", path, f"TREC CAR's {key} in CBOR"
+            for key, paths in queries.car.files().items():
+                for i, path in enumerate(paths):
+                    yield f"queries.{name}.car.{key}.{i}", path, f"TREC CAR's {key}"
     for name, model in recipe.models.items():
         if _is_folder(model):
             named = ", ".join(PACKAGED_MODELS)

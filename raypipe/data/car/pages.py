@@ -57,12 +57,12 @@ def judgements(page: Page, level: TopicLevel) -> Iterator[tuple[str, str]]:
     """Topic and paragraph of each automatic judgement.
 
     article: all paragraphs of the page. top-level: those of the section, and of the sections inside
-    it. hierarchical: those of the section alone.
+    it. hierarchical: those of the section alone. A paragraph above all headings is one of the page
+    at every level; version 2.0 has such topics, and 1.5 no such paragraphs.
     """
     depths = {"article": 1, "top-level": 2}
     for section, paragraph in page.paragraphs:
-        if level == "article" or len(section) > 1:
-            yield "/".join(section[: depths.get(level)]), paragraph
+        yield "/".join(section[: depths.get(level)]), paragraph
 
 
 def query_text(topic: str) -> str:

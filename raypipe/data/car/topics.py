@@ -1,6 +1,6 @@
 """TREC CAR's topics and automatic judgements as ordinary files of queries and qrels."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -8,11 +8,12 @@ from raypipe.data.car.items import Kind, read_items
 from raypipe.data.car.pages import Page, judgements, parse_page, query_text, topics
 from raypipe.data.files.compression import open_binary
 from raypipe.data.files.problems import Problems
+from raypipe.data.qrels import read_qrels
 from raypipe.errors import InputError
 from raypipe.storage.files import replacing
 from raypipe.vocabulary import TopicLevel
 
-Line = TypeVar("Line")
+Found = TypeVar("Found")
 
 
 def write_topics(outlines: Sequence[Path], level: TopicLevel, target: Path) -> int:
@@ -23,35 +24,57 @@ def write_topics(outlines: Sequence[Path], level: TopicLevel, target: Path) -> i
     Raises:
         InputError: damaged files, records that are no outlines, or no topics.
     """
-    return _write(
-        target,
-        _of_pages(outlines, "outlines", lambda page: topics(page, level)),
-        lambda topic: f"{topic}\t{query_text(topic)}\n",
-        f"{_named(outlines)}: no {level} topics in the file",
-    )
+    found = _of_pages(outlines, "outlines", lambda page: topics(page, level))
+    return _write(target, map(_topic_line, found), f"{_named(outlines)}: no {level} topics")
+
+
+def write_judged_topics(qrels: Path, target: Path) -> int:
+    """The number of topics with judgements, written as id TAB query text in the qrels' order.
+
+    Raises:
+        InputError: invalid lines.
+    """
+    found = dict.fromkeys(read_qrels(qrels)["query_id"].to_pylist())
+    return _write(target, map(_topic_line, found), f"{qrels}: no topics")
 
 
 def write_judgements(pages: Sequence[Path], level: TopicLevel, target: Path) -> int:
-    """The number of judgements, written as TREC's four columns, each with grade 1.
+    """The number of automatic judgements, written as TREC's four columns, each with grade 1.
 
     A paragraph that a section has twice is judged once.
 
     Raises:
         InputError: damaged files, records that are no pages, or no paragraphs under topics.
     """
-    return _write(
-        target,
-        _of_pages(pages, "pages", lambda page: judgements(page, level)),
-        lambda judged: f"{judged[0]} 0 {judged[1]} 1\n",
-        f"{_named(pages)}: no paragraphs under {level} topics; are these outlines?",
+    found = _of_pages(pages, "pages", lambda page: judgements(page, level))
+    lines = (f"{topic} 0 {paragraph} 1\n" for topic, paragraph in found)
+    return _write(target, lines, f"{_named(pages)}: no paragraphs in the pages; are they outlines?")
+
+
+def write_released(qrels: Sequence[Path], target: Path) -> int:
+    """The number of released judgements, written as TREC's four columns, one file after another.
+
+    Raises:
+        InputError: invalid lines.
+    """
+    lines = (
+        f"{row['query_id']} 0 {row['passage_id']} {row['relevance']}\n"
+        for path in qrels
+        for batch in read_qrels(path).to_batches()
+        for row in batch.to_pylist()
     )
+    return _write(target, lines, f"{_named(qrels)}: no judgements")
 
 
-def _write(target: Path, found: Iterator[Line], line: Callable[[Line], str], none: str) -> int:
+def _topic_line(topic: str) -> str:
+    return f"{topic}\t{query_text(topic)}\n"
+
+
+def _write(target: Path, lines: Iterable[str], none: str) -> int:
     count = 0
     with replacing(target) as file:
-        for each in found:
-            file.write(line(each).encode())
+        for line in lines:
+            file.write(line.encode())
             count += 1
         if not count:
             raise InputError(none)
@@ -59,8 +82,8 @@ def _write(target: Path, found: Iterator[Line], line: Callable[[Line], str], non
 
 
 def _of_pages(
-    files: Sequence[Path], kind: Kind, of_page: Callable[[Page], Iterator[Line]]
-) -> Iterator[Line]:
+    files: Sequence[Path], kind: Kind, of_page: Callable[[Page], Iterator[Found]]
+) -> Iterator[Found]:
     """What each page has, without repetitions; a page that is there twice is so afterwards too."""
     problems = Problems()
     for path in files:

@@ -1,12 +1,17 @@
 """TREC CAR's topics in a recipe, written into the workspace as ordinary files."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from raypipe.config import Recipe
 from raypipe.config.pipeline.parts import CarTopics, QuerySet
-from raypipe.data.car.topics import write_judgements, write_topics
+from raypipe.data.car.topics import (
+    write_judged_topics,
+    write_judgements,
+    write_released,
+    write_topics,
+)
 from raypipe.data.notes import note_in
 from raypipe.driver.workspace import Workspace
 from raypipe.storage.files import replace_file, sweep_beside
@@ -35,29 +40,36 @@ def _made(
     name: str, queries: QuerySet, car: CarTopics, workspace: Workspace, say: Callable[[str], None]
 ) -> QuerySet:
     folder = workspace.folder / "topics" / name
-    outlines, pages = ([Path(path) for path in paths] for paths in (car.outlines, car.pages))
     for file in (QUERIES, QRELS, NOTE):
         sweep_beside(folder / file)  # they are written once: no later write sweeps there
     note = folder / NOTE
-    wanted = _note(outlines, pages, car.level)
+    wanted = _note(car)
     if note_in(note) != wanted:
         note.unlink(missing_ok=True)
         (folder / QRELS).unlink(missing_ok=True)
-        counts = [f"{write_topics(outlines, car.level, folder / QUERIES):,} topics"]
-        if pages:
-            counts.append(f"{write_judgements(pages, car.level, folder / QRELS):,} judgements")
+        say(f"queries {name}: {_written(car, folder)} at {car.level} level")
         replace_file(note, json.dumps(wanted).encode())
-        say(f"queries {name}: {' and '.join(counts)} at {car.level} level")
     workspace.wrote(folder)
-    qrels = str(folder / QRELS) if pages else queries.qrels
+    qrels = str(folder / QRELS) if queries.judged else None
     update = {"file": str(folder / QUERIES), "qrels": qrels, "car": None}
     return queries.model_copy(update=update)
 
 
-def _note(outlines: Sequence[Path], pages: Sequence[Path], level: str) -> Json:
-    return {
-        "semantics": SEMANTICS,
-        "level": level,
-        "outlines": [hash_file(path) for path in outlines],
-        "pages": [hash_file(path) for path in pages],
-    }
+def _written(car: CarTopics, folder: Path) -> str:
+    """The counts of what was written, in words."""
+    outlines, pages, qrels = ([Path(path) for path in paths] for paths in car.files().values())
+    counts = []
+    if pages:
+        counts.append(f"{write_judgements(pages, car.level, folder / QRELS):,} judgements")
+    elif qrels:
+        counts.append(f"{write_released(qrels, folder / QRELS):,} judgements")
+    if outlines:
+        num_topics = write_topics(outlines, car.level, folder / QUERIES)
+    else:
+        num_topics = write_judged_topics(folder / QRELS, folder / QUERIES)
+    return " and ".join([f"{num_topics:,} topics", *counts])
+
+
+def _note(car: CarTopics) -> Json:
+    made_from = {key: [hash_file(Path(path)) for path in paths] for key, paths in car.files().items()}
+    return {"semantics": SEMANTICS, "level": car.level, **made_from}
