@@ -95,9 +95,7 @@ def _parsed(
         if (num_bytes := path.stat().st_size) != facts.num_bytes:
             raise changed(path, f"{facts.num_bytes:,} bytes expected, {num_bytes:,} found")
         first, at = _seek(stream, path, start, facts, kind.split.before)
-        records = kind.split.records(
-            stream, name=str(path), at=at, first=first, skip=start - first
-        )
+        records = kind.split.records(stream, name=str(path), at=at, first=first, skip=start - first)
         # The range comes first in zip, so that no record after it is read.
         for number, record in zip(range(start + 1, stop + 1), records, strict=False):
             yield number, _passage(record, kind, errors, tally)

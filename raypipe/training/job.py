@@ -76,7 +76,7 @@ class Job:
             mode="json",
             include={"model", "loss", "steps", "batch", "accumulation", "optimiser"}
             | {"dropout", "seed", "validate_"},
-            exclude={"model": {"start"}},
+            exclude={"model": {"start", "start_saw"}},
         )
         body["conventions"] = self.conventions.to_json()
         if recipe.model.adapter is not None and recipe.model.adapter.start is not None:

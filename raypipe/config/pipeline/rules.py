@@ -40,7 +40,9 @@ def _query_set(name: str, queries: QuerySet, collection: Collection | None) -> I
     key = ("queries", name)
     given = [queries.file, queries.car, queries.builtin]
     if (found := len(given) - given.count(None)) != 1:
-        yield Problem(key, f"expected one of file, car and builtin; found {found or 'none'} of them")
+        yield Problem(
+            key, f"expected one of file, car and builtin; found {found or 'none'} of them"
+        )
     if queries.car is not None:
         yield from _car(key, queries, queries.car)
     if queries.builtin and collection and collection.format != "python-docs":

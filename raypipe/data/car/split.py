@@ -45,6 +45,4 @@ def _replaced(value: Any) -> Any:
     return value
 
 
-PARAGRAPHS = Split(
-    unit="record", count=count_paragraphs, records=_records, replaced=_replaced
-)
+PARAGRAPHS = Split(unit="record", count=count_paragraphs, records=_records, replaced=_replaced)

@@ -66,7 +66,9 @@ def count_lines(stream: BinaryIO, name: str, every: int) -> Counted:
     num_records = num_ended + (offset > last_end)
     num_stretches = -(-num_records // every)
     stretches.append(stretch.hexdigest())
-    return Counted(num_records, tuple(checkpoints[:num_stretches]), tuple(stretches[:num_stretches]))
+    return Counted(
+        num_records, tuple(checkpoints[:num_stretches]), tuple(stretches[:num_stretches])
+    )
 
 
 def _lines(stream: BinaryIO, *, name: str, at: int, first: int, skip: int) -> Iterator[bytes]:

@@ -71,5 +71,7 @@ def _written(car: CarTopics, folder: Path) -> str:
 
 
 def _note(car: CarTopics) -> Json:
-    made_from = {key: [hash_file(Path(path)) for path in paths] for key, paths in car.files().items()}
+    made_from = {
+        key: [hash_file(Path(path)) for path in paths] for key, paths in car.files().items()
+    }
     return {"semantics": SEMANTICS, "level": car.level, **made_from}
