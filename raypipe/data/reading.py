@@ -65,10 +65,10 @@ def read_records(
     num_read = 0
     problems = Problems()
     try:
-        for number, parsed in _parsed(path, kind, start, stop, facts, errors, tally):
+        for parsed in _parsed(path, kind, start, stop, facts, errors, tally):
             num_read += 1
             if isinstance(parsed, str):
-                problems.add(f"{path}: {kind.split.unit} {number:,}: {parsed}")
+                problems.add(f"{path}: {parsed}")
             else:
                 tally.num_blank += not parsed[1].strip()
                 yield parsed
@@ -85,11 +85,11 @@ def read_records(
 
 def _parsed(
     path: Path, kind: Format, start: int, stop: int, facts: FileFacts, errors: Errors, tally: Tally
-) -> Iterator[tuple[int, tuple[str, str] | str]]:
-    """Each record's number from 1, with its passage or its problem."""
+) -> Iterator[tuple[str, str] | str]:
+    """Each record's passage, or where it is with its problem."""
     if kind.parse is None:
         assert kind.stream is not None
-        yield from enumerate(kind.stream(path, start, stop), start + 1)
+        yield from kind.stream(path, start, stop)
         return
     with open_binary(path) as stream:
         if (num_bytes := path.stat().st_size) != facts.num_bytes:
@@ -98,7 +98,9 @@ def _parsed(
         records = kind.split.records(stream, name=str(path), at=at, first=first, skip=start - first)
         # The range comes first in zip, so that no record after it is read.
         for number, record in zip(range(start + 1, stop + 1), records, strict=False):
-            yield number, _passage(record, kind, errors, tally)
+            found = _passage(record, kind, errors, tally)
+            problem = isinstance(found, str)
+            yield f"{kind.split.place(number, record)}: {found}" if problem else found
 
 
 def _seek(

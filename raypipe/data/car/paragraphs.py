@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
+from raypipe.data.car.items import Item
 from raypipe.data.formats.fields import checked_id
 
 
-def with_blanks(record: Any) -> tuple[str, str]:
+def with_blanks(item: Item) -> tuple[str, str]:
     """Id and text; a blank between the parts of the text, which links begin and end.
 
     So "see [New York], ..." becomes "see  New York , ...". Source: nyu-dl/dl4marco-bert, the code
@@ -15,16 +16,16 @@ def with_blanks(record: Any) -> tuple[str, str]:
     Raises:
         ValueError: not a paragraph.
     """
-    return paragraph_id(record), " ".join(_parts(record))
+    return paragraph_id(item.value), " ".join(_parts(item.value))
 
 
-def without_blanks(record: Any) -> tuple[str, str]:
+def without_blanks(item: Item) -> tuple[str, str]:
     """Id and text as on the page; source: TREC CAR's own tools, and ir_datasets.
 
     Raises:
         ValueError: not a paragraph.
     """
-    return paragraph_id(record), "".join(_parts(record))
+    return paragraph_id(item.value), "".join(_parts(item.value))
 
 
 def paragraph_id(record: Any) -> str:
@@ -53,8 +54,8 @@ def text_of(name: bytes, field: str) -> str:
 def _parts(record: Any) -> Iterator[str]:
     for number, body in enumerate(record[2], 1):  # plain comparisons: match takes twice as long
         tag, part = body if type(body) is list and len(body) == 2 else (None, None)
-        if tag == 1 and type(part) is list and len(part) == 5:
-            part = part[4]  # link: a number, page, section, page id, anchor text
+        if tag == 1:  # link: a number, page, section, page id, anchor text
+            part = part[4] if type(part) is list and len(part) == 5 else None
         if tag not in (0, 1) or type(part) is not str:
             raise ValueError(f"part {number} of the paragraph is neither text nor a link")
         yield part

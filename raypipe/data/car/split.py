@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, BinaryIO
 
-from raypipe.data.car.items import read_items
+from raypipe.data.car.items import Item, read_items
 from raypipe.data.files.split import Counted, Split
 
 
@@ -31,18 +31,25 @@ def count_paragraphs(stream: BinaryIO, name: str, every: int) -> Counted:
     return Counted(num_records, tuple(checkpoints), tuple(stretches))
 
 
-def _records(stream: BinaryIO, *, name: str, at: int, first: int, skip: int) -> Iterator[Any]:
-    items = read_items(stream, name=name, kind="paragraphs", at=at)
-    return (item.value for item in islice(items, skip, None))
+def _records(stream: BinaryIO, *, name: str, at: int, first: int, skip: int) -> Iterator[Item]:
+    return islice(read_items(stream, name=name, kind="paragraphs", at=at), skip, None)
 
 
-def _replaced(value: Any) -> Any:
+def _replaced(item: Item) -> Item:
+    return item._replace(value=_in_utf8(item.value))
+
+
+def _in_utf8(value: Any) -> Any:
     """The value with U+FFFD for each byte that is not UTF-8 in a text."""
     if isinstance(value, list):
-        return [_replaced(each) for each in value]
+        return [_in_utf8(each) for each in value]
     if isinstance(value, str):
         return value.encode(errors="surrogateescape").decode(errors="replace")
     return value
 
 
-PARAGRAPHS = Split(unit="record", count=count_paragraphs, records=_records, replaced=_replaced)
+def _place(number: int, item: Item) -> str:
+    return f"record {number:,}, at byte {item.offset:,}"
+
+
+PARAGRAPHS = Split(place=_place, count=count_paragraphs, records=_records, replaced=_replaced)

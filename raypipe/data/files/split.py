@@ -33,8 +33,8 @@ class Records(Protocol):
 class Split:
     """A way of dividing a file into records."""
 
-    unit: str
-    """What a record is called in messages."""
+    place: Callable[[int, Any], str]
+    """Number of a record and the record -> where it is, for messages."""
     count: Callable[[BinaryIO, str, int], Counted]
     """Stream, name, every -> the counts. Raises InputError."""
     records: Records
@@ -79,4 +79,8 @@ def _replaced(line: bytes) -> bytes:
     return line.decode(errors="replace").encode()
 
 
-LINES = Split(unit="line", count=count_lines, records=_lines, before=b"\n", replaced=_replaced)
+def _place(number: int, line: bytes) -> str:
+    return f"line {number:,}"
+
+
+LINES = Split(place=_place, count=count_lines, records=_lines, before=b"\n", replaced=_replaced)
