@@ -6,10 +6,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from raypipe.data.car import paragraphs
-from raypipe.data.car.split import PARAGRAPHS
 from raypipe.data.files.split import LINES, Split
 from raypipe.data.formats import beir, irds, msmarco, pyserini, trec_car
+from raypipe.data.formats.car import paragraphs
+from raypipe.data.formats.car.split import PARAGRAPHS
 from raypipe.errors import InputError
 
 Passage = tuple[str, str]

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, BinaryIO
 
-from raypipe.data.car.items import Item, read_items
 from raypipe.data.files.split import Counted, Split
+from raypipe.data.formats.car.items import Item, read_items
 
 
 def count_paragraphs(stream: BinaryIO, name: str, every: int) -> Counted:

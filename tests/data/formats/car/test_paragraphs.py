@@ -3,8 +3,8 @@ import io
 import pytest
 from car_files import fixed, link, name, number, page, paragraph, text, unknown, words
 
-from raypipe.data.car.items import read_items
-from raypipe.data.car.paragraphs import paragraph_id, with_blanks, without_blanks
+from raypipe.data.formats.car.items import read_items
+from raypipe.data.formats.car.paragraphs import paragraph_id, with_blanks, without_blanks
 
 
 def record(data):

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from raypipe.data.car.items import Kind, read_items
-from raypipe.data.car.pages import Page, judgements, parse_page, query_text, topics
 from raypipe.data.files.compression import open_binary
 from raypipe.data.files.problems import Problems
+from raypipe.data.formats.car.items import Kind, read_items
+from raypipe.data.formats.car.pages import Page, judgements, parse_page, query_text, topics
 from raypipe.data.qrels import read_qrels
 from raypipe.errors import InputError
 from raypipe.storage.files import replacing

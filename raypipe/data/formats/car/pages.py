@@ -7,7 +7,7 @@ The paragraphs of a section are relevant for it. Source: TREC CAR 2017's automat
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from raypipe.data.car.paragraphs import paragraph_id, text_of
+from raypipe.data.formats.car.paragraphs import paragraph_id, text_of
 from raypipe.vocabulary import TopicLevel
 
 SECTION, PARAGRAPH, IMAGE, LIST, INFOBOX = range(5)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from raypipe.data.car.items import Item
+from raypipe.data.formats.car.items import Item
 from raypipe.data.formats.fields import checked_id
 
 
