@@ -52,6 +52,7 @@ def test_a_file_with_a_head_has_the_same_records_and_its_bytes_belong_to_first_a
     assert b"".join(item.raw for item in found) == data
     assert [data.index(FIRST), data.index(SECOND)] == [item.offset for item in found]
     assert read(with_head(2)) == []
+    assert len(read(FIRST + with_head(2, SECOND))) == 3  # a head further on is a strange record
 
 
 @pytest.mark.parametrize("made", [lambda *r: b"".join(r), lambda *r: with_head(2, *r)])
@@ -71,6 +72,20 @@ def test_records_are_the_same_whatever_the_size_of_a_block(monkeypatch):
     for size in (1, 2, 3, 7, 64, len(data) - 1, len(data)):
         monkeypatch.setattr(items, "READ_BYTES", size)
         assert read(data) == expected
+
+
+def test_a_record_of_many_blocks_is_decoded_a_few_times(monkeypatch):
+    class Counted(io.BytesIO):
+        reads = 0
+
+        def read(self, size=-1):
+            self.reads += 1
+            return super().read(size)
+
+    monkeypatch.setattr(items, "READ_BYTES", 1)
+    stream = Counted(paragraph("p", words("x" * 4096)))
+    assert len(list(read_items(stream, name="file", kind="paragraphs"))) == 1
+    assert stream.reads < 20
 
 
 def test_a_record_of_several_blocks_is_read():
