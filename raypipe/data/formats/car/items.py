@@ -16,7 +16,8 @@ Kind = Literal["pages", "outlines", "paragraphs"]
 KINDS: tuple[Kind, ...] = ("pages", "outlines", "paragraphs")
 """By their number in the head of a file."""
 MOST_BYTES = {"paragraphs": 4 << 20, "outlines": 32 << 20, "pages": 32 << 20}
-"""Of one record. A byte of CBOR becomes at most 80 in memory; pages list the links to them."""
+"""Of one record. A byte of CBOR becomes at most 80 in memory. Version 2.0's pages list all links to
+them."""
 READ_BYTES = 1 << 20
 MOST_NESTED = 100
 """Sections in sections; Wikipedia has six levels."""
@@ -153,7 +154,8 @@ class _Source:
     def _grow(self) -> bool:
         """Whether there were more bytes; the block then begins at what was not taken yet."""
         rest = len(self._block) - self._place
-        more = self._stream.read(max(READ_BYTES, rest))  # doubled, so that decoding again is cheap
+        # Eight times as much, so that a long record is decoded a few times, up to the limit.
+        more = self._stream.read(max(READ_BYTES, min(7 * rest, self._most_bytes + 1 - rest)))
         self._base += self._taken
         self._block = self._block[self._taken :] + more
         self._place, self._taken = self._place - self._taken, 0
