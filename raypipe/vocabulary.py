@@ -10,11 +10,15 @@ Format = Literal[
     "jsonl",
     "beir",
     "pyserini",
+    "trec-car",
+    "trec-car-tools",
     "ir-datasets",
     "python-docs",
 ]
 """Formats of a collection. msmarco-v1 means id TAB text, whatever the collection; the two of
 documents, and jsonl, are split into passages."""
+TopicLevel = Literal["article", "top-level", "hierarchical"]
+"""What a topic of TREC CAR is: a page, one of its sections, or any section in sections."""
 FusionMethod = Literal["alternate", "rrf", "weighted", "average"]
 Aggregation = Literal["sum", "binary", "min", "max", "sample", "symmetric-sum", "symmetric-log-sum"]
 ScoreScale = Literal["log-probability", "probability", "raw"]

@@ -6,10 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from raypipe.data.files.compression import is_compressed, open_binary
-from raypipe.data.files.records import chunks
 from raypipe.data.formats.registry import Format, get_format
 
 CHECKPOINT_RECORDS = 100_000
@@ -51,7 +48,8 @@ def count_file(
 ) -> FileFacts:
     """The facts of one file, from one pass over its raw bytes in bounded memory.
 
-    Records are counted, not parsed; `read_records` finds their problems.
+    Records are counted, not parsed; `read_records` finds their problems. Only the bytes of CBOR are
+    checked here.
 
     Raises:
         InputError: no such file or format, truncated or damaged data.
@@ -68,47 +66,20 @@ def count_file(
         sha256.update(block)
         md5.update(block)
 
-    num_records, checkpoints, stretches = _count_lines(path, observe, checkpoint_records)
+    with open_binary(path, observe=observe) as stream:
+        counted = kind.split.count(stream, str(path), checkpoint_records)
     compressed = is_compressed(path)
     return FileFacts(
         name=path.name,
         num_bytes=num_bytes,
         sha256=sha256.hexdigest(),
         md5=md5.hexdigest(),
-        num_records=num_records,
+        num_records=counted.num_records,
         compressed=compressed,
         checkpoint_records=checkpoint_records,
-        checkpoints=checkpoints,
-        stretches=() if compressed else stretches,
+        checkpoints=counted.checkpoints,
+        stretches=() if compressed else counted.stretches,
     )
-
-
-def _count_lines(
-    path: Path, observe: Any, every: int
-) -> tuple[int, tuple[int, ...], tuple[str, ...]]:
-    """Number of records, the offset of each `every`-th, and SHA-256 from each to the next."""
-    checkpoints, num_ended, offset, last_end = [0], 0, 0, 0
-    stretches, stretch = [], hashlib.sha256()
-    with open_binary(path, observe=observe) as stream:
-        for chunk in chunks(stream):
-            ends = np.flatnonzero(np.frombuffer(chunk, np.uint8) == ord("\n")) + 1
-            # Record r begins after newline number r, counted from 1.
-            hashed = 0
-            for record in range((num_ended // every + 1) * every, num_ended + len(ends) + 1, every):
-                end = int(ends[record - num_ended - 1])
-                checkpoints.append(offset + end)
-                stretch.update(chunk[hashed:end])
-                stretches.append(stretch.hexdigest())
-                stretch, hashed = hashlib.sha256(), end
-            stretch.update(chunk[hashed:])
-            if len(ends):
-                last_end = offset + int(ends[-1])
-            num_ended += len(ends)
-            offset += len(chunk)
-    num_records = num_ended + (offset > last_end)
-    num_stretches = -(-num_records // every)
-    stretches.append(stretch.hexdigest())
-    return num_records, tuple(checkpoints[:num_stretches]), tuple(stretches[:num_stretches])
 
 
 def _count_stream(path: Path, kind: Format, checkpoint_records: int) -> FileFacts:

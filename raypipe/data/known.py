@@ -1,4 +1,4 @@
-"""Official MS MARCO files: the number of records of each, and the MD5 of its archive.
+"""Official files, most of MS MARCO: the number of records of each, and the MD5 of its archive.
 
 Source: the tables of microsoft/MSMARCO-Passage-Ranking, MSMARCO-Document-Ranking and the TREC
 Deep Learning 2021 guidelines.
@@ -35,8 +35,11 @@ NUM_RECORDS = {
     "docv2_train_queries.tsv": 322_196,
     "docv2_dev_queries.tsv": 4_552,
     "docv2_dev2_queries.tsv": 5_000,
+    "paragraphcorpus.cbor": 29_678_367,
+    "dedup.articles-paragraphs.cbor": 29_794_697,
 }
-"""By file name without .gz, .bz2 or .zst."""
+"""By file name without .gz, .bz2 or .zst. TREC CAR's, v1.5 and v2.0, are ir_datasets' counts;
+Anserini indexes 29,794,689 of the latter."""
 
 ARCHIVE_MD5 = {
     "collectionandqueries.tar.gz": "31644046b18952c1386cd4564ba2ae69",
@@ -55,8 +58,9 @@ def check_known(facts: FileFacts) -> list[str]:
     warnings = []
     expected = NUM_RECORDS.get(plain_name(Path(facts.name)))
     if expected is not None and facts.num_records != expected:
+        whose = "TREC CAR" if ".cbor" in facts.name else "MS MARCO"
         warnings.append(
-            f"{facts.name}: {facts.num_records:,} records; the official MS MARCO file of this"
+            f"{facts.name}: {facts.num_records:,} records; the official {whose} file of this"
             f" name has {expected:,}: a subset, an incomplete copy or another collection"
         )
     md5 = ARCHIVE_MD5.get(facts.name)

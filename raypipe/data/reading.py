@@ -3,19 +3,20 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal, TypeVar, cast
+from typing import Any, BinaryIO, Literal, TypeVar, cast
 
 from raypipe.data.facts import FileFacts
 from raypipe.data.files.compression import open_binary
 from raypipe.data.files.problems import Problems
-from raypipe.data.files.records import lines
+from raypipe.data.files.split import LINES, Split
 from raypipe.data.formats.fields import shown, without_surrogates
 from raypipe.data.formats.registry import get_format
 from raypipe.data.unchanged import changed, check_unchanged
+from raypipe.errors import InputError
 
 Errors = Literal["strict", "replace"]
 Parsed = TypeVar("Parsed", bound=tuple[str, ...])
-"""What a line becomes: an id, then texts."""
+"""What a record becomes: an id, then texts."""
 
 
 @dataclass
@@ -64,50 +65,71 @@ def read_records(
     if kind.stream is None:
         assert kind.parse is not None
         yield from read_parsed(
-            path, kind.parse, start=start, stop=stop, facts=facts, errors=errors, tally=tally
+            path,
+            kind.parse,
+            split=kind.split,
+            start=start,
+            stop=stop,
+            facts=facts,
+            errors=errors,
+            tally=tally,
         )
         return
-    streamed = enumerate(kind.stream(path, start, stop), start + 1)
-    yield from _sound(path, streamed, start, stop, facts, tally or Tally())
+    streamed = kind.stream(path, start, stop)
+    yield from _sound(path, streamed, start, stop, facts, tally or Tally(), lambda: None)
 
 
 def read_parsed(
     path: Path,
-    parse: Callable[[bytes], Parsed],
+    parse: Callable[[Any], Parsed],
     *,
+    split: Split = LINES,
     start: int,
     stop: int,
     facts: FileFacts,
     errors: Errors = "strict",
     tally: Tally | None = None,
 ) -> Iterator[Parsed]:
-    """What `parse` makes of lines [start, stop) of the file; otherwise as `read_records`."""
+    """What `parse` makes of records [start, stop) of the file; otherwise as `read_records`.
+
+    `split` says how the file becomes records; by default they are lines.
+    """
     tally = tally or Tally()
-    parsed = _parsed(path, parse, start, stop, facts, errors, tally)
-    yield from _sound(path, parsed, start, stop, facts, tally)
+    parsed = _parsed(path, parse, split, start, stop, facts, errors, tally)
+
+    def check() -> None:
+        check_unchanged(path, facts, start, stop)
+
+    yield from _sound(path, parsed, start, stop, facts, tally, check)
 
 
 def _sound(
     path: Path,
-    records: Iterator[tuple[int, Parsed | str]],
+    records: Iterator[Parsed | str],
     start: int,
     stop: int,
     facts: FileFacts,
     tally: Tally,
+    check: Callable[[], None],
 ) -> Iterator[Parsed]:
-    """The records without problems; the problems are raised at the end."""
+    """The records without problems; the problems are raised at the end, after the check."""
     assert 0 <= start <= stop <= facts.num_records, (start, stop, facts.num_records)
     if start == stop:
         return
     num_read = 0
     problems = Problems()
-    for number, parsed in records:
-        num_read += 1
-        if isinstance(parsed, str):
-            problems.add(f"{path}: line {number:,}: {parsed}")
-        else:
-            tally.num_blank += not any(text.strip() for text in parsed[1:])
-            yield parsed
+    try:
+        for parsed in records:
+            num_read += 1
+            if isinstance(parsed, str):
+                problems.add(f"{path}: {parsed}")
+            else:
+                tally.num_blank += not any(text.strip() for text in parsed[1:])
+                yield parsed
+    except InputError:  # it was whole when it was counted: is it still the same file?
+        check()
+        raise
+    check()
     problems.raise_if_any()
     if num_read != stop - start:
         raise changed(path, f"records {start:,} to {stop:,} expected, {num_read:,} found")
@@ -115,38 +137,42 @@ def _sound(
 
 def _parsed(
     path: Path,
-    parse: Callable[[bytes], Parsed],
+    parse: Callable[[Any], Parsed],
+    split: Split,
     start: int,
     stop: int,
     facts: FileFacts,
     errors: Errors,
     tally: Tally,
-) -> Iterator[tuple[int, Parsed | str]]:
-    """Each line's number from 1, with what it holds or its problem; then the file is checked."""
+) -> Iterator[Parsed | str]:
+    """What each record holds, or where it is with its problem."""
     with open_binary(path) as stream:
         if (num_bytes := path.stat().st_size) != facts.num_bytes:
             raise changed(path, f"{facts.num_bytes:,} bytes expected, {num_bytes:,} found")
-        first = _seek(stream, path, start, facts)
-        records = lines(stream, name=str(path), first=first, skip=start - first)
+        first, at = _seek(stream, path, start, facts, split.before)
+        records = split.records(stream, name=str(path), at=at, first=first, skip=start - first)
         # The range comes first in zip, so that no record after it is read.
         for number, record in zip(range(start + 1, stop + 1), records, strict=False):
-            yield number, _record(record, parse, errors, tally)
-    check_unchanged(path, facts, start, stop)
+            found = _record(record, parse, split, errors, tally)
+            yield f"{split.place(number, record)}: {found}" if isinstance(found, str) else found
 
 
-def _seek(stream: BinaryIO, path: Path, start: int, facts: FileFacts) -> int:
-    """Move to the checkpoint at or before `start`; the number of the record that begins there."""
+def _seek(
+    stream: BinaryIO, path: Path, start: int, facts: FileFacts, before: bytes
+) -> tuple[int, int]:
+    """Move to the checkpoint at or before `start`; the record that begins there, and its byte."""
     if facts.compressed or start < facts.checkpoint_records:
-        return 0
+        return 0, 0
     checkpoint = start // facts.checkpoint_records
-    stream.seek(facts.checkpoints[checkpoint] - 1)
-    if stream.read(1) != b"\n":
-        raise changed(path, f"no record begins at byte {facts.checkpoints[checkpoint]:,}")
-    return checkpoint * facts.checkpoint_records
+    at = facts.checkpoints[checkpoint]
+    stream.seek(at - len(before))
+    if stream.read(len(before)) != before:
+        raise changed(path, f"no record begins at byte {at:,}")
+    return checkpoint * facts.checkpoint_records, at
 
 
 def _record(
-    record: bytes, parse: Callable[[bytes], Parsed], errors: Errors, tally: Tally
+    record: Any, parse: Callable[[Any], Parsed], split: Split, errors: Errors, tally: Tally
 ) -> Parsed | str:
     """What the record holds, or its problem as text."""
     try:
@@ -156,7 +182,7 @@ def _record(
         except UnicodeError as error:
             if errors == "strict":
                 return f"not UTF-8 ({error}); with errors: replace it becomes U+FFFD and is counted"
-            own_id, *texts = parse(record.decode(errors="replace").encode())
+            own_id, *texts = parse(split.replaced(record))
             if without_surrogates(own_id) != own_id or "\ufffd" in own_id:
                 return f"the id {shown(own_id)} is not UTF-8; ids are never replaced"
             tally.num_replaced += 1

@@ -26,6 +26,7 @@ from raypipe.driver.recipe.frozen import refuse_changes
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.recipe.read_first import read_first
 from raypipe.driver.recipe.system import System
+from raypipe.driver.recipe.topics import with_topics
 from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.report.measure import measure
 from raypipe.driver.report.summary import summary_of
@@ -145,6 +146,7 @@ def _run(
         workspace.wrote(made)
     needed = options.reading is None
     named, sources = with_copies(named, workspace.folder / "inputs", collection=needed)
+    named = with_topics(named, workspace, say)
     if options.frozen:
         refuse_changes(named, workspace)
     judgements = read_first(named)

@@ -101,7 +101,7 @@ class Job:
             mode="json",
             include={"model", "loss", "steps", "batch", "accumulation", "optimiser"}
             | {"dropout", "seed", "validate_"},
-            exclude={"model": {"start", "weights", "draw_missing"}},
+            exclude={"model": {"start", "start_saw", "weights", "draw_missing"}},
         )
         drawn = {"weights": recipe.model.weights, "draw_missing": recipe.model.draw_missing}
         default = type(recipe.model).model_fields

@@ -27,6 +27,7 @@ ENV |= {
     "DOCS": "/docs",
     "OWN": "/own",
     "RUNS": "/runs",
+    "TRECCAR": "/treccar",
     "SCORED": "/scored.trec",
     "TRAINED": "/trained",
     "JUDGED": "/judged.txt",

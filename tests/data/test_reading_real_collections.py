@@ -2,11 +2,13 @@
 
 import gzip
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from raypipe.data.facts import count_file
+from raypipe.data.formats.car.topics import write_judgements, write_topics
 from raypipe.data.formats.registry import get_format
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
@@ -91,3 +93,31 @@ def test_msmarco_and_trec_car_qrels():
     assert read_qrels(topics / "qrels.msmarco-passage.dev-subset.txt.gz").num_rows == 7_437
     car = read_qrels(topics / "qrels.car17v1.5.benchmarkY1test.txt.gz")
     assert "%20" in car["query_id"][0].as_py()
+
+
+def test_trec_car_test200():
+    """Counts of the collection, and its own topics and automatic judgements as oracles."""
+    folder = DATA / "trec-car-test200"
+    passages = read_all("trec-car-tools", "trec-car-test200")
+    joined = read_all("trec-car", "trec-car-test200")
+    assert len(passages) == len(dict(passages)) == 4_689
+    assert [name for name, _ in passages] == [name for name, _ in joined]
+    assert sum(a != b for a, b in zip(passages, joined, strict=True)) > 3_000
+    pages, outlines = (folder / f"train.test200.cbor{end}.gz" for end in ("", ".outlines"))
+    sizes = {"article": (198, 198), "top-level": (1_122, 1_122), "hierarchical": (1_987, 1_860)}
+    for level, (num_topics, num_judged) in sizes.items():
+        with tempfile.TemporaryDirectory() as made:
+            queries, qrels = Path(made) / "queries", Path(made) / "qrels"
+            assert write_topics([outlines], level, queries) == num_topics
+            write_judgements([pages], level, qrels)
+            topics, judged = dict(read_queries(queries)), read_qrels(qrels)
+        name = level.replace("-", "")
+        released = read_qrels(folder / f"qrels.{name}.txt.gz")
+        assert set(map(tuple, map(dict.values, judged.to_pylist()))) == set(
+            map(tuple, map(dict.values, released.to_pylist()))
+        )
+        given = dict(read_queries(folder / f"queries.{name}.tsv.gz"))
+        assert len(given) == num_judged and set(given) == set(judged["query_id"].to_pylist())
+        # The given texts have real characters for all escapes, and slashes within headings.
+        plain = [topic for topic in given if "%" not in topic.replace("%20", "")]
+        assert sum(topics[topic] == given[topic] for topic in plain) > 0.97 * len(plain)

@@ -1,14 +1,31 @@
 """Mutants of collections and of facts about them are refused in words, or read record by record."""
 
+import io
 import json
 
+import cbor2
 import pytest
+from car_files import (
+    fixed,
+    head,
+    link,
+    name,
+    page,
+    page_2,
+    paragraph,
+    section,
+    text,
+    under,
+    with_head,
+    words,
+)
 from fuzzing import fuzz, many, read_or_refused
 from mutants_of import mutants_of, structures_of, unpacked
 
 from raypipe.data.facts import count_file, from_json, to_json
 from raypipe.data.files.compression import open_binary
 from raypipe.data.files.records import BOM, lines
+from raypipe.data.formats.car.topics import write_judgements, write_topics
 from raypipe.data.formats.registry import FORMATS
 from raypipe.data.reading import Tally, read_records
 
@@ -21,6 +38,33 @@ FILES = {
     b'{"_id": 7, "title": null, "text": "y", "metadata": {"url": []}}\n',
     "pyserini": b'{"id": "a", "contents": "first"}\n{"docid": "c", "contents": "\\u2028"}\n',
 }
+CAR = (
+    b"".join(
+        paragraph(f"p{n}", words(f"text {n} é"), link("New York", "City"), words("x" * n))
+        for n in (0, 30, 300)
+    ),
+    with_head(2, paragraph("a"), paragraph("b", link("Rome"), words("."))),
+)
+PAGES = (
+    page("enwiki:A%20B", under("p1"), section("One", under("p2"), section("Two", under("p3"))))
+    + page_2("C", section("Three", under("p4"))),
+    with_head(1, page("D", section("Four"), section("Five"))),
+    with_head(0, page_2("E", under("p5"), section("Six", under("p6")))),
+)
+HOSTILE = [
+    head(3, 1 << 62) + b"x",
+    head(4, 1 << 62) + b"\0",
+    head(5, 1 << 32) + b"\x61a\0",
+    b"\x9f" * 10_000,
+    b"\x81" * 10_000,
+    b"\x9f" + b"\x80" * (1 << 18) + b"\xff",
+    b"\x7f" + b"\x61a" * (1 << 18) + b"\xff",
+    b"\xd8\x1c\x81\xd8\x1d\x00",
+    b"\xc5\x82" + head(0, 1 << 40) + b"\3",
+    fixed(text("CAR"), fixed(head(0, 1 << 63)), text("")) + b"\x9f\xff",
+    fixed(text("CAR"), b"\xc2" + name(b"\xff" * 4096)) + b"\x9f\xff",
+]
+"""Sizes that no file has, deep lists, many small things, and tags."""
 ID_FIELDS = {"msmarco-v2": ["pid"], "beir": ["_id"], "pyserini": ["id", "_id", "docid"]}
 
 
@@ -75,6 +119,70 @@ def test_a_changed_collection_is_read_record_by_record_or_refused(form, num_muta
     others = [file for name, file in FILES.items() if name != form]
     mutants = mutants_of(FILES[form], FILES[form], FILES[form], *others, packed=True)
     fuzz(mutants, lambda data: check(path, form, data), num_mutants)
+
+
+def simple_car(plain):
+    """Ids and texts of records, each read with cbor2 where the one before ends."""
+    stream, found = io.BytesIO(plain), []
+    while plain[stream.tell() : stream.tell() + 1] not in (b"", b"\xff"):
+        record = cbor2.load(stream)
+        if record[0] == "CAR":
+            assert stream.read(1) == b"\x9f"
+            continue
+        parts = (part if kind == 0 else part[4] for kind, part in record[2])
+        found.append((record[1].decode(), " ".join(parts)))
+    return found
+
+
+def check_car(path, data):
+    path.write_bytes(data)
+    facts, refused = read_or_refused(
+        lambda: count_file(path, format="trec-car", checkpoint_records=2)
+    )
+    if refused is not None:
+        return False
+    stop = facts.num_records
+
+    def read(start, stop, **more):
+        return list(
+            read_records(path, format="trec-car", start=start, stop=stop, facts=facts, **more)
+        )
+
+    found, refused = read_or_refused(lambda: read(0, stop))
+    if refused is None:
+        assert found == [each for row in range(stop) for each in read(row, row + 1)]
+        assert found == simple_car(unpacked(data))
+    replaced, refused = read_or_refused(lambda: read(0, stop, errors="replace"))
+    assert found is None or replaced == found
+    return found is not None
+
+
+@many
+def test_changed_paragraphs_in_cbor_are_read_record_by_record_or_refused(num_mutants, tmp_path):
+    path = tmp_path / "collection"
+    mutants = mutants_of(*CAR, *CAR, *PAGES, packed=True)
+    fuzz(mutants, lambda data: check_car(path, data), num_mutants, known=HOSTILE)
+
+
+@many
+def test_changed_pages_in_cbor_are_topics_and_judgements_or_refused(num_mutants, tmp_path):
+    path, target = tmp_path / "pages.cbor", tmp_path / "out"
+
+    def check_pages(data):
+        path.write_bytes(data)
+        target.unlink(missing_ok=True)
+        found, refused = read_or_refused(lambda: write_topics([path], "hierarchical", target))
+        assert target.exists() == (refused is None)
+        if refused is None:
+            ids = [line.split("\t")[0] for line in target.read_text().split("\n")[:-1]]
+            assert found == len(ids) and all(ids)
+        judged, refused = read_or_refused(lambda: write_judgements([path], "top-level", target))
+        if refused is None:
+            lines = [line.split(" ") for line in target.read_text().split("\n")[:-1]]
+            assert judged == len(lines) and all(len(line) == 4 for line in lines)
+        return found is not None
+
+    fuzz(mutants_of(*PAGES, PAGES[0], *CAR), check_pages, num_mutants, known=HOSTILE)
 
 
 @many

@@ -18,7 +18,7 @@ from raypipe.config.fields import (
     Source,
     Text,
 )
-from raypipe.vocabulary import Format, SplitBy
+from raypipe.vocabulary import Format, SplitBy, TopicLevel
 
 PACKAGED_MODELS = ("minilm", "minilm-mono", "minilm-duo")
 """The values of `path` that name packaged models: all-MiniLM-L6-v2, and two rerankers based on
@@ -88,10 +88,28 @@ class Collection(Section):
     """For python-docs only: at most this number of passages, in whole sections."""
 
 
+class CarTopics(Section):
+    """Headings of TREC CAR's pages as queries, whose paragraphs are relevant."""
+
+    level: TopicLevel
+    outlines: Annotated[tuple[Location, ...], OneOrMore] = ()
+    """Files of outlines or pages, in CBOR: all their headings are topics. Without them, the topics
+    are those with judgements, as in Nogueira & Cho 2019."""
+    pages: Annotated[tuple[Location, ...], OneOrMore] = ()
+    """Files of pages, in CBOR, from which the automatic judgements are made."""
+    qrels: Annotated[tuple[Location, ...], OneOrMore] = ()
+    """Instead of pages: the judgements as released, such as one file for each fold."""
+
+    def files(self) -> dict[str, tuple[str, ...]]:
+        """The files under each key."""
+        return {"outlines": self.outlines, "pages": self.pages, "qrels": self.qrels}
+
+
 class QuerySet(Section):
-    """Queries from a file, or one of python-docs' own sets."""
+    """Queries from a file, TREC CAR's outlines, or one of python-docs' own sets."""
 
     file: Location | None = None
+    car: CarTopics | None = None
     qrels: Location | None = None
     """A query set without judgements is ranked but not measured."""
     only_judged: Annotated[bool, Source(OWN)] = False
@@ -103,7 +121,8 @@ class QuerySet(Section):
     @property
     def judged(self) -> bool:
         """Whether the query set has judgements, so that runs can be measured."""
-        return self.qrels is not None or self.builtin is not None
+        of_car = self.car is not None and bool(self.car.pages or self.car.qrels)
+        return self.qrels is not None or self.builtin is not None or of_car
 
 
 class Model(Section):

@@ -30,7 +30,11 @@ def relocated(recipe: Recipe, locate: Callable[[str], str], *, models: bool = Tr
         return None if path is None else locate(path)
 
     def query_set(queries: QuerySet) -> QuerySet:
-        found = {"file": located(queries.file), "qrels": located(queries.qrels)}
+        car = queries.car
+        if car is not None:
+            of_car = {key: tuple(map(locate, paths)) for key, paths in car.files().items()}
+            car = car.model_copy(update=of_car)
+        found = {"file": located(queries.file), "qrels": located(queries.qrels), "car": car}
         return queries.model_copy(update=found)
 
     def model(model: Model) -> Model:
@@ -81,6 +85,10 @@ def _inputs(recipe: Recipe) -> Iterator[tuple[str, str, str]]:
             yield f"queries.{name}.file", queries.file, "a queries file"
         if queries.qrels:
             yield f"queries.{name}.qrels", queries.qrels, "a qrels file"
+        if queries.car is not None:
+            for key, paths in queries.car.files().items():
+                for i, path in enumerate(paths):
+                    yield f"queries.{name}.car.{key}.{i}", path, f"TREC CAR's {key}"
     for name, model in recipe.models.items():
         if _is_folder(model):
             named = ", ".join(PACKAGED_MODELS)

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 
 from raypipe.config.pipeline.draft import Draft
-from raypipe.config.pipeline.parts import Collection, QuerySet
+from raypipe.config.pipeline.parts import CarTopics, Collection, QuerySet
 from raypipe.config.pipeline.references import reference_problems
 from raypipe.config.pipeline.splitting import documents_problems
 from raypipe.config.pipeline.units import unit_problems
-from raypipe.config.yaml.document import Problem
+from raypipe.config.yaml.document import Key, Problem
 from raypipe.config.yaml.words import did_you_mean, listed
 from raypipe.names import ROOT_FOLDERS
 
@@ -42,8 +42,13 @@ def collection_problems(collection: Collection) -> Iterator[Problem]:
 
 def _query_set(name: str, queries: QuerySet, collection: Collection | None) -> Iterator[Problem]:
     key = ("queries", name)
-    if (queries.file is None) == (queries.builtin is None):
-        yield Problem(key, "expected one of file and builtin; found both or none of them")
+    given = [queries.file, queries.car, queries.builtin]
+    if (found := len(given) - given.count(None)) != 1:
+        yield Problem(
+            key, f"expected one of file, car and builtin; found {found or 'none'} of them"
+        )
+    if queries.car is not None:
+        yield from _car(key, queries, queries.car)
     if queries.builtin and collection and collection.format != "python-docs":
         text = f"for format python-docs only, not {collection.format}; give file and qrels"
         yield Problem((*key, "builtin"), text)
@@ -52,6 +57,17 @@ def _query_set(name: str, queries: QuerySet, collection: Collection | None) -> I
         yield Problem((*key, "qrels"), text)
     if queries.only_judged and not queries.judged:
         yield Problem((*key, "only_judged"), "needs qrels; give them or remove only_judged")
+
+
+def _car(key: Key, queries: QuerySet, car: CarTopics) -> Iterator[Problem]:
+    if queries.qrels:
+        yield Problem((*key, "qrels"), "TREC CAR's judgements are named under car; move it there")
+    if car.pages and car.qrels:
+        text = "expected one of pages and qrels; found both of them"
+        yield Problem((*key, "car", "qrels"), text)
+    if not (car.outlines or car.pages or car.qrels):
+        text = "missing; expected outlines, or pages or qrels whose topics are the queries"
+        yield Problem((*key, "car", "outlines"), text)
 
 
 def _reported(draft: Draft) -> Iterator[Problem]:

@@ -51,6 +51,9 @@ class TrainedModel(Section):
 
     start: Text
     """A model folder or `minilm`; for full fine-tuning also `minilm-mono` or `minilm-duo`."""
+    start_saw: Text | None = None
+    """What its weights were trained on, in words, where its folder does not say it; tables of every
+    model that is trained from it repeat this."""
     preset: Name
     """The preset with the trained model's settings, including its kind."""
     query_limit: Count | None = None
@@ -92,6 +95,16 @@ class Negatives(Section):
     this."""
 
 
+class Pairs(Section):
+    """The first candidates of each query, each an example of its own with its label: a batch has as
+    few relevant passages as the runs have."""
+
+    runs: Annotated[tuple[Location, ...], OneOrMore, Field(min_length=1)]
+    """Run files over the training queries."""
+    last: Annotated[Count, Source("Nogueira & Cho 2019: the first ten of BM25, for TREC CAR")] = 10
+    """Last of the ranks that are used."""
+
+
 class TrainingSet(Section):
     """Queries with their examples over one collection."""
 
@@ -103,6 +116,8 @@ class TrainingSet(Section):
     nor drawn as negatives."""
     negatives: Negatives | None = None
     """With qrels."""
+    pairs: Pairs | None = None
+    """Instead of negatives, with qrels: for the cross-entropy of a monoBERT model."""
     triples: Location | None = None
     """Instead of negatives: lines of a query id, a relevant and an irrelevant passage id."""
     texts: Location | None = None

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from raypipe.config.pipeline.rules import collection_problems
 from raypipe.config.training.pretraining_rules import pretraining_problems
-from raypipe.config.training.recipe import Training
-from raypipe.config.yaml.document import Problem
+from raypipe.config.training.recipe import Training, TrainingSet
+from raypipe.config.yaml.document import Key, Problem
 from raypipe.config.yaml.words import did_you_mean, listed
 from raypipe.vocabulary import MASKED_WORD_LOSS
 
@@ -83,7 +83,15 @@ def _sets(recipe: Training) -> Iterator[Problem]:
     for name, each in recipe.train.items():
         key = ("train", name)
         if each.texts is not None:
-            for other in ("collection", "queries", "qrels", "negatives", "triples", "teacher"):
+            for other in (
+                "collection",
+                "queries",
+                "qrels",
+                "negatives",
+                "pairs",
+                "triples",
+                "teacher",
+            ):
                 if getattr(each, other) is not None:
                     yield Problem((*key, other), "texts bring their own; remove it")
             if recipe.loss.name in TEACHER_LOSSES and not recipe.loss.judgements:
@@ -97,8 +105,11 @@ def _sets(recipe: Training) -> Iterator[Problem]:
         for needed in ("collection", "queries"):
             if getattr(each, needed) is None:
                 yield Problem((*key, needed), "missing; only a set of texts has none")
-        if (each.triples is None) == (each.negatives is None):
-            yield Problem(key, "expected one of triples and negatives; found both or none of them")
+        sources = [each.triples, each.negatives, each.pairs]
+        if (found := len(sources) - sources.count(None)) != 1:
+            text = f"expected one of triples, negatives and pairs; found {found or 'none'} of them"
+            yield Problem(key, text)
+        yield from _pairs(recipe, key, each)
         if each.min_grade > 1 and recipe.loss.name == "multi-label-margin":
             text = (
                 f"expected 1 with multi-label-margin, found {each.min_grade}: it would learn every "
@@ -122,7 +133,8 @@ def _sets(recipe: Training) -> Iterator[Problem]:
             yield Problem((*key, "negatives", "last"), text)
         if negatives is not None and negatives.above_teacher is not None and each.teacher is None:
             yield Problem((*key, "teacher"), "missing; negatives.above_teacher compares its scores")
-        widths.add(1 if negatives is None else negatives.per_example)
+        width = 1 if negatives is None else negatives.per_example
+        widths.add(0 if each.pairs is not None else width)
     if len(widths) > 1:
         text = f"expected one number of negatives an example in all of them; found {sorted(widths)}"
         yield Problem(("train",), text)
@@ -131,6 +143,19 @@ def _sets(recipe: Training) -> Iterator[Problem]:
         yield Problem(("validate", "measure"), text)
     if recipe.validate_ is not None and not recipe.dev:
         yield Problem(("dev",), "missing; validate needs queries to measure on")
+
+
+def _pairs(recipe: Training, key: Key, each: TrainingSet) -> Iterator[Problem]:
+    if each.pairs is None:
+        return
+    if each.qrels is None:
+        yield Problem((*key, "qrels"), "missing; pairs need to know what is relevant")
+    if each.teacher is not None:
+        yield Problem((*key, "teacher"), "pairs are learnt by their labels; remove it")
+    kind = KINDS.get(recipe.model.preset, "mono")
+    if recipe.loss.name != "cross-entropy" or kind != "mono":
+        text = f"only for the cross-entropy of a mono model, not {recipe.loss.name} of {kind}"
+        yield Problem((*key, "pairs"), f"{text}; use negatives")
 
 
 def _guards(recipe: Training) -> Iterator[Problem]:

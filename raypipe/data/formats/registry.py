@@ -5,8 +5,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from raypipe.data.formats import beir, documents, irds, msmarco, pyserini
+from raypipe.data.files.split import LINES, Split
+from raypipe.data.formats import beir, documents, irds, msmarco, pyserini, trec_car
+from raypipe.data.formats.car import paragraphs
+from raypipe.data.formats.car.split import PARAGRAPHS
 from raypipe.data.formats.documents import Document
 from raypipe.errors import InputError
 
@@ -16,13 +20,16 @@ Passage = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """A format of lines, with what it reads from one, or of anything else, with `stream`."""
+    """A format of records, with what it reads from one, or of anything else, with `stream`."""
 
     name: str
     files: Callable[[Sequence[Path]], list[Path]]
     """Inputs as given -> files in reading order. Raises InputError."""
-    parse: Callable[[bytes], Passage] | None = None
-    """One line -> a passage. Raises ValueError with the cause."""
+    parse: Callable[[Any], Passage] | None = None
+    """One record, a line's bytes unless `split` says otherwise -> a passage. Raises ValueError with
+    the cause."""
+    split: Split = LINES
+    """How a file becomes records."""
     stream: Callable[[Path, int, int | None], Iterator[Passage]] | None = None
     """Source, start, stop -> its passages [start, stop). Raises InputError."""
     document: Callable[[bytes], Document] | None = None
@@ -50,6 +57,18 @@ FORMATS = {
         Format(name="jsonl", files=documents.json_files),
         Format(name="beir", files=beir.files, parse=beir.parse),
         Format(name="pyserini", files=pyserini.files, parse=pyserini.parse),
+        Format(
+            name="trec-car",
+            files=trec_car.files,
+            parse=paragraphs.with_blanks,
+            split=PARAGRAPHS,
+        ),
+        Format(
+            name="trec-car-tools",
+            files=trec_car.files,
+            parse=paragraphs.without_blanks,
+            split=PARAGRAPHS,
+        ),
         Format(name="ir-datasets", files=irds.files, stream=irds.stream),
     )
 }

@@ -24,6 +24,10 @@ from raypipe.names import Role, StoreName
 from raypipe.stages.run_tables import with_ids
 from raypipe.storage.files import replace_file
 
+WIKIPEDIA = (
+    "the passages are Wikipedia's: start weights that saw all of it, as BERT's own, saw the test's "
+    "pages; Nogueira & Cho 2019 pre-trained on the half of TREC CAR's training folds alone"
+)
 log = logging.getLogger(__name__)
 
 
@@ -159,6 +163,8 @@ def _notes(
         notes.append(f"topics: {wanted.topics}")
     if wanted.relevance:
         notes.append(f"relevant: {wanted.relevance}")
+    if basis.recipe.collection.format in ("trec-car", "trec-car-tools"):
+        notes.append(WIKIPEDIA)
     num_passages = basis.collection().num_rows
     notes.append(f"{num_passages:,} passages, {basis.queries(query_set).num_rows:,} queries")
     counted = [(system, inferences[system]) for system in measured if system in inferences]

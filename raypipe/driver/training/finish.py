@@ -42,7 +42,8 @@ def finish(
 
 def seen_at_start(job: Job) -> str:
     """What the starting weights were trained on, including those of a starting adapter."""
-    base, adapter = starting_weights(job.start), job.recipe.model.adapter
+    model = job.recipe.model
+    base, adapter = model.start_saw or starting_weights(job.start), model.adapter
     if adapter is None or adapter.start is None:
         return base
     path = adapter_folder(adapter.start) / "raypipe.json"

@@ -47,5 +47,6 @@ def model_name(recipe: Training) -> str:
 
 
 def runs_of(wanted: TrainingSet) -> Sequence[str]:
-    """The runs that supply a training set's negatives; none for triples."""
-    return wanted.negatives.runs if wanted.negatives is not None else ()
+    """The runs that supply a training set's negatives or pairs; none for triples."""
+    drawn = wanted.negatives or wanted.pairs
+    return drawn.runs if drawn is not None else ()

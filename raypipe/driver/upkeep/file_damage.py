@@ -21,7 +21,7 @@ def file_damage(folder: Path, summary: Mapping[str, Json]) -> Iterator[Damage]:
 def _whole(name: str) -> str:
     """What is deleted together with a file; inputs that raypipe made are made as one folder."""
     parts = name.split("/")
-    for made, depth in (("python-docs", 1), ("triples", 2)):
+    for made, depth in (("python-docs", 1), ("triples", 2), ("topics", 2)):
         if made in parts[:-1]:
             return "the folder " + "/".join(parts[: parts.index(made) + depth])
     return name

@@ -18,6 +18,9 @@ def nothing_left(
             f"{where}{wanted.qrels} has no judgement of grade {wanted.min_grade} or higher "
             f"for a query of {wanted.queries} that the guard allows"
         )
+    if wanted.pairs is not None:
+        runs = ", ".join(wanted.pairs.runs)
+        return f"{where}the guard refuses every query of {runs}, or they have no candidates"
     negatives = wanted.negatives
     assert negatives is not None
     if short.without_teacher > short.without_negatives:

@@ -58,6 +58,8 @@ def lines_about(name: str, facts: Mapping[str, Any]) -> list[str]:
         f"train: {name}: {facts['examples']:,} examples of {facts['passages']} passages over "
         f"{facts['queries']:,} queries"
     )
+    if "relevant" in facts:
+        line += f", {facts['relevant']:,} of them relevant"
     reasons = [
         (
             short["without_negatives"],

@@ -20,6 +20,7 @@ from raypipe.training.examples.draw import Short, Window, drawn_examples
 from raypipe.training.examples.empty import nothing_left
 from raypipe.training.examples.guard import Dropped, Guard, refused_queries
 from raypipe.training.examples.judged import Judged, RowsOf, judged_passages
+from raypipe.training.examples.labelled import labelled_examples
 from raypipe.training.examples.rankings import ranking_of
 from raypipe.training.examples.sampler import permuted
 from raypipe.training.examples.table import Examples, distinct, write_examples
@@ -65,6 +66,8 @@ class ExamplesStage:
             "in_batch": self.in_batch,
             "teacher_last": self.teacher_last,
         }
+        if wanted.pairs is not None:
+            params["pairs"] = wanted.pairs.model_dump(exclude={"runs"})
         stores = {"collection": self.collection, "queries": self.queries}
         stores |= {f"run.{number}": run for number, run in enumerate(self.runs)}
         stores |= {"teacher": self.teacher} if self.teacher else {}
@@ -117,7 +120,7 @@ class ExamplesStage:
                 lambda: beat(()),
             )
         else:
-            examples = self._drawn(judged, left_out, dropped, short)
+            examples = self._drawn(judged, refused, left_out, dropped, short)
         examples = replace(examples, relevant=self._pairs(judged, examples))
         if not examples.num_examples:
             raise InputError(nothing_left(self.wanted, self.name, judged.relevant, short))
@@ -132,6 +135,8 @@ class ExamplesStage:
             "samples": dropped.samples,
             "short": vars(short),
         }
+        if examples.labels is not None:
+            facts["relevant"] = int(examples.labels.sum())
         return Payload(path, facts)
 
     def _pairs(self, judged: Judged, examples: Examples) -> NDArray[np.int64] | None:
@@ -146,16 +151,23 @@ class ExamplesStage:
         return judged.pairs()
 
     def _drawn(
-        self, judged: Judged, left_out: NDArray[np.int64], dropped: Dropped, short: Short
+        self,
+        judged: Judged,
+        refused: set[int],
+        left_out: NDArray[np.int64],
+        dropped: Dropped,
+        short: Short,
     ) -> Examples:
-        negatives = self.wanted.negatives
-        assert negatives is not None
         runs = []
         for stored in self.runs:
             ranking = ranking_of(stored)
             kept = ranking.without(left_out) if len(left_out) else ranking
             dropped.left_out_negative += len(ranking.passage_rows) - len(kept.passage_rows)
             runs.append(kept)
+        negatives, pairs = self.wanted.negatives, self.wanted.pairs
+        if pairs is not None:
+            return labelled_examples(judged.relevant, judged.known, runs, pairs.last, refused)
+        assert negatives is not None
         window = Window(
             first=negatives.first,
             last=negatives.last,
@@ -189,7 +201,7 @@ def _first(examples: Examples, count: int | None, seed: int) -> Examples:
     if count is None or count >= size:
         return examples
     chosen = np.sort(permuted(np.arange(count), size=size, seed=seed, epoch=0))
-    names = ("query_rows", "passage_rows", "runs", "ranks", "teacher")
+    names = ("query_rows", "passage_rows", "runs", "ranks", "teacher", "labels")
     held = {name: getattr(examples, name) for name in names}
     kept = {name: value[chosen] for name, value in held.items() if value is not None}
     return replace(examples, **kept)

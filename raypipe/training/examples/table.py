@@ -29,13 +29,15 @@ class Examples:
     query_rows: Int32
     """[N]"""
     passage_rows: Int32
-    """[N, L]; the first is relevant, the others are treated as irrelevant."""
+    """[N, L]; without labels the first is relevant, the others are treated as irrelevant."""
     runs: NDArray[np.uint8] | None = None
     """[N, L]: the run that a passage came from; NO_RUN for judgements, None for given triples."""
     ranks: Int32 | None = None
     """[N, L]: its rank there, 0 for judgements."""
     teacher: Float32 | None = None
     """[N, L]: another model's score."""
+    labels: Float32 | None = None
+    """[N, 1]: 1.0 for relevant passages, 0.0 for others, where each passage is its own example."""
     relevant: Int64 | None = None
     """Sorted `query_row << 32 | passage_row` of every pair known as relevant."""
 

@@ -38,6 +38,8 @@ class Batch:
     """[E, E * L]: which passages are known as relevant for each query."""
     teacher: Float32 | None
     """[E, L]; NaN in examples of a source without a teacher."""
+    labels: Float32 | None = None
+    """[E, L] where the passages bring labels; otherwise an example's first one is relevant."""
 
     @property
     def num_examples(self) -> int:
@@ -55,9 +57,13 @@ def read_batch(sources: Sequence[ExampleSource], numbers: Int64) -> Batch:
     passage_rows = np.empty((len(numbers), width), np.int64)
     has_teacher = any(source.examples.teacher is not None for source in sources)
     teacher = np.full((len(numbers), width), np.nan, np.float32) if has_teacher else None
+    has_labels = any(source.examples.labels is not None for source in sources)
+    labels = np.empty((len(numbers), width), np.float32) if has_labels else None
     for number in np.unique(of_source):
         own = of_source == number
         examples = sources[number].examples
+        if labels is not None and examples.labels is not None:  # all sources have them, or none
+            labels[own] = examples.labels[within[own]]
         query_rows[own] = examples.query_rows[within[own]]
         passage_rows[own] = examples.passage_rows[within[own]]
         if teacher is not None and examples.teacher is not None:
@@ -72,6 +78,7 @@ def read_batch(sources: Sequence[ExampleSource], numbers: Int64) -> Batch:
         num_passages=width,
         positive=_positive(sources, of_source, query_rows, passage_rows),
         teacher=teacher,
+        labels=labels,
     )
 
 
@@ -104,7 +111,7 @@ class PairInputs:
     passages: tuple[TextSlice, ...]
     """One array (monoBERT) or two (duoBERT)."""
     targets: Float32
-    """1 if the first passage is the relevant one, otherwise 0, [I]."""
+    """1 if the first passage is the relevant one, or labelled so, otherwise 0, [I]."""
     lengths: Int64
     """Tokens, [I]."""
     per_example: int
@@ -127,6 +134,7 @@ def pair_inputs_of(batch: Batch, conventions: PairConventions, layout: Layout) -
         chosen = [base + first[None, :], base + second[None, :]]
         pattern = np.tile(np.array([1.0, 0.0], np.float32), width - 1)
     per_example = len(pattern)
+    targets = np.tile(pattern, num) if batch.labels is None else batch.labels.reshape(-1)
     query = taken(batch.query, np.repeat(np.arange(num), per_example))
     passages = [taken(batch.passage, places.reshape(-1)) for places in chosen]
     kept, rest = piece_counts(
@@ -140,7 +148,7 @@ def pair_inputs_of(batch: Batch, conventions: PairConventions, layout: Layout) -
     query = replace(query, counts=kept)
     cut = tuple(replace(p, counts=c) for p, c in zip(passages, rest, strict=True))
     lengths = layout.lengths([kept, *rest])
-    return PairInputs(query, cut, np.tile(pattern, num), lengths, per_example)
+    return PairInputs(query, cut, targets, lengths, per_example)
 
 
 def text_counts(batch: Batch, conventions: Conventions) -> tuple[Int64, Int64]:

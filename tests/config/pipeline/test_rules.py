@@ -21,7 +21,7 @@ from raypipe.config.pipeline.kinds.search import Tuned
         (
             "file: test.tsv, qrels: test.txt",
             "report: true",
-            "queries.test: expected one of file and builtin; found both or none of them",
+            "queries.test: expected one of file, car and builtin; found none of them",
         ),
         (
             "file: test.tsv, qrels: test.txt",

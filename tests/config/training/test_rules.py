@@ -14,6 +14,9 @@ ENCODER = ["model.preset=minilm", "loss.name=info-nce"]
 TRIPLES = ["train.docs.negatives=", "train.docs.triples=t.tsv"]
 
 
+PAIRS = ["train.docs.negatives=", "train.docs.pairs={runs: r.trec}"]
+
+
 TEXTS = [
     "train.docs.negatives=", "train.docs.collection=", "train.docs.queries=", "train.docs.qrels=",
     "train.docs.texts=t.tsv", "collections=", "collections={other: {format: msmarco-v1, input: x}}",
@@ -34,6 +37,8 @@ TEXTS = [
         [*ENCODER, "loss.name=multi-label-margin"],
         [*ENCODER, "train.docs.min_grade=2"],
         TRIPLES,
+        PAIRS,
+        [*PAIRS, "model.start_saw=half of it", "train.docs.pairs.last=3"],
         TEXTS,
         ["model.head=1", "loss.name=pairwise-hinge", "loss.margin=2"],
         ["model.preset=duobert", "model.segment_row=zero"],
@@ -75,6 +80,15 @@ def test_what_breaks_no_rule_is_taken(overrides):
          "train.docs.min_grade"),
         (["train.docs.qrels="], "train.docs.qrels"),
         ([*TRIPLES, "train.docs.teacher=t"], "train.docs.teacher"),
+        ([*PAIRS, "train.docs.qrels="], "train.docs.qrels"),
+        ([*PAIRS, "train.docs.teacher=t"], "train.docs.teacher"),
+        ([*PAIRS, "model.preset=duobert"], "train.docs.pairs"),
+        ([*PAIRS, *ENCODER], "train.docs.pairs"),
+        ([*PAIRS, "model.head=1", "loss.name=pairwise-hinge"], "train.docs.pairs"),
+        ([*PAIRS, "train.docs.triples=t"], "train.docs"),
+        (["train.docs.pairs={runs: r.trec}"], "train.docs"),
+        ([*PAIRS, "train.more={collection: docs, queries: q, triples: t}"], "train"),
+        ([*TEXTS, "train.docs.pairs={runs: r.trec}"], "train.docs.pairs"),
         (["loss.name=kl"], "train.docs.teacher"),
         (["train.docs.negatives.first=6"], "train.docs.negatives.last"),
         (["train.docs.negatives.above_teacher=0"], "train.docs.teacher"),

@@ -82,6 +82,27 @@ def test_smaller_training_sizes_are_parts_of_larger_ones(small_recipe, train, tm
     assert small < large
 
 
+def test_every_first_candidate_of_a_run_is_learnt_by_its_label(
+    small_recipe, train, small_files, tmp_path
+):
+    train_set = {"negatives": None, "collection": "docs"}
+    train_set |= {key: str(small_files / f"{key}.train{end}") for key, end in
+                  (("queries", ".tsv"), ("qrels", ".txt"))}  # fmt: skip
+    train_set["pairs"] = {"runs": str(tmp_path / "train.trec"), "last": 4}
+    path = small_recipe(train={"docs": train_set}, model={"start_saw": "nothing at all"}, guard={})
+    said = []
+    trained = train(path, tmp_path / "out", "dev={}", "validate=", said=said)
+    judged = [line.split() for line in (small_files / "qrels.train.txt").read_text().splitlines()]
+    relevant = {(row[0], row[2]) for row in judged}
+    run = [line.split() for line in (tmp_path / "train.trec").read_text().splitlines()]
+    near = [(r[0], r[2]) for r in run if int(r[3]) <= 4 and r[0] in {q for q, _ in relevant}]
+    facts = trained.summary["examples"]["docs"]
+    assert facts["examples"] == len(near) > 0 and facts["passages"] == 1
+    assert facts["relevant"] == len(relevant.intersection(near))
+    assert any(f"{facts['relevant']:,} of them relevant" in line for line in said)
+    assert "its weights have seen: nothing at all; then docs (small)" in trained.table
+
+
 @pytest.mark.parametrize("loss", ["margin-mse", "kl"])
 def test_a_teachers_run_is_learnt_from(small_recipe, train, small_files, tmp_path, loss):
     path = small_recipe(loss={"name": loss})

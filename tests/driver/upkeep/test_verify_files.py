@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+from car_files import page, paragraph, section, under, words
 from left_files import WAYS, end_holders, files_in, follow, listed, pattern_of
 from watchers import Silent
 
@@ -73,6 +74,36 @@ class Course:
 
     def again(self, out):
         self._train(self._recipe, out)
+
+
+class Headings:
+    """A pipeline over TREC CAR's topics, which raypipe writes as files."""
+
+    def __init__(self, folder):
+        (folder / "car.cbor").write_bytes(paragraph("p0", words("the zebra")))
+        (folder / "pages.cbor").write_bytes(page("A", section("S", under("p0"))))
+        (folder / "run.trec").write_text("A/S Q0 p0 1 1 x\n")
+        car = {"level": "hierarchical", "outlines": "pages.cbor", "pages": "pages.cbor"}
+        body = {
+            "format": 1,
+            "name": "headings",
+            "collection": {"format": "trec-car", "input": "car.cbor"},
+            "queries": {"test": {"car": car}},
+            "stages": {"given": {"do": "read", "runs": {"test": "run.trec"}}},
+            "evaluate": {"measures": ["AP"]},
+            "resources": {"backend": "inline", "device": "cpu"},
+        }
+        self.recipe, self.out = load_recipe(body, base=folder), folder / "work"
+        self.again(self.out)
+        end_holders(self.out)
+
+    def again(self, out):
+        run_pipeline(self.recipe, out, Options(), watcher=Silent())
+
+
+@pytest.fixture(scope="module")
+def headings(tmp_path_factory):
+    return Headings(tmp_path_factory.mktemp("headings"))
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +204,15 @@ def test_one_file_of_each_kind_meets_its_fate(nights, tmp_path, way):
     for number, name in enumerate(kinds.values()):
         folder = copied(nights, tmp_path / str(number))
         tried(nights, folder, name, way, 31 * number + 5)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_files_of_topics_meet_their_fate(headings, tmp_path, way):
+    names = [name for name in files_in(headings.out) if name.startswith("topics/")]
+    assert len(names) == 3
+    for number, name in enumerate(names[:2]):  # the note and the judgements
+        folder = copied(headings, tmp_path / str(number))
+        tried(headings, folder, name, way, 31 * number + 5)
 
 
 @pytest.mark.fault(

@@ -1,11 +1,13 @@
 """Batches by hand on a few numbers."""
 
+from dataclasses import replace
+
 import numpy as np
-from training_texts import ONE, TWO, pair_conventions, pieces, source
+from training_texts import ONE, TWO, keys, pair_conventions, pieces, source
 
 from raypipe.models.folder.conventions import Conventions
 from raypipe.text.inputs import Layout
-from raypipe.training.steps.batch import pair_inputs_of, read_batch, text_counts
+from raypipe.training.steps.batch import ExampleSource, pair_inputs_of, read_batch, text_counts
 
 
 def test_a_batch_reads_examples_by_number_over_all_sources():
@@ -40,6 +42,17 @@ def test_a_mono_reads_each_passage_and_the_first_is_relevant():
         [[100, 101], [110], [130, 131, 132, 133], [130, 131, 132], [], [100, 101]]
     ]
     assert found.lengths.tolist() == [6, 5, 8, 8, 5, 7]
+
+
+def test_a_labelled_passage_has_its_label_as_target():
+    alone = source([0, 2, 1], [[3], [0], [1]], 0, relevant=keys((0, 3)))
+    labels = np.array([[1], [0], [0]], np.float32)
+    labelled = ExampleSource(replace(alone.examples, labels=labels), alone.queries, alone.passages)
+    batch = read_batch([labelled, labelled], np.array([5, 3, 1]))
+    assert batch.labels.tolist() == [[0], [1], [0]]
+    found = pair_inputs_of(batch, pair_conventions(), Layout(1, (2,), 2, (0, 1)))
+    assert found.per_example == 1 and found.targets.tolist() == [0, 1, 0]
+    assert pieces(found.query) == [[10, 11], [0], [20, 21]]
 
 
 def test_a_duo_reads_the_relevant_one_against_each_other_in_both_orders():

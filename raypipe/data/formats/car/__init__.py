@@ -1,0 +1,1 @@
+"""Reads TREC CAR's files: paragraphs, outlines and pages, in CBOR."""

@@ -1,0 +1,107 @@
+import pytest
+from car_files import page, section, under
+
+from raypipe.config import load_recipe
+from raypipe.driver.recipe.topics import with_topics
+from raypipe.driver.workspace import Workspace
+from raypipe.errors import InputError
+
+RECIPE = """
+format: 1
+name: car
+collection: {format: trec-car, input: x}
+queries:
+  all: {car: {level: hierarchical, outlines: pages.cbor}}
+  judged: {car: {level: top-level, pages: pages.cbor}}
+  released: {car: {level: hierarchical, qrels: [one.qrels, two.qrels]}}
+  own: {file: own.tsv}
+stages: {lucene: {do: index}}
+"""
+A = page("A", section("S", under("p1")), section("T", section("U", under("p2"))))
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    (tmp_path / "pages.cbor").write_bytes(A)
+    (tmp_path / "one.qrels").write_text("A/T/U 0 p2 1\n")
+    (tmp_path / "two.qrels").write_text("B 0 p3 1\n")
+    return load_recipe(RECIPE, base=tmp_path)
+
+
+def test_topics_become_ordinary_files_of_the_workspace_once(recipe, tmp_path):
+    workspace, said = Workspace(tmp_path / "out"), []
+    found = with_topics(recipe, workspace, said.append)
+    assert said == [
+        "queries all: 3 topics at hierarchical level",
+        "queries judged: 2 topics and 2 judgements at top-level level",
+        "queries released: 2 topics and 2 judgements at hierarchical level",
+    ]
+    folder = tmp_path / "out" / "topics"
+    own, every = found.queries["own"], found.queries["all"]
+    assert own == recipe.queries["own"]
+    assert (every.file, every.qrels, every.car) == (str(folder / "all/queries.tsv"), None, None)
+    judged = found.queries["judged"]
+    assert judged.qrels == str(folder / "judged/qrels.txt")
+    assert (folder / "judged/queries.tsv").read_text() == "A/S\tA S\nA/T\tA T\n"
+    assert (folder / "released/queries.tsv").read_text() == "A/T/U\tA T U\nB\tB\n"
+    assert {f"topics/judged/{name}" for name in ("queries.tsv", "qrels.txt", "made-from.json")} < (
+        workspace.written
+    )
+    said.clear()
+    times = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    assert with_topics(recipe, workspace, said.append) == found and not said
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == times
+
+
+def test_topics_are_made_again_of_other_files_or_at_another_level(recipe, tmp_path):
+    workspace, said = Workspace(tmp_path / "out"), []
+    with_topics(recipe, workspace, said.append)
+    said.clear()
+    (tmp_path / "pages.cbor").write_bytes(A + page("C", section("V", under("p1"))))
+    with_topics(recipe, workspace, said.append)
+    assert said == [
+        "queries all: 4 topics at hierarchical level",
+        "queries judged: 3 topics and 3 judgements at top-level level",
+    ]
+    other = load_recipe(RECIPE, base=tmp_path, overrides=["queries.judged.car.level=article"])
+    with_topics(other, workspace, said.append)
+    assert said[2:] == ["queries judged: 2 topics and 3 judgements at article level"]
+    note = tmp_path / "out/topics/all/made-from.json"
+    note.write_text("torn")
+    with_topics(other, workspace, said.append)
+    assert said[3:] == ["queries all: 4 topics at hierarchical level"]
+
+
+def test_a_damaged_file_is_refused_and_mended_by_the_same_command(recipe, tmp_path):
+    workspace = Workspace(tmp_path / "out")
+    (tmp_path / "pages.cbor").write_bytes(A[:-1])
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"pages.cbor: cut off: the record at byte 0"):
+            with_topics(recipe, workspace, print)
+    (tmp_path / "pages.cbor").write_bytes(A)
+    assert with_topics(recipe, workspace, print).queries["all"].car is None
+
+
+@pytest.mark.parametrize(
+    ("queries", "problem"),
+    [
+        ("car: {level: article}", "queries.all.car.outlines: missing; expected outlines, or pages"),
+        ("car: {outlines: x}", "queries.all.car.level: missing"),
+        ("car: {level: page, outlines: x}", "queries.all.car.level: expected 'article', "),
+        (
+            "car: {level: article, pages: x, qrels: y}",
+            "queries.all.car.qrels: expected one of pages and qrels; found both of them",
+        ),
+        ("car: {level: article, pages: x}, qrels: y", "queries.all.qrels: TREC CAR's judgements"),
+        ("file: x, car: {level: article, pages: x}", "queries.all: expected one of file, car and"),
+        (
+            "car: {level: article, outlines: x}, only_judged: true",
+            "queries.all.only_judged: needs qrels",
+        ),
+    ],
+)
+def test_a_set_of_topics_that_means_nothing_is_refused(queries, problem):
+    text = RECIPE.replace("car: {level: hierarchical, outlines: pages.cbor}", queries)
+    with pytest.raises(InputError) as found:
+        load_recipe(text)
+    assert problem in found.value.problems[0]
