@@ -94,6 +94,26 @@ def test_the_papers_trainings_have_the_papers_schedules():
     assert settings("duobert-2019") == ("cross-entropy", "duobert", *bert)
     adam_w = ("linear", 0.9, 0.999, 1e-8, True, 1.0)
     assert settings("repbert") == ("multi-label-margin", "repbert", *adam_w)
+    assert settings("repbert-code") == ("multi-label-margin", "repbert", *adam_w)
+
+
+def test_repberts_text_and_code_differ_in_triples_schedule_clipping_and_precision():
+    text, code = (load_training(recipe_text(n), env=ENV) for n in ("repbert", "repbert-code"))
+    assert text.schedule_steps is None and text.optimiser.clip_after == "step"
+    # One pass over 26,991,900 triples in steps of two batches of 13.
+    (triples,) = code.train.values()
+    assert triples.triples == "/msmarco/qidpidtriples.train.full.tsv.gz"
+    assert triples.examples_at_most == 26_991_900 == code.schedule_steps * code.batch * 2
+    assert (code.steps, code.accumulation) == (350_000, 2)
+    assert (code.optimiser.clip_after, code.resources.precision) == ("batch", "fp32")
+    assert code.loss == text.loss and code.batch == text.batch
+    at_end = (code.schedule_steps - code.steps) / (code.schedule_steps - code.optimiser.warmup)
+    assert round(at_end, 2) == 0.67
+
+
+def test_duobert_is_trained_on_the_texts_of_the_authors_code():
+    (triples,) = load_training(recipe_text("duobert-2019"), env=ENV).train.values()
+    assert triples.texts == "/msmarco/triples.train.small.tsv" and triples.triples is None
 
 
 def test_the_kinds_of_presets_are_those_of_the_presets_themselves():

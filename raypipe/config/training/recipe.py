@@ -163,6 +163,8 @@ class Optimiser(Section):
     bias_correction: Annotated[bool, Source(BERT)] = False
     clip: Annotated[NotNegative, Source(BERT)] = 1.0
     """The largest norm of all gradients together; 0 turns clipping off."""
+    clip_after: Annotated[Literal["step", "batch"], Source(BERT)] = "step"
+    """`batch` clips the sum of the gradients after each batch of a step, as RepBERT's code does."""
 
 
 class Validate(Section):
@@ -212,6 +214,9 @@ class Training(Section):
     guard: dict[Name, Guarded] = {}
     loss: Loss
     steps: Count
+    schedule_steps: Count | None = None
+    """The step at which a falling rate would reach 0, if the training ends before; None means at
+    `steps`."""
     batch: Count
     """Examples in a batch; each has one relevant and per_example irrelevant passages."""
     accumulation: Annotated[Count, Source(OWN)] = 1

@@ -180,6 +180,12 @@ def _schedule(recipe: Training) -> Iterator[Problem]:
             "training states its own schedule"
         )
         yield Problem(("optimiser", "warmup"), text)
+    falls = recipe.schedule_steps
+    if falls is not None and recipe.optimiser.decay == "constant":
+        yield Problem(("schedule_steps",), "a constant rate falls to nothing; remove it")
+    elif falls is not None and falls < recipe.steps:
+        text = f"expected at least steps, {recipe.steps:,}; found {falls:,}"
+        yield Problem(("schedule_steps",), text)
     patience = recipe.validate_.patience if recipe.validate_ else None
     if recipe.validate_ is not None and recipe.validate_.every > recipe.steps:
         text = f"expected at most steps, {recipe.steps:,}; found {recipe.validate_.every:,}"

@@ -1,7 +1,7 @@
 """The updates: examples, gradient, clipping, rate and optimiser of each step."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -42,9 +42,12 @@ class Updates:
     def step(self, number: int) -> dict[str, Json]:
         """Make one update; returns its loss, rate, gradient norm and tokens over all workers."""
         recipe, trainee = self._job.recipe, self.trainee
+        settings = recipe.optimiser
         weights = list(trainee.weights.values())
-        loss = torch.zeros((), device=trainee.device)
-        tokens = 0
+        loss = torch.zeros(1, device=trainee.device)
+        tokens = torch.zeros(1, device=trainee.device)
+        summed: list[Tensor] = []
+        norm = 0.0
         for part in range(recipe.accumulation):
             batch = read_batch(
                 self._sources, self._sampler.batch(number * recipe.accumulation + part)
@@ -61,31 +64,36 @@ class Updates:
             )
             loss += worked.loss
             tokens += worked.num_tokens
-        gradients = [
-            torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in weights
-        ]
-        counts = torch.tensor([float(tokens)], device=trainee.device)
-        total = loss.reshape(1)
-        self._comm.sum_([*gradients, total, counts])
-        settings = recipe.optimiser
-        norm = clip_(gradients, settings.clip)
-        _check(number, float(total), norm, settings.rate)
+            last = part == recipe.accumulation - 1
+            if last or settings.clip_after == "batch":
+                own = _taken(weights)
+                self._comm.sum_([*own, loss, tokens] if last else own)
+                if summed:
+                    torch._foreach_add_(own, summed)
+                summed, norm = own, clip_(own, settings.clip)
+        _check(number, float(loss), norm, settings.rate)
         rate = learning_rate(
             number,
             peak=settings.rate,
             warmup=settings.warmup,
-            total=recipe.steps,
+            total=recipe.schedule_steps or recipe.steps,
             decay=settings.decay,
         )
-        self.optimiser.step(gradients, rate=rate, number=number + 1)
-        for weight in weights:
-            weight.grad = None
+        self.optimiser.step(summed, rate=rate, number=number + 1)
         return {
-            "loss": float(total),
+            "loss": float(loss),
             "rate": rate,
             "gradient_norm": norm,
-            "tokens": int(counts.item()),
+            "tokens": int(tokens.item()),
         }
+
+
+def _taken(weights: Sequence[Tensor]) -> list[Tensor]:
+    """The gradients of the weights, zeros where there is none; the weights keep none."""
+    found = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in weights]
+    for weight in weights:
+        weight.grad = None
+    return found
 
 
 def _check(step: int, loss: float, norm: float, rate: float) -> None:
