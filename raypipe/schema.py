@@ -17,7 +17,8 @@ RUN = pa.schema(
         ("scored_by", pa.string()),
     ]
 )
-"""A run in a store, ordered by query_row, then rank from 1; ties by ascending passage_row."""
+"""A run in a store, ordered by query_row, then rank from 1; ties by ascending passage_row, those of
+aggregated pairs by their order in the run below."""
 
 CANDIDATES = pa.schema(
     [("query_row", pa.int32()), ("passage_row", pa.int64()), ("other_row", pa.int64())]

@@ -111,6 +111,13 @@ def test_repberts_text_and_code_differ_in_triples_schedule_clipping_and_precisio
     assert round(at_end, 2) == 0.67
 
 
+def test_the_papers_trainings_drop_only_the_evaluation_queries_themselves():
+    papers = ("monobert-2019a", "monobert-2019b", "duobert-2019", "repbert", "repbert-code")
+    for name in recipe_names("train"):
+        found = load_training(recipe_text(name), env=ENV).near_copy
+        assert found == ("same" if name in papers else 0.6), name
+
+
 def test_duobert_is_trained_on_the_texts_of_the_authors_code():
     (triples,) = load_training(recipe_text("duobert-2019"), env=ENV).train.values()
     assert triples.texts == "/msmarco/triples.train.small.tsv" and triples.triples is None
