@@ -54,6 +54,9 @@ def plain_problems(found: AnyConventions) -> list[str]:
                 f"found {len(value):,}"
             )
     if isinstance(found, PairConventions):
+        if not isinstance(found.first_tokenizer, bool):
+            value = _shown(found.first_tokenizer)
+            problems.append(f"first_tokenizer: expected true or false, found {value}")
         return problems
     if not isinstance(found.normalise, bool):
         problems.append(f"normalise: expected true or false, found {_shown(found.normalise)}")
