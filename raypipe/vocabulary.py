@@ -4,6 +4,12 @@ from typing import Literal, get_args
 
 Format = Literal["msmarco-v1", "msmarco-v2", "beir", "pyserini", "ir-datasets", "python-docs"]
 """Formats of a collection. msmarco-v1 means id TAB text, whatever the collection."""
+Language = (
+    Literal["en", "ar", "bn", "da", "de", "es", "fa", "fi", "fr", "ha", "hi", "hu", "id", "it"]
+    | Literal["ja", "ko", "nl", "no", "pl", "pt", "ru", "so", "sv", "sw", "te", "th", "tr", "uk"]
+    | Literal["yo", "zh"]
+)
+"""Languages with an analyzer of Lucene, as Anserini and Pyserini name them."""
 FusionMethod = Literal["alternate", "rrf", "weighted", "average"]
 Aggregation = Literal["sum", "binary", "min", "max", "sample", "symmetric-sum", "symmetric-log-sum"]
 ScoreScale = Literal["log-probability", "probability", "raw"]
