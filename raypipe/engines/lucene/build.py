@@ -1,8 +1,8 @@
 """Lucene's part of an index, as a separate program, so that its JVM ends with it.
 
 `python -m raypipe.engines.lucene.build TEXTS FLUSHED FOLDER IDS MEGABYTES LANGUAGE`: indexes the
-passages in the folder TEXTS, JSON lines in row order, as one segment in FOLDER. FLUSHED is for unfinished
-segments; IDS receives the ids of the documents as the index has them.
+passages in the folder TEXTS, JSON lines in row order, as one segment in FOLDER. FLUSHED is for
+unfinished segments; IDS receives the ids of the documents as the index has them.
 """
 
 import json
