@@ -31,8 +31,9 @@ RUN = pa.schema(
         ("scored_by", pa.string()),
     ]
 )
-"""A run in a store, ordered by query_row, then rank from 1; ties by ascending passage_row. In a run
-of documents `passage_row` is the document's row."""
+"""A run in a store, ordered by query_row, then rank from 1; ties by ascending passage_row, those of
+aggregated pairs by their order in the run below. In a run of documents `passage_row` is the
+document's row."""
 
 CANDIDATES = pa.schema(
     [("query_row", pa.int32()), ("passage_row", pa.int64()), ("other_row", pa.int64())]

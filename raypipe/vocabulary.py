@@ -19,6 +19,12 @@ Format = Literal[
 documents, and jsonl, are split into passages."""
 TopicLevel = Literal["article", "top-level", "hierarchical"]
 """What a topic of TREC CAR is: a page, one of its sections, or any section in sections."""
+Language = (
+    Literal["en", "ar", "bn", "da", "de", "es", "fa", "fi", "fr", "ha", "hi", "hu", "id", "it"]
+    | Literal["ja", "ko", "nl", "no", "pl", "pt", "ru", "so", "sv", "sw", "te", "th", "tr", "uk"]
+    | Literal["yo", "zh"]
+)
+"""Languages with an analyzer of Lucene, as Anserini and Pyserini name them."""
 FusionMethod = Literal["alternate", "rrf", "weighted", "average"]
 Aggregation = Literal["sum", "binary", "min", "max", "sample", "symmetric-sum", "symmetric-log-sum"]
 ScoreScale = Literal["log-probability", "probability", "raw"]

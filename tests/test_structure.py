@@ -32,6 +32,7 @@ TESTED_ELSEWHERE = {
     "config/pipeline/kinds/read.py": "config/pipeline/test_rules.py",
     "config/pipeline/kinds/search.py": "config/pipeline/test_rules.py",
     "config/pipeline/parts.py": "config/test_packaged.py",
+    "driver/verbs/true_scores.py": "driver/recipe/kinds/test_aggregate.py",
     "config/pipeline/references.py": "config/pipeline/test_rules.py",
     "data/files/rows.py": "data/test_queries.py",
     "driver/recipe/kinds/aggregate.py": "driver/recipe/kinds/test_score.py",

@@ -11,7 +11,7 @@ from raypipe.api.given.numbers import count_of, number_of
 from raypipe.api.given.texts import Texts
 from raypipe.api.held import Held, listed
 from raypipe.config.pipeline.kinds import Bm25Search, DenseSearch, Encode
-from raypipe.config.pipeline.kinds.search import Tuned
+from raypipe.config.pipeline.kinds.search import Rm3, Tuned
 from raypipe.errors import InputError
 from raypipe.names import Role, of_stage
 from raypipe.stages.run_tables import dense_table, run_table, with_ids
@@ -48,7 +48,8 @@ class HeldSearch:
         index = recipe.stages[searched]
         if not isinstance(index, Encode):
             k1, b = self._parameters(name, k1, b)
-            run = self._bm25(asked, searched, k1, b, depth)
+            rm3 = wanted.rm3 if isinstance(wanted, Bm25Search) else None
+            run = self._bm25(asked, searched, k1, b, rm3, depth)
         elif k1 is None and b is None:
             run = self._dense(asked, searched, index.model, depth, device)
         else:
@@ -102,7 +103,10 @@ class HeldSearch:
         )
         return dense_table(0, *topk_block_stream(vectors, blocks, depth=depth), scored_by=stage)
 
-    def _bm25(self, asked: Texts, stage: str, k1: float, b: float, depth: int) -> pa.Table:
+    def _bm25(
+        self, asked: Texts, stage: str, k1: float, b: float, rm3: Rm3 | None, depth: int
+    ) -> pa.Table:
+        from raypipe.engines.lucene.feedback import Rm3 as Settings
         from raypipe.engines.lucene.search import search_all
         from raypipe.stages.bm25 import open_index
 
@@ -111,5 +115,7 @@ class HeldSearch:
             index = self._held.stored(of_stage(stage))
             self._lucene[stage] = open_index(index, self._held.passages, folder)
             self._held.end.callback(self._lucene[stage].close)
-        found = search_all(self._lucene[stage], asked.texts, k1=k1, b=b, depth=depth)
+        expand = None if rm3 is None else Settings(**rm3.model_dump())
+        lucene = self._lucene[stage]
+        found = search_all(lucene, asked.texts, k1=k1, b=b, depth=depth, rm3=expand)
         return run_table(*found, scored_by=stage)

@@ -1,11 +1,12 @@
-"""Finds the original ties in a file whose scores were lowered until they strictly decrease."""
+"""The original ties of a run whose file has scores that were lowered until they decrease."""
 
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from raypipe.evaluation.lowered import Float32, steps_below
+from raypipe.evaluation.lowered import Float32, lowered, steps_below
 from raypipe.evaluation.run_files.columns import places
 
 
@@ -51,3 +52,42 @@ def raised(queries: NDArray[np.int32], scores: Float32) -> Raised:
     found = np.empty_like(scores)
     found[order] = sorted_scores[first]
     return Raised(found, int(chained.sum()), tail_from)
+
+
+def written_from(stored: pa.Table, queries: NDArray[np.int32], scores: Float32) -> bool:
+    """Whether a file's lines are those of the stored run (schema.RUN), its scores lowered.
+
+    Args:
+        stored: the run as its store has it.
+        queries: the query of each line of the file, in its order.
+        scores: float32 [N], as the file has them.
+    """
+    if len(stored) != len(scores):
+        return False
+    groups = stored["query_row"].to_numpy()
+    same = np.array_equal(np.diff(groups) != 0, np.diff(queries) != 0)
+    return same and np.array_equal(lowered(stored["score"].to_numpy(), groups), scores)
+
+
+def steps(
+    queries: NDArray[np.int32],
+    rank: NDArray[np.float64],
+    scores: Float32,
+    stages: NDArray[np.int32],
+) -> Float32:
+    """Scores that are equal where lines are tied: -1 for a query's first ones, then -2, ..., [N].
+
+    Lines are tied if they follow each other by rank with the same true score of the same stage: the
+    scores of a reranker and of the tail below it are never compared.
+    """
+    order = np.lexsort((rank, queries))
+    codes, sorted_scores, by = queries[order], scores[order], stages[order]
+    begins = np.ones(len(order), bool)
+    begins[1:] = codes[1:] != codes[:-1]
+    lower = begins.copy()
+    lower[1:] |= (sorted_scores[1:] != sorted_scores[:-1]) | (by[1:] != by[:-1])
+    number = np.cumsum(lower)
+    first = np.maximum.accumulate(np.where(begins, number, 0))
+    found = np.empty(len(order), np.float32)
+    found[order] = first - number - 1
+    return found

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.evaluation.lowered_ties import Raised, raised
+from raypipe.evaluation.lowered_ties import Raised, raised, steps, written_from
 from raypipe.evaluation.measures import evaluate
 from raypipe.evaluation.run_files.columns import Codes, decode, encode, places
 from raypipe.evaluation.run_files.lines import read_lines, sniff
@@ -45,6 +45,8 @@ class Ties:
     tail_from: int | None = None
     """From this rank on all lines are such lines, and none is counted: see
     `lowered_ties.raised`."""
+    stored: bool = False
+    """Whether the ties are those of a file's true scores, as its store has them."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,13 @@ class _Scored:
     rank: NDArray[np.float64]
 
 
-def tie_report(source: Path | pa.Table, qrels: pa.Table, measures: Sequence[str]) -> Ties:
+def tie_report(
+    source: Path | pa.Table,
+    qrels: pa.Table,
+    measures: Sequence[str],
+    *,
+    stored: pa.Table | None = None,
+) -> Ties:
     """The ties of a run file or of a run (schema.RUN_FILE), and each measure under five orders.
 
     The orders are: written, by the file's rank or otherwise its lines; trec_eval, larger passage id
@@ -65,16 +73,30 @@ def tie_report(source: Path | pa.Table, qrels: pa.Table, measures: Sequence[str]
     count as lowered ties. Every tool reads such a file in the order written; the other orders apply
     to the original ties.
 
+    A Parquet run has the true scores, and so has the store of a file (`stored`, schema.RUN in the
+    order of its lines; ignored if the file is not what raypipe writes of it). Where several stages
+    scored the rows of a query, only neighbours with the same score, of one stage, are tied.
+
     Raises:
         InputError: a file that is not a run.
     """
     run = _read(source)
     if run is None:
         return Ties(False, 0, 0, 0, {}, "")
-    lowered = Raised(run.scores, 0, None)
-    if isinstance(source, Path) and not is_parquet(source):  # the others have the true scores
-        lowered = raised(run.queries.codes, run.scores)
-        run = replace(run, scores=lowered.scores)
+    found = Raised(run.scores, 0, None)
+    true = run.scores
+    from_store = stored is not None and written_from(stored, run.queries.codes, run.scores)
+    if stored is not None and from_store:
+        true = stored["score"].to_numpy()
+        stages = encode(stored["scored_by"]).codes
+        run = replace(run, scores=steps(run.queries.codes, run.rank, true, stages))
+    elif not isinstance(source, Path) or is_parquet(source):
+        one = np.zeros(len(true), np.int32)
+        run = replace(run, scores=steps(run.queries.codes, run.rank, true, one))
+    else:
+        found = raised(run.queries.codes, run.scores)
+        run = replace(run, scores=found.scores)
+        true = run.scores
     grades = _grades(run, qrels)
     query_codes = run.queries.codes
     by_score = np.lexsort((-run.scores, query_codes))
@@ -85,7 +107,7 @@ def tie_report(source: Path | pa.Table, qrels: pa.Table, measures: Sequence[str]
     mixed = _num_mixed(block, grades[by_score])
     num_queries = len(np.unique(query_codes[tied]))
     means = _means(run, grades, qrels, measures, tied) if tied.any() else {}
-    warning = _precision(run.scores) if mixed else ""
+    warning = _precision(true) if mixed else ""
     return Ties(
         scored=True,
         num_queries=num_queries,
@@ -93,8 +115,9 @@ def tie_report(source: Path | pa.Table, qrels: pa.Table, measures: Sequence[str]
         mixed=mixed,
         means=means,
         warning=warning,
-        num_lowered=lowered.num_lowered,
-        tail_from=lowered.tail_from,
+        num_lowered=found.num_lowered,
+        tail_from=found.tail_from,
+        stored=from_store,
     )
 
 

@@ -114,20 +114,22 @@ def _embargo(metadata: Mapping[str, Any], day: date | None) -> Finding:
         return broken("embargo", f"embargo_until: expected yyyy/mm/dd; found {value!r}")
     if day is None:
         return broken("embargo", "the id has no day to count from")
-    last = _months_later(day, EMBARGO_MONTHS)
+    last = _last_day(day, EMBARGO_MONTHS)
     if not day <= until <= last:
         return broken("embargo", f"embargo_until: expected {day} to {last}; found {until}")
     return holds("embargo", f"until {until}")
 
 
-def _months_later(day: date, months: int) -> date:
+def _last_day(day: date, months: int) -> date:
+    """The last day of a period of months that begins with this day.
+
+    It is the day before the same day that many months later, as the board counts: nine months from
+    2020/11/01 end with 2021/07/31. Where a month lacks that day, they end with the month.
+    """
     year, month = divmod(day.month - 1 + months, 12)
-    for last in (day.day, 30, 29, 28):
-        try:
-            return date(day.year + year, month + 1, last)
-        except ValueError:
-            continue
-    raise AssertionError(day)
+    first = date(day.year + year, month + 1, 1)
+    length = ((first + timedelta(days=31)).replace(day=1) - first).days
+    return first + timedelta(days=min(day.day - 2, length - 1))
 
 
 def _frequency(

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 from tokenizers import Tokenizer
+from tokenizers.normalizers import BertNormalizer
 
 from raypipe.errors import InputError, first_line
 from raypipe.regular import check_regular
@@ -54,6 +55,26 @@ def read_tokenizer(folder: Path) -> Tokenizer:
             f"{file}: expected {expected}, found: {first_line(error)}; put the model's own "
             "tokenizer files there"
         ) from error
+    return tokenizer
+
+
+def as_first(tokenizer: Tokenizer) -> Tokenizer:
+    """The tokenizer with the words of BERT's first code, which monoBERT and duoBERT were made with.
+
+    That code does not cut runs of Chinese characters, and knows no special tokens in a text:
+    `[SEP]` becomes `[`, `sep` and `]`. A Greek word in capitals that ends in sigma still differs,
+    and some rare characters do. The tokenizer is changed in place.
+
+    Raises:
+        InputError: its words are not made by BERT's rules.
+    """
+    if type(tokenizer.normalizer) is not BertNormalizer:
+        raise InputError(
+            f"first_tokenizer: expected a tokenizer with BERT's normaliser, found "
+            f"{type(tokenizer.normalizer).__name__}; name a preset without -reference"
+        )
+    tokenizer.normalizer.handle_chinese_chars = False
+    tokenizer.encode_special_tokens = True
     return tokenizer
 
 

@@ -56,6 +56,8 @@ def aggregate_by_key(
 ) -> pa.Table:
     """The run (schema.RUN) with its first k candidates in the order of their aggregated pairs.
 
+    Equal scores, of which binary has many, keep the run's own order.
+
     Args:
         run: schema.RUN, each query's lines together.
         wanted: the pairs that the method needs.
@@ -90,6 +92,7 @@ def aggregate_by_key(
         tail=tail,
         scored_by=scored_by,
         failed=(at < 0) & np.isin(run["query_row"].to_numpy(), wanted[0]),
+        ties="rank",
     )
 
 

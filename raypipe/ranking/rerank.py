@@ -16,8 +16,9 @@ def rerank(
     tail: str,
     scored_by: str,
     failed: NDArray[np.bool_] | None = None,
+    ties: str = "row",
 ) -> pa.Table:
-    """The run (schema.RUN) with its ranks 1 to k ordered by `scores`, ties by row.
+    """The run (schema.RUN) with its ranks 1 to k ordered by `scores`.
 
     Args:
         run: schema.RUN, each query's lines together.
@@ -28,6 +29,7 @@ def rerank(
             them out.
         scored_by: the name of this stage.
         failed: lines without a score (in quarantine), bool; they are never ranked.
+        ties: what orders equal scores: the row, or the rank in the run.
 
     Raises:
         InputError: a score is not finite.
@@ -43,7 +45,8 @@ def rerank(
     check_finite(scores[lines][new[lines]])
     own = np.where(new, scores, 0).astype(np.float32)
     place = np.where(new, 0, rank)  # then the tail, by its old rank
-    order = lines[np.lexsort((rows[lines], -own[lines], place[lines], query_rows[lines]))]
+    tied = rank if ties == "rank" else rows
+    order = lines[np.lexsort((tied[lines], -own[lines], place[lines], query_rows[lines]))]
     names = pa.array(
         np.where(new[order], scored_by, run["scored_by"].to_numpy(zero_copy_only=False)[order]),
         pa.string(),

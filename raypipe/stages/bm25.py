@@ -10,7 +10,9 @@ from typing import ClassVar
 import pyarrow as pa
 
 from raypipe import schema
+from raypipe.engines.lucene.analyzers import ENGLISH
 from raypipe.engines.lucene.check import check_index
+from raypipe.engines.lucene.feedback import Rm3
 from raypipe.engines.lucene.index import build_index, index_settings
 from raypipe.engines.lucene.pack import pack_folder, unpack_folder
 from raypipe.engines.lucene.search import LuceneSearcher, search_all
@@ -18,7 +20,7 @@ from raypipe.stages.query_blocks import RUN_ROW_BYTES, Sides, opened_blocks, que
 from raypipe.stages.run_tables import run_table
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.stages.texts.ids import ids_of_rows
-from raypipe.storage.records import Shard
+from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, spec_over
 
@@ -32,14 +34,16 @@ class IndexStage:
     """A Lucene index, in one shard, as BM25 needs the statistics of the whole collection."""
 
     collection: Stored
+    language: str = ENGLISH
+    """One of `vocabulary.Language`."""
     needs: Needs = Needs()
     skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:
-        """The collection, and the version of the indexing; since 2, in row order."""
+        """The collection, its language, and the version of the indexing; since 2, in row order."""
         stores = {"collection": self.collection}
-        return spec_over("index", 2, index_settings(), stores, produces="lucene")
+        return spec_over("index", 2, index_settings(self.language), stores, produces="lucene")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """One shard."""
@@ -55,7 +59,9 @@ class IndexStage:
 
     def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         folder, packed = scratch / "index", scratch / "index.tar"
-        num_indexed = build_index(lambda: self._batches(beat), folder, beat=lambda: beat(()))
+        num_indexed = build_index(
+            lambda: self._batches(beat), folder, language=self.language, beat=lambda: beat(())
+        )
         pack_folder(folder, packed)
         shutil.rmtree(folder)
         return Payload(packed, {"rows": shard.num_rows, "indexed": num_indexed})
@@ -77,13 +83,17 @@ class Bm25Stage:
     k1: float
     b: float
     depth: int
+    rm3: Rm3 | None = None
     needs: Needs = Needs(own_process=True)
     skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:
         """The index, the queries and the parameters of the search."""
-        params = {"k1": self.k1, "b": self.b, "depth": self.depth, "name": self.name}
+        params: dict[str, Json] = {"k1": self.k1, "b": self.b}
+        params |= {"depth": self.depth, "name": self.name}
+        if self.rm3 is not None:
+            params["rm3"] = self.rm3.to_json()
         stores = {"index": self.index} | self.sides.stores()
         return spec_over("bm25", 1, params, stores, produces="run")
 
@@ -104,7 +114,7 @@ class Bm25Stage:
         queries = self.sides.queries.table(schema.QUERIES, shard.start, shard.stop)
         texts = queries["text"].to_pylist()
         positions, rows, scores = search_all(
-            searcher, texts, k1=self.k1, b=self.b, depth=self.depth
+            searcher, texts, k1=self.k1, b=self.b, depth=self.depth, rm3=self.rm3
         )
         return run_table(positions + shard.start, rows, scores, scored_by=self.name)
 

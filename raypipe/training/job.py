@@ -108,6 +108,10 @@ class Job:
         body["model"] |= {n: v for n, v in drawn.items() if v != default[n].default}
         if recipe.masking is not None:
             body["masking"] = recipe.masking.model_dump(mode="json")
+        if recipe.schedule_steps is not None:
+            body["schedule_steps"] = recipe.schedule_steps
+        if recipe.optimiser.clip_after == "step":  # as before there was a choice
+            del body["optimiser"]["clip_after"]
         body["conventions"] = self.conventions.to_json()
         if recipe.model.adapter is not None and recipe.model.adapter.start is not None:
             del body["model"]["adapter"]["start"]

@@ -1,6 +1,7 @@
 import ast
 import os
 import time
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from raypipe.config import (
     resolved_yaml,
     verb_of,
 )
-from raypipe.config.pipeline.kinds import Aggregate, Bm25Search, DuoScore, MonoScore
+from raypipe.config.pipeline.kinds import Aggregate, Bm25Search, DuoScore, Fuse, MonoScore
 from raypipe.config.pipeline.kinds.search import Fixed
 from raypipe.errors import InputError
 
@@ -95,6 +96,82 @@ def test_the_papers_trainings_have_the_papers_schedules():
     assert settings("duobert-2019") == ("cross-entropy", "duobert", *bert)
     adam_w = ("linear", 0.9, 0.999, 1e-8, True, 1.0)
     assert settings("repbert") == ("multi-label-margin", "repbert", *adam_w)
+    assert settings("repbert-code") == ("multi-label-margin", "repbert", *adam_w)
+
+
+def test_repberts_text_and_code_differ_in_triples_schedule_clipping_and_precision():
+    text, code = (load_training(recipe_text(n), env=ENV) for n in ("repbert", "repbert-code"))
+    assert text.schedule_steps is None and text.optimiser.clip_after == "step"
+    # One pass over 26,991,900 triples in steps of two batches of 13.
+    (triples,) = code.train.values()
+    assert triples.triples == "/msmarco/qidpidtriples.train.full.tsv.gz"
+    assert triples.examples_at_most == 26_991_900 == code.schedule_steps * code.batch * 2
+    assert (code.steps, code.accumulation) == (350_000, 2)
+    assert (code.optimiser.clip_after, code.resources.precision) == ("batch", "fp32")
+    assert code.loss == text.loss and code.batch == text.batch
+    at_end = (code.schedule_steps - code.steps) / (code.schedule_steps - code.optimiser.warmup)
+    assert round(at_end, 2) == 0.67
+
+
+def test_the_papers_trainings_drop_only_the_evaluation_queries_themselves():
+    papers = ("monobert-2019a", "monobert-2019b", "duobert-2019", "repbert", "repbert-code")
+    papers += ("mono-bm25-negatives", "mono-repbert-negatives")
+    for name in recipe_names("train"):
+        found = load_training(recipe_text(name), env=ENV).near_copy
+        assert found == ("same" if name in papers else 0.6), name
+
+
+FIRST_STAGES = ("bm25", "doc2query", "deepct", "doctttttquery", "repbert")
+
+
+def test_repberts_table_2_and_figure_1_rerank_five_first_stages_at_six_depths():
+    recipe = packaged("repbert-reranked")
+    stages = {name: s for name, s in recipe.stages.items() if isinstance(s, MonoScore)}
+    assert {(s.run, s.k0) for s in stages.values()} == {
+        (run, depth) for run in FIRST_STAGES for depth in (5, 10, 50, 100, 500, 1000)
+    }
+    assert {name: f"{s.run}-{s.k0}" for name, s in stages.items()} == {n: n for n in stages}
+    assert {s.tail for s in stages.values()} == {"drop"}
+    # A pair is scored once, as the first stage of each run is the deepest.
+    deepest = dict.fromkeys(FIRST_STAGES, 0)
+    for stage in stages.values():
+        assert deepest[stage.run] or stage.k0 == 1000
+        deepest[stage.run] = 1000
+    assert recipe.evaluate and {"RR@10", "R@5", "R@1000"} <= set(recipe.evaluate.measures)
+
+
+def test_repberts_tables_3_and_4_take_every_two_first_stages_in_turn_in_both_orders():
+    recipe = packaged("repbert-fused")
+    stages = {name: s for name, s in recipe.stages.items() if isinstance(s, Fuse)}
+    assert {s.runs for s in stages.values()} == set(permutations(FIRST_STAGES, 2))
+    assert all(name == "-".join(s.runs) for name, s in stages.items())
+    assert {(s.method, s.depth) for s in stages.values()} == {("alternate", 2000)}
+    assert recipe.evaluate and set(recipe.evaluate.measures) == {"RR@10", "R@1000", "R@2000"}
+
+
+def test_two_trainings_differ_in_where_their_negatives_come_from_alone():
+    bm25, repbert = (
+        load_training(recipe_text(f"mono-{run}-negatives"), env=ENV) for run in ("bm25", "repbert")
+    )
+    runs = [each.train["msmarco"].negatives for each in (bm25, repbert)]
+    assert [each.runs for each in runs] == [
+        ("/runs/train/bm25.trec",), ("/runs/train/repbert.trec",),
+    ]  # fmt: skip
+    train = {"msmarco": bm25.train["msmarco"]}
+    assert repbert.model_copy(update={"name": bm25.name, "train": train}) == bm25
+    stages = packaged("repbert-negatives").stages
+    found = {(s.run, s.model, s.k0) for s in stages.values() if isinstance(s, MonoScore)}
+    assert found == {
+        (run, model, depth)
+        for run in ("bm25", "repbert")
+        for model in ("of-bm25", "of-repbert")
+        for depth in (5, 10, 50, 100)
+    }
+
+
+def test_duobert_is_trained_on_the_texts_of_the_authors_code():
+    (triples,) = load_training(recipe_text("duobert-2019"), env=ENV).train.values()
+    assert triples.texts == "/msmarco/triples.train.small.tsv" and triples.triples is None
 
 
 def test_the_kinds_of_presets_are_those_of_the_presets_themselves():

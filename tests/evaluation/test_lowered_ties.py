@@ -6,6 +6,7 @@ import pytest
 
 from raypipe import schema
 from raypipe.evaluation.exports import write_trec
+from raypipe.evaluation.lowered_ties import steps, written_from
 from raypipe.evaluation.measures import evaluate
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.evaluation.ties import tie_report
@@ -106,3 +107,23 @@ def test_compare_tells_lowered_ties_and_a_rerankers_tail_in_words(tmp_path, caps
     assert "1 rows are one float32 step below the row above, as raypipe writes ties" in told
     assert f"{two}: from rank 3 on every row is one float32 step below" in told
     assert f"{two}: none" in told
+
+
+def test_ties_are_neighbours_with_one_score_of_one_stage():
+    queries, rank = np.array([0, 0, 0, 0, 0, 1], np.int32), np.array([1, 2, 3, 4, 5, 1.0])
+    scores = np.array([2, 2, 1, 1, 2, 2], np.float32)
+    stages = np.array([0, 0, 0, 1, 1, 1], np.int32)
+    assert steps(queries, rank, scores, stages).tolist() == [-1, -1, -2, -3, -4, -1]
+    turned = np.array([5, 4, 2, 3, 1, 0])
+    found = steps(queries[turned], rank[turned], scores[turned], stages[turned])
+    assert found.tolist() == [-1, -4, -2, -3, -1, -1]
+
+
+def test_a_file_is_written_from_a_stored_run_only_if_every_line_is():
+    stored = pa.table({"query_row": [0, 0, 3], "score": np.array([1, 1, 1], np.float32)})
+    one_below = float(np.nextafter(np.float32(1), np.float32(0)))
+    file = np.array([1, one_below, 1], np.float32)
+    assert written_from(stored, np.array([0, 0, 1], np.int32), file)
+    assert not written_from(stored, np.array([0, 1, 1], np.int32), file)
+    assert not written_from(stored, np.array([0, 0, 1], np.int32), file[[0, 0, 2]])
+    assert not written_from(stored.slice(1), np.array([0, 0, 1], np.int32), file)

@@ -4,7 +4,7 @@ import pytest
 
 from raypipe.errors import InputError
 from raypipe.leaderboard.boards import BOARDS
-from raypipe.leaderboard.metadata import _months_later as months_later
+from raypipe.leaderboard.metadata import _last_day as last_day
 from raypipe.leaderboard.metadata import check_metadata, read_metadata
 
 METADATA = {"team": "t", "model_description": "d", "paper": "", "code": "", "type": "reranking"}
@@ -22,8 +22,8 @@ def metadata(submission="20261120-mine", earlier=(), **changes):
     [
         ("2026/11/20", True),
         ("2026/11/19", False),
-        ("2027/08/20", True),
-        ("2027/08/21", False),
+        ("2027/08/19", True),
+        ("2027/08/20", False),
         ("2027/13/01", False),
         ("2027-01-01", False),
         (5, False),
@@ -33,13 +33,23 @@ def test_an_embargo_ends_nine_months_after_the_day_at_the_latest(until, ok):
     assert metadata(embargo_until=until)["embargo"] is ok
 
 
-def test_months_later_is_the_last_day_where_the_month_is_shorter():
-    assert months_later(date(2026, 5, 31), 9) == date(2027, 2, 28)
-    assert months_later(date(2027, 5, 31), 9) == date(2028, 2, 29)
-    assert months_later(date(2026, 1, 31), 9) == date(2026, 10, 31)
-    assert months_later(date(2026, 3, 31), 1) == date(2026, 4, 30)
-    assert months_later(date(2026, 4, 15), 9) == date(2027, 1, 15)
-    assert months_later(date(2026, 3, 15), 9) == date(2026, 12, 15)
+def test_nine_months_end_the_day_before_as_the_board_counts():
+    # The board's own example: a submission of 2020/11/01 has an embargo until 2021/07/31.
+    assert last_day(date(2020, 11, 1), 9) == date(2021, 7, 31)
+    assert last_day(date(2026, 4, 15), 9) == date(2027, 1, 14)
+    assert last_day(date(2026, 3, 15), 9) == date(2026, 12, 14)
+    assert last_day(date(2026, 1, 31), 9) == date(2026, 10, 30)
+    assert last_day(date(2026, 6, 1), 9) == date(2027, 2, 28)
+    assert last_day(date(9998, 12, 1), 9) == date(9999, 8, 31)
+
+
+def test_nine_months_end_with_the_month_where_it_is_shorter():
+    assert last_day(date(2026, 5, 28), 9) == date(2027, 2, 27)
+    for day in (29, 30, 31):
+        assert last_day(date(2026, 5, day), 9) == date(2027, 2, 28)
+    assert last_day(date(2027, 5, 29), 9) == date(2028, 2, 28)
+    assert last_day(date(2027, 5, 31), 9) == date(2028, 2, 29)
+    assert last_day(date(2026, 3, 31), 1) == date(2026, 4, 30)
 
 
 def test_an_id_has_a_day_that_there_is():

@@ -55,6 +55,15 @@ def test_pack_writes_the_files_that_the_board_takes(tmp_path, sides):
     assert before == {name: (folder / name).read_bytes() for name in files}
 
 
+def test_a_correct_file_of_the_boards_form_is_told_as_one(tmp_path, sides):
+    found = packed(tmp_path, sides).findings
+    for name, count in (("dev", GOOD.count("\n")), ("eval", 3)):
+        told = {finding.rule: finding for finding in found[name]}
+        assert told["file format"].detail == f"msmarco, {count} lines"
+        assert told["file format"].applies and told["file format"].ok
+        assert not [f for f in found[name] if "is not a" in f.detail or not f.ok]
+
+
 @pytest.mark.fault(47, "nothing is packed where a rule is broken")
 def test_nothing_is_written_when_a_rule_is_broken_and_all_are_told(tmp_path, sides):
     write(tmp_path / "dev.tsv", GOOD.replace("\t99\t", "\t100\t"))

@@ -98,3 +98,11 @@ def test_a_failed_candidate_is_ranked_nowhere_and_nan_is_refused():
     assert found["passage_row"] == [5, 8] and found["rank"] == [1, 2]
     with pytest.raises(InputError, match="not finite"):
         rerank(run, scores, k=3, tail="keep", scored_by="mono")
+
+
+def test_equal_scores_are_ordered_by_row_or_by_the_rank_below():
+    even = np.zeros(len(SCORES), np.float32)
+    by_row = rerank(RUN, even, k=3, tail="keep", scored_by="mono").to_pydict()["passage_row"]
+    by_rank = rerank(RUN, even, k=3, tail="keep", scored_by="mono", ties="rank").to_pydict()
+    assert by_rank["passage_row"] == RUN["passage_row"].to_pylist()
+    assert by_row[:3] == sorted(by_row[:3]) != by_rank["passage_row"][:3]

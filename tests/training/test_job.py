@@ -1,6 +1,7 @@
 """What of its start model and recipe decides a training."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -46,3 +47,16 @@ def test_an_encoder_draws_no_head_and_its_fingerprint_has_no_range(job, folder):
     before = job(**encoder).spec.fingerprint()
     change(folder, initializer_range=0.1)
     assert job(**encoder).spec.fingerprint() == before
+
+
+def test_clipping_and_schedule_are_in_the_fingerprint_only_where_they_are_chosen(job):
+    plain = job()
+    params = plain.spec.params
+    assert "schedule_steps" not in params and "clip_after" not in params["optimiser"]
+    optimiser = plain.recipe.optimiser.model_copy(update={"clip_after": "batch"})
+    chosen = plain.recipe.model_copy(update={"schedule_steps": 99, "optimiser": optimiser})
+    changes = [str(each) for each in plain.spec.diff(replace(plain, recipe=chosen).spec)]
+    assert changes == [
+        "params.optimiser.clip_after null -> batch",
+        "params.schedule_steps null -> 99",
+    ]

@@ -44,6 +44,7 @@ def compare(
     """Compare runs with a baseline: paired tests, intervals, wins, losses and tied scores."""
     from raypipe.cli.output import print_result
     from raypipe.data.qrels import read_qrels
+    from raypipe.driver.verbs.true_scores import true_scores
     from raypipe.evaluation.compare import compare as compared
     from raypipe.evaluation.run_files.runs import read_run
     from raypipe.evaluation.ties import tie_report
@@ -61,7 +62,7 @@ def compare(
     judged = read_qrels(qrels)
     tables = {str(path): read_run(path) for path in runs}
     found = compared(tables, judged, names, baseline=str(base), seed=seed)
-    ties = {str(path): tie_report(path, judged, names) for path in runs}
+    ties = {str(path): tie_report(path, judged, names, stored=true_scores(path)) for path in runs}
     if per_query is not None:
         _write_per_query(per_query, found, names, str(base))
     body = {
@@ -123,12 +124,13 @@ def _tie_lines(ties: "dict[str, Ties]", names: list[str]) -> list[str]:
                 "there"
             )
             lines.append(tail)
+        true = " (true scores, from its workspace)" if report.stored else ""
         if not report.num_rows:
-            lines.append(f"{run}: none")
+            lines.append(f"{run}: none{true}")
             continue
         lines.append(
             f"{run}: {report.num_rows:,} rows of {report.num_queries:,} queries; "
-            f"{report.mixed:,} ties of different grades"
+            f"{report.mixed:,} ties of different grades{true}"
         )
         if report.num_lowered:
             lines.append(

@@ -203,6 +203,8 @@ class Optimiser(Section):
     bias_correction: Annotated[bool, Source(BERT)] = False
     clip: Annotated[NotNegative, Source(BERT)] = 1.0
     """The largest norm of all gradients together; 0 turns clipping off."""
+    clip_after: Annotated[Literal["step", "batch"], Source(BERT)] = "step"
+    """`batch` clips the sum of the gradients after each batch of a step, as RepBERT's code does."""
 
 
 class Validate(Section):
@@ -250,12 +252,18 @@ class Training(Section):
     train: Annotated[dict[Name, TrainingSet], Field(min_length=1)]
     dev: dict[Name, DevSet] = {}
     guard: dict[Name, Guarded] = {}
+    near_copy: Annotated[Unit | Literal["same"], Source(OWN)] = 0.6
+    """Training queries at least this similar to a guarded query are dropped, from 0 to 1 by their
+    words and these words' rarity; `same` drops only the same text, in any case and punctuation."""
     loss: Loss
     masking: Masking | None = None
     """Only of a pre-training."""
     steps: Count | None = None
     epochs: Positive | None = None
     """Instead of steps: how often each example is taken, at most one batch more."""
+    schedule_steps: Count | None = None
+    """The step at which a falling rate would reach 0, if the training ends before; None means at
+    the last."""
     batch: Count
     """Examples in a batch; each has one relevant and per_example irrelevant passages."""
     accumulation: Annotated[Count, Source(OWN)] = 1

@@ -227,6 +227,12 @@ def schedule_problems(recipe: Training) -> Iterator[Problem]:
             "training states its own schedule"
         )
         yield Problem(("optimiser", "warmup"), text)
+    falls = recipe.schedule_steps
+    if falls is not None and recipe.optimiser.decay == "constant":
+        yield Problem(("schedule_steps",), "a constant rate falls to nothing; remove it")
+    elif falls is not None and steps is not None and falls < steps:
+        text = f"expected at least steps, {steps:,}; found {falls:,}"
+        yield Problem(("schedule_steps",), text)
     patience = recipe.validate_.patience if recipe.validate_ else None
     if recipe.validate_ is not None and steps is not None and recipe.validate_.every > steps:
         text = f"expected at most steps, {steps:,}; found {recipe.validate_.every:,}"

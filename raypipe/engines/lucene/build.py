@@ -1,8 +1,8 @@
 """Lucene's part of an index, as a separate program, so that its JVM ends with it.
 
-`python -m raypipe.engines.lucene.build TEXTS FLUSHED FOLDER IDS MEGABYTES`: indexes the passages in
-the folder TEXTS, JSON lines in row order, as one segment in FOLDER. FLUSHED is for unfinished
-segments; IDS receives the ids of the documents as the index has them.
+`python -m raypipe.engines.lucene.build TEXTS FLUSHED FOLDER IDS MEGABYTES LANGUAGE`: indexes the
+passages in the folder TEXTS, JSON lines in row order, as one segment in FOLDER. FLUSHED is for
+unfinished segments; IDS receives the ids of the documents as the index has them.
 """
 
 import json
@@ -15,11 +15,11 @@ HEAP = "2g"
 IDS_AT_ONCE = 10_000
 
 
-def main(texts: str, flushed: str, folder: str, ids: str, megabytes: str) -> None:
+def main(texts: str, flushed: str, folder: str, ids: str, megabytes: str, language: str) -> None:
     """Flush, merge and read back."""
     lucene = start_jvm(heap=HEAP)
     _make_bytes_repeat(lucene)
-    _flush(lucene, texts, flushed, int(megabytes))
+    _flush(lucene, texts, flushed, int(megabytes), language)
     _merge(lucene, flushed, folder)
     _write_ids(lucene, folder, Path(ids))
 
@@ -32,7 +32,7 @@ def _make_bytes_repeat(lucene: Lucene) -> None:
         autoclass("java.lang.System").setProperty(f"{package}{writer}.enableBulkMerge", "false")
 
 
-def _flush(lucene: Lucene, texts: str, flushed: str, megabytes: int) -> None:
+def _flush(lucene: Lucene, texts: str, flushed: str, megabytes: int, language: str) -> None:
     """Run Anserini's IndexCollection on one thread: segments in row order, not merged."""
     autoclass, _ = lucene
     settings = autoclass("io.anserini.index.IndexCollection$Args", include_protected=True)()
@@ -40,6 +40,7 @@ def _flush(lucene: Lucene, texts: str, flushed: str, megabytes: int) -> None:
     settings.collectionClass, settings.threads = "JsonCollection", 1
     settings.storePositions = settings.storeDocvectors = settings.storeRaw = True
     settings.memoryBuffer, settings.quiet = megabytes, True
+    settings.language = language
     indexer = autoclass("io.anserini.index.IndexCollection", include_protected=True)(settings)
     # Lucene's default policy merges segments that are not neighbours.
     no_merges = autoclass("org.apache.lucene.index.NoMergePolicy").INSTANCE

@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from raypipe.engines.lucene.analyzers import ENGLISH
+from raypipe.engines.lucene.analyzers import FILE as LANGUAGE_FILE
 from raypipe.engines.lucene.check import compare_ids
 from raypipe.engines.lucene.java import anserini_jar, find_java
 from raypipe.engines.lucene.segment import make_timeless
@@ -28,22 +30,24 @@ BUFFER_MEGABYTES = 1024
 """Lucene's buffer for indexing: half of its heap. No byte of the index depends on it."""
 
 
-def index_settings() -> dict[str, str]:
+def index_settings(language: str = ENGLISH) -> dict[str, str]:
     """What the bytes of an index depend on, apart from the passages."""
-    return {"anserini": anserini_jar().name, "store": "positions docvectors raw"}
+    settings = {"anserini": anserini_jar().name, "store": "positions docvectors raw"}
+    return settings if language == ENGLISH else {**settings, "language": language}
 
 
 def build_index(
     passages: Callable[[], Iterable[pa.Table]],
     folder: Path,
     *,
+    language: str = ENGLISH,
     beat: Callable[[], None] = lambda: None,
     buffer_megabytes: int = BUFFER_MEGABYTES,
 ) -> int:
     """The number of passages indexed into `folder`, which must not exist yet.
 
-    Fields and analysis are Anserini's IndexCollection with its English defaults; positions,
-    vectors and raw text are stored, so that pyserini's own searchers can use them. One thread,
+    Fields and analysis are those of Anserini's IndexCollection for the language; positions, vectors
+    and raw text are stored, so that pyserini's own searchers can use them. One thread,
     one segment, in row order, so that Lucene breaks ties by row; every document's stored id is
     compared with the id of its row. Passages without a visible character are not indexed
     (Anserini refuses them) and are never found.
@@ -51,6 +55,7 @@ def build_index(
     Args:
         passages: called twice for all passages in row order: once to index them, once to compare.
         folder: where the index is written.
+        language: one of `vocabulary.Language`.
         beat: called often during the work.
         buffer_megabytes: how much Lucene holds before it writes a segment; no byte of the index
             depends on it.
@@ -63,7 +68,7 @@ def build_index(
     ids, log = (folder.with_name(f"{folder.name}-{part}") for part in ("ids.jsonl", "log.txt"))
     texts.mkdir()
     rows = _write_input(passages(), texts / "passages.jsonl")
-    _run_lucene([texts, flushed, folder, ids, buffer_megabytes], log, beat)
+    _run_lucene([texts, flushed, folder, ids, buffer_megabytes, language], log, beat)
     compare_ids(ids, rows, passages())
     for path in (texts, flushed):
         shutil.rmtree(path)
@@ -72,6 +77,9 @@ def build_index(
     make_timeless(folder)
     with writing(folder / ROWS_FILE):
         np.save(folder / ROWS_FILE, rows)
+    if language != ENGLISH:
+        with writing(folder / LANGUAGE_FILE):
+            (folder / LANGUAGE_FILE).write_text(language)
     return len(rows)
 
 

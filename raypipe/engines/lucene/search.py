@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from raypipe.engines.lucene.analyzers import analyzer_of, language_of
+from raypipe.engines.lucene.feedback import FIELD, Feedback, Rm3
 from raypipe.engines.lucene.index import ROWS_FILE
 from raypipe.engines.lucene.java import open_reader, start_jvm, stored_ids
 
@@ -25,23 +27,27 @@ class LuceneSearcher:
         self._searcher = searcher(cast("org.apache.lucene.index.IndexReader", self._reader))
         self._similarity = autoclass("org.apache.lucene.search.similarities.BM25Similarity")
         self._generator = autoclass("io.anserini.search.query.BagOfWordsQueryGenerator")()
-        analyzer = autoclass("io.anserini.analysis.DefaultEnglishAnalyzer")
-        self._analyzer = analyzer.newDefaultInstance()
+        self._analyzer = analyzer_of(self._lucene, language_of(folder))
+        self._feedback = Feedback(self._lucene, self._searcher, self._analyzer)
         self.rows: NDArray[np.int64] = np.load(folder / ROWS_FILE)
         """Passage row of each document."""
         self.num_documents: int = self._reader.maxDoc()
         self.num_segments: int = self._reader.leaves().size()
 
     def search(
-        self, query: str, *, k1: float, b: float, depth: int
+        self, query: str, *, k1: float, b: float, depth: int, rm3: Rm3 | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """(passage rows, scores), best first, ties by row; empty if no word is found.
 
         The index has one segment in row order. So Lucene's own rule for ties, the smaller document
-        number first, orders them by row, also at the cut. Scores are Lucene's float32.
+        number first, orders them by row, also at the cut. Scores are Lucene's float32. With `rm3`
+        they are those of the expanded query.
         """
         self._searcher.setSimilarity(self._similarity(k1, b))
-        parsed = self._generator.buildQuery("contents", self._analyzer, query)
+        parsed = self._generator.buildQuery(FIELD, self._analyzer, query)
+        if rm3 is not None:
+            found, of_found = self._feedback.search(query, parsed, rm3, depth)
+            return self.rows[found], of_found
         hits = self._searcher.search(parsed, depth).scoreDocs
         documents = np.fromiter((hit.doc for hit in hits), np.int64, count=len(hits))
         scores = np.fromiter((hit.score for hit in hits), np.float32, count=len(hits))
@@ -57,10 +63,16 @@ class LuceneSearcher:
 
 
 def search_all(
-    searcher: LuceneSearcher, queries: Sequence[str], *, k1: float, b: float, depth: int
+    searcher: LuceneSearcher,
+    queries: Sequence[str],
+    *,
+    k1: float,
+    b: float,
+    depth: int,
+    rm3: Rm3 | None = None,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:
     """(query positions, passage rows, scores) of all queries, in order, best first."""
-    found = [searcher.search(query, k1=k1, b=b, depth=depth) for query in queries]
+    found = [searcher.search(query, k1=k1, b=b, depth=depth, rm3=rm3) for query in queries]
     lengths = [len(rows) for rows, _ in found]
     positions = np.repeat(np.arange(len(queries), dtype=np.int32), lengths)
     rows = np.concatenate([rows for rows, _ in found] or [np.empty(0, np.int64)])

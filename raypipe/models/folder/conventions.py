@@ -72,6 +72,9 @@ class PairConventions:
     """log-probability or probability of that unit, or raw, its logit; for duoBERT, probability."""
     segment_row: str | None = None
     """A duoBERT model's third segment if the checkpoint has two rows: zero, or copy (of row 1)."""
+    first_tokenizer: bool = False
+    """Whether texts become word pieces as in BERT's first code: a run of Chinese characters is one
+    word, and `[SEP]` in a text is no special token."""
     query_prefix: str = ""
     passage_prefix: str = ""
     start_weights_saw: str = "not stated"
@@ -124,4 +127,6 @@ AnyConventions = Conventions | PairConventions | PretrainedConventions
 
 def _without_words(body: dict[str, Any]) -> dict[str, Any]:
     del body["start_weights_saw"]
+    if not body.get("first_tokenizer", True):  # as before there was a choice
+        del body["first_tokenizer"]
     return body

@@ -10,7 +10,7 @@ from raypipe.models.folder.adapters import CONFIG, WEIGHTS, merge
 from raypipe.models.folder.conventions import PairConventions, PretrainedConventions
 from raypipe.models.folder.loading import sha256_of_adapted
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.models.tokenizer import read_tokenizer, tokenizer_file, tokenizer_sha256
+from raypipe.models.tokenizer import as_first, read_tokenizer, tokenizer_file, tokenizer_sha256
 from raypipe.storage.records import hash_file
 from raypipe.text.inputs import Layout, Layouts
 
@@ -29,7 +29,9 @@ def open_tokenizer(model: ModelFolder) -> Tokenizer:
             f"{model.tokenizer_sha256}, as at the start, found {found}; every node must "
             "hold the same model folder"
         )
-    return tokenizer
+    settings = model.conventions
+    first = isinstance(settings, PairConventions) and settings.first_tokenizer
+    return as_first(tokenizer) if first else tokenizer
 
 
 def layouts_of(model: ModelFolder) -> Layouts:

@@ -56,14 +56,16 @@ PRESETS: dict[str, AnyConventions] = {
     ),
     # Nogueira & Cho 2019, section 2.2: query 64 tokens, the whole input 512.
     "monobert": _MONO,
-    # dl4marco-bert: the query's 64 include [CLS] and [SEP], the whole input has at most 511.
-    "monobert-reference": replace(_MONO, query_limit=62, total_limit=511),
-    # pygaggle: no limit for the query, 512 in all, the longer of the two is cut first.
+    # dl4marco-bert: the query's 64 include [CLS] and [SEP], the whole input has at most 511; it and
+    # duobert share one tokenization.py, of BERT's first release.
+    "monobert-reference": replace(_MONO, query_limit=62, total_limit=511, first_tokenizer=True),
+    # pygaggle: no limit for the query, 512 in all, the longer of the two is cut first. Its slow
+    # tokenizer gives an odd piece to the query, where both are cut; here the longer one gets it.
     "monobert-longest-first": replace(_MONO, query_limit=None),
     # Nogueira et al. 2019, section 3.3: 62, 223 and 223 pieces.
     "duobert": _DUO,
     # duobert: the query's 64 include [CLS] and [SEP]; passages share what is left of 510.
-    "duobert-reference": replace(_DUO, passage_limit=None, total_limit=510),
+    "duobert-reference": replace(_DUO, passage_limit=None, total_limit=510, first_tokenizer=True),
     # Devlin et al. 2019, appendix A.2: 512 tokens.
     "bert": PretrainedConventions(total_limit=512),
 }

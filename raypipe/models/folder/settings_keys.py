@@ -53,6 +53,9 @@ def plain_problems(found: AnyConventions) -> list[str]:
                 f"{name}: expected at most {MAX_PREFIX_CHARACTERS:,} characters, "
                 f"found {len(value):,}"
             )
+    if isinstance(found, PairConventions) and not isinstance(found.first_tokenizer, bool):
+        value = _shown(found.first_tokenizer)
+        problems.append(f"first_tokenizer: expected true or false, found {value}")
     if isinstance(found, PairConventions | PretrainedConventions):
         return problems
     if not isinstance(found.normalise, bool):

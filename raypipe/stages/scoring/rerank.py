@@ -135,10 +135,10 @@ class AggregateStage:
 
     @property
     def spec(self) -> StageSpec:
-        """The pairs, the run and the method."""
+        """The pairs, the run and the method; since 2, ties keep the order of the run."""
         params = {**self.request.to_json(), "method": self.method, "tail": self.tail}
         stores = {"run": self.run_store, "pairs": self.pairs} | self.sides.stores()
-        return spec_over("aggregate", 1, params, stores, produces="run")
+        return spec_over("aggregate", 2, params, stores, produces="run")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Query blocks."""

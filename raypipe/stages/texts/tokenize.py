@@ -12,6 +12,7 @@ import tokenizers
 from tokenizers import Tokenizer
 
 from raypipe.errors import InputError
+from raypipe.models.folder.conventions import PairConventions
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import layout_of, open_tokenizer
 from raypipe.stages.reuse.boundaries import shards_by_content
@@ -131,7 +132,10 @@ class TokenizeStage:
 
 def piece_settings(model: ModelFolder, prefix: str) -> dict[str, Json]:
     """All settings on which the word pieces of a text depend."""
-    return {
+    settings = model.conventions
+    first = isinstance(settings, PairConventions) and settings.first_tokenizer
+    chosen: dict[str, Json] = {"first_tokenizer": True} if first else {}
+    return chosen | {
         "tokenizer_sha256": model.tokenizer_sha256,
         "tokenizers": tokenizers.__version__,
         "max_pieces": MAX_PIECES,

@@ -4,15 +4,14 @@ Dropping a training query drops all its pairs, and every evaluation pair belongs
 query. So pairs need no check of their own.
 """
 
-import math
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from raypipe.data.python_docs.text import words
+from raypipe.training.examples.near_copies import Near, nearest
 
-NEAR = 0.6
-"""Two queries whose sets of words have at least this Jaccard coefficient count as the same."""
+SHOWN = 3
+"""Queries shown on each side of the border."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +25,8 @@ class Guard:
     shared: frozenset[str] = frozenset()
     """Passages relevant for an evaluation query; they are allowed with other queries, and
     counted."""
+    near_copy: float | None = None
+    """The least similarity of a near copy; None drops only queries of the same normalised text."""
 
 
 @dataclass
@@ -39,15 +40,17 @@ class Dropped:
     left_out_negative: int = 0
     left_out_positive: int = 0
     shared_passages: int = 0
+    near_copy: float | None = None
+    """The least similarity of what was dropped as a near copy."""
     samples: list[str] = field(default_factory=list)
-    """A few of the dropped queries with the evaluation query they resemble."""
+    """The near copies at the border, dropped and kept, with the evaluation query they resemble."""
 
     def lines(self, name: str) -> list[str]:
         """The lines about a training set in the log and the table."""
+        near = f", {self.near_query:,} with a similarity of {self.near_copy} or more to one"
         lines = [
             f"guard: {name}: dropped {self.same_query:,} training queries that are evaluation "
-            f"queries, {self.near_query:,} that share {NEAR:.0%} of their words with one, and with "
-            f"them every evaluation pair"
+            f"queries{'' if self.near_copy is None else near}, and with them every evaluation pair"
             + (f" ({self.triples:,} triples)" if self.triples else ""),
             f"guard: {name}: {self.shared_passages:,} relevant passages are also relevant for an "
             "evaluation query (allowed)",
@@ -57,7 +60,7 @@ class Dropped:
                 f"guard: {name}: left out {self.left_out_positive:,} judged passages as relevant "
                 f"and {self.left_out_negative:,} as irrelevant ones"
             )
-        return lines + [f"guard: {name}: for instance {sample}" for sample in self.samples]
+        return lines + [f"guard: {name}: {sample}" for sample in self.samples]
 
 
 def normalised(text: str) -> str:
@@ -66,47 +69,29 @@ def normalised(text: str) -> str:
 
 
 def refused_queries(texts: Sequence[str], guard: Guard, dropped: Dropped) -> set[int]:
-    """Positions of the training queries that equal, or nearly equal, evaluation queries."""
-    exact = {normalised(text): text for text in guard.queries}
-    refused = set()
-    for place, (text, near) in enumerate(zip(texts, _nearest(texts, guard.queries), strict=True)):
-        if normalised(text) in exact:
-            dropped.same_query += 1
-        elif near is not None:
-            dropped.near_query += 1
-        else:
-            continue
-        refused.add(place)
-        if len(dropped.samples) < 3 and near is not None and near != text:
-            dropped.samples.append(f"{text!r} for {near!r}")
-    return refused
+    """Positions of the training queries that equal, or nearly equal, evaluation queries.
 
-
-def _nearest(texts: Sequence[str], evaluation: Sequence[str]) -> Iterable[str | None]:
-    """An evaluation query with a Jaccard coefficient of NEAR or more, or None, for each text.
-
-    Two such sets share a word among the first |x| - ceil(NEAR |x|) + 1 of each in one order of all
-    words (Chaudhuri et al. 2006, section 4). Rare words come first, so that few sets are compared.
+    `dropped` receives their numbers, and samples from both sides of the border: of what was dropped
+    the least similar, and of what was kept the most similar.
     """
-    sets = [frozenset(words(text)) for text in evaluation]
-    counts = Counter(word for each in sets for word in each)
-
-    def prefix(each: frozenset[str]) -> list[str]:
-        rarest = sorted(each, key=lambda word: (counts[word], word))
-        return rarest[: len(each) - math.ceil(NEAR * len(each)) + 1]
-
-    holders: dict[str, list[int]] = {}
-    for number, each in enumerate(sets):
-        for word in prefix(each):
-            holders.setdefault(word, []).append(number)
-    for text in texts:
-        own = frozenset(words(text))
-        candidates = sorted({n for word in prefix(own) for n in holders.get(word, ())})
-        near = (evaluation[n] for n in candidates if _jaccard(own, sets[n]) >= NEAR)
-        yield next(near, None)
-
-
-def _jaccard(left: frozenset[str], right: frozenset[str]) -> float:
-    shared = len(left & right)
-    together = len(left) + len(right) - shared
-    return shared / together if together else 0.0
+    exact = {normalised(text) for text in guard.queries}
+    refused = {place for place, text in enumerate(texts) if normalised(text) in exact}
+    dropped.same_query += len(refused)
+    dropped.near_copy = guard.near_copy
+    if guard.near_copy is None:
+        return refused
+    copies: list[tuple[int, Near]] = []
+    kept: list[tuple[int, Near]] = []
+    found = nearest(texts, guard.queries, threshold=guard.near_copy)
+    for place, near in enumerate(found):
+        if near is not None and place not in refused:
+            (copies if near.similarity >= guard.near_copy else kept).append((place, near))
+    dropped.near_query += len(copies)
+    copies.sort(key=lambda each: each[1].similarity)
+    kept.sort(key=lambda each: -each[1].similarity)
+    for what, those in (("dropped", copies), ("kept", kept)):
+        dropped.samples += [
+            f"{what} at {near.similarity:.2f}: {texts[place]!r} for {near.query!r}"
+            for place, near in those[:SHOWN]
+        ]
+    return refused | {place for place, _ in copies}

@@ -47,7 +47,11 @@ def guards_of(recipe: Training) -> dict[str, Guard]:
             left_out=before.left_out | frozenset(p for _, p, _ in judgements if leave_out),
         )
     queries_of_all = tuple(dict.fromkeys(texts))
-    return {name: replace(guard, queries=queries_of_all) for name, guard in guards.items()}
+    near = None if recipe.near_copy == "same" else recipe.near_copy
+    return {
+        name: replace(guard, queries=queries_of_all, near_copy=near)
+        for name, guard in guards.items()
+    }
 
 
 def lines_about(name: str, facts: Mapping[str, Any]) -> list[str]:

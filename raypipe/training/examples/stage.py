@@ -26,7 +26,7 @@ from raypipe.training.examples.sampler import permuted
 from raypipe.training.examples.table import Examples, distinct, write_examples
 from raypipe.training.examples.triples import triple_examples
 
-SEMANTICS = 3
+SEMANTICS = 4
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ class ExamplesStage:
             "min_grade": wanted.min_grade,
             "negatives": how,
             "guard": digest(canonical(guarded)),
+            "near_copy": guard.near_copy,
             "seed": self.seed,
             "at_most": wanted.examples_at_most,
             "in_batch": self.in_batch,

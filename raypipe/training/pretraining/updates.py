@@ -30,7 +30,10 @@ class PretrainingUpdates(Updates):
         num_trained = sum(source.num_trained for source in self._maker.sources)
         self._sampler = Sampler(num_trained, recipe.batch * recipe.accumulation, recipe.seed)
 
-    def _backward(self, number: int) -> Worked:
+    def _num_parts(self) -> int:
+        return 1  # all of a step's inputs are one batch, whose predicted pieces have one mean
+
+    def _backward(self, number: int, part: int) -> Worked:
         chosen = trained(self._maker.sources, self._sampler.batch(number))
         return backward(
             self.trainee,

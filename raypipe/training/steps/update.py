@@ -1,7 +1,7 @@
 """The updates: examples, gradient, clipping, rate and optimiser of each step."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -46,56 +46,65 @@ class Updates:
     def step(self, number: int) -> dict[str, Json]:
         """Make one update; returns its loss, rate, gradient norm and tokens over all workers."""
         recipe, trainee = self._job.recipe, self.trainee
-        weights = list(trainee.weights.values())
-        worked = self._backward(number)
-        gradients = [
-            torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in weights
-        ]
-        counts = torch.tensor([float(worked.num_tokens)], device=trainee.device)
-        total = worked.loss.reshape(1)
-        self._comm.sum_([*gradients, total, counts])
         settings = recipe.optimiser
-        norm = clip_(gradients, settings.clip)
-        _check(number, float(total), norm, settings.rate)
+        weights = list(trainee.weights.values())
+        loss = torch.zeros(1, device=trainee.device)
+        tokens = torch.zeros(1, device=trainee.device)
+        summed: list[Tensor] = []
+        norm, num_parts = 0.0, self._num_parts()
+        for part in range(num_parts):
+            worked = self._backward(number, part)
+            loss += worked.loss
+            tokens += worked.num_tokens
+            last = part == num_parts - 1
+            if last or settings.clip_after == "batch":
+                own = _taken(weights)
+                self._comm.sum_([*own, loss, tokens] if last else own)
+                if summed:
+                    torch._foreach_add_(own, summed)
+                summed, norm = own, clip_(own, settings.clip)
+        _check(number, float(loss), norm, settings.rate)
         rate = learning_rate(
             number,
             peak=settings.rate,
             warmup=settings.warmup,
-            total=recipe.num_steps,
+            total=recipe.schedule_steps or recipe.num_steps,
             decay=settings.decay,
         )
-        self.optimiser.step(gradients, rate=rate, number=number + 1)
-        for weight in weights:
-            weight.grad = None
+        self.optimiser.step(summed, rate=rate, number=number + 1)
         return {
-            "loss": float(total),
+            "loss": float(loss),
             "rate": rate,
             "gradient_norm": norm,
-            "tokens": int(counts.item()),
+            "tokens": int(tokens.item()),
         }
 
-    def _backward(self, number: int) -> Worked:
-        """Add this worker's share of a step's gradient; its loss and tokens."""
-        recipe, trainee = self._job.recipe, self.trainee
-        loss = torch.zeros((), device=trainee.device)
-        tokens = 0
-        for part in range(recipe.accumulation):
-            batch = read_batch(
-                self._sources, self._sampler.batch(number * recipe.accumulation + part)
-            )
-            worked = backward(
-                trainee,
-                batch,
-                self._objective,
-                self._comm,
-                self._layouts,
-                budget_tokens=self.budget,
-                weight=1 / recipe.accumulation,
-                draw=(recipe.seed, number, part),
-            )
-            loss += worked.loss
-            tokens += worked.num_tokens
-        return Worked(loss, tokens)
+    def _num_parts(self) -> int:
+        """The number of batches whose gradients make one update."""
+        return self._job.recipe.accumulation
+
+    def _backward(self, number: int, part: int) -> Worked:
+        """Add this worker's share of a batch's gradient; its loss and tokens."""
+        recipe = self._job.recipe
+        batch = read_batch(self._sources, self._sampler.batch(number * recipe.accumulation + part))
+        return backward(
+            self.trainee,
+            batch,
+            self._objective,
+            self._comm,
+            self._layouts,
+            budget_tokens=self.budget,
+            weight=1 / recipe.accumulation,
+            draw=(recipe.seed, number, part),
+        )
+
+
+def _taken(weights: Sequence[Tensor]) -> list[Tensor]:
+    """The gradients of the weights, zeros where there is none; the weights keep none."""
+    found = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in weights]
+    for weight in weights:
+        weight.grad = None
+    return found
 
 
 def _check(step: int, loss: float, norm: float, rate: float) -> None:

@@ -111,6 +111,8 @@ def test_what_breaks_no_rule_is_taken(overrides):
         (["resources.workers=2", "resources.backend=inline"], "resources.workers"),
         (["resources.workers=5"], "resources.workers"),
         (["optimiser.warmup=51"], "optimiser.warmup"),
+        (["schedule_steps=99"], "schedule_steps"),
+        (["schedule_steps=100", "optimiser.decay=constant"], "schedule_steps"),
         (["validate.every=101"], "validate.every"),
         (["validate.patience=1"], "validate.patience"),
     ],

@@ -22,6 +22,7 @@ stages:
   duo-sum: {{do: aggregate, pairs: duo, method: sum}}
   duo-min: {{do: aggregate, pairs: duo, method: min, k1: 3, tail: drop}}
   duo-sample: {{do: aggregate, pairs: duo, method: sample, m: 2, seed: 5}}
+{more}
 evaluate: {{measures: ["nDCG@10", "R@20"], baseline: first}}
 resources: {{backend: inline, device: cpu, shard_tokens: 6000, shard_queries: 7}}
 stores: {stores}
@@ -49,8 +50,9 @@ def files(small_files, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def run(files, tiny_model, tiny_mono, tiny_duo):
-    def go(out, stores, *overrides, **options):
+    def go(out, stores, *overrides, more="", **options):
         text = RECIPE.format(
+            more=more,
             files=files,
             run=files / "run.trec",
             stores=stores,

@@ -11,6 +11,9 @@ import pytest
 from raypipe.cli.main import run as run_verb
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
+from raypipe.engines.lucene.feedback import Rm3
+from raypipe.engines.lucene.index import ROWS_FILE
+from raypipe.engines.lucene.search import LuceneSearcher
 from raypipe.evaluation.measures import evaluate
 from raypipe.evaluation.run_files.runs import read_run
 
@@ -81,7 +84,11 @@ def theirs(exported, small_files, tmp_path_factory):
     lucene = export(exported / "stores" / "lucene", "pyserini", folder / "lucene")
     collection, queries = collection_of(small_files), queries_of(small_files)
     commands = commands_of_pyserini(collection, queries, folder, hits=100)
-    pyserini(*commands, searching(lucene, folder, "opened.tsv", hits=100))
+    pyserini(
+        *commands,
+        searching(lucene, folder, "opened.tsv", hits=100),
+        searching(lucene, folder, "rm3.trec", hits=300, form="trec", more=["--rm3"]),
+    )
     return folder
 
 
@@ -119,11 +126,11 @@ def test_an_export_refuses_a_target_with_files_and_a_wrong_form(exported, tmp_pa
     assert not (tmp_path / "new").exists()
 
 
-def searching(index, folder, out, *, hits):
+def searching(index, folder, out, *, hits, form="msmarco", more=()):
     return [
         *("pyserini.search.lucene", "--index", index, "--hits", hits, "--bm25"),
         *("--topics", folder / "topics.tsv", "--output", folder / out, "--k1", 0.9, "--b", 0.4),
-        *("--output-format", "msmarco"),
+        *("--output-format", form, *more),
     ]
 
 
@@ -162,6 +169,25 @@ def agree(collection, qrels, ours, folder):
 def test_bm25_agrees_with_pyserinis_command_line(exported, small_files, theirs):
     qrels = read_qrels(small_files / "qrels.test.txt")
     agree(collection_of(small_files), qrels, exported / "runs/test/bm25.tsv", theirs)
+
+
+def test_rm3_agrees_with_pyserinis_command_line(small_files, theirs):
+    """Pyserini lowers equal scores by steps of 1e-6 and orders them by id; nothing else differs."""
+    np.save(theirs / "lucene" / ROWS_FILE, np.arange(300))  # which an export leaves out
+    searcher = LuceneSearcher(theirs / "lucene")
+    ids = [passage_id for passage_id, _ in collection_of(small_files)]
+    found: dict[str, dict[str, float]] = {}
+    for row in read_run(theirs / "rm3.trec").to_pylist():
+        found.setdefault(row["query_id"], {})[row["passage_id"]] = row["score"]
+    changed = 0
+    for query_id, text in queries_of(small_files):
+        rows, scores = searcher.search(text, k1=0.9, b=0.4, depth=300, rm3=Rm3())
+        own = dict(zip((ids[row] for row in rows), scores.tolist(), strict=True))
+        assert own == pytest.approx(found[query_id], abs=1e-3)
+        assert list(own.values()) == sorted(own.values(), reverse=True)
+        plain, _ = searcher.search(text, k1=0.9, b=0.4, depth=300)
+        changed += plain[:10].tolist() != rows[:10].tolist()
+    assert changed > 10
 
 
 @pytest.mark.long

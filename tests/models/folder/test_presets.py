@@ -27,6 +27,8 @@ def test_presets_are_those_of_the_papers_and_their_code():
         "duobert": (62, 223, 512),
         "duobert-reference": (62, None, 510),
     }
+    as_in_the_authors_code = {name for name in limits if PRESETS[name].first_tokenizer}
+    assert as_in_the_authors_code == {"monobert-reference", "duobert-reference"}
     for name, each in PRESETS.items():
         assert conventions_problems(each) == [], name
         if isinstance(each, PairConventions):

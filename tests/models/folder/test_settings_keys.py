@@ -95,6 +95,13 @@ def test_a_value_of_another_type_is_named(encoder, name, value):
     assert f"raypipe.json: {name}: expected " in problem and repr(value) in problem
 
 
+@pytest.mark.parametrize("value", [1, "yes", None])
+def test_the_first_tokenizer_is_a_flag(mono, value):
+    settings(mono, first_tokenizer=value)
+    (problem,) = problems(mono)
+    assert "raypipe.json: first_tokenizer: expected true or false" in problem
+
+
 @pytest.mark.fault(
     36, "odd values in every key of a model folder: over 100 are refused, 0 tracebacks"
 )

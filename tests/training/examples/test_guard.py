@@ -5,42 +5,28 @@ import pytest
 from raypipe.training.examples.guard import Dropped, Guard, normalised, refused_queries
 
 
-def refused(texts, evaluation):
+def refused(texts, evaluation, near_copy=0.6):
     dropped = Dropped()
-    return refused_queries(texts, Guard(queries=tuple(evaluation)), dropped), dropped
+    guard = Guard(queries=tuple(evaluation), near_copy=near_copy)
+    return refused_queries(texts, guard, dropped), dropped
 
 
-def test_the_same_query_in_other_case_and_spacing_is_refused():
-    found, dropped = refused(["What is  BM25?", "what is a fox"], ["what is bm25"])
+@pytest.mark.parametrize("near_copy", [None, 0.6, 1.0])
+def test_the_same_query_in_other_case_and_spacing_is_refused(near_copy):
+    found, dropped = refused(["What is  BM25?", "what is a fox"], ["what is bm25"], near_copy)
     assert found == {0}
-    assert (dropped.same_query, dropped.near_query) == (1, 0)
+    assert (dropped.same_query, dropped.near_query, dropped.samples) == (1, 0, [])
 
 
 def test_three_of_five_words_shared_is_a_near_copy_and_less_is_not():
-    evaluation = ["alpha beta gamma delta"]
-    # {alpha beta gamma} of {alpha beta gamma delta eps}: 3/5 = 0.6; one word fewer: 2/5
-    found, dropped = refused(["alpha beta gamma eps", "alpha beta eps zeta"], evaluation)
-    assert found == {0}
-    assert dropped.near_query == 1
-    assert dropped.samples == ["'alpha beta gamma eps' for 'alpha beta gamma delta'"]
-
-
-def test_every_near_copy_is_found_as_by_comparing_all_with_all():
-    import random
-
-    rng = random.Random(7)
-    vocabulary = [f"w{n}" for n in range(14)]
-    texts = [" ".join(rng.choices(vocabulary, k=rng.randint(1, 7))) for _ in range(300)]
-    evaluation = [" ".join(rng.choices(vocabulary, k=rng.randint(1, 7))) for _ in range(60)]
-
-    def near(left, right):
-        a, b = set(left.split()), set(right.split())
-        return len(a & b) / len(a | b) >= 0.6
-
-    expected = {i for i, text in enumerate(texts) if any(near(text, e) for e in evaluation)}
-    found, _ = refused(texts, evaluation)
-    assert found == expected
-    assert 0 < len(expected) < 300
+    # All words but the filling ones are in one training query or in none.
+    found, dropped = refused(["alpha beta gamma eps", "fill"], ["alpha beta gamma delta"])
+    assert found == {0} and dropped.near_query == 1
+    assert dropped.samples == [
+        "dropped at 0.60: 'alpha beta gamma eps' for 'alpha beta gamma delta'"
+    ]
+    found, dropped = refused(["alpha beta eps zeta", "fill"], ["alpha beta gamma delta"])
+    assert (found, dropped.near_query, dropped.samples) == (set(), 0, [])
 
 
 @pytest.mark.parametrize(
@@ -58,19 +44,44 @@ def test_every_near_copy_is_found_as_by_comparing_all_with_all():
     ],
 )
 def test_queries_that_share_six_tenths_of_their_words_are_refused(text, kept):
-    dropped = Dropped()
-    found = refused_queries(["first of all", text], Guard(("alpha beta gamma", "x y z")), dropped)
+    found, dropped = refused(["first of all", text], ["alpha beta gamma", "x y z"])
     assert found == (set() if kept else {1})
     same = normalised(text) == "alpha beta gamma"
     assert (dropped.same_query, dropped.near_query) == (int(same), int(not kept and not same))
 
 
-def test_three_samples_of_dropped_queries_are_kept():
-    dropped = Dropped()
-    texts = [f"alpha beta gamma delta{n}" for n in range(5)]
-    assert refused_queries(texts, Guard(("alpha beta gamma",)), dropped) == {0, 1, 2, 3, 4}
-    assert len(dropped.samples) == 3 and dropped.near_query == 5
-    exact = Dropped()
-    assert refused_queries(["alpha beta"], Guard(("alpha beta",)), exact) == {0}
-    assert exact.samples == [] and exact.same_query == 1
-    assert refused_queries(["alpha"], Guard(), Dropped()) == set()
+def test_the_threshold_is_a_setting_and_without_one_only_the_same_text_is_refused():
+    texts, evaluation = ["alpha beta gamma delta", "Alpha beta, gamma"], ["alpha beta gamma"]
+    # alpha, beta and gamma are in both texts, delta in one: 3 log 2 of 3 log 2 + log 3 is 0.654.
+    assert refused(texts, evaluation, 0.65)[0] == {0, 1}
+    assert refused(texts, evaluation, 0.66)[0] == {1}
+    assert refused(texts, evaluation, None)[0] == {1}
+    assert refused(["alpha"], [])[0] == set()
+
+
+def test_three_queries_on_each_side_of_the_border_are_shown():
+    # Every word is in one training query at most, so the similarity is the share of 20 words.
+    evaluation = [" ".join(f"q{n}w{m}" for m in range(20)) for n in range(10)]
+    texts = [" ".join(query.split()[: 9 + n]) for n, query in enumerate(evaluation)]
+    found, dropped = refused(texts, evaluation)
+    assert found == {3, 4, 5, 6, 7, 8, 9} and dropped.near_query == 7
+    assert [sample.split(": ")[0] for sample in dropped.samples] == [
+        "dropped at 0.60", "dropped at 0.65", "dropped at 0.70", "kept at 0.55", "kept at 0.50",
+    ]  # fmt: skip
+    assert f"{texts[3]!r} for {evaluation[3]!r}" in dropped.samples[0]
+    texts = [" ".join(query.split()[:11]) for query in evaluation]
+    found, dropped = refused(texts, evaluation)
+    assert found == set() and len(dropped.samples) == 3
+
+
+def test_the_lines_say_the_threshold_only_where_there_is_one():
+    _, dropped = refused(["alpha beta gamma eps", "fill"], ["alpha beta gamma delta"])
+    first, *_, last = dropped.lines("docs")
+    assert "1 with a similarity of 0.6 or more to one, and with them" in first
+    assert last.startswith("guard: docs: dropped at 0.60: ")
+    _, dropped = refused(["alpha", "beta"], ["alpha"], None)
+    first, _ = dropped.lines("docs")
+    assert first == (
+        "guard: docs: dropped 1 training queries that are evaluation queries, and with them every "
+        "evaluation pair"
+    )

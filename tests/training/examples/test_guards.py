@@ -27,6 +27,7 @@ def test_guards_hold_judged_queries_of_all_sets_and_passages_of_their_own_collec
             "nowhere": guarded(collection=None),
         },
         collections={"x": None, "y": None, "z": None},
+        near_copy=0.7,
     )
     found = guards_of(recipe)
     assert {name: guard.queries for name, guard in found.items()} == dict.fromkeys(
@@ -35,6 +36,9 @@ def test_guards_hold_judged_queries_of_all_sets_and_passages_of_their_own_collec
     assert (found["x"].shared, found["x"].left_out) == (frozenset("ac"), frozenset())
     assert (found["y"].shared, found["y"].left_out) == (frozenset("ac"), frozenset("abc"))
     assert (found["z"].shared, found["z"].left_out) == (frozenset(), frozenset())
+    assert {guard.near_copy for guard in found.values()} == {0.7}
+    recipe.near_copy = "same"
+    assert {guard.near_copy for guard in guards_of(recipe).values()} == {None}
     recipe.guard = {"bad": guarded(queries=other)}
     recipe.dev = {}
     with pytest.raises(InputError, match="none of its queries is judged"):
@@ -63,4 +67,4 @@ def test_what_is_lines_about_a_training_set_names_only_what_was_left_out():
         "scores above the relevant passage"
     )
     assert "(2 triples)" in told[1] and "left out 1 judged passages" in told[3]
-    assert told[4] == "guard: docs: for instance 'a' for 'b'"
+    assert told[4] == "guard: docs: 'a' for 'b'"

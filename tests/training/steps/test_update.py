@@ -1,3 +1,4 @@
+import json
 import math
 from types import SimpleNamespace
 
@@ -80,3 +81,52 @@ def test_every_setting_of_the_recipes_optimiser_reaches_it():
     change = (0.112 / 0.36) / (math.sqrt(0.0196 / 0.19) + 0.1)
     expected = first - 0.1 * (change + 0.5 * first)
     assert weights["w.weight"].item() == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("after", ["step", "batch"])
+def test_the_gradients_are_clipped_after_each_step_or_each_batch(
+    after, small_recipe, train, tmp_path, monkeypatch
+):
+    raw, given = [], []
+    backward, step = update.backward, update.Adam.step
+
+    def noted(trainee, *rest, **settings):
+        worked = backward(trainee, *rest, **settings)
+        raw.append([weight.grad.clone() for weight in trainee.weights.values()])
+        return worked
+
+    def stepped(self, gradients, **settings):
+        given.append([gradient.clone() for gradient in gradients])
+        step(self, gradients, **settings)
+
+    monkeypatch.setattr(update, "backward", noted)
+    monkeypatch.setattr(update.Adam, "step", stepped)
+    optimiser = {"rate": 1.0e-3, "warmup": 0, "clip": 0.05, "clip_after": after}
+    path = small_recipe(
+        steps=1, batch=4, accumulation=2, optimiser=optimiser, validate=None, dev={"docs": None}
+    )
+    train(path, tmp_path / "out")
+    first, second = raw
+    if after == "step":  # the second batch's gradients were added to the first one's
+        expected = [torch.nn.Parameter(torch.zeros_like(each)) for each in second]
+        for parameter, gradient in zip(expected, second, strict=True):
+            parameter.grad = gradient
+        torch.nn.utils.clip_grad_norm_(expected, 0.05)
+    else:
+        expected = [torch.nn.Parameter(torch.zeros_like(each)) for each in first]
+        for parameter, gradient in zip(expected, first, strict=True):
+            parameter.grad = gradient
+        assert torch.nn.utils.clip_grad_norm_(expected, 0.05) > 0.05
+        for parameter, gradient in zip(expected, second, strict=True):
+            parameter.grad += gradient
+        assert torch.nn.utils.clip_grad_norm_(expected, 0.05) > 0.05
+    for found, parameter in zip(given[0], expected, strict=True):
+        torch.testing.assert_close(found, parameter.grad, rtol=1e-5, atol=1e-8)
+
+
+def test_a_rate_falls_towards_the_schedules_last_step(triples, train, tmp_path):
+    train(triples, tmp_path / "out", "schedule_steps=9")
+    lines = (tmp_path / "out" / "train" / "progress.jsonl").read_text().splitlines()
+    rates = [json.loads(line)["rate"] for line in lines if "rate" in line]
+    # One step of warm-up, then from the peak at step 1 to 0 at step 9.
+    assert rates == pytest.approx([0.0, 1e-3, 1e-3 * 7 / 8, 1e-3 * 6 / 8])

@@ -18,6 +18,9 @@ _K1 = (Source(ANSERINI, value=BM25_K1), Source(TUNED_V1, value=0.82, default=Fal
 _B = (Source(ANSERINI, value=BM25_B), Source(TUNED_V1, value=0.68, default=False))
 
 
+_RM3 = Source("pyserini's set_rm3")
+
+
 class Tune(Section):
     """A grid for k1 and b: every pair is run on one query set, and the best by the measure is used.
 
@@ -45,6 +48,22 @@ class Bm25(Section):
     tune: Tune | None = None
 
 
+class Rm3(Section):
+    """RM3: the query expanded by words of the passages that it finds first.
+
+    k1 and b are tuned without it.
+    """
+
+    fb_terms: Annotated[Count, _RM3] = 10
+    """Words added to the query."""
+    fb_docs: Annotated[int, Field(ge=1, le=50), _RM3] = 10
+    """Passages that they are taken from; Anserini's first search finds 50."""
+    original_query_weight: Annotated[Unit, _RM3] = 0.5
+    """Weight of the query's own words."""
+    filter_terms: Annotated[bool, _RM3] = True
+    """Take only words of the letters a to z and digits; false for most other languages."""
+
+
 class Search(Kind):
     """The best passages for each query, as written."""
 
@@ -59,20 +78,22 @@ class Search(Kind):
     """An earlier `index` or `encode` stage."""
     bm25: Bm25 | None = None
     """For a Lucene index only."""
+    rm3: Rm3 | None = None
+    """For a Lucene index only; `rm3: {}` has every default."""
     depth: Annotated[Count, _DEPTH] = DEPTH
     """Passages per query."""
 
     def problems(self, name: str, around: Around) -> Iterator[Problem]:
         """Checks that BM25's parameters go with a Lucene index and are tuned on unreported
         queries."""
-        key = ("stages", name, "bm25")
-        if self.bm25 is None:
-            return
+        key = ("stages", name)
         if isinstance(around.stages.get(self.index), Encode):
             text = f"for a Lucene index only, and {self.index} holds embeddings; remove it"
-            yield Problem(key, text)
-        if self.bm25.tune:
-            yield from _tune_problems(key, self.bm25, self.bm25.tune, around)
+            for field in ("bm25", "rm3"):
+                if getattr(self, field) is not None:
+                    yield Problem((*key, field), text)
+        if self.bm25 is not None and self.bm25.tune:
+            yield from _tune_problems((*key, "bm25"), self.bm25, self.bm25.tune, around)
 
     def resolved(self, stages: Mapping[str, Kind]) -> Kind:
         """A search by inner products if the index holds embeddings, by BM25 otherwise."""
@@ -85,7 +106,9 @@ class Search(Kind):
         else:
             k1 = BM25_K1 if bm25.k1 is None else bm25.k1
             parameters = Fixed(k1=k1, b=BM25_B if bm25.b is None else bm25.b)
-        return Bm25Search(do=self.do, index=self.index, bm25=parameters, depth=self.depth)
+        return Bm25Search(
+            do=self.do, index=self.index, bm25=parameters, rm3=self.rm3, depth=self.depth
+        )
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -122,6 +145,7 @@ class Bm25Search(_Resolved):
     """A search of a Lucene index by BM25."""
 
     bm25: Fixed | Tuned
+    rm3: Rm3 | None = None
     depth: Annotated[Count, _DEPTH] = DEPTH
 
 

@@ -41,7 +41,7 @@ def system_of(
 ) -> System:
     """The completed system of a stage; `inputs` are the systems that it reads, by name."""
     if isinstance(stage, Index):
-        return index.system(basis, name)
+        return index.system(basis, name, stage)
     if isinstance(stage, Encode):
         return encode.system(basis, name, stage)
     assert query_set is not None  # only an index has none

@@ -11,6 +11,7 @@ from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.kinds.encode import vectors
 from raypipe.driver.recipe.system import System
+from raypipe.engines.lucene.feedback import Rm3
 from raypipe.names import Role, of_stage, tokens_of
 from raypipe.stages.bm25 import Bm25Stage
 from raypipe.stages.search import MergeStage, PartsStage
@@ -32,10 +33,16 @@ def bm25_system(
             k1, b = _tuned(basis, name, stage, tune, index)
         case _:
             assert_never(stage.bm25)
-    bm25 = Bm25Stage(name, sides, index, k1, b, stage.depth)
+    bm25 = Bm25Stage(name, sides, index, k1, b, stage.depth, feedback(stage))
     store = of_stage(name, query_set)
     stored = basis.stores.ensure(store, bm25)
-    return System(name, "run", stored, Chain((store,)), "collection", "BM25")
+    model = "BM25" if stage.rm3 is None else "BM25+RM3"
+    return System(name, "run", stored, Chain((store,)), "collection", model)
+
+
+def feedback(stage: Bm25Search) -> Rm3 | None:
+    """The settings of RM3, as the engine takes them."""
+    return None if stage.rm3 is None else Rm3(**stage.rm3.model_dump())
 
 
 def _tuned(

@@ -1,0 +1,33 @@
+"""The true scores of a workspace's run file, whose ties the file lowers."""
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from raypipe import schema
+from raypipe.driver.summaries import read_summary
+from raypipe.driver.upkeep.status import open_workspace
+from raypipe.names import of_stage
+from raypipe.storage.store_records import read_manifest
+from raypipe.storage.stored import Stored
+
+
+def true_scores(path: Path) -> pa.Table | None:
+    """The stored run (schema.RUN) of WORKSPACE/runs/SET/SYSTEM.trec, in the order of its lines.
+
+    It is None for any other file, and where the workspace's last invocation has no such store. The
+    caller compares it with the file, which may have been changed since.
+    """
+    path = path.absolute()
+    folder = path.parents[2] if len(path.parents) > 2 else path.parent
+    if path.suffix != ".trec" or path.parents[1].name != "runs":
+        return None
+    if not (folder / "workspace.json").is_file() or not (folder / "recipe.yaml").is_file():
+        return None
+    name = str(of_stage(path.stem, path.parent.name))
+    used = dict(each.split("/") for each in (read_summary(folder) or {}).get("stores", ()))
+    if name not in used:
+        return None
+    stores = open_workspace(folder).stores
+    manifest = read_manifest(stores, name, used[name])
+    return None if manifest is None else Stored(stores, manifest).whole_table(schema.RUN)

@@ -1,0 +1,71 @@
+"""RM3's own order, cuts and settings; its agreement with pyserini is tested with the exports."""
+
+import numpy as np
+import pytest
+from zebra_texts import table
+
+from raypipe.engines.lucene.feedback import Rm3
+from raypipe.engines.lucene.index import build_index
+from raypipe.engines.lucene.search import LuceneSearcher
+
+pytestmark = pytest.mark.jvm
+
+# `crossing` is in all passages and so gives no word (more than a tenth have it); pairs tie.
+TEXTS = [f"zebra w{n // 2} w{n // 2 + 1} w{n // 4 + 20} crossing" for n in range(40)]
+TEXTS += [f"horse h{n}" for n in range(30)]
+TEXTS += ["tier hündin1", "tier hündin2", "hündin1 sonst"]
+BM25 = {"k1": 0.9, "b": 0.4}
+
+
+@pytest.fixture(scope="module")
+def searcher(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lucene") / "index"
+    build_index(lambda: [table(TEXTS)], folder)
+    return LuceneSearcher(folder)
+
+
+def test_a_query_finds_what_its_first_passages_words_find(searcher):
+    plain, _ = searcher.search("w3", **BM25, depth=100)
+    rows, scores = searcher.search("w3", **BM25, depth=100, rm3=Rm3())
+    assert set(plain.tolist()) < set(rows.tolist())
+    assert (np.diff(scores) <= 0).all()
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 5, 8, 13])
+def test_a_smaller_depth_is_the_beginning_of_a_larger_one_and_ties_go_by_row(searcher, depth):
+    whole, of_whole = searcher.search("w3 w9", **BM25, depth=100, rm3=Rm3())
+    rows, scores = searcher.search("w3 w9", **BM25, depth=depth, rm3=Rm3())
+    assert rows.tolist() == whole[:depth].tolist()
+    assert scores.tolist() == of_whole[:depth].tolist()
+    order = np.lexsort((whole, -of_whole))
+    assert order.tolist() == list(range(len(whole)))
+    assert len(set(of_whole.tolist())) < len(of_whole)
+
+
+def test_every_setting_reaches_it(searcher):
+    def scores(**settings):
+        return searcher.search("w3 h3", **BM25, depth=100, rm3=Rm3(**settings))[1].tolist()
+
+    standard = scores()
+    assert scores() == standard
+    changes = [{"fb_terms": 2}, {"fb_docs": 1}, {"original_query_weight": 0.1}]
+    others = [scores(**change) for change in changes]
+    assert all(other != standard for other in others)
+    # With the whole weight on its own words, the query finds what it found without RM3.
+    rows, _ = searcher.search("w3 h3", **BM25, depth=5, rm3=Rm3(original_query_weight=1.0))
+    assert rows.tolist() == searcher.search("w3 h3", **BM25, depth=5)[0].tolist()
+
+
+def test_only_words_of_letters_and_digits_expand_a_query_unless_all_may(searcher):
+    def found(**settings):
+        return searcher.search("tier", **BM25, depth=9, rm3=Rm3(**settings))[0].tolist()
+
+    assert found() == [70, 71]
+    assert sorted(found(filter_terms=False)) == [70, 71, 72]
+
+
+def test_a_query_that_finds_nothing_finds_nothing_with_it(searcher):
+    for text in ("unicorn", "", "the of"):
+        rows, scores = searcher.search(text, **BM25, depth=5, rm3=Rm3())
+        assert (rows.dtype, scores.dtype) == (np.int64, np.float32)
+        assert len(rows) == len(scores) == 0
