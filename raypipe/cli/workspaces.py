@@ -60,7 +60,7 @@ def with_folders(arguments: Sequence[str]) -> list[str]:
         value = _value(argument)
         if in_bucket(value):
             option = argument.partition("=")[0] if value != argument else before
-            takes_value = option.startswith("--") and option not in FLAGS
+            takes_value = option.startswith("--") and option not in FLAGS | {"--"}
             folder = _folder(verb, option if takes_value else None, value)
             argument = argument.removesuffix(value) + folder
         found.append(argument)

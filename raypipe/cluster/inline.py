@@ -57,6 +57,9 @@ class InlineBackend:
         """See Backend; ends it."""
         self.kill(worker)
 
+    def end_idle(self) -> None:
+        """See Backend; there are none."""
+
     def capacity(self, needs: Needs) -> int:
         """One."""
         return 1

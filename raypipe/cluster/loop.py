@@ -102,8 +102,6 @@ class Loop:
                 stop = self._should_stop()
                 if stop is not None:
                     raise stop
-            for number in list(self._workers):  # those that were not needed and are still opening
-                self._let_go(number)
         finally:
             for number in list(self._workers):
                 self._backend.kill(number)

@@ -4,9 +4,7 @@ Ray's own restarts would waste attempts on dead nodes and ignore the ledger. Her
 event: its shard returns to the queue, and a new actor replaces it.
 """
 
-import gc
 import os
-import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -37,7 +35,7 @@ from raypipe.cluster.backend import (
     Task,
     done_event,
 )
-from raypipe.cluster.idle import IdleActors
+from raypipe.cluster.idle import IdleActors, give_memory_back
 from raypipe.cluster.ray_start import LocalRay, actor_environment
 from raypipe.cluster.worker import introduce, perform
 from raypipe.errors import first_line
@@ -87,10 +85,7 @@ class Actor:
     def rest(self) -> None:
         """Give up the task and its memory; the next one may follow."""
         self._task = self._opened = None
-        gc.collect()
-        torch = sys.modules.get("torch")
-        if torch is not None and torch.cuda.is_initialized():
-            torch.cuda.empty_cache()
+        give_memory_back()
 
     @ray.method(concurrency_group="beat")  # type: ignore[untyped-decorator]
     def beats(self) -> tuple[int, tuple[int, ...]]:
@@ -214,7 +209,7 @@ class RayBackend:
             ray.kill(actor, no_restart=True)
 
     def end_idle(self) -> None:
-        """End the processes that wait for a task, before something else needs their room."""
+        """See Backend."""
         self._idle.end()
 
     def capacity(self, needs: Needs) -> int:
@@ -272,12 +267,14 @@ class RayBackend:
         except ActorUnavailableError as error:
             return self._ask_again(worker, shard, error)
         except OutOfMemoryError as error:  # Ray ended it; the system's own killer says no reason
+            if worker in self._reused:
+                self._open_anew(worker)
+                return None
             self._forget(worker)
             return OutOfMemory(worker, first_line(error))
         except RayActorError as error:
-            if worker in self._reused:  # it died between two tasks, and this one is not to blame
-                self._reused.discard(worker)
-                self._open(worker, self._new_actor(self._tasks[worker].stage.needs))
+            if worker in self._reused:
+                self._open_anew(worker)
                 return None
             self._forget(worker)
             if getattr(error, "preempted", False) or self._node_is_gone(worker, error):
@@ -291,6 +288,11 @@ class RayBackend:
             return Ready(worker, facts, process)
         done, seconds = result
         return done_event(worker, shard, done, seconds)
+
+    def _open_anew(self, worker: int) -> None:
+        """Replace a process that died between two tasks; this one is not to blame."""
+        self._reused.discard(worker)
+        self._open(worker, self._new_actor(self._tasks[worker].stage.needs))
 
     def _ask_again(self, worker: int, shard: Shard | None, error: Exception) -> Event | None:
         """Ask an actor that did not answer until Ray knows why; Lost if that takes too long."""

@@ -169,6 +169,9 @@ class SimulatedBackend:
         """See Backend; ends it."""
         self.kill(worker)
 
+    def end_idle(self) -> None:
+        """See Backend; there are none."""
+
     def capacity(self, needs: Needs) -> int:
         """See Backend."""
         return self.world.num_actors

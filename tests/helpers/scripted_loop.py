@@ -46,6 +46,9 @@ class Scripted:
     def kill(self, worker):
         self.killed.append(worker)
 
+    def end_idle(self):
+        pass
+
     def release(self, worker):
         self.released.append(worker)
 
