@@ -121,7 +121,9 @@ def written_phases(document: Document) -> tuple[list[Written], list[Problem]]:
                 merged[name] = deepcopy(value)
         if found:
             problems += _begun(key, body, merged, found[0].body)
-        found.append(Written(merged, origins, number, own))
+        written = Written(merged, origins, number, own)
+        problems += map(written.problem, unknown_scorers(merged, earlier))
+        found.append(written)
     return found, problems
 
 
@@ -203,6 +205,18 @@ def _begun(
             text = "a later phase begins a new adapter of the model so far; remove it"
             yield Problem((*key, "model", "adapter", "start"), text)
         model["adapter"] = {name: value for name, value in adapter.items() if name != "start"}
+
+
+def unknown_scorers(body: Any, earlier: Sequence[str]) -> Iterator[Problem]:
+    """A problem for every training set whose `documents.scored_by` is no earlier phase."""
+    train = body.get("train") if isinstance(body, dict) else None
+    for name, each in train.items() if isinstance(train, dict) else ():
+        documents = each.get("documents") if isinstance(each, dict) else None
+        scorer = documents.get("scored_by") if isinstance(documents, dict) else None
+        if isinstance(scorer, str) and scorer not in earlier:
+            text = f"expected an earlier phase{did_you_mean(scorer, earlier)} there are "
+            key = ("train", name, "documents", "scored_by")
+            yield Problem(key, text + listed(earlier))
 
 
 def phased(parts: Sequence[Written], trainings: Sequence[Training]) -> PhasedTraining:

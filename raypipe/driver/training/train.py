@@ -29,7 +29,6 @@ from raypipe.driver.training.triple_sets import with_ids
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError, RefusedError
 from raypipe.evaluation.names import parse_measures
-from raypipe.stages.stage import Sizing
 from raypipe.storage.files import replace_file
 from raypipe.storage.lease import acquire
 from raypipe.storage.ledger import Ledger
@@ -120,7 +119,7 @@ def _one(
             start,
             workspace,
             backends,
-            Sizing(num_actors=chosen.num_actors),
+            chosen,
             watcher,
             say,
             should_stop,

@@ -35,6 +35,8 @@ def test_a_trained_model_has_the_names_that_transformers_gives_it(tiny, tmp_path
         start=start,
         conventions=start.conventions,
         spec=SimpleNamespace(fingerprint=lambda: "f"),
+        phase=None,
+        new_head=False,
     )
     write_model(job, tmp_path / "payload", tmp_path / "out", step=1, saw="nothing")
     config = json.loads((tmp_path / "out" / "config.json").read_text())

@@ -31,7 +31,8 @@ def data(k, run=RUN, relevant=(("a", "d12"), ("b", "d10"))):
         "relevance": pa.array([1] * len(relevant), pa.int32()),
     })  # fmt: skip
     ids = {10: "d10", 11: "d11", 12: "d12"}
-    return SimpleNamespace(run=run, k=k, qrels=qrels, query_ids={0: "a", 1: "b"}, passage_ids=ids)
+    named = {"query_ids": {0: "a", 1: "b"}, "passage_ids": ids}
+    return SimpleNamespace(run=run, k=k, qrels=qrels, documents=None, **named)
 
 
 def measure(monkeypatch, scores, *sets, kind="mono", comm=None, warned=None, **options):
