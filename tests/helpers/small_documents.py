@@ -1,71 +1,78 @@
-"""The small collection as documents of four passages each, and a recipe of two phases over it."""
+"""Twelve short documents in the fields of MS MARCO v2, and a recipe over them."""
 
 import json
 
-import yaml
-from small_training import write_run
-
-SPLIT = {"length": 12, "stride": 6, "title_words": 2, "headings_words": 0}
+WORDS = "alpha beta gamma delta epsilon zeta eta theta".split()
+LENGTHS = [3, 9, 1, 0, 14, 6, 2, 11, 5, 8, 4, 7]
 
 
-class DocumentRecipes:
-    """Writes recipes: a phase over passages, then one over documents."""
+def document(number, length=None):
+    length = LENGTHS[number] if length is None else length
+    body = " ".join(
+        WORDS[(number * 3 + place * (number + 1)) % len(WORDS)] for place in range(length)
+    )
+    fields = {"docid": f"D{number}", "url": "u", "title": f"{WORDS[number % 8]} title"}
+    return {**fields, "headings": "", "body": body}
 
-    def __init__(self, small_files, small_recipe, folder):
-        self.files, self.small_recipe, self.folder = small_files, small_recipe, folder
-        lines = (small_files / "passages.tsv").read_text().splitlines()
-        passages = [line.split("\t", 1) for line in lines]
-        self.ids = [f"D{number // 4}" for number in range(len(passages))]
-        self.home = dict(zip((p for p, _ in passages), self.ids, strict=True))
-        with (folder / "documents.jsonl").open("w") as file:
-            for start in range(0, len(passages), 4):
-                texts = [text for _, text in passages[start : start + 4]]
-                body = {"docid": self.ids[start], "title": f"Page {start}", "headings": ""}
-                file.write(json.dumps({**body, "body": " ".join(texts)}) + "\n")
-        for split in ("train", "dev"):
-            judged = [line.split() for line in self.text(f"qrels.{split}.txt").splitlines()]
-            own = dict.fromkeys((q, self.home[p]) for q, _, p, grade in judged if int(grade) > 0)
-            (folder / f"{split}.qrels").write_text("".join(f"{q} 0 {d} 1\n" for q, d in own))
-            names = list(dict.fromkeys(self.ids))
-            write_run(
-                folder / f"{split}-docs.trec", small_files / f"queries.{split}.tsv", names, 12
-            )
 
-    def text(self, name):
-        return (self.files / name).read_text()
+def write_documents(path, documents):
+    path.write_text("".join(json.dumps(each) + "\n" for each in documents))
 
-    def write(self, documents=None, dev=None, **second):
-        """The recipe's path; arguments change what the second phase says."""
-        path = self.small_recipe()
-        body = yaml.safe_load(path.read_text())
-        body["collections"]["pages"] = {
+
+def write_inputs(folder):
+    """docs.jsonl, queries.tsv, qrels of documents, and a run of documents."""
+    write_documents(folder / "docs.jsonl", [document(n) for n in range(12)])
+    (folder / "queries.tsv").write_text("q1\tbeta gamma\nq2\ttheta\nq3\tzeta alpha\n")
+    (folder / "qrels.txt").write_text("q1 0 D1 2\nq1 0 D4 1\nq2 0 D7 1\n")
+    lines = [f"{q} Q0 D{(n * 5) % 12} {n + 1} {9 - n} x\n" for q in ("q1", "q3") for n in range(4)]
+    (folder / "documents.trec").write_text("".join(lines))
+
+
+def recipe_of(folder, encoder, mono, **more):
+    """Passages of three words found by vectors and scored, then documents by several methods."""
+    return {
+        "format": 1,
+        "name": "documents",
+        "collection": {
             "format": "msmarco-doc-v2",
-            "input": str(self.folder / "documents.jsonl"),
-            "split": SPLIT,
-        }
-        of = {"collection": "pages", "queries": str(self.files / "queries.train.tsv")}
-        pages = {
-            **of,
-            "qrels": str(self.folder / "train.qrels"),
-            "negatives": {"runs": str(self.folder / "train-docs.trec"), "first": 2, "last": 12},
-            "documents": {"passages": 4, "best": 2, "scored_by": "passages", **(documents or {})},
-            "examples_at_most": 64,
-        }
-        dev_pages = {
-            "collection": "pages",
-            "queries": str(self.files / "queries.dev.tsv"),
-            "qrels": str(self.folder / "dev.qrels"),
-            "run": str(self.folder / "dev-docs.trec"),
-            "k": 5,
-            "queries_at_most": 10,
-            "documents": {"method": "k-max-avgp", "k": 2, **(dev or {})},
-        }
-        body["model"] |= {"head": 1}
-        body["loss"] = {"name": "pairwise-hinge"}
-        own = ("train", "dev", "steps", "validate")
-        first = {"name": "passages", **{key: body.pop(key) for key in own}, "steps": 4}
-        short = {"steps": 4, "validate": {"every": 2}}
-        phase = {"name": "pages", "train": {"pages": pages}, "dev": {"pages": dev_pages}, **short}
-        body["phases"] = [first, {**phase, **second}]
-        path.write_text(yaml.safe_dump(body, sort_keys=False))
-        return path
+            "input": str(folder / "docs.jsonl"),
+            "split": {"length": 3, "stride": 2, "title_words": 1, "headings_words": 0},
+        },
+        "queries": {
+            "test": {
+                "file": str(folder / "queries.tsv"),
+                "document_qrels": str(folder / "qrels.txt"),
+            }
+        },
+        "models": {
+            "encoder": {"path": str(encoder)},
+            "mono": {"path": str(mono)},
+            "again": {"path": str(mono)},
+        },
+        "stages": {
+            "embeddings": {"do": "encode", "model": "encoder"},
+            "dense": {"do": "search", "index": "embeddings", "depth": 20},
+            "mono": {"do": "score", "run": "dense", "model": "mono", "k0": 12},
+            "maxp": {"do": "documents", "run": "mono", "method": "maxp"},
+            "kmax": {"do": "documents", "run": "mono", "method": "k-max-avgp", "k": 2},
+            "mean-p": {"do": "documents", "run": "mono", "method": "avgp", "over": "probability"},
+            "dense-sump": {"do": "documents", "run": "dense", "method": "sump", "depth": 5},
+            "given": {
+                "do": "read",
+                "of": "documents",
+                "runs": {"test": str(folder / "documents.trec")},
+            },
+            "windows": {"do": "passages", "run": "given", "documents": 3, "at_most": 2},
+            "again": {"do": "score", "run": "windows", "model": "again", "score": "probability"},
+            "again-firstp": {
+                "do": "documents",
+                "run": "again",
+                "method": "firstp",
+                "over": "probability",
+            },
+            "fused": {"do": "fuse", "runs": ["maxp", "given"], "method": "rrf", "depth": 7},
+        },
+        "evaluate": {"measures": ["RR@10", "nDCG@10"], "baseline": "maxp"},
+        "resources": {"backend": "inline", "device": "cpu", "shard_rows": 5, "shard_queries": 2},
+        **more,
+    }

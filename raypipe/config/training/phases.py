@@ -14,7 +14,7 @@ from raypipe.config.fields import Name, Section
 from raypipe.config.pipeline.structure import structural_problems
 from raypipe.config.training.recipe import Guarded, Training
 from raypipe.config.yaml.document import Document, Key, Problem
-from raypipe.config.yaml.resolved import HEADER, section_lines
+from raypipe.config.yaml.resolved import HEADER, resolved_yaml, section_lines
 from raypipe.config.yaml.words import did_you_mean, listed, shown
 
 SHARED = ("format", "name", "collections", "guard", "resources", "stores", "overrides")
@@ -154,11 +154,13 @@ def trainings_of(recipe: Training | PhasedTraining) -> list[Training]:
     return [phase.training for phase in recipe.phases]
 
 
-def resolved_phases(recipe: PhasedTraining) -> str:
+def resolved_training(recipe: Training | PhasedTraining) -> str:
     """The recipe as text, as `resolved_yaml` writes one: each phase with all of its own keys.
 
     Loading the text gives the recipe.
     """
+    if isinstance(recipe, Training):
+        return resolved_yaml(recipe)
     every = set(Training.model_fields)
     shared = section_lines(recipe.first, without=every - {*SHARED} | {"stores", "overrides"})
     last = section_lines(recipe.first, without=every - {"stores", "overrides"})

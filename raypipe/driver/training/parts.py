@@ -33,7 +33,8 @@ def parts_recipe(
             query_set = f"train-{group}"
             queries[query_set] = {"file": wanted.queries}
             if wanted.qrels is not None and wanted.triples is None:
-                queries[query_set] |= {"qrels": wanted.qrels, "only_judged": True}
+                judged = {_judged(wanted.documents): wanted.qrels, "only_judged": True}
+                queries[query_set] |= judged
             for number, path in enumerate(runs_of(wanted)):
                 read = {"do": "read", "runs": {query_set: path}, **_unit(wanted.documents)}
                 stages[f"{query_set}-run-{number}"] = read
@@ -50,7 +51,8 @@ def parts_recipe(
     for group, dev in recipe.dev.items():
         if dev.collection == name:
             query_set = f"dev-{group}"
-            queries[query_set] = {"file": dev.queries, "qrels": dev.qrels, "only_judged": True}
+            judged = {_judged(dev.documents): dev.qrels, "only_judged": True}
+            queries[query_set] = {"file": dev.queries, **judged}
             read = {"do": "read", "runs": {query_set: dev.run}, **_unit(dev.documents)}
             stages[f"{query_set}-run"] = read
             if dev.documents is not None:
@@ -70,6 +72,11 @@ def parts_recipe(
 def _unit(documents: object | None) -> dict[str, str]:
     """What a run file ranks; nothing is said of passages, as always."""
     return {} if documents is None else {"of": "documents"}
+
+
+def _judged(documents: object | None) -> str:
+    """The key of the judgements in a pipeline recipe."""
+    return "qrels" if documents is None else "document_qrels"
 
 
 def _best_stages(query_set: str, file: str, wanted: TrainDocuments) -> dict[str, Any]:

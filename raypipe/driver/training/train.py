@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from raypipe.config import Training, missing_training_inputs, resolved_yaml
-from raypipe.config.training.phases import PhasedTraining, resolved_phases, trainings_of
+from raypipe.config import Training, missing_training_inputs
+from raypipe.config.training.phases import PhasedTraining, resolved_training, trainings_of
 from raypipe.driver.invocation import invocation
 from raypipe.driver.machine import devices
 from raypipe.driver.machine.backends import LazyBackends
@@ -74,13 +74,9 @@ def run_training(
         conventions_of_training(each.model)  # a contradiction is refused before any work
         if each.validate_ is not None:
             parse_measures([each.validate_.measure])
-    if isinstance(recipe, PhasedTraining):
-        resolved = resolved_phases(recipe)
-    else:
-        resolved = resolved_yaml(recipe)
     workspace = Workspace(out, trainings_of(recipe)[0].stores)
     with invocation(workspace, recipe.name) as summary, interruptible() as should_stop:
-        replace_file(workspace.folder / "recipe.yaml", resolved.encode())
+        replace_file(workspace.folder / "recipe.yaml", resolved_training(recipe).encode())
         workspace.wrote(workspace.folder / "recipe.yaml")
 
         def train(part: Part) -> tuple[dict[str, Any], str, Path]:

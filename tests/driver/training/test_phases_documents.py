@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from small_documents import DocumentRecipes
+from documents_training import DocumentRecipes
 from small_training import Recipes, train
 
 from raypipe import schema
