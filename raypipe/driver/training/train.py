@@ -15,12 +15,13 @@ from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.training.finish import finish
 from raypipe.driver.training.log import Follower
 from raypipe.driver.training.part import Part
-from raypipe.driver.training.phases import in_phases
+from raypipe.driver.training.phases import check_reachable, in_phases
 from raypipe.driver.training.place import (
     TrainOptions,
     backend_of,
     check_fits,
     devices_of,
+    place_of,
     start_model,
     threads_of,
 )
@@ -74,7 +75,9 @@ def run_training(
         conventions_of_training(each.model)  # a contradiction is refused before any work
         if each.validate_ is not None:
             parse_measures([each.validate_.measure])
-    workspace = Workspace(out, trainings_of(recipe)[0].stores)
+    first = trainings_of(recipe)[0]
+    check_reachable(recipe, out, joins=place_of(first, options).joins)
+    workspace = Workspace(out, first.stores)
     with invocation(workspace, recipe.name) as summary, interruptible() as should_stop:
         replace_file(workspace.folder / "recipe.yaml", resolved_training(recipe).encode())
         workspace.wrote(workspace.folder / "recipe.yaml")

@@ -141,6 +141,17 @@ def test_epochs_are_as_many_steps_as_take_every_example(small_recipe, train, tmp
         train(path, tmp_path / "long", "steps=", "epochs=0.1", "validate.every=1000")
 
 
+def test_phases_on_other_nodes_need_a_folder_that_they_share(three, tmp_path):
+    recipe, mirror = load_training(three), tmp_path / "mirror"
+    mirror.mkdir()
+    phases.check_reachable(recipe, mirror, joins=True)
+    (mirror / ".mirrors").write_text("s3://bucket/work")
+    phases.check_reachable(recipe, mirror, joins=False)
+    phases.check_reachable(recipe.first, mirror, joins=True)
+    with pytest.raises(InputError, match="s3://bucket/work: a later phase"):
+        phases.check_reachable(recipe, mirror, joins=True)
+
+
 @contextlib.contextmanager
 def stopped_at(monkeypatch, count):
     """SIGTERM to this process in the count-th backward; no other follows."""
