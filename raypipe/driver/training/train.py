@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,69 +82,56 @@ def run_training(
     with invocation(workspace, recipe.name) as summary, interruptible() as should_stop:
         replace_file(workspace.folder / "recipe.yaml", resolved_training(recipe).encode())
         workspace.wrote(workspace.folder / "recipe.yaml")
-
-        def train(part: Part) -> tuple[dict[str, Any], str, Path]:
-            return _one(part, workspace, options, watcher, say, should_stop)
-
-        told, table, folder = in_phases(recipe, train, say)
+        chosen = devices_of(first, options)
+        say(chosen.line())
+        backends = LazyBackends(lambda: backend_of(first, chosen, options), lambda: chosen)
+        at = _Place(workspace, options, chosen, backends, watcher, say, should_stop)
+        try:
+            told, table, folder = in_phases(recipe, partial(_one, at), say)
+        finally:
+            backends.close()
+        summary["device"] = chosen.line().removeprefix("device: ")
         replace_file(workspace.folder / "table.md", table.encode())
         workspace.wrote(workspace.folder / "table.md")
         summary |= told
     return Trained(summary, table, folder)
 
 
-def _one(
-    part: Part,
-    workspace: Workspace,
-    options: TrainOptions,
-    watcher: Watcher,
-    say: Callable[[str], None],
-    should_stop: Callable[[], RaypipeError | None],
-) -> tuple[dict[str, Any], str, Path]:
+@dataclass(frozen=True)
+class _Place:
+    """What all phases of an invocation share."""
+
+    workspace: Workspace
+    options: TrainOptions
+    chosen: devices.Devices
+    backends: LazyBackends
+    watcher: Watcher
+    say: Callable[[str], None]
+    should_stop: Callable[[], RaypipeError | None]
+
+
+def _one(at: _Place, part: Part) -> tuple[dict[str, Any], str, Path]:
     """Summary, table and model folder of one training."""
-    recipe = part.recipe
-    chosen = devices_of(recipe, options)
-    say(chosen.line())
-    backends = LazyBackends(lambda: backend_of(recipe, chosen, options), lambda: chosen)
-    try:
-        start = start_model(recipe)
-        check_fits(recipe, start, chosen, options)
-        split = part.folder(workspace, "triples")
-        named = with_ids(recipe, split)
-        if named != recipe:
-            workspace.wrote(split)
-        part = replace(part, recipe=named)
-        sets = training_sets(
-            part,
-            start,
-            workspace,
-            backends,
-            chosen,
-            watcher,
-            say,
-            should_stop,
-        )
-        named = with_length(named, sets, say)
-        job = Job(named, start, sets.train, sets.dev, workspace.stores, part.phase, part.new_head)
-        follower = Follower(job, part.folder(workspace, "train"), say)
-        manifest = _train(job, workspace, chosen, options, follower, backends, should_stop)
-    finally:
-        backends.close()
-    device = chosen.line().removeprefix("device: ")
-    trained = finish(job, manifest, sets, workspace, part)
-    return trained[0] | {"device": device}, *trained[1:]
+    recipe, workspace = part.recipe, at.workspace
+    start = start_model(recipe)
+    check_fits(recipe, start, at.chosen, at.options)
+    split = part.folder(workspace, "triples")
+    named = with_ids(recipe, split)
+    if named != recipe:
+        workspace.wrote(split)
+    part = replace(part, recipe=named)
+    sets = training_sets(
+        part, start, workspace, at.backends, at.chosen, at.watcher, at.say, at.should_stop
+    )
+    named = with_length(named, sets, at.say)
+    job = Job(named, start, sets.train, sets.dev, workspace.stores, part.phase, part.new_head)
+    follower = Follower(job, part.folder(workspace, "train"), at.say)
+    return finish(job, _train(job, at, follower), sets, workspace, part)
 
 
-def _train(
-    job: Job,
-    workspace: Workspace,
-    chosen: devices.Devices,
-    options: TrainOptions,
-    follower: Follower,
-    backends: LazyBackends,
-    should_stop: Callable[[], RaypipeError | None],
-) -> Manifest:
+def _train(job: Job, at: _Place, follower: Follower) -> Manifest:
     """The finished store of the training."""
+    workspace, chosen, options, backends = at.workspace, at.chosen, at.options, at.backends
     recipe, store, fingerprint = job.recipe, job.store, job.spec.fingerprint()
     standing = read_manifest(workspace.stores, store, fingerprint)
     workspace.mark()
@@ -157,7 +145,7 @@ def _train(
     def stop() -> RaypipeError | None:
         if lease.lost:
             return RefusedError(f"{store}: another invocation has taken over this training")
-        return should_stop()
+        return at.should_stop()
 
     try:
         ledger = Ledger(workspace.stores, store, job.spec, [SHARD])
@@ -194,6 +182,8 @@ def _train(
         if not lease.lost:  # a successor would still read them
             Checkpoints(workspace.stores, job.folder).clear()
         return manifest
-    finally:
+    except BaseException:
         backends.close()  # before the lease: afterwards, nothing of this training may write
+        raise
+    finally:
         lease.release()
