@@ -95,28 +95,40 @@ def known_pairs(judged: Judged, passages: PassageMap) -> Int64:
     return np.sort(np.concatenate(found))
 
 
-def _negatives(
-    documents: list[tuple[int, int, int]], passages: Passages
-) -> list[tuple[int, int, int]]:
-    """(passage, run, rank of its document) of all possible negatives."""
+@dataclass(frozen=True, slots=True)
+class _Negatives:
+    """All possible negatives of a query; a hundred documents may have thousands of passages."""
+
+    documents: list[tuple[int, int, int]]
+    """(document, run, rank)."""
+    places: Int64
+    """The place of each passage's document in that list."""
+    rows: Int64
+
+    def at(self, number: int) -> tuple[int, int, int]:
+        """(passage, run, rank of its document)."""
+        _, run, rank = self.documents[int(self.places[number])]
+        return int(self.rows[number]), run, rank
+
+
+def _negatives(documents: list[tuple[int, int, int]], passages: Passages) -> _Negatives:
     rows = np.array([document for document, _, _ in documents], np.int64)
-    places, found = passages.map.passages(rows, passages.at_most)
-    both = zip(places.tolist(), found.tolist(), strict=True)
-    return [(passage, *documents[place][1:]) for place, passage in both]
+    return _Negatives(documents, *passages.map.passages(rows, passages.at_most))
 
 
 def _drawn(
     query: int,
     passage: int,
-    negatives: list[tuple[int, int, int]],
+    negatives: _Negatives,
     window: Window,
     rng: np.random.Generator,
 ) -> list[Drawn]:
     """The examples of one relevant passage, without a negative twice; none if there are too few."""
     wanted = window.examples * window.per_example
-    if len(negatives) < wanted:
+    number = len(negatives.rows)
+    if number < wanted:
         return []
-    chosen = [negatives[int(at)] for at in rng.choice(len(negatives), wanted, replace=False)]
+    chosen = [negatives.at(int(place)) for place in rng.choice(number, wanted, replace=False)]
     found = []
     for start in range(0, wanted, window.per_example):
         part = chosen[start : start + window.per_example]
