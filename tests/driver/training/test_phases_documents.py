@@ -68,6 +68,7 @@ def test_a_checkpoint_is_measured_by_the_scores_of_its_documents(ended):
     (dev,) = dev_of(job)
     model = resolve_model(str(trained.model))
     scorer = load_scorer(model)
+    assert (dev.documents.method, dev.documents.k) == ("k-max-avgp", 2)
     run = dev.documents.run
     rows, of = run["passage_row"].to_numpy(), run["query_row"].to_numpy()
     log_p = scorer.score(dev.queries.part(of), [dev.passages.part(rows)]).astype(np.float64)
