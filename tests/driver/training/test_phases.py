@@ -5,7 +5,9 @@ import json
 import os
 import signal
 
+import numpy as np
 import pytest
+import yaml
 from safetensors.torch import load_file
 from small_training import phases_of
 
@@ -15,6 +17,8 @@ from raypipe.driver.upkeep.garbage import find_garbage
 from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError, Interrupted
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.opening import load_weights
 from raypipe.training.checkpoints.export import write_model
 from raypipe.training.steps import update
 
@@ -146,6 +150,27 @@ def test_epochs_are_as_many_steps_as_take_every_example(small_recipe, train, tmp
     assert train(same, tmp_path / "out").summary["fingerprint"] == trained.summary["fingerprint"]
     with pytest.raises(InputError, match="validate.every: expected at most steps"):
         train(path, tmp_path / "long", "steps=", "epochs=0.1", "validate.every=1000")
+
+
+def test_an_adapter_of_a_later_phase_says_what_both_were_trained_on(small_recipe, train, tmp_path):
+    few = {"docs": {**yaml.safe_load(small_recipe().read_text())["train"]["docs"]}}
+    few["docs"] |= {"examples_at_most": 5}
+    path = phases_of(small_recipe(), SHORT, {**SHORT, "train": few})
+    trained = train(path, tmp_path / "out", "model.adapter={rank: 2, alpha: 4.0}")
+    models = tmp_path / "out" / "models"
+    adapter = trained.model / "adapter"
+    first, last = (
+        np.load(f / "trained_on.npy") for f in (models / "small.part-1/adapter", adapter)
+    )
+    assert len(first) > 10 and set(first) <= set(last)
+    told = json.loads((adapter / "raypipe.json").read_text())
+    assert told["base"] == str(models / "small.part-1")
+    merged, whole = (
+        load_weights(resolve_model(str(adapter))),
+        load_file(trained.model / "model.safetensors"),
+    )
+    for name, tensor in whole.items():
+        assert (merged[name] - tensor).abs().max() < 2e-3, name  # half precision on disk
 
 
 def test_phases_on_other_nodes_need_a_folder_that_they_share(three, tmp_path):
