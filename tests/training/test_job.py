@@ -2,13 +2,14 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from raypipe.config.training.recipe import TrainedModel
 from raypipe.errors import InputError
 from raypipe.models.folder.presets import PRESETS
-from raypipe.training.job import conventions_of_training
+from raypipe.training.job import DevPassages, DevStores, conventions_of_training
 
 
 def test_a_recipe_lays_its_limits_over_the_presets():
@@ -60,3 +61,22 @@ def test_clipping_and_schedule_are_in_the_fingerprint_only_where_they_are_chosen
         "params.optimiser.clip_after null -> batch",
         "params.schedule_steps null -> 99",
     ]
+
+
+def test_the_head_that_is_drawn_and_a_dev_sets_documents_are_in_the_fingerprint(job):
+    def stored(name):
+        return SimpleNamespace(identity=name)
+
+    def dev(run="r", method="maxp", k=4):
+        of = DevPassages(stored(run), stored("m"), method, k)
+        one = [stored(name) for name in ("run", "queries", "collection", "q", "p")]
+        return DevStores(*one, "qrels.txt", "sha", 5, None, of)
+
+    plain = replace(job(), dev=(dev(),))
+    assert "new_head" not in plain.spec.params and plain.store == "weights@small"
+    others = [replace(plain, dev=(dev(**c),)) for c in ({"run": "s"}, {"method": "avgp"}, {"k": 3})]
+    every = [plain, *others, replace(plain, new_head=True), replace(plain, dev=())]
+    assert len({each.spec.fingerprint() for each in every}) == len(every)
+    phase = replace(plain, phase="one")
+    assert phase.store == "weights@small.one"
+    assert phase.spec.fingerprint() == plain.spec.fingerprint()

@@ -18,7 +18,7 @@ from raypipe.config.fields import (
     Source,
     Text,
 )
-from raypipe.vocabulary import Format, SplitBy, TopicLevel
+from raypipe.vocabulary import Format, SplitBy, TopicLevel, Unit, units
 
 PACKAGED_MODELS = ("minilm", "minilm-mono", "minilm-duo")
 """The values of `path` that name packaged models: all-MiniLM-L6-v2, and two rerankers based on
@@ -111,7 +111,9 @@ class QuerySet(Section):
     file: Location | None = None
     car: CarTopics | None = None
     qrels: Location | None = None
-    """A query set without judgements is ranked but not measured."""
+    """Judgements of passages. A query set without judgements is ranked but not measured."""
+    document_qrels: Location | None = None
+    """Judgements of documents, for runs of documents."""
     only_judged: Annotated[bool, Source(OWN)] = False
     """Keep only queries with judgements, as BEIR does: its queries file holds all splits."""
     builtin: Literal["dev", "test", "train"] | None = None
@@ -121,8 +123,13 @@ class QuerySet(Section):
     @property
     def judged(self) -> bool:
         """Whether the query set has judgements, so that runs can be measured."""
-        of_car = self.car is not None and bool(self.car.pages or self.car.qrels)
-        return self.qrels is not None or self.builtin is not None or of_car
+        if self.builtin is not None or any(self.qrels_of(unit) for unit in units()):
+            return True
+        return self.car is not None and bool(self.car.pages or self.car.qrels)
+
+    def qrels_of(self, unit: Unit) -> Location | None:
+        """The judgements of passages or of documents."""
+        return self.qrels if unit == "passages" else self.document_qrels
 
 
 class Model(Section):

@@ -38,7 +38,9 @@ def relocated(recipe: Recipe, locate: Callable[[str], str], *, models: bool = Tr
         if car is not None:
             of_car = {key: tuple(map(locate, paths)) for key, paths in car.files().items()}
             car = car.model_copy(update=of_car)
-        found = {"file": located(queries.file), "qrels": located(queries.qrels), "car": car}
+        names = ("file", "qrels", "document_qrels")
+        found: dict[str, object] = {name: located(getattr(queries, name)) for name in names}
+        found["car"] = car
         return queries.model_copy(update=found)
 
     def model(model: Model) -> Model:
@@ -72,7 +74,7 @@ def missing_inputs(recipe: Recipe, *, collection: bool = True) -> list[str]:
         path = Path(name)
         if not path.exists():
             problems.append(f"{key}: {path}: no such file or folder; expected {wanted}")
-        elif key.endswith(".qrels") and path.is_dir():
+        elif key.endswith("qrels") and path.is_dir():
             problems.append(f"{key}: {path}: a folder; expected {wanted}")
     return problems
 
@@ -91,6 +93,8 @@ def _inputs(recipe: Recipe) -> Iterator[tuple[str, str, str]]:
             for key, paths in queries.car.files().items():
                 for i, path in enumerate(paths):
                     yield f"queries.{name}.car.{key}.{i}", path, f"TREC CAR's {key}"
+        if queries.document_qrels:
+            yield f"queries.{name}.document_qrels", queries.document_qrels, "a qrels file"
     for name, model in recipe.models.items():
         if _is_folder(model):
             named = ", ".join(PACKAGED_MODELS)

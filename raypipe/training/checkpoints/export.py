@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from raypipe.config.training.recipe import Adapter
+from raypipe.config.training.recipe import steps_of
 from raypipe.errors import InputError
 from raypipe.models.folder.adapter_tensors import PEFT
 from raypipe.models.folder.adapters import adapter_folder
@@ -85,7 +85,7 @@ def _fill(beside: Path, job: Job, payload: Path, *, step: int, saw: str) -> None
         _write_adapter(beside / "adapter", trained, low_rank, job.start.family.files.ADAPTED)
         shown = {**asdict(conventions), "start_weights_saw": saw, "base": recipe.model.start}
         _write_json(beside / "adapter" / "raypipe.json", {**shown, "made_by": made_by(job, step)})
-        hashes = np.union1d(trained_on(sources_of(job)), _seen_before(recipe.model.adapter))
+        hashes = np.union1d(trained_on(sources_of(job)), _seen_before(job))
         np.save(beside / "adapter" / FILE, hashes)
     if isinstance(conventions, Conventions):
         saved = job.start.family.files.saved_name
@@ -141,7 +141,7 @@ def made_by(job: Job, step: int) -> dict[str, Any]:
         "fingerprint": job.spec.fingerprint(),
         "start_sha256": job.start.weights_sha256,
         "step": step,
-        "steps": recipe.num_steps,
+        "steps": steps_of(recipe),
         "batch": recipe.batch * recipe.accumulation,
         "loss": recipe.loss.name,
         "seed": recipe.seed,
@@ -202,10 +202,15 @@ def _copy_tokenizer(start: ModelFolder, folder: Path) -> None:
         )
 
 
-def _seen_before(adapter: Adapter | None) -> NDArray[np.uint64]:
-    """What this training's starting adapter was trained on, as far as it is recorded."""
-    if adapter is None or adapter.start is None:
+def _seen_before(job: Job) -> NDArray[np.uint64]:
+    """What this training's starting adapter, or the phases before it, were trained on, as far as it
+    is recorded."""
+    adapter = job.recipe.model.adapter
+    if adapter is not None and adapter.start is not None:
+        path = adapter_folder(adapter.start) / FILE
+    elif job.phase is not None:
+        path = job.start.folder / "adapter" / FILE
+    else:
         return np.empty(0, np.uint64)
-    path = adapter_folder(adapter.start) / FILE
     found: NDArray[np.uint64] = np.load(path) if path.exists() else np.empty(0, np.uint64)
     return found

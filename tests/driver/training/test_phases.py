@@ -5,7 +5,9 @@ import json
 import os
 import signal
 
+import numpy as np
 import pytest
+import yaml
 from safetensors.torch import load_file
 from small_training import phases_of
 
@@ -15,6 +17,8 @@ from raypipe.driver.upkeep.garbage import find_garbage
 from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError, Interrupted
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.opening import load_weights
 from raypipe.training.checkpoints.export import write_model
 from raypipe.training.steps import update
 
@@ -76,13 +80,20 @@ def test_a_whole_chain_is_kept_verified_and_not_trained_again(three, train, weig
     assert load_training(out / "recipe.yaml") == load_training(three)
 
 
+def test_the_dev_queries_of_all_phases_are_guarded_in_each(three, tmp_path):
+    recipe = load_training(three)
+    part = next(phases.parts_of(recipe, {}))
+    assert [*part.recipe.guard] == ["test", "part-2.docs", "part-3.docs"]
+    assert next(phases.parts_of(recipe.first, {})).recipe.guard == recipe.first.guard
+
+
 def test_a_phase_of_another_kind_takes_the_encoder_and_draws_its_head(three, train, tmp_path):
-    """No update is made with a rate of nearly 0, so what it starts from can be read."""
-    still = ("phases.2.optimiser={rate: 1.0e-30, warmup: 0, weight_decay: 0.0}", "dropout=0.0")
-    train(three, tmp_path / "out", *still)
+    """It begins after the first phase; with a rate of nearly 0 its model is what it began from."""
+    still = "phases.2.optimiser={rate: 1.0e-30, warmup: 0, weight_decay: 0.0}"
+    train(three, tmp_path / "out", still, "dropout=0.0", "phases.2.after=part-1")
     mono, duo = (
         load_file(tmp_path / "out" / "models" / name / "model.safetensors")
-        for name in ("small.part-2", "small")
+        for name in ("small.part-1", "small")
     )
     differ = {name for name in duo if not equal(duo[name], mono[name])}
     assert differ == {"classifier.weight", "classifier.bias", SEGMENTS}
@@ -139,6 +150,38 @@ def test_epochs_are_as_many_steps_as_take_every_example(small_recipe, train, tmp
     assert train(same, tmp_path / "out").summary["fingerprint"] == trained.summary["fingerprint"]
     with pytest.raises(InputError, match="validate.every: expected at most steps"):
         train(path, tmp_path / "long", "steps=", "epochs=0.1", "validate.every=1000")
+
+
+def test_an_adapter_of_a_later_phase_says_what_both_were_trained_on(small_recipe, train, tmp_path):
+    few = {"docs": {**yaml.safe_load(small_recipe().read_text())["train"]["docs"]}}
+    few["docs"] |= {"examples_at_most": 5}
+    path = phases_of(small_recipe(), SHORT, {**SHORT, "train": few})
+    trained = train(path, tmp_path / "out", "model.adapter={rank: 2, alpha: 4.0}")
+    models = tmp_path / "out" / "models"
+    adapter = trained.model / "adapter"
+    first, last = (
+        np.load(f / "trained_on.npy") for f in (models / "small.part-1/adapter", adapter)
+    )
+    assert len(first) > 10 and set(first) <= set(last)
+    told = json.loads((adapter / "raypipe.json").read_text())
+    assert told["base"] == str(models / "small.part-1")
+    merged, whole = (
+        load_weights(resolve_model(str(adapter))),
+        load_file(trained.model / "model.safetensors"),
+    )
+    for name, tensor in whole.items():
+        assert (merged[name] - tensor).abs().max() < 2e-3, name  # half precision on disk
+
+
+def test_phases_on_other_nodes_need_a_folder_that_they_share(three, tmp_path):
+    recipe, mirror = load_training(three), tmp_path / "mirror"
+    mirror.mkdir()
+    phases.check_reachable(recipe, mirror, joins=True)
+    (mirror / ".mirrors").write_text("s3://bucket/work")
+    phases.check_reachable(recipe, mirror, joins=False)
+    phases.check_reachable(recipe.first, mirror, joins=True)
+    with pytest.raises(InputError, match="s3://bucket/work: a later phase"):
+        phases.check_reachable(recipe, mirror, joins=True)
 
 
 @contextlib.contextmanager

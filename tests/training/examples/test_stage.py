@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 from training_texts import keys, wanted
 
+from raypipe.config.training.documents import TrainDocuments
 from raypipe.training.examples.guard import Guard
 from raypipe.training.examples.sampler import permuted
+from raypipe.training.examples.sources import OfDocuments
 from raypipe.training.examples.stage import ExamplesStage, _first
 from raypipe.training.examples.table import Examples
 
@@ -51,3 +53,29 @@ def test_examples_are_named_by_the_judgements_that_are_there_now(tmp_path, given
     file.write_text("1 0 3 1\n")
     (change,) = before.diff(pickle.loads(pickle.dumps(stage)).spec)
     assert f"content:{given}" in str(change)
+
+
+def test_what_is_said_of_documents_and_who_scored_them_names_the_examples():
+    def stored(name):
+        return SimpleNamespace(identity=name, origin=f"store/{name}")
+
+    def spec(documents, of):
+        stage = ExamplesStage(
+            wanted=wanted(qrels=None, documents=documents), collection=stored("d"),
+            ids=stored("i"), queries=stored("q"), runs=(), teacher=None, teacher_last=None,
+            guard=Guard(), seed=0, documents=of,
+        )  # fmt: skip
+        return stage.spec.fingerprint()
+
+    def of(scores):
+        return OfDocuments(stored("map"), None if scores is None else stored(scores))
+
+    best = TrainDocuments(best=5, scored_by="a")
+    every = [
+        spec(None, None), spec(TrainDocuments(), of(None)), spec(best, of("s")),
+        spec(best, of("t")), spec(TrainDocuments(best=4, scored_by="a"), of("s")),
+        spec(TrainDocuments(passages=9), of(None)),
+    ]  # fmt: skip
+    assert len(set(every)) == len(every)
+    renamed = TrainDocuments(best=5, scored_by="b")
+    assert spec(renamed, of("s")) == spec(best, of("s"))  # the scores' own identity says it
