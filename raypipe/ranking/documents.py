@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.ranking.order import Float32, Int64, check_finite, ranks
+from raypipe.vocabulary import K_MAX
 
 Float64 = NDArray[np.float64]
-K = 4
-"""Passages whose scores k-max-avgp averages (CIP at TREC 2021 DL, section 3)."""
 SMALLEST = float(np.finfo(np.float32).smallest_subnormal)
 """A log-probability nearer to 0 is stored as 0; its log-odds are then 103.3, the most there are."""
 
@@ -27,7 +26,7 @@ def document_scores(
     scores: Float32,
     *,
     method: str,
-    k: int = K,
+    k: int = K_MAX,
 ) -> tuple[Int64, Int64, Float32]:
     """(query rows, document rows, scores float32) of each document of each query, by both rows.
 
@@ -76,7 +75,7 @@ def document_run(
     *,
     method: str,
     scored_by: str,
-    k: int = K,
+    k: int = K_MAX,
     depth: int | None = None,
     convert: Callable[[Float32], Float64] | None = None,
 ) -> pa.Table:

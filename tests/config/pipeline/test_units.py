@@ -1,7 +1,7 @@
 """What a run ranks, through the stages that pass it on."""
 
 from raypipe.config.pipeline.kinds import Documents, Fuse, Index, Read
-from raypipe.config.pipeline.units import unit_of
+from raypipe.config.pipeline.units import units_of
 
 READ = {"do": "read", "runs": {"dev": "a.trec"}}
 
@@ -17,8 +17,7 @@ def test_a_fused_run_ranks_what_the_first_known_of_its_runs_does():
         "two": Fuse(do="fuse", runs=("broken", "passages"), method="rrf"),
         "three": Fuse(do="fuse", runs=("broken", "absent"), method="rrf"),
     }
-    units = {name: unit_of(name, stages) for name in stages}
-    assert units == {
+    assert units_of(stages) == {
         "lucene": "passages",
         "passages": "passages",
         "documents": "documents",
@@ -30,7 +29,7 @@ def test_a_fused_run_ranks_what_the_first_known_of_its_runs_does():
     }
 
 
-def test_runs_that_name_each_other_end():
+def test_a_run_that_names_what_is_below_it_is_not_known():
     runs = {"a": Fuse(do="fuse", runs=("b", "a"), method="rrf")}
     runs["b"] = Fuse(do="fuse", runs=("a", "b"), method="rrf")
-    assert unit_of("b", runs) is None
+    assert units_of(runs) == {"a": None, "b": None}

@@ -3,7 +3,7 @@
 import pytest
 
 from raypipe.config import load_recipe
-from raypipe.config.pipeline.units import unit_of
+from raypipe.config.pipeline.units import units_of
 
 RECIPE = """\
 format: 1
@@ -32,7 +32,8 @@ def stages(tmp_path):
 
 
 def test_each_stage_says_what_it_ranks(stages):
-    units = {name: unit_of(name, stages) for name in stages if stages[name].produces == "run"}
+    known = units_of(stages)
+    units = {name: known[name] for name in stages if stages[name].produces == "run"}
     of_documents = {name for name, unit in units.items() if unit == "documents"}
     assert of_documents == {"given", "maxp", "kmax", "fused"}
     assert set(units.values()) == {"passages", "documents"}
