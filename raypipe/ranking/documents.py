@@ -49,7 +49,7 @@ def document_scores(
     """
     check_finite(scores)
     within = windows if method == "firstp" else -scores.astype(np.float64)
-    by_group = np.lexsort((windows, within, documents, queries))
+    by_group = np.lexsort((within, documents, queries))
     query, document = queries[by_group].astype(np.int64), documents[by_group].astype(np.int64)
     new = np.ones(len(query), bool)
     new[1:] = (query[1:] != query[:-1]) | (document[1:] != document[:-1])
@@ -166,7 +166,7 @@ def _blocks(queries: Int64, names: NDArray[np.object_]) -> Int64:
     new_query[1:] = queries[1:] != queries[:-1]
     changed = np.zeros(len(queries), bool)
     changed[1:] = names[1:] != names[:-1]
-    total = np.cumsum(changed & ~new_query)
+    total = np.cumsum(changed)
     starts = np.flatnonzero(new_query)
     blocks: Int64 = total - np.repeat(total[starts], np.diff(np.append(starts, len(queries))))
     return blocks
