@@ -54,6 +54,8 @@ K0 = 1000
 """Candidates per query for a monoBERT model (Nogueira et al. 2019)."""
 K1 = 50
 """Candidates per query for a duoBERT model (Nogueira et al. 2019)."""
+K_MAX = 4
+"""Passages of a document whose scores k-max-avgp averages (CIP at TREC 2021 DL)."""
 DEPTH = 1000
 """Passages per query in a run."""
 BM25_K1 = 0.9

@@ -15,7 +15,7 @@ from raypipe.api.given.numbers import count_of
 from raypipe.api.given.texts import Given, texts_of
 from raypipe.api.held import Held, listed
 from raypipe.api.held_search import HeldSearch
-from raypipe.config.pipeline.units import unit_of
+from raypipe.config.pipeline.units import units_of
 from raypipe.driver.mirror import mirror_of
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.verbs.reading import line_of_generations
@@ -134,7 +134,7 @@ class Index:
                 f"the stages {listed(self._held.stages())}"
             )
         queries = self._held.stored(of_queries(query_set)).table(schema.QUERIES)
-        of_documents = unit_of(stage, self._held.recipe.stages) == "documents"
+        of_documents = units_of(self._held.recipe.stages)[stage] == "documents"
         role = Role.DOCUMENTS if of_documents else Role.PASSAGES
         run = self._held.stored(name).whole_table(schema.RUN)
         return with_ids(run, queries, self._held.stored(of_collection(role)))

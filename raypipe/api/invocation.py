@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from raypipe import config, numerics, schema
 from raypipe.api.recipe import Overrides, Recipe, inline_by_default
-from raypipe.config.pipeline.units import unit_of
+from raypipe.config.pipeline.units import units_of
 from raypipe.errors import InputError
 from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
 
@@ -61,7 +61,8 @@ class Invocation:
     def _ranked(self, name: str) -> "Stored":
         """The passages or documents that are the rows of a stage's run."""
         role = {"passages": Role.PASSAGES, "documents": Role.DOCUMENTS}
-        return self._store(of_collection(role[unit_of(name, self.recipe.stages) or "passages"]))
+        unit = units_of(self.recipe.stages)[name] or "passages"
+        return self._store(of_collection(role[unit]))
 
     def _is_run(self, name: str, query_set: str) -> bool:
         made = str(of_stage(name, query_set)) in self.summary["stages"]

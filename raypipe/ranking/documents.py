@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.ranking.order import Float32, Int64, check_finite, ranks
+from raypipe.vocabulary import K_MAX
 
 Float64 = NDArray[np.float64]
-K = 4
-"""Passages whose scores k-max-avgp averages (CIP at TREC 2021 DL, section 3)."""
 SMALLEST = float(np.finfo(np.float32).smallest_subnormal)
 """A log-probability nearer to 0 is stored as 0; its log-odds are then 103.3, the most there are."""
 
@@ -27,7 +26,7 @@ def document_scores(
     scores: Float32,
     *,
     method: str,
-    k: int = K,
+    k: int = K_MAX,
 ) -> tuple[Int64, Int64, Float32]:
     """(query rows, document rows, scores float32) of each document of each query, by both rows.
 
@@ -50,7 +49,7 @@ def document_scores(
     """
     check_finite(scores)
     within = windows if method == "firstp" else -scores.astype(np.float64)
-    by_group = np.lexsort((windows, within, documents, queries))
+    by_group = np.lexsort((within, documents, queries))
     query, document = queries[by_group].astype(np.int64), documents[by_group].astype(np.int64)
     new = np.ones(len(query), bool)
     new[1:] = (query[1:] != query[:-1]) | (document[1:] != document[:-1])
@@ -76,7 +75,7 @@ def document_run(
     *,
     method: str,
     scored_by: str,
-    k: int = K,
+    k: int = K_MAX,
     depth: int | None = None,
     convert: Callable[[Float32], Float64] | None = None,
 ) -> pa.Table:
@@ -167,7 +166,7 @@ def _blocks(queries: Int64, names: NDArray[np.object_]) -> Int64:
     new_query[1:] = queries[1:] != queries[:-1]
     changed = np.zeros(len(queries), bool)
     changed[1:] = names[1:] != names[:-1]
-    total = np.cumsum(changed & ~new_query)
+    total = np.cumsum(changed)
     starts = np.flatnonzero(new_query)
     blocks: Int64 = total - np.repeat(total[starts], np.diff(np.append(starts, len(queries))))
     return blocks

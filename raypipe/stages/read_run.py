@@ -15,7 +15,7 @@ from raypipe.evaluation.run_files.parts import NotInPartsError, read_parts
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.stages.query_blocks import Sides, opened_blocks
 from raypipe.stages.stage import Needs, Opened, Site, Sizing
-from raypipe.stages.texts.ids import id_index
+from raypipe.stages.texts.ids import holds_documents, id_index
 from raypipe.storage.records import Shard, hash_file
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, spec_over
@@ -81,6 +81,8 @@ class ReadRunStage:
         if unknown:
             shown = ", ".join(sorted(unknown)[:MAX_SHOWN])
             where = "query set" if kind == "query" else "collection"
+            if kind == "passage" and holds_documents(self.sides.collection):
+                kind = "document"
             raise InputError(
                 f"{self.file}: {len(unknown)} {kind} ids are not in the {where}, first {shown}; "
                 f"read the run with the {where} it was made for"

@@ -49,6 +49,7 @@ def test_at_most_keeps_the_first_windows():
     body, few = " ".join(words(0, 300)), Splitting(by="words", length=100, stride=50, at_most=2)
     assert num_passages(body, few) == 2
     assert [p.split()[0] for p in passages_of("", "", body, few)] == ["w0", "w50"]
+    assert num_passages("one two", few) == 1
 
 
 def test_every_word_is_in_a_window_and_no_window_is_within_the_one_before():

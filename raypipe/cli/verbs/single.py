@@ -35,19 +35,19 @@ def register(app: typer.Typer) -> None:
 
 
 def prepare(
-    format: Annotated[str, typer.Option(help=f"{listed(Format, 'python-docs')}.")],
+    format: Annotated[str, typer.Option(help=f"{listed(Format, 'python-docs', 'jsonl')}.")],
     input: Annotated[list[str], typer.Option(help="A file or folder; may be repeated.")],
     out: Out,
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
-    """Read a collection's files as passages and check their ids."""
-    from raypipe.driver.verbs.single_stage import recipe_of
+    """Read a collection's files as passages and check their ids; documents are split."""
+    from raypipe.driver.verbs.single_stage import recipe_of, split_of
 
     paths = input
     if format != "ir-datasets":
         paths = [path if "://" in path else str(Path(path).absolute()) for path in input]
-    keys = {"collection": {"format": format, "input": paths}}
+    keys = {"collection": {"format": format, "input": paths, **split_of(format)}}
     run_stages(recipe_of(keys, {}), out, as_json, allow_open_cluster)
 
 

@@ -24,7 +24,7 @@ def rule_problems(draft: Draft) -> list[Problem]:
     for name, stage in draft.stages.items():
         problems += reference_problems(name, draft)
         problems += stage.problems(name, draft) if stage else ()
-        problems += unit_problems(name, draft)
+    problems += unit_problems(draft)
     problems += _reported(draft)
     return problems + list(_evaluate(draft))
 

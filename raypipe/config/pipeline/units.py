@@ -8,37 +8,41 @@ from raypipe.config.yaml.document import Problem
 from raypipe.vocabulary import Unit
 
 
-def unit_of(name: str, stages: Mapping[str, Kind | None]) -> Unit | None:
-    """What the run of a stage ranks; None if that is not known, as of an invalid stage."""
-    stage = stages.get(name)
-    if stage is None:
-        return None
-    if stage.ranks != "as its runs":
-        return stage.ranks
-    above = list(stages)[: list(stages).index(name)]
-    earlier = {other: stages[other] for other in above}
-    found = (unit_of(run, earlier) for run in stage.inputs)
-    return next((unit for unit in found if unit is not None), None)
+def units_of(stages: Mapping[str, Kind | None]) -> dict[str, Unit | None]:
+    """What the run of each stage ranks; None if that is not known, as of an invalid stage."""
+    found: dict[str, Unit | None] = {}
+    for name, stage in stages.items():
+        if stage is None or stage.ranks == "as its runs":
+            known = (found.get(run) for run in (stage.inputs if stage else ()))
+            found[name] = next((unit for unit in known if unit is not None), None)
+        else:
+            found[name] = stage.ranks
+    return found
 
 
-def unit_problems(name: str, draft: Draft) -> Iterator[Problem]:
+def unit_problems(draft: Draft) -> Iterator[Problem]:
     """A problem for every run of a stage that ranks something else than the stage needs."""
-    stage, key = draft.stages[name], ("stages", name)
-    if stage is None:
-        return
-    if stage.ranks == "documents" or stage.reads == "documents":
-        collection = draft.collection
-        if collection is not None and collection.split is None:
-            text = "is about documents; expected a collection with split (docs/documents.md)"
-            yield Problem(key, f"{stage.do} {text}")
-    expected = unit_of(name, draft.stages) if stage.reads == "as the first" else stage.reads
-    if draft.produces(name) == "index" or expected is None:
-        return
+    units = units_of(draft.stages)
+    for name, stage in draft.stages.items():
+        if stage is not None and draft.produces(name) != "index":
+            yield from _of_stage(name, stage, units, draft)
+
+
+def _of_stage(
+    name: str, stage: Kind, units: Mapping[str, Unit | None], draft: Draft
+) -> Iterator[Problem]:
+    key = ("stages", name)
+    of_documents = "documents" in (stage.ranks, stage.reads)
+    if of_documents and draft.collection is not None and draft.collection.split is None:
+        text = "is about documents; expected a collection with split (docs/documents.md)"
+        yield Problem(key, f"{stage.do} {text}")
+    expected = units[name] if stage.reads == "as the first" else stage.reads
     for run in stage.inputs:
-        found = unit_of(run, draft.stages)
-        if found is not None and found != expected and draft.produces(run) == "run":
-            remedy = {
-                "documents": "make them of it with do: documents",
-                "passages": "take their passages with do: passages",
-            }[expected]
+        found = units.get(run)
+        if draft.produces(run) == "run" and None not in (found, expected) and found != expected:
+            remedy = (
+                "make them of it with do: documents"
+                if expected == "documents"
+                else "take their passages with do: passages"
+            )
             yield Problem(key, f"expected a run of {expected}; {run} ranks {found}: {remedy}")

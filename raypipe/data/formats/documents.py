@@ -3,6 +3,7 @@
 Source: microsoft/MSMARCO-Document-Ranking (v1), TREC Deep Learning 2021 (v2).
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ Document = tuple[str, str, str, str]
 """(document_id, title, headings, body), each as in the file; nothing is stripped."""
 V2_FIELDS = {"id": "docid", "title": "title", "headings": "headings", "body": "body"}
 """The fields of MS MARCO v2 documents."""
+_SPANS = re.compile(r"\([0-9]{1,18},[0-9]{1,18}\)(,\([0-9]{1,18},[0-9]{1,18}\))*")
 
 
 def v1_files(inputs: Sequence[Path]) -> list[Path]:
@@ -78,11 +80,13 @@ def home_of(record: bytes, fields: Mapping[str, str]) -> tuple[str, str]:
     """The document that a passage is part of, and its spans there; "" if nothing says them.
 
     Raises:
-        ValueError: see `document_of`.
+        ValueError: see `document_of`; or spans of another form than `(0,75),(80,99)`.
     """
     found = json_object(record)
     name = fields.get("spans", "")
     spans = json_text(found, name) if found.get(name) is not None else ""
+    if spans and not _SPANS.fullmatch(spans):
+        raise ValueError(f'expected spans such as (0,75),(80,99) in "{name}", found {shown(spans)}')
     return json_id(found, fields["document"]), spans
 
 

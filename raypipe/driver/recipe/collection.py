@@ -9,7 +9,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from raypipe.config.pipeline.parts import Collection
 from raypipe.data.facts import FileFacts
@@ -18,7 +17,7 @@ from raypipe.data.known import check_known_collection, has_dense_ids
 from raypipe.driver.recipe.stores import Stores
 from raypipe.errors import InputError
 from raypipe.names import Role, of_collection
-from raypipe.stages.documents.convert import BodiesStage, DocumentsStage, HomesStage
+from raypipe.stages.documents.convert import RecordsStage, What
 from raypipe.stages.documents.named import NamedDocumentsStage
 from raypipe.stages.documents.passage_map import MapStage
 from raypipe.stages.documents.split import SplitStage
@@ -30,7 +29,6 @@ from raypipe.storage.stored import Stored
 from raypipe.text.split import Splitting
 
 log = logging.getLogger(__name__)
-Reading = TypeVar("Reading", DocumentsStage, BodiesStage, HomesStage)
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class CollectionFiles:
 
     def _split(self) -> dict[Role, Stored]:
         splitting = splitting_of(self.collection)
-        documents = self._ensure(Role.DOCUMENTS, self._read(DocumentsStage))
+        documents = self._ensure(Role.DOCUMENTS, self._records("documents"))
         windows = self._ensure(Role.WINDOWS, WindowsStage(documents, splitting))
         passages = self._ensure(Role.PASSAGES, SplitStage(documents, windows, splitting))
         found = self._ensure(Role.MAP, MapStage(windows, given=False))
@@ -65,9 +63,9 @@ class CollectionFiles:
 
     def _given(self) -> dict[Role, Stored]:
         named = self.collection.fields is not None
-        bodies = self._read(BodiesStage) if named else self._converted()
+        bodies = self._records("passages") if named else self._converted()
         passages = self._ensure(Role.PASSAGES, bodies)
-        homes = self._ensure(Role.HOMES, self._read(HomesStage))
+        homes = self._ensure(Role.HOMES, self._records("homes"))
         found = self._ensure(Role.MAP, MapStage(homes, given=True))
         documents = self._ensure(Role.DOCUMENTS, NamedDocumentsStage(homes, found))
         return {Role.DOCUMENTS: documents, Role.PASSAGES: passages, Role.MAP: found}
@@ -78,11 +76,17 @@ class CollectionFiles:
             self.files, self.facts, wanted.format, wanted.errors, sources=self.sources
         )
 
-    def _read(self, stage: type[Reading]) -> Reading:
+    def _records(self, what: What) -> RecordsStage:
         wanted = self.collection
         fields = None if wanted.fields is None else wanted.fields.model_dump(exclude_none=True)
-        return stage(
-            self.files, self.facts, wanted.format, fields, wanted.errors, sources=self.sources
+        return RecordsStage(
+            what,
+            self.files,
+            self.facts,
+            wanted.format,
+            fields,
+            wanted.errors,
+            sources=self.sources,
         )
 
     def _ensure(self, role: Role, stage: Stage) -> Stored:

@@ -6,6 +6,7 @@ from typing import Any
 
 from raypipe.config import Recipe, load_recipe, read_resolved
 from raypipe.config.pipeline.parts import PACKAGED_MODELS
+from raypipe.config.pipeline.splitting import DOCUMENTS
 from raypipe.driver.mirror import default_stores
 from raypipe.errors import InputError
 from raypipe.vocabulary import BM25_B, BM25_K1, K0, K1
@@ -26,6 +27,11 @@ def collection_of(path: Path) -> dict[str, Any]:
         stores = held.get("stores") or default_stores(path)
         return {"collection": held["collection"], "stores": stores}
     return {"collection": {"format": _format(path), "input": str(path.absolute())}}
+
+
+def split_of(format: str) -> dict[str, Any]:
+    """The entry that splits documents as the paper does; nothing for a format of passages."""
+    return {"split": {}} if format in DOCUMENTS else {}
 
 
 def recipe_of(keys: Mapping[str, Any], stages: Mapping[str, Any], **more: Any) -> Recipe:

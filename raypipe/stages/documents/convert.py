@@ -1,12 +1,10 @@
-"""The stages that read a collection's files for documents: the texts, or the passages' homes."""
+"""The stage that reads a collection's files for documents: their texts, or passages' homes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
-
-import pyarrow as pa
+from typing import ClassVar, Literal
 
 from raypipe import schema
 from raypipe.data.facts import FileFacts
@@ -17,9 +15,20 @@ from raypipe.stages.texts.counted_files import CountedFiles, Part
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 
+What = Literal["documents", "passages", "homes"]
+"""Documents with their texts; passages that the files give; or the document of each passage."""
+_COLUMNS = {
+    "documents": schema.DOCUMENTS,
+    "passages": schema.PASSAGES,
+    "homes": schema.HOMES,
+}
+
 
 @dataclass(frozen=True)
-class _ReadStage:
+class RecordsStage:
+    """One row for each record of the files; its row is its position over all files in order."""
+
+    what: What
     files: Sequence[Path]
     facts: Sequence[FileFacts]
     format: str
@@ -29,15 +38,10 @@ class _ReadStage:
     sources: Mapping[str, str] = field(default_factory=dict)
     needs: Needs = Needs()
     skips_rows: ClassVar[bool] = False
-    stage: ClassVar[str]
-    columns: ClassVar[pa.Schema]
 
     @property
     def _inputs(self) -> CountedFiles:
         return CountedFiles(self.files, self.facts, self.sources)
-
-    def _parse(self) -> Callable[[bytes], tuple[str, ...]]:
-        raise NotImplementedError
 
     @property
     def spec(self) -> StageSpec:
@@ -45,7 +49,7 @@ class _ReadStage:
         fields = dict(self.fields) if self.fields is not None else None
         params: dict[str, Json] = {"format": self.format, "fields": fields, "errors": self.errors}
         params["written"] = "parquet-1"
-        return StageSpec(self.stage, 1, params, self._inputs.content(), self.stage)
+        return StageSpec(self.what, 1, params, self._inputs.content(), self.what)
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """As those of a collection of passages."""
@@ -56,14 +60,27 @@ class _ReadStage:
         return self._inputs.estimated_bytes(num_rows, num_planned)
 
     def open(self, site: Site) -> Opened:
-        """See Stage; one row for each record of the files."""
-        return Opened(partial(self._run, site.scratch))
+        """See Stage; schema.DOCUMENTS, PASSAGES or HOMES. Memory holds one row group."""
+        return Opened(partial(self._run, self._parse(), site.scratch))
 
-    def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+    def _parse(self) -> Callable[[bytes], tuple[str, ...]]:
+        kind = get_format(self.format, self.fields)
+        found = {"documents": kind.document, "passages": kind.parse, "homes": kind.home}[self.what]
+        assert found is not None  # a rule of the recipe
+        return found
+
+    def _run(
+        self,
+        parse: Callable[[bytes], tuple[str, ...]],
+        scratch: Path,
+        shard: Shard,
+        skip: Rows,
+        beat: Beat,
+    ) -> Payload:
         def read(path: Path, part: Part, tally: Tally) -> Iterator[tuple[str, ...]]:
             return read_parsed(
                 path,
-                self._parse(),
+                parse,
                 start=part.start,
                 stop=part.stop,
                 facts=part.facts,
@@ -71,40 +88,4 @@ class _ReadStage:
                 tally=tally,
             )
 
-        return self._inputs.payload(scratch, shard, self.columns, read, beat)
-
-
-class DocumentsStage(_ReadStage):
-    """Documents (schema.DOCUMENTS); a document's row is its position over all files in order."""
-
-    stage: ClassVar[str] = "documents"
-    columns: ClassVar[pa.Schema] = schema.DOCUMENTS
-
-    def _parse(self) -> Callable[[bytes], tuple[str, ...]]:
-        parse = get_format(self.format, self.fields).document
-        assert parse is not None  # a rule of the recipe
-        return parse
-
-
-class BodiesStage(_ReadStage):
-    """Passages of JSON lines with named fields, for a collection whose passages are given."""
-
-    stage: ClassVar[str] = "passages"
-    columns: ClassVar[pa.Schema] = schema.PASSAGES
-
-    def _parse(self) -> Callable[[bytes], tuple[str, ...]]:
-        parse = get_format(self.format, self.fields).parse
-        assert parse is not None
-        return parse
-
-
-class HomesStage(_ReadStage):
-    """The document of each passage, as the collection's files say (schema.HOMES)."""
-
-    stage: ClassVar[str] = "homes"
-    columns: ClassVar[pa.Schema] = schema.HOMES
-
-    def _parse(self) -> Callable[[bytes], tuple[str, ...]]:
-        parse = get_format(self.format, self.fields).home
-        assert parse is not None
-        return parse
+        return self._inputs.payload(scratch, shard, _COLUMNS[self.what], read, beat)

@@ -99,8 +99,7 @@ class MapStage:
 
 def _begin(spans: str) -> int:
     """The first byte of the first span of `(a,b),(c,d)`; 0 if there are none."""
-    digits = spans.lstrip("( ").partition(",")[0].strip()
-    return int(digits) if digits.isdecimal() else 0
+    return int(spans[1:].partition(",")[0]) if spans else 0
 
 
 class PassageMap:

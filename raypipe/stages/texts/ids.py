@@ -112,9 +112,14 @@ def id_index(collection: Stored, ids: Stored) -> IdIndex:
 
 def _id_column(stored: Stored) -> tuple[str, pa.Schema]:
     """The column with the ids of a store of passages or documents, and the store's schema."""
-    if stored.manifest.store == str(of_collection(Role.DOCUMENTS)):
+    if holds_documents(stored):
         return "document_id", schema.DOCUMENTS
     return "passage_id", schema.PASSAGES
+
+
+def holds_documents(stored: Stored) -> bool:
+    """Whether the rows of a store are the collection's documents."""
+    return stored.manifest.store == str(of_collection(Role.DOCUMENTS))
 
 
 def _column(path: Path, start: int, stop: int, column: str, columns: pa.Schema) -> pa.ChunkedArray:

@@ -68,7 +68,7 @@ from raypipe.config.pipeline.kinds.search import Tuned
             "[bm25, dense]",
             "[bm25, lucene]",
             "stages.fused.runs.1: expected an earlier stage of kind "
-            "aggregate or fuse or read or score or search; found"
+            "aggregate or documents or fuse or passages or read or score or search; found"
             " 'lucene', which is of kind index",
         ),
         (

@@ -35,7 +35,7 @@ from raypipe.config.pipeline.kinds import KINDS
             "input: collection.tsv",
             "inptu: collection.tsv",
             "line 3: collection.inptu: unknown key; did you mean input? known here: format, input,"
-            " errors, max_passages",
+            " fields, split, errors, max_passages",
         ),
         (
             "report: false",
@@ -66,13 +66,13 @@ from raypipe.config.pipeline.kinds import KINDS
             "lucene:     {do: index}",
             "lucene: {do: indx}",
             "line 10: stages.lucene.do: unknown kind of stage text 'indx'; did you mean index?"
-            " known: aggregate, encode, fuse, index, read, score, search",
+            " known: aggregate, documents, encode, fuse, index, passages, read, score, search",
         ),
         (
             "do: fuse,",
             "",
             "line 14: stages.fused.do: missing; expected one of "
-            "aggregate, encode, fuse, index, read, score, search",
+            "aggregate, documents, encode, fuse, index, passages, read, score, search",
         ),
         (
             "method: rrf",

@@ -45,9 +45,12 @@ def test_json_lines_are_read_by_the_names_given():
 
 def test_a_passage_of_v2_says_its_document_and_its_spans():
     home = get_format("msmarco-v2").home
-    line = {"pid": "p", "passage": "x", "spans": "(0,75)", "docid": "msmarco_doc_00_0"}
-    assert home(json.dumps(line).encode()) == ("msmarco_doc_00_0", "(0,75)")
+    line = {"pid": "p", "passage": "x", "spans": "(0,75),(80,9)", "docid": "msmarco_doc_00_0"}
+    assert home(json.dumps(line).encode()) == ("msmarco_doc_00_0", "(0,75),(80,9)")
     assert home(b'{"pid": "p", "passage": "x", "docid": "d"}') == ("d", "")
+    for spans in ("[0,75]", "(0,75", "(1,)", f"({'9' * 30},1)", "(0,75) (80,99)"):
+        with pytest.raises(ValueError, match=r"expected spans such as \(0,75\),\(80,99\)"):
+            home(json.dumps({**line, "spans": spans}).encode())
     with pytest.raises(ValueError, match='expected a field "docid"'):
         home(b'{"pid": "p", "passage": "x"}')
 

@@ -190,7 +190,9 @@ def test_a_recipe_of_it_is_checked_like_any(command, place):
     told = command(
         "pipeline", "recipe.yaml", "--out", "bad", "stages.both.runs=[start, x]", expected=2
     )
-    assert "expected an earlier stage of kind aggregate or first or fuse" in told.stderr
+    assert (
+        "expected an earlier stage of kind aggregate or documents or first or fuse" in told.stderr
+    )
 
 
 def test_a_changed_setting_of_it_is_refused_when_frozen(command, finished):

@@ -20,7 +20,8 @@ def measured(invocable):
 def test_judgements_of_the_sets_that_will_be_measured(measured):
     folder, recipe = measured
     found = read_first(recipe)
-    assert {name: table.num_rows for name, table in found.items()} == {"dev": 2, "all": 2}
+    rows = {key: table.num_rows for key, table in found.items()}
+    assert rows == {("dev", "passages"): 2, ("all", "passages"): 2}
     assert read_first(recipe.model_copy(update={"evaluate": None})) == {}
 
 

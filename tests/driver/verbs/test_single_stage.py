@@ -11,8 +11,16 @@ from raypipe.driver.verbs.single_stage import (
     recipe_of,
     score_recipe,
     search_recipe,
+    split_of,
 )
 from raypipe.errors import InputError
+
+
+def test_documents_are_split_as_the_paper_does_and_passages_are_not_split():
+    keys = {"collection": {"format": "msmarco-doc-v1", "input": "d.tsv"}}
+    keys["collection"] |= split_of("msmarco-doc-v1")
+    assert recipe_of(keys, {}).collection.split.length == 100
+    assert split_of("msmarco-v1") == {}
 
 
 def test_a_collection_is_a_workspaces_or_told_by_its_files(held, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 from raypipe import schema
 from raypipe.errors import InputError
-from raypipe.stages.documents.convert import BodiesStage, DocumentsStage, HomesStage
+from raypipe.stages.documents.convert import RecordsStage
 from raypipe.stages.stage import Sizing
 from raypipe.stages.texts.prepare import CountStage, counted
 
@@ -31,17 +31,17 @@ def files(tmp_path):
 
 @pytest.fixture
 def stage(stores, files):
-    def go(kind, **settings):
+    def go(what, **settings):
         facts = counted(stores.finished(CountStage(files, "jsonl")))
         settings = {"format": "jsonl", "fields": FIELDS, **settings}
-        return kind(files, facts, **settings)
+        return RecordsStage(what, files, facts, **settings)
 
     return go
 
 
 @pytest.mark.parametrize("size", [1, 2, 100])
 def test_a_documents_row_is_its_place_over_all_files(stores, stage, size):
-    stored = stores.finished(stage(DocumentsStage), Sizing(shard_rows=size))
+    stored = stores.finished(stage("documents"), Sizing(shard_rows=size))
     table = stored.table(schema.DOCUMENTS)
     assert table["document_id"].to_pylist() == [f"k{n}" for n in range(5)]
     assert table["body"].to_pylist() == [f" text {n}" for n in range(5)]
@@ -50,26 +50,26 @@ def test_a_documents_row_is_its_place_over_all_files(stores, stage, size):
 
 
 def test_passages_that_are_given_have_their_text_and_their_homes_in_the_same_rows(stores, stage):
-    passages = stores.finished(stage(BodiesStage)).table(schema.PASSAGES)
-    homes = stores.finished(stage(HomesStage)).table(schema.HOMES)
+    passages = stores.finished(stage("passages")).table(schema.PASSAGES)
+    homes = stores.finished(stage("homes")).table(schema.HOMES)
     assert passages["passage_id"].to_pylist() == [f"k{n}" for n in range(5)]
     assert homes["document_id"].to_pylist() == ["p0", "p0", "p1", "p1", "p2"]
 
 
 def test_other_fields_are_another_store_and_the_three_differ(stage):
-    names = {stage(kind).spec.fingerprint() for kind in (DocumentsStage, BodiesStage, HomesStage)}
-    other = stage(DocumentsStage, fields={**FIELDS, "title": "key"}).spec.fingerprint()
-    replaced = stage(DocumentsStage, errors="replace").spec.fingerprint()
+    names = {stage(what).spec.fingerprint() for what in ("documents", "passages", "homes")}
+    other = stage("documents", fields={**FIELDS, "title": "key"}).spec.fingerprint()
+    replaced = stage("documents", errors="replace").spec.fingerprint()
     assert len({*names, other, replaced}) == 5
-    produces = [stage(kind).spec.produces for kind in (DocumentsStage, BodiesStage, HomesStage)]
+    produces = [stage(what).spec.produces for what in ("documents", "passages", "homes")]
     assert produces == ["documents", "passages", "homes"]
 
 
 def test_a_record_without_a_named_field_is_refused_with_its_line(stores, stage):
     with pytest.raises(InputError, match='1.jsonl: line 1: expected a field "body"'):
-        stores.finished(stage(DocumentsStage, fields={**FIELDS, "body": "body"}))
+        stores.finished(stage("documents", fields={**FIELDS, "body": "body"}))
 
 
 def test_the_estimate_is_that_of_the_files(stage, files):
     whole = files[0].stat().st_size + 5 * files[1].stat().st_size
-    assert stage(DocumentsStage).estimated_bytes(5, 5) == whole
+    assert stage("documents").estimated_bytes(5, 5) == whole

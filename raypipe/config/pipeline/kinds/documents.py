@@ -8,9 +8,7 @@ from raypipe.config.pipeline.kinds.kind import Around, Kind, Reference, absent
 from raypipe.config.pipeline.kinds.score import Score
 from raypipe.config.pipeline.parts import CIP
 from raypipe.config.yaml.document import Problem
-from raypipe.vocabulary import DEPTH, DocumentMethod, Unit
-
-K = 4
+from raypipe.vocabulary import DEPTH, K_MAX, DocumentMethod, Unit
 
 
 class Documents(Kind):
@@ -23,7 +21,7 @@ class Documents(Kind):
     run: Name
     """An earlier stage that ranks passages."""
     method: DocumentMethod
-    k: Annotated[Count | None, Source(CIP, value=K)] = None
+    k: Annotated[Count | None, Source(CIP, value=K_MAX)] = None
     """For k-max-avgp only: the number of passages whose scores are averaged."""
     over: Annotated[Literal["raw", "probability"], Source(OWN)] = "raw"
     """Which score of a passage is aggregated. A reranker's raw score is that of its one unit, or
@@ -49,7 +47,9 @@ class Documents(Kind):
 
     def resolved(self, stages: Mapping[str, Kind]) -> Kind:
         """The stage with the k of its method."""
-        return self.model_copy(update=absent(self.k, k=K)) if self.method == "k-max-avgp" else self
+        return (
+            self.model_copy(update=absent(self.k, k=K_MAX)) if self.method == "k-max-avgp" else self
+        )
 
     @property
     def ranks(self) -> Unit:

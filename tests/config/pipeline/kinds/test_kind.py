@@ -61,4 +61,12 @@ def test_a_label_is_that_of_the_stage_as_written_sound_or_not():
 def test_labels_by_what_their_stages_make():
     assert labels_of("index") == ("encode", "index")
     assert labels_of("pairs") == ("score with k1",)
-    assert labels_of("run") == ("aggregate", "fuse", "read", "score", "search")
+    assert labels_of("run") == (
+        "aggregate",
+        "documents",
+        "fuse",
+        "passages",
+        "read",
+        "score",
+        "search",
+    )

@@ -9,11 +9,16 @@ from watchers import Silent
 
 import raypipe
 from raypipe.config import load_recipe
+from raypipe.data.qrels import read_qrels
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.export import export
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError, RefusedError
+from raypipe.leaderboard.boards import BOARDS
+from raypipe.leaderboard.lines import read_run_lines
+from raypipe.leaderboard.rules import check_lines
+from raypipe.leaderboard.script import reciprocal_rank
 from raypipe.models.folder.loading import resolve_model
 
 
@@ -159,6 +164,27 @@ def test_the_same_recipe_reuses_all_and_another_splitting_is_refused_when_frozen
     body["collection"]["split"]["length"] = 4
     with pytest.raises(RefusedError, match="passages@collection: params.length 3 -> 4"):
         raypipe.run(body, done.folder, frozen=True)
+
+
+def test_a_run_of_documents_holds_to_the_rules_of_their_board(done, folder):
+    run = read_run_lines(done.folder / "runs" / "test" / "maxp.tsv")
+    findings = check_lines(run, BOARDS["msmarco-doc"], queries=["q1", "q2", "q3"], fewer_rows=True)
+    # But for the ids of the queries, which are numbers there.
+    assert [f.rule for f in findings if not f.ok] == ["query ids"]
+    mean, num = reciprocal_rank(run.rankings(), read_qrels(folder / "qrels.txt"), cutoff=100)
+    assert (mean, num) == (pytest.approx(done.summary["measures"]["test"]["maxp"]["RR@10"]), 2)
+
+
+def test_a_document_that_the_collection_lacks_is_refused_by_its_id(
+    folder, tmp_path, tiny_model, tiny_mono
+):
+    body = recipe_of(folder, tiny_model, tiny_mono)
+    (tmp_path / "bad.trec").write_text("q1 Q0 D99 1 1 x\n")
+    body["stages"] = {"given": {**body["stages"]["given"], "runs": {"test": "bad.trec"}}}
+    body["evaluate"]["baseline"] = "given"
+    checked = load_recipe(body, source="documents", base=tmp_path)
+    with pytest.raises(InputError, match="1 document ids are not in the collection, first D99"):
+        run_pipeline(checked, tmp_path / "work", Options(), watcher=Silent())
 
 
 @pytest.mark.parametrize(

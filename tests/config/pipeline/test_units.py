@@ -1,0 +1,35 @@
+"""What a run ranks, through the stages that pass it on."""
+
+from raypipe.config.pipeline.kinds import Documents, Fuse, Index, Read
+from raypipe.config.pipeline.units import units_of
+
+READ = {"do": "read", "runs": {"dev": "a.trec"}}
+
+
+def test_a_fused_run_ranks_what_the_first_known_of_its_runs_does():
+    stages = {
+        "lucene": Index(do="index"),
+        "passages": Read(**READ),
+        "documents": Read(**READ, of="documents"),
+        "broken": None,
+        "maxp": Documents(do="documents", run="passages", method="maxp"),
+        "one": Fuse(do="fuse", runs=("maxp", "documents"), method="rrf"),
+        "two": Fuse(do="fuse", runs=("broken", "passages"), method="rrf"),
+        "three": Fuse(do="fuse", runs=("broken", "absent"), method="rrf"),
+    }
+    assert units_of(stages) == {
+        "lucene": "passages",
+        "passages": "passages",
+        "documents": "documents",
+        "broken": None,
+        "maxp": "documents",
+        "one": "documents",
+        "two": "passages",
+        "three": None,
+    }
+
+
+def test_a_run_that_names_what_is_below_it_is_not_known():
+    runs = {"a": Fuse(do="fuse", runs=("b", "a"), method="rrf")}
+    runs["b"] = Fuse(do="fuse", runs=("a", "b"), method="rrf")
+    assert units_of(runs) == {"a": None, "b": None}
