@@ -61,6 +61,11 @@ def words(of: object) -> tuple[str, ...]:
     return get_args(of)
 
 
+def units() -> tuple[Unit, ...]:
+    """What runs and judgements can be of."""
+    return get_args(Unit)
+
+
 def listed(of: object, *without: str) -> str:
     """The same words, except `without`, for a help text: `a, b or c`."""
     *most, last = [word for word in words(of) if word not in without]

@@ -60,6 +60,7 @@ TESTED_ELSEWHERE = {
     "stages/tune.py": "test_names.py",
     "storage/root.py": "driver/test_workspace.py",
     "storage/storage.py": "storage/places/test_posix.py",
+    "training/examples/sources.py": "driver/training/test_phases_documents.py",
     "training/model/trainee.py": "training/model/test_worker.py",
     "training/pretraining/measuring.py": "training/pretraining/test_updates.py",
     "vocabulary.py": "config/pipeline/test_load.py",

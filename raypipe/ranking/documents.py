@@ -57,7 +57,7 @@ def document_scores(
     starts, group = np.flatnonzero(new), np.cumsum(new) - 1
     own = scores[by_group].astype(np.float64)
     kept = np.arange(len(own)) - starts[group] < _most(method, k, len(own))
-    found = np.bincount(group[kept], own[kept], len(starts))
+    found: Float64 = np.bincount(group[kept], own[kept], len(starts)).astype(np.float64)
     if method in ("k-max-avgp", "avgp"):
         found = found / np.bincount(group[kept], minlength=len(starts))
     return query[starts], document[starts], found.astype(np.float32)
@@ -104,7 +104,8 @@ def document_run(
     blocks = _blocks(queries, names)
     scores = run["score"].to_numpy()
     if convert is not None:
-        scores = np.where(blocks == 0, convert(scores), scores).astype(np.float32)
+        first, scores = blocks == 0, scores.copy()
+        scores[first] = convert(scores[first])
     kept = blocks == _first_blocks(queries, documents, blocks)
     # One number for a query's block: a document is in one block of a query alone.
     num_blocks = int(blocks.max(initial=0)) + 1
@@ -133,7 +134,8 @@ def log_odds(log_probabilities: Float32) -> Float64:
     """
     size = np.maximum(-log_probabilities.astype(np.float64), SMALLEST)
     most = np.minimum(size, 700.0)  # expm1 of more overflows; there the two are equal
-    return -np.log(np.expm1(most)) - (size - most)
+    found: Float64 = -np.log(np.expm1(most)) - (size - most)
+    return found
 
 
 def probabilities(log_odds: Float32) -> Float64:

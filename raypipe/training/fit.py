@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from raypipe.config.training.recipe import steps_of
 from raypipe.errors import InputError, RaypipeError, RefusedError
 from raypipe.storage.records import Json
 from raypipe.training.checkpoints.history import History, history_of, unmeasured
@@ -80,7 +81,7 @@ def fit(
     if comm.rank == 0 and state.place not in ({}, place):
         tell({"step": state.step, "note": f"resumed on {place}, before on {state.place}"})
     state.place = place
-    steps, every = job.recipe.num_steps, job.recipe.checkpoint_every
+    steps, every = steps_of(job.recipe), job.recipe.checkpoint_every
     ended = _agreed(comm, updates, comm.rank == 0 and history.ended(state.step))
     while state.step < steps and not ended:
         began = time.monotonic()

@@ -42,6 +42,18 @@ class TextStores:
 
 
 @dataclass(frozen=True)
+class DevPassages:
+    """The passages of a dev set's documents, and how a document's score comes from theirs."""
+
+    run: Stored
+    """All passages of the first k documents."""
+    map: Stored
+    method: str
+    k: int
+    """Of k-max-avgp."""
+
+
+@dataclass(frozen=True)
 class DevStores:
     """A dev set's stores, and its judgements' file."""
 
@@ -54,6 +66,8 @@ class DevStores:
     qrels_sha256: str
     k: int
     queries_at_most: int | None
+    documents: DevPassages | None = None
+    """Where the run and the judgements name documents; `collection` then holds those."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +146,9 @@ class Job:
             inputs[f"dev.{number}.queries"] = dev.query_tokens.identity
             inputs[f"content:dev.{number}.qrels"] = dev.qrels_sha256
             body[f"dev.{number}"] = [dev.k, dev.queries_at_most]
+            if dev.documents is not None:
+                inputs[f"dev.{number}.passages"] = dev.documents.run.identity
+                body[f"dev.{number}.documents"] = [dev.documents.method, dev.documents.k]
         return StageSpec("train", SEMANTICS, body, inputs)
 
 

@@ -18,6 +18,7 @@ from raypipe.config import (
 )
 from raypipe.config.pipeline.kinds import Aggregate, Bm25Search, DuoScore, MonoScore
 from raypipe.config.pipeline.kinds.search import Fixed
+from raypipe.config.training.phases import resolved_training
 from raypipe.errors import InputError
 
 ENV = {"RAYPIPE_DATA": "/data", "MSMARCO": "/msmarco", "MODELS": "/models"}
@@ -31,6 +32,7 @@ ENV |= {
     "TRAINED": "/trained",
     "JUDGED": "/judged.txt",
     "LISTS": "/lists.trec",
+    "MSMARCO_V2": "/msmarco-v2",
 }
 DATA = Path(os.environ.get("RAYPIPE_DATA", Path(__file__).parents[2] / "../shared/data"))
 
@@ -65,9 +67,9 @@ def test_a_packaged_recipe_loads_under_its_name_and_comes_back(name: str):
 def test_a_packaged_training_loads_under_its_name_and_comes_back(name: str):
     recipe = load_training(recipe_text(name), env=ENV, source=name)
     assert recipe.name == name
-    resolved = resolved_yaml(recipe)
+    resolved = resolved_training(recipe)
     assert load_training(resolved) == recipe
-    assert resolved_yaml(load_training(resolved)) == resolved
+    assert resolved_training(load_training(resolved)) == resolved
 
 
 def test_the_papers_trainings_have_the_papers_schedules():

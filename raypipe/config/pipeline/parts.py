@@ -18,7 +18,7 @@ from raypipe.config.fields import (
     Source,
     Text,
 )
-from raypipe.vocabulary import Format, SplitBy
+from raypipe.vocabulary import Format, SplitBy, Unit, units
 
 PACKAGED_MODELS = ("minilm", "minilm-mono", "minilm-duo")
 """The values of `path` that name packaged models: all-MiniLM-L6-v2, and two rerankers based on
@@ -93,7 +93,9 @@ class QuerySet(Section):
 
     file: Location | None = None
     qrels: Location | None = None
-    """A query set without judgements is ranked but not measured."""
+    """Judgements of passages. A query set without judgements is ranked but not measured."""
+    document_qrels: Location | None = None
+    """Judgements of documents, for runs of documents."""
     only_judged: Annotated[bool, Source(OWN)] = False
     """Keep only queries with judgements, as BEIR does: its queries file holds all splits."""
     builtin: Literal["dev", "test", "train"] | None = None
@@ -103,7 +105,11 @@ class QuerySet(Section):
     @property
     def judged(self) -> bool:
         """Whether the query set has judgements, so that runs can be measured."""
-        return self.qrels is not None or self.builtin is not None
+        return self.builtin is not None or any(self.qrels_of(unit) for unit in units())
+
+    def qrels_of(self, unit: Unit) -> Location | None:
+        """The judgements of passages or of documents."""
+        return self.qrels if unit == "passages" else self.document_qrels
 
 
 class Model(Section):

@@ -30,7 +30,8 @@ def relocated(recipe: Recipe, locate: Callable[[str], str], *, models: bool = Tr
         return None if path is None else locate(path)
 
     def query_set(queries: QuerySet) -> QuerySet:
-        found = {"file": located(queries.file), "qrels": located(queries.qrels)}
+        names = ("file", "qrels", "document_qrels")
+        found = {name: located(getattr(queries, name)) for name in names}
         return queries.model_copy(update=found)
 
     def model(model: Model) -> Model:
@@ -66,7 +67,7 @@ def missing_inputs(recipe: Recipe, *, collection: bool = True) -> list[str]:
         path = Path(name)
         if not path.exists():
             problems.append(f"{key}: {path}: no such file or folder; expected {wanted}")
-        elif key.endswith(".qrels") and path.is_dir():
+        elif key.endswith("qrels") and path.is_dir():
             problems.append(f"{key}: {path}: a folder; expected {wanted}")
     return problems
 
@@ -81,6 +82,8 @@ def _inputs(recipe: Recipe) -> Iterator[tuple[str, str, str]]:
             yield f"queries.{name}.file", queries.file, "a queries file"
         if queries.qrels:
             yield f"queries.{name}.qrels", queries.qrels, "a qrels file"
+        if queries.document_qrels:
+            yield f"queries.{name}.document_qrels", queries.document_qrels, "a qrels file"
     for name, model in recipe.models.items():
         if _is_folder(model):
             named = ", ".join(PACKAGED_MODELS)

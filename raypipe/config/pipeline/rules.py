@@ -50,6 +50,9 @@ def _query_set(name: str, queries: QuerySet, collection: Collection | None) -> I
     if queries.builtin and queries.qrels:
         text = f"the builtin set {queries.builtin} has judgements of its own; remove qrels"
         yield Problem((*key, "qrels"), text)
+    if queries.document_qrels and collection and collection.split is None:
+        text = "judges documents; expected a collection with split (docs/documents.md)"
+        yield Problem((*key, "document_qrels"), text)
     if queries.only_judged and not queries.judged:
         yield Problem((*key, "only_judged"), "needs qrels; give them or remove only_judged")
 

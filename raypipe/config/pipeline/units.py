@@ -31,9 +31,7 @@ def unit_problems(name: str, draft: Draft) -> Iterator[Problem]:
         if collection is not None and collection.split is None:
             text = "is about documents; expected a collection with split (docs/documents.md)"
             yield Problem(key, f"{stage.do} {text}")
-    expected = stage.reads
-    if expected == "as the first":
-        expected = unit_of(name, draft.stages)
+    expected = unit_of(name, draft.stages) if stage.reads == "as the first" else stage.reads
     if draft.produces(name) == "index" or expected is None:
         return
     for run in stage.inputs:

@@ -11,7 +11,13 @@ from raypipe.config.fields import Section
 from raypipe.config.pipeline.load import read_recipe
 from raypipe.config.pipeline.parts import PACKAGED_MODELS
 from raypipe.config.pipeline.structure import structural_problems
-from raypipe.config.training.phases import PhasedTraining, Written, phased, written_phases
+from raypipe.config.training.phases import (
+    PhasedTraining,
+    Written,
+    phased,
+    unknown_scorers,
+    written_phases,
+)
 from raypipe.config.training.recipe import Training
 from raypipe.config.training.rules import training_problems
 from raypipe.config.yaml.document import Key, Problem, parse_yaml
@@ -51,6 +57,8 @@ def load_training(
     if has_phases:
         parts, of_phases = written_phases(document)
         problems += of_phases
+    else:
+        problems += unknown_scorers(document.data, ())
     for part in parts:
         problems += map(part.problem, _problems(part.body))
     told = refused + [document.describe(problem) for problem in problems]

@@ -14,7 +14,7 @@ from raypipe.config.fields import Name, Section
 from raypipe.config.pipeline.structure import structural_problems
 from raypipe.config.training.recipe import Guarded, Training
 from raypipe.config.yaml.document import Document, Key, Problem
-from raypipe.config.yaml.resolved import HEADER, section_lines
+from raypipe.config.yaml.resolved import HEADER, resolved_yaml, section_lines
 from raypipe.config.yaml.words import did_you_mean, listed, shown
 
 SHARED = ("format", "name", "collections", "guard", "resources", "stores", "overrides")
@@ -121,7 +121,9 @@ def written_phases(document: Document) -> tuple[list[Written], list[Problem]]:
                 merged[name] = deepcopy(value)
         if found:
             problems += _begun(key, body, merged, found[0].body)
-        found.append(Written(merged, origins, number, own))
+        written = Written(merged, origins, number, own)
+        problems += map(written.problem, unknown_scorers(merged, earlier))
+        found.append(written)
     return found, problems
 
 
@@ -152,11 +154,13 @@ def trainings_of(recipe: Training | PhasedTraining) -> list[Training]:
     return [phase.training for phase in recipe.phases]
 
 
-def resolved_phases(recipe: PhasedTraining) -> str:
+def resolved_training(recipe: Training | PhasedTraining) -> str:
     """The recipe as text, as `resolved_yaml` writes one: each phase with all of its own keys.
 
     Loading the text gives the recipe.
     """
+    if isinstance(recipe, Training):
+        return resolved_yaml(recipe)
     every = set(Training.model_fields)
     shared = section_lines(recipe.first, without=every - {*SHARED} | {"stores", "overrides"})
     last = section_lines(recipe.first, without=every - {"stores", "overrides"})
@@ -203,6 +207,18 @@ def _begun(
             text = "a later phase begins a new adapter of the model so far; remove it"
             yield Problem((*key, "model", "adapter", "start"), text)
         model["adapter"] = {name: value for name, value in adapter.items() if name != "start"}
+
+
+def unknown_scorers(body: Any, earlier: Sequence[str]) -> Iterator[Problem]:
+    """A problem for every training set whose `documents.scored_by` is no earlier phase."""
+    train = body.get("train") if isinstance(body, dict) else None
+    for name, each in train.items() if isinstance(train, dict) else ():
+        documents = each.get("documents") if isinstance(each, dict) else None
+        scorer = documents.get("scored_by") if isinstance(documents, dict) else None
+        if isinstance(scorer, str) and scorer not in earlier:
+            text = f"expected an earlier phase{did_you_mean(scorer, earlier)} there are "
+            key = ("train", name, "documents", "scored_by")
+            yield Problem(key, text + listed(earlier))
 
 
 def phased(parts: Sequence[Written], trainings: Sequence[Training]) -> PhasedTraining:

@@ -27,6 +27,7 @@ from raypipe.config.fields import (
     Unit,
 )
 from raypipe.config.pipeline.parts import Collection
+from raypipe.config.training.documents import DevDocuments, TrainDocuments
 from raypipe.vocabulary import K0, LossName
 
 BERT = "BERT's own optimiser (Devlin et al. 2019), as Nogueira & Cho 2019"
@@ -103,6 +104,8 @@ class TrainingSet(Section):
     nor drawn as negatives."""
     negatives: Negatives | None = None
     """With qrels."""
+    documents: TrainDocuments | None = None
+    """Qrels and runs name documents, and examples are of their passages."""
     triples: Location | None = None
     """Instead of negatives: lines of a query id, a relevant and an irrelevant passage id."""
     texts: Location | None = None
@@ -128,6 +131,8 @@ class DevSet(Section):
     k: Annotated[Count, Source("Nogueira et al. 2019: 1,000 candidates, 50 for duoBERT")] = K0
     """Number of candidates per query: k0 for a monoBERT model or an encoder, k1 for a duoBERT model
     (by SUM)."""
+    documents: DevDocuments | None = None
+    """Qrels and run name documents; k then counts documents."""
     queries_at_most: Count | None = None
     """Measure on at most this number of queries, the first ones."""
 
@@ -255,15 +260,15 @@ class Training(Section):
     stores: Location | None = None
     overrides: Annotated[tuple[str, ...], Listed] = ()
 
-    @property
-    def num_steps(self) -> int:
-        """The steps; those of epochs are known once the examples are (`with_steps`)."""
-        assert self.steps is not None
-        return self.steps
-
     def with_steps(self, num_examples: int) -> "Training":
         """The recipe with its number of steps: of epochs, so many that every example is taken."""
         if self.epochs is None:
             return self
         steps = math.ceil(self.epochs * num_examples / (self.batch * self.accumulation))
         return self.model_copy(update={"steps": max(1, steps), "epochs": None})
+
+
+def steps_of(recipe: Training) -> int:
+    """The number of steps; that of epochs is known once the examples are (`with_steps`)."""
+    assert recipe.steps is not None
+    return recipe.steps

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from raypipe.config.pipeline.rules import collection_problems
+from raypipe.config.training.documents import document_problems
 from raypipe.config.training.pretraining_rules import pretraining_problems
 from raypipe.config.training.recipe import Training
 from raypipe.config.yaml.document import Problem
@@ -38,6 +39,7 @@ def training_problems(recipe: Training) -> list[Problem]:
         *_collections(recipe),
         *_known_collections(recipe),
         *([] if pretrained else _sets(recipe)),
+        *document_problems(recipe, KINDS.get(recipe.model.preset)),
         *_guards(recipe),
         *_loss(recipe),
         *_length(recipe),
@@ -83,7 +85,8 @@ def _sets(recipe: Training) -> Iterator[Problem]:
     for name, each in recipe.train.items():
         key = ("train", name)
         if each.texts is not None:
-            for other in ("collection", "queries", "qrels", "negatives", "triples", "teacher"):
+            brought = ("collection", "queries", "qrels", "negatives", "triples", "teacher")
+            for other in (*brought, "documents"):
                 if getattr(each, other) is not None:
                     yield Problem((*key, other), "texts bring their own; remove it")
             if recipe.loss.name in TEACHER_LOSSES and not recipe.loss.judgements:

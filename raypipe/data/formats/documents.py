@@ -81,10 +81,9 @@ def home_of(record: bytes, fields: Mapping[str, str]) -> tuple[str, str]:
         ValueError: see `document_of`.
     """
     found = json_object(record)
-    spans = found.get(fields.get("spans", ""))
-    return json_id(found, fields["document"]), "" if spans is None else json_text(
-        found, fields["spans"]
-    )
+    name = fields.get("spans", "")
+    spans = json_text(found, name) if found.get(name) is not None else ""
+    return json_id(found, fields["document"]), spans
 
 
 def _text_or_null(found: dict[str, Any], field: str | None) -> str:

@@ -166,7 +166,7 @@ def _drift(
         (system.stored, basis.ranked(system.unit)),
     )
     before, now = (with_ids(run.whole_table(schema.RUN), queries, rows) for run, rows in sides)
-    qrels = recipe.queries[query_set].qrels
+    qrels = recipe.queries[query_set].qrels_of(system.unit)
     if recipe.evaluate is None or qrels is None:
         return drift(before, now)
     return drift(before, now, read_qrels(Path(qrels)), recipe.evaluate.measures)

@@ -24,7 +24,7 @@ from raypipe.stages.texts.ids import IdsStage
 from raypipe.stages.texts.queries import QueriesStage
 from raypipe.stages.texts.tokenize import TokenizeStage
 from raypipe.storage.stored import Stored
-from raypipe.vocabulary import Unit
+from raypipe.vocabulary import Unit, units
 
 
 @dataclass
@@ -90,8 +90,10 @@ class Basis:
             queries = self.recipe.queries[name]
             assert queries.file is not None  # true of built-in sets too: they are files by now
             only = None
-            if queries.only_judged and queries.qrels is not None:
-                only = frozenset(read_qrels(Path(queries.qrels))["query_id"].to_pylist())
+            if queries.only_judged:
+                files = [Path(qrels) for unit in units() if (qrels := queries.qrels_of(unit))]
+                judged = [read_qrels(file)["query_id"].to_pylist() for file in files]
+                only = frozenset(query for found in judged for query in found)
             return QueriesStage(Path(queries.file), only, self.sources)
 
         return self.once(of_queries(name), stage)

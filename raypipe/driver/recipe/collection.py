@@ -9,6 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from raypipe.config.pipeline.parts import Collection
 from raypipe.data.facts import FileFacts
@@ -29,6 +30,7 @@ from raypipe.storage.stored import Stored
 from raypipe.text.split import Splitting
 
 log = logging.getLogger(__name__)
+Reading = TypeVar("Reading", DocumentsStage, BodiesStage, HomesStage)
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class CollectionFiles:
 
     def _split(self) -> dict[Role, Stored]:
         splitting = splitting_of(self.collection)
-        documents = self._ensure(Role.DOCUMENTS, DocumentsStage(**self._read()))
+        documents = self._ensure(Role.DOCUMENTS, self._read(DocumentsStage))
         windows = self._ensure(Role.WINDOWS, WindowsStage(documents, splitting))
         passages = self._ensure(Role.PASSAGES, SplitStage(documents, windows, splitting))
         found = self._ensure(Role.MAP, MapStage(windows, given=False))
@@ -63,9 +65,9 @@ class CollectionFiles:
 
     def _given(self) -> dict[Role, Stored]:
         named = self.collection.fields is not None
-        bodies = BodiesStage(**self._read()) if named else self._converted()
+        bodies = self._read(BodiesStage) if named else self._converted()
         passages = self._ensure(Role.PASSAGES, bodies)
-        homes = self._ensure(Role.HOMES, HomesStage(**self._read()))
+        homes = self._ensure(Role.HOMES, self._read(HomesStage))
         found = self._ensure(Role.MAP, MapStage(homes, given=True))
         documents = self._ensure(Role.DOCUMENTS, NamedDocumentsStage(homes, found))
         return {Role.DOCUMENTS: documents, Role.PASSAGES: passages, Role.MAP: found}
@@ -76,17 +78,12 @@ class CollectionFiles:
             self.files, self.facts, wanted.format, wanted.errors, sources=self.sources
         )
 
-    def _read(self) -> dict[str, object]:
+    def _read(self, stage: type[Reading]) -> Reading:
         wanted = self.collection
         fields = None if wanted.fields is None else wanted.fields.model_dump(exclude_none=True)
-        return {
-            "files": self.files,
-            "facts": self.facts,
-            "format": wanted.format,
-            "fields": fields,
-            "errors": wanted.errors,
-            "sources": self.sources,
-        }
+        return stage(
+            self.files, self.facts, wanted.format, fields, wanted.errors, sources=self.sources
+        )
 
     def _ensure(self, role: Role, stage: Stage) -> Stored:
         return self.stores.ensure(of_collection(role), stage)

@@ -11,19 +11,20 @@ from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.errors import InputError
 from raypipe.evaluation.names import parse_measures
+from raypipe.vocabulary import Unit, units
 
 Found = TypeVar("Found")
 
 
-def read_first(recipe: Recipe) -> Mapping[str, pa.Table]:
-    """The judgements, `schema.QRELS`, of each query set that will be measured; queries are checked.
+def read_first(recipe: Recipe) -> Mapping[tuple[str, Unit], pa.Table]:
+    """The judgements, `schema.QRELS`, of each query set that will be measured, by what they judge.
 
-    The queries of sets without runs are not read.
+    Queries are checked too. The queries of sets without runs are not read.
 
     Raises:
         InputError: every problem of the queries, the judgements and the names of measures.
     """
-    judged: dict[str, pa.Table] = {}
+    judged: dict[tuple[str, Unit], pa.Table] = {}
     problems: list[str] = []
     if recipe.evaluate is not None:
         _tried(parse_measures, recipe.evaluate.measures, problems)
@@ -31,10 +32,12 @@ def read_first(recipe: Recipe) -> Mapping[str, pa.Table]:
         if queries.report and queries.file is not None:
             _tried(read_queries, Path(queries.file), problems)
         measured = queries.report and recipe.evaluate is not None
-        if queries.qrels is not None and (measured or queries.only_judged):
-            found = _tried(read_qrels, Path(queries.qrels), problems)
-            if found is not None and measured:
-                judged[name] = found
+        for unit in units():
+            qrels = queries.qrels_of(unit)
+            if qrels is not None and (measured or queries.only_judged):
+                found = _tried(read_qrels, Path(qrels), problems)
+                if found is not None and measured:
+                    judged[name, unit] = found
     if problems:
         raise InputError(list(dict.fromkeys(problems)))
     return judged

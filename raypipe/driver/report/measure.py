@@ -23,6 +23,7 @@ from raypipe.evaluation.measures import evaluate
 from raypipe.names import Role, StoreName
 from raypipe.stages.run_tables import with_ids
 from raypipe.storage.files import replace_file
+from raypipe.vocabulary import Unit, units
 
 log = logging.getLogger(__name__)
 
@@ -41,12 +42,13 @@ def measure(
     workspace: Workspace,
     systems: Mapping[str, Sequence[System]],
     results: Mapping[StoreName, StageResult],
-    judgements: Mapping[str, pa.Table],
+    judgements: Mapping[tuple[str, Unit], pa.Table],
 ) -> Measurement:
     """The summary of the runs; writes runs/SET/SYSTEM.trec and .tsv, measures/SET.tsv, table.md.
 
-    `systems` and `judgements` are given by query set; systems with pairs are not runs and are in no
-    file. A query set without judgements is ranked but not measured.
+    `systems` are given by query set, `judgements` by query set and what they judge; systems with
+    pairs are not runs and are in no file. Runs of passages and of documents have tables of their
+    own; those without judgements are ranked but not measured.
     """
     found = Measurement()
     blocks = []
@@ -66,19 +68,27 @@ def measure(
         }
         for name, count in inferences.items():
             found.systems[query_set][name]["inferences"] = count
-        judged = judgements.get(query_set)
-        if recipe.evaluate is None or judged is None:
+        if recipe.evaluate is None:
             continue
-        measured = {
-            name: evaluate(table, judged, recipe.evaluate.measures)
-            for name, table in tables.items()
-        }
-        per_query = workspace.folder / "measures" / f"{query_set}.tsv"
-        _write_measures(per_query, measured)
-        workspace.wrote(per_query)
-        found.means[query_set] = {name: dict(m.mean) for name, m in measured.items()}
-        notes = _notes(basis, recipe.evaluate, query_set, measured, inferences)
-        blocks.append(_block(recipe.evaluate, query_set, ranked, measured, times, notes))
+        per_query: dict[str, Measured] = {}
+        for unit in units():
+            judged = judgements.get((query_set, unit))
+            of_unit = [system for system in ranked if system.unit == unit]
+            if judged is None or not of_unit:
+                continue
+            measured = {
+                system.name: evaluate(tables[system.name], judged, recipe.evaluate.measures)
+                for system in of_unit
+            }
+            per_query |= measured
+            notes = _notes(basis, recipe.evaluate, query_set, measured, inferences, unit)
+            title = query_set if unit == "passages" else f"{query_set}, documents"
+            blocks.append(_block(recipe.evaluate, title, of_unit, measured, times, notes))
+        if per_query:
+            path = workspace.folder / "measures" / f"{query_set}.tsv"
+            _write_measures(path, per_query)
+            workspace.wrote(path)
+            found.means[query_set] = {name: dict(m.mean) for name, m in per_query.items()}
     if blocks:
         found.table = "\n".join(blocks)
         replace_file(workspace.folder / "table.md", found.table.encode())
@@ -113,7 +123,7 @@ def _write_measures(path: Path, measured: Mapping[str, Measured]) -> None:
 
 def _block(
     wanted: Evaluate,
-    query_set: str,
+    title: str,
     systems: Sequence[System],
     measured: Mapping[str, Measured],
     times: Mapping[str, float | None],
@@ -138,7 +148,7 @@ def _block(
         )
         rows.append(row)
     return render(
-        query_set,
+        title,
         rows,
         measures=wanted.measures,
         num_topics=next(iter(measured.values())).num_topics,
@@ -153,14 +163,17 @@ def _notes(
     query_set: str,
     measured: Mapping[str, Measured],
     inferences: Mapping[str, int],
+    unit: Unit,
 ) -> list[str]:
     notes = []
     if wanted.topics:
         notes.append(f"topics: {wanted.topics}")
     if wanted.relevance:
         notes.append(f"relevant: {wanted.relevance}")
-    num_passages = basis.collection().num_rows
-    notes.append(f"{num_passages:,} passages, {basis.queries(query_set).num_rows:,} queries")
+    sizes = f"{basis.collection().num_rows:,} passages"
+    if unit == "documents":
+        sizes = f"{basis.documents().num_rows:,} documents, {sizes}"
+    notes.append(f"{sizes}, {basis.queries(query_set).num_rows:,} queries")
     counted = [(system, inferences[system]) for system in measured if system in inferences]
     notes += [f"{system}: {count:,} inferences" for system, count in counted]
     notes.append("ms/query: wall time of the whole chain over all queries, loading excluded")

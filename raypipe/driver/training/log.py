@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
+from raypipe.config.training.recipe import steps_of
 from raypipe.driver.training.curves import Curves, ordered, values_of
 from raypipe.storage.records import Json
 from raypipe.training.checkpoints.history import history_of
@@ -49,7 +50,7 @@ class Follower:
         self._look()
         self._curves.close()
         # A process killed after recording a measurement may not have written its line.
-        measured = history_of(self._job).counted(self._job.recipe.num_steps)
+        measured = history_of(self._job).counted(steps_of(self._job.recipe))
         events = [*(progress_of(self._job, each) for each in measured), *Reader(self._job).new()]
         Curves(self.folder, ordered(events)).close()
 
@@ -74,7 +75,7 @@ class Follower:
 
     def _speak(self, event: Mapping[str, Json]) -> None:
         self._say(
-            f"train: step {event['step']:,} of {self._job.recipe.num_steps:,}: loss "
+            f"train: step {event['step']:,} of {steps_of(self._job.recipe):,}: loss "
             f"{event['loss']:.4f}, rate {event['rate']:.2e}, "
             f"gradient {event['gradient_norm']:.2f}, "
             f"{self._tokens / max(self._seconds, 1e-3):,.0f} tokens/s"

@@ -7,8 +7,24 @@ from typing import Any
 
 from raypipe.config.training.phases import Phase, PhasedTraining
 from raypipe.config.training.recipe import Training
+from raypipe.driver.mirror import address_of
 from raypipe.driver.training.part import Part
+from raypipe.errors import InputError
 from raypipe.training.job import conventions_of_training
+
+
+def check_reachable(recipe: Training | PhasedTraining, folder: Path, *, joins: bool) -> None:
+    """Returns nothing if every node can read the models that phases leave in `folder`.
+
+    Raises:
+        InputError: the workspace is in a bucket and other machines train.
+    """
+    if isinstance(recipe, PhasedTraining) and joins and address_of(folder) != str(folder):
+        raise InputError(
+            f"{address_of(folder)}: a later phase begins from the model of an earlier one, which "
+            "other nodes cannot read there; expected as --out a folder that all nodes share. The "
+            "recipe's stores may be in a bucket"
+        )
 
 
 def parts_of(recipe: Training | PhasedTraining, models: Mapping[str, Path]) -> Iterator[Part]:

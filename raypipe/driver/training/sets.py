@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Training
-from raypipe.config.training.recipe import DevSet
+from raypipe.config.training.documents import K
+from raypipe.config.training.recipe import DevSet, steps_of
 from raypipe.config.training.rules import schedule_problems
 from raypipe.config.yaml.document import dotted
 from raypipe.driver.machine.backends import LazyBackends
+from raypipe.driver.machine.devices import Devices
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.builtin import with_files
 from raypipe.driver.recipe.execute import Execution
@@ -17,18 +19,26 @@ from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.training.part import Part
 from raypipe.driver.training.parts import model_name, parts_recipe, runs_of
+from raypipe.driver.training.relevant import write_relevant
 from raypipe.driver.training.teachers import teacher_of
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError
 from raypipe.models.folder.conventions import PretrainedConventions
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, StoreName, of_training
-from raypipe.stages.stage import Sizing, Stage
+from raypipe.stages.stage import Needs, Sizing, Stage
 from raypipe.storage.records import hash_file
 from raypipe.storage.stored import Stored
 from raypipe.training.examples.guards import guards_of, lines_about
+from raypipe.training.examples.sources import OfDocuments
 from raypipe.training.examples.stage import ExamplesStage
-from raypipe.training.job import DevStores, TextStores, TrainStores, conventions_of_training
+from raypipe.training.job import (
+    DevPassages,
+    DevStores,
+    TextStores,
+    TrainStores,
+    conventions_of_training,
+)
 from raypipe.training.pretraining.stage import StretchesStage
 from raypipe.training.steps.objective import BATCH_LOSSES
 
@@ -50,7 +60,7 @@ def training_sets(
     start: ModelFolder,
     workspace: Workspace,
     backends: LazyBackends,
-    sizing: Sizing,
+    chosen: Devices,
     watcher: Watcher,
     say: Callable[[str], None],
     should_stop: Callable[[], RaypipeError | None],
@@ -62,23 +72,26 @@ def training_sets(
     recipe = part.recipe
     model = replace(start, conventions=conventions_of_training(recipe.model))
     graphs, executions = {}, {}
+    relevant = part.folder(workspace, "relevant")
     for name in recipe.collections:
         folder = part.of_collection(workspace, name)
         own = workspace.part(folder)
         executions[name] = Execution(
             workspace=own,
             backends=backends,
-            sizing=sizing,
+            sizing=Sizing(num_actors=chosen.num_actors),
             watcher=watcher,
             should_stop=should_stop,
             on_change=say,
         )
-        wanted_parts, made = parts_recipe(recipe, name), folder / "python-docs"
+        wanted_parts = parts_recipe(recipe, name, scorers=part.models, relevant=relevant)
+        made = folder / "python-docs"
         named = with_files(wanted_parts, made)
         if named is not wanted_parts:
             workspace.wrote(made)
         models = {model_name(recipe): model}
-        graphs[name] = Graph(Basis(named, executions[name], models=models))
+        needs = Needs(num_gpus=1.0 if chosen.device == "cuda" else 0.0, threads=chosen.threads)
+        graphs[name] = Graph(Basis(named, executions[name], needs=needs, models=models))
     guards = guards_of(recipe)
     sets = Sets()
     for name, wanted in recipe.train.items():
@@ -100,10 +113,18 @@ def training_sets(
         if wanted.teacher is not None:
             _, last = teacher_of(wanted.teacher)
             taught = graph.system(f"{query_set}-teacher", query_set).stored
+        of_documents = None
+        if wanted.documents is not None:
+            scores = None
+            if wanted.documents.scored_by is not None:
+                workspace.wrote(write_relevant(relevant, name, wanted))
+                scores = graph.system(f"{query_set}-scored", query_set).stored
+            of_documents = OfDocuments(basis.passage_map(), scores)
         stage = ExamplesStage(
             wanted=wanted,
-            collection=basis.collection(),
-            ids=basis.ids(),
+            collection=basis.collection() if of_documents is None else basis.documents(),
+            ids=basis.ids() if of_documents is None else basis.document_ids(),
+            documents=of_documents,
             queries=basis.queries(query_set),
             runs=tuple(found),
             teacher=taught,
@@ -173,7 +194,7 @@ def with_length(recipe: Training, sets: Sets, say: Callable[[str], None]) -> Tra
         return recipe
     num_examples = sum(facts["examples"] for facts in sets.facts.values())
     found = recipe.with_steps(num_examples)
-    say(f"train: {recipe.epochs:g} epochs of {num_examples:,} examples: {found.num_steps:,} steps")
+    say(f"train: {recipe.epochs:g} epochs of {num_examples:,} examples: {steps_of(found):,} steps")
     problems = [f"{dotted(problem.key)}: {problem.text}" for problem in schedule_problems(found)]
     if problems:
         raise InputError(problems)
@@ -184,11 +205,18 @@ def _dev(graph: Graph, recipe: Training, name: str, dev: DevSet) -> DevStores:
     query_set = f"dev-{name}"
     run = graph.system(f"{query_set}-run", query_set).stored
     basis = graph.basis
+    of_documents = None
+    if dev.documents is not None:
+        passages = graph.system(f"{query_set}-passages", query_set).stored
+        of_documents = DevPassages(
+            passages, basis.passage_map(), dev.documents.method, dev.documents.k or K
+        )
     query_tokens, passage_tokens = _tokens(basis, recipe, query_set)
     return DevStores(
         run=run,
         queries=basis.queries(query_set),
-        collection=basis.collection(),
+        collection=basis.collection() if of_documents is None else basis.documents(),
+        documents=of_documents,
         query_tokens=query_tokens,
         passage_tokens=passage_tokens,
         qrels=dev.qrels,

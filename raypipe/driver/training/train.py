@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from raypipe.config import Training, missing_training_inputs, resolved_yaml
-from raypipe.config.training.phases import PhasedTraining, resolved_phases, trainings_of
+from raypipe.config import Training, missing_training_inputs
+from raypipe.config.training.phases import PhasedTraining, resolved_training, trainings_of
 from raypipe.driver.invocation import invocation
 from raypipe.driver.machine import devices
 from raypipe.driver.machine.backends import LazyBackends
@@ -15,22 +16,21 @@ from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.training.finish import finish
 from raypipe.driver.training.log import Follower
 from raypipe.driver.training.part import Part
-from raypipe.driver.training.phases import in_phases
+from raypipe.driver.training.phases import check_reachable, in_phases
 from raypipe.driver.training.place import (
     TrainOptions,
     backend_of,
     check_fits,
     devices_of,
+    place_of,
     start_model,
     threads_of,
 )
 from raypipe.driver.training.sets import training_sets, with_length
-from raypipe.driver.training.start_weights import drawn_lines
 from raypipe.driver.training.triple_sets import with_ids
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError, RefusedError
 from raypipe.evaluation.names import parse_measures
-from raypipe.stages.stage import Sizing
 from raypipe.storage.files import replace_file
 from raypipe.storage.lease import acquire
 from raypipe.storage.ledger import Ledger
@@ -40,6 +40,7 @@ from raypipe.training.checkpoints.commit import commit
 from raypipe.training.checkpoints.store import Checkpoints
 from raypipe.training.fit import fit
 from raypipe.training.job import Job, conventions_of_training
+from raypipe.training.model.start_weights import drawn_lines
 from raypipe.training.steps.comm import Solo
 
 SHARD = Shard(0, 0, 1)
@@ -76,89 +77,74 @@ def run_training(
         conventions_of_training(each.model)  # a contradiction is refused before any work
         if each.validate_ is not None and each.masking is None:
             parse_measures([each.validate_.measure])
-    if isinstance(recipe, PhasedTraining):
-        resolved = resolved_phases(recipe)
-    else:
-        resolved = resolved_yaml(recipe)
-    workspace = Workspace(out, trainings_of(recipe)[0].stores)
+    first = trainings_of(recipe)[0]
+    check_reachable(recipe, out, joins=place_of(first, options).joins)
+    workspace = Workspace(out, first.stores)
     with invocation(workspace, recipe.name) as summary, interruptible() as should_stop:
-        replace_file(workspace.folder / "recipe.yaml", resolved.encode())
+        replace_file(workspace.folder / "recipe.yaml", resolved_training(recipe).encode())
         workspace.wrote(workspace.folder / "recipe.yaml")
-
-        def train(part: Part) -> tuple[dict[str, Any], str, Path]:
-            return _one(part, workspace, options, watcher, say, should_stop)
-
-        told, table, folder = in_phases(recipe, train, say)
+        chosen = devices_of(first, options)
+        say(chosen.line())
+        backends = LazyBackends(lambda: backend_of(first, chosen, options), lambda: chosen)
+        at = _Place(workspace, options, chosen, backends, watcher, say, should_stop)
+        try:
+            told, table, folder = in_phases(recipe, partial(_one, at), say)
+        finally:
+            backends.close()
+        summary["device"] = chosen.line().removeprefix("device: ")
         replace_file(workspace.folder / "table.md", table.encode())
         workspace.wrote(workspace.folder / "table.md")
         summary |= told
     return Trained(summary, table, folder)
 
 
-def _one(
-    part: Part,
-    workspace: Workspace,
-    options: TrainOptions,
-    watcher: Watcher,
-    say: Callable[[str], None],
-    should_stop: Callable[[], RaypipeError | None],
-) -> tuple[dict[str, Any], str, Path]:
+@dataclass(frozen=True)
+class _Place:
+    """What all phases of an invocation share."""
+
+    workspace: Workspace
+    options: TrainOptions
+    chosen: devices.Devices
+    backends: LazyBackends
+    watcher: Watcher
+    say: Callable[[str], None]
+    should_stop: Callable[[], RaypipeError | None]
+
+
+def _one(at: _Place, part: Part) -> tuple[dict[str, Any], str, Path]:
     """Summary, table and model folder of one training."""
-    recipe = part.recipe
-    chosen = devices_of(recipe, options)
-    say(chosen.line())
-    backends = LazyBackends(lambda: backend_of(recipe, chosen, options), lambda: chosen)
-    try:
-        start = start_model(recipe)
-        check_fits(recipe, start, chosen, options)
-        split = part.folder(workspace, "triples")
-        named = with_ids(recipe, split)
-        if named != recipe:
-            workspace.wrote(split)
-        part = replace(part, recipe=named)
-        sets = training_sets(
-            part,
-            start,
-            workspace,
-            backends,
-            Sizing(num_actors=chosen.num_actors),
-            watcher,
-            say,
-            should_stop,
-        )
-        named = with_length(named, sets, say)
-        for line in drawn_lines(recipe, start):
-            sets.lines.append(line)
-            say(line)
-        job = Job(
-            named,
-            start,
-            sets.train,
-            sets.dev,
-            workspace.stores,
-            part.phase,
-            part.new_head,
-            sets.texts,
-        )
-        follower = Follower(job, part.folder(workspace, "train"), say)
-        manifest = _train(job, workspace, chosen, options, follower, backends, should_stop)
-    finally:
-        backends.close()
-    device = chosen.line().removeprefix("device: ")
-    trained = finish(job, manifest, sets, workspace, part)
-    return trained[0] | {"device": device}, *trained[1:]
+    recipe, workspace = part.recipe, at.workspace
+    start = start_model(recipe)
+    check_fits(recipe, start, at.chosen, at.options)
+    split = part.folder(workspace, "triples")
+    named = with_ids(recipe, split)
+    if named != recipe:
+        workspace.wrote(split)
+    part = replace(part, recipe=named)
+    sets = training_sets(
+        part, start, workspace, at.backends, at.chosen, at.watcher, at.say, at.should_stop
+    )
+    named = with_length(named, sets, at.say)
+    for line in drawn_lines(recipe, start):
+        sets.lines.append(line)
+        at.say(line)
+    job = Job(
+        named,
+        start,
+        sets.train,
+        sets.dev,
+        workspace.stores,
+        part.phase,
+        part.new_head,
+        sets.texts,
+    )
+    follower = Follower(job, part.folder(workspace, "train"), at.say)
+    return finish(job, _train(job, at, follower), sets, workspace, part)
 
 
-def _train(
-    job: Job,
-    workspace: Workspace,
-    chosen: devices.Devices,
-    options: TrainOptions,
-    follower: Follower,
-    backends: LazyBackends,
-    should_stop: Callable[[], RaypipeError | None],
-) -> Manifest:
+def _train(job: Job, at: _Place, follower: Follower) -> Manifest:
     """The finished store of the training."""
+    workspace, chosen, options, backends = at.workspace, at.chosen, at.options, at.backends
     recipe, store, fingerprint = job.recipe, job.store, job.spec.fingerprint()
     standing = read_manifest(workspace.stores, store, fingerprint)
     workspace.mark()
@@ -172,7 +158,7 @@ def _train(
     def stop() -> RaypipeError | None:
         if lease.lost:
             return RefusedError(f"{store}: another invocation has taken over this training")
-        return should_stop()
+        return at.should_stop()
 
     try:
         ledger = Ledger(workspace.stores, store, job.spec, [SHARD])
@@ -209,6 +195,8 @@ def _train(
         if not lease.lost:  # a successor would still read them
             Checkpoints(workspace.stores, job.folder).clear()
         return manifest
-    finally:
+    except BaseException:
         backends.close()  # before the lease: afterwards, nothing of this training may write
+        raise
+    finally:
         lease.release()

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +66,7 @@ class MapStage:
         first = np.searchsorted(document[by_window], np.arange(num_documents + 1))
         window = np.empty(len(document), np.int32)
         window[by_window] = np.arange(len(document)) - first[document[by_window]]
-        arrays = {
+        arrays: dict[str, NDArray[Any]] = {
             "document": document.astype(np.int32),
             "window": window,
             "passage": by_window.astype(np.int64),

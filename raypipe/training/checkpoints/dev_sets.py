@@ -11,11 +11,23 @@ import pyarrow.compute as pc
 from raypipe import schema
 from raypipe.data.qrels import read_qrels
 from raypipe.errors import InputError
+from raypipe.stages.documents.passage_map import PassageMap
 from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.scoring.token_rows import TokenRows
 from raypipe.stages.texts.ids import ids_of_rows
-from raypipe.training.job import DevStores, Job
+from raypipe.training.job import DevPassages, DevStores, Job
 from raypipe.training.steps.texts import Rows
+
+
+@dataclass(frozen=True)
+class Documents:
+    """The passages of a dev set's documents, by the row of each."""
+
+    run: pa.Table
+    """All passages of the first k documents, schema.RUN."""
+    map: PassageMap
+    method: str
+    k: int
 
 
 @dataclass(frozen=True)
@@ -31,6 +43,8 @@ class DevData:
     queries: Rows
     passages: Rows
     k: int
+    documents: Documents | None = None
+    """Where the run ranks documents, and `passage_ids` are theirs."""
 
 
 def dev_of(job: Job) -> Sequence[DevData]:
@@ -60,4 +74,10 @@ def _dev(dev: DevStores) -> DevData:
         queries=TokenRows(dev.query_tokens),
         passages=TokenRows(dev.passage_tokens),
         k=dev.k,
+        documents=None if dev.documents is None else _documents(dev.documents, len(ids)),
     )
+
+
+def _documents(dev: DevPassages, num_queries: int) -> Documents:
+    run = read_queries_of_run(dev.run, 0, num_queries)
+    return Documents(run, PassageMap(dev.map), dev.method, dev.k)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from raypipe.config.training.recipe import Adapter
+from raypipe.config.training.recipe import Adapter, steps_of
 from raypipe.errors import InputError
 from raypipe.models.folder.adapter_tensors import PEFT
 from raypipe.models.folder.adapters import adapter_folder
@@ -141,7 +141,7 @@ def made_by(job: Job, step: int) -> dict[str, Any]:
         "fingerprint": job.spec.fingerprint(),
         "start_sha256": job.start.weights_sha256,
         "step": step,
-        "steps": recipe.num_steps,
+        "steps": steps_of(recipe),
         "batch": recipe.batch * recipe.accumulation,
         "loss": recipe.loss.name,
         "seed": recipe.seed,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from raypipe.config.training.recipe import Training, Validate
+from raypipe.config.training.recipe import Training, Validate, steps_of
 from raypipe.errors import InputError
 from raypipe.shapes import Count, Shape, check_shape
 from raypipe.storage.records import seal, unseal
@@ -110,7 +110,7 @@ class _MeasurementShape(Shape):
 
 def history_of(job: Job) -> History:
     """The history of a training."""
-    return History(job.storage, job.folder, job.recipe.validate_, job.recipe.num_steps)
+    return History(job.storage, job.folder, job.recipe.validate_, steps_of(job.recipe))
 
 
 def unmeasured(job: Job, steps: list[int]) -> InputError:

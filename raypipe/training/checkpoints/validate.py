@@ -11,17 +11,23 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.evaluation.measures import evaluate
 from raypipe.models.device import BUDGET_TOKENS
-from raypipe.models.folder.conventions import Conventions
+from raypipe.models.folder.conventions import (
+    AnyConventions,
+    Conventions,
+    PairConventions,
+    PretrainedConventions,
+)
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.placing import unproven
 from raypipe.models.scorer import Scorer
 from raypipe.ranking.aggregate import aggregate
 from raypipe.ranking.candidates import Keys, pairs, positions, singles
+from raypipe.ranking.documents import document_scores, log_odds
 from raypipe.ranking.rerank import rerank
 from raypipe.text.batching import batches
 from raypipe.text.inputs import Layouts, by_length, make_inputs
 from raypipe.text.pairs import TextSlice, taken
-from raypipe.training.checkpoints.dev_sets import DevData
+from raypipe.training.checkpoints.dev_sets import DevData, Documents
 from raypipe.training.model.trainee import Trainee
 from raypipe.training.steps.comm import Comm
 
@@ -56,11 +62,8 @@ def _one(
     layouts: Layouts,
     warn: bool,
 ) -> float:
-    columns = ("query_row", "passage_row", "rank")
-    query_rows, passage_rows, ranks = (data.run[name].to_numpy() for name in columns)
-    duo = trainee.conventions.kind == "duo"
-    make = pairs(query_rows, passage_rows, ranks, k1=data.k) if duo else None
-    keys = singles(query_rows, passage_rows, ranks, k0=data.k) if make is None else make
+    query_rows, passage_rows, ranks = _columns(data.run)
+    keys = _keys(trainee, data)
     own = np.arange(comm.rank, len(keys[0]), comm.world)
     found = torch.zeros(len(keys[0]), device=trainee.device)
     mine = (keys[0][own], keys[1][own], keys[2][own])
@@ -68,9 +71,11 @@ def _one(
     found[torch.from_numpy(own)] = own_scores.to(trainee.device)
     comm.sum_([found])  # each position has one owner, so the sum is the score itself
     scores = found.cpu().numpy()
-    if duo:
+    if trainee.conventions.kind == "duo":
         queries, rows, sums = aggregate(keys, scores, method="sum")
         keys, scores = (queries, rows, np.full(len(rows), -1)), sums
+    elif data.documents is not None:
+        keys, scores = _of_documents(data.documents, keys, scores, trainee.conventions)
     lines = (query_rows.astype(np.int64), passage_rows, np.full(len(ranks), -1, np.int64))
     at = positions(lines, keys)
     by_line = np.where(at >= 0, scores[at], 0).astype(np.float32)
@@ -85,6 +90,49 @@ def _one(
         schema=schema.RUN_FILE,
     )
     return evaluate(with_ids, data.qrels, [measure], warn=warn).mean[measure]
+
+
+def _columns(run: pa.Table) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
+    query_rows, passage_rows, ranks = (
+        run[name].to_numpy() for name in ("query_row", "passage_row", "rank")
+    )
+    return query_rows, passage_rows, ranks
+
+
+def _keys(trainee: Trainee, data: DevData) -> Keys:
+    """What is scored: the first k candidates, their pairs, or all passages of k documents."""
+    if data.documents is not None:
+        run = _columns(data.documents.run)
+        return singles(*run, k0=len(run[0]))
+    if trainee.conventions.kind == "duo":
+        return pairs(*_columns(data.run), k1=data.k)
+    return singles(*_columns(data.run), k0=data.k)
+
+
+def _of_documents(
+    documents: Documents,
+    keys: Keys,
+    scores: NDArray[np.float32],
+    conventions: AnyConventions,
+) -> tuple[Keys, NDArray[np.float32]]:
+    """Keys and scores of documents, over the raw scores of their passages."""
+    if isinstance(conventions, PairConventions) and conventions.relevant_label is not None:
+        scores = log_odds(scores).astype(np.float32)  # the difference of the two units
+    queries, rows, found = document_scores(
+        keys[0],
+        documents.map.documents(keys[1]),
+        documents.map.windows(keys[1]),
+        scores,
+        method=documents.method,
+        k=documents.k,
+    )
+    return (queries, rows, np.full(len(rows), -1, np.int64)), found
+
+
+def _raw(conventions: PairConventions) -> PairConventions:
+    """The settings with the score from which a document's raw score is made."""
+    scale = "raw" if conventions.relevant_label is None else "log-probability"
+    return replace(conventions, score=scale)
 
 
 def _scores(
@@ -103,7 +151,9 @@ def _scores(
             data.passages.part(second),
         ]
     )
-    as_trained = replace(model, conventions=trainee.conventions)
+    assert not isinstance(trainee.conventions, PretrainedConventions)
+    conventions = trainee.conventions if data.documents is None else _raw(trainee.conventions)
+    as_trained = replace(model, conventions=conventions)
     place = unproven(trainee.device)
     scorer = Scorer(as_trained, trainee.body(), trainee.head(), layouts, place)
     return scorer.score(query, passages)

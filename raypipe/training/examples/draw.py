@@ -58,14 +58,14 @@ def drawn_examples(
         seed: the seed of the draws.
         short: counts what could not be drawn.
     """
-    spans = [_spans(run) for run in runs]
+    spans = [spans_of(run) for run in runs]
     taught = None if teacher is None else Taught(teacher)
     rows: list[tuple[int, list[int], list[int], list[int]]] = []
     for query in sorted(relevant):
-        pool = _pool(query, runs, spans, window, known.get(query, set()))
+        candidates = pool(query, runs, spans, window, known.get(query, set()))
         rng = np.random.default_rng([seed, query])
-        for positive in _reached(query, relevant[query], runs, spans, window, short):
-            usable = _usable(query, positive, pool, taught, window, short)
+        for positive in reached(query, relevant[query], runs, spans, window, short):
+            usable = _usable(query, positive, candidates, taught, window, short)
             if usable is None:
                 continue
             for _ in range(window.examples):
@@ -78,10 +78,10 @@ def drawn_examples(
                 origins = [NO_RUN, *(run for _, run, _ in drawn)]
                 rows.append((query, passages, origins, [0, *(rank for _, _, rank in drawn)]))
                 usable = [each for each in usable if each not in drawn]
-    return _table(rows, window.per_example + 1, taught)
+    return examples_of(rows, window.per_example + 1, taught)
 
 
-def _pool(
+def pool(
     query: int,
     runs: Sequence[Ranking],
     spans: list[dict[int, tuple[int, int]]],
@@ -99,7 +99,7 @@ def _pool(
     return list(found.values())
 
 
-def _reached(
+def reached(
     query: int,
     relevant: list[int],
     runs: Sequence[Ranking],
@@ -144,11 +144,12 @@ def _usable(
     return kept
 
 
-def _table(
+def examples_of(
     rows: list[tuple[int, list[int], list[int], list[int]]],
     width: int,
     taught: Taught | None,
 ) -> Examples:
+    """The table of (query, passages, runs, ranks), with the teacher's scores."""
     shape = (len(rows), width)
     passages = np.array([row[1] for row in rows], np.int32).reshape(shape)
     teacher = None
@@ -164,7 +165,7 @@ def _table(
     )
 
 
-def _spans(run: Ranking) -> dict[int, tuple[int, int]]:
+def spans_of(run: Ranking) -> dict[int, tuple[int, int]]:
     """Query row -> (first line, one past the last line)."""
     queries = run.query_rows
     starts = np.flatnonzero(np.diff(queries, prepend=-1))

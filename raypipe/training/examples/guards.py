@@ -68,5 +68,9 @@ def lines_about(name: str, facts: Mapping[str, Any]) -> list[str]:
         (short["negatives_without_teacher"], "negatives without a teacher's score"),
         (short["filtered"], "negatives that the teacher scores above the relevant passage"),
     ]
+    if "documents" in facts:
+        number, not_best = (facts["documents"][key] for key in ("relevant", "not_best"))
+        line += f", of {number:,} relevant documents"
+        reasons.append((not_best, "passages that are not among the best of their document"))
     left = [f"{count:,} {what}" for count, what in reasons if count]
     return [line + (f"; left out: {', '.join(left)}" if left else ""), *dropped.lines(name)]

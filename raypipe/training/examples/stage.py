@@ -11,17 +11,20 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.config.training.recipe import TrainingSet
 from raypipe.errors import InputError
+from raypipe.stages.documents.passage_map import PassageMap
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.stages.texts.ids import id_index
-from raypipe.storage.records import Shard, canonical, digest, hash_file
+from raypipe.storage.records import Json, Shard, canonical, digest, hash_file
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, spec_over
-from raypipe.training.examples.draw import Short, Window, drawn_examples
+from raypipe.training.examples.documents import known_pairs
+from raypipe.training.examples.draw import Short, drawn_examples
 from raypipe.training.examples.empty import nothing_left
 from raypipe.training.examples.guard import Dropped, Guard, refused_queries
 from raypipe.training.examples.judged import Judged, RowsOf, judged_passages
 from raypipe.training.examples.rankings import ranking_of
 from raypipe.training.examples.sampler import permuted
+from raypipe.training.examples.sources import OfDocuments, examples_of_documents, sources_of
 from raypipe.training.examples.table import Examples, distinct, write_examples
 from raypipe.training.examples.triples import triple_examples
 
@@ -34,6 +37,7 @@ class ExamplesStage:
 
     wanted: TrainingSet
     collection: Stored
+    """What the qrels and runs name: passages, or documents."""
     ids: Stored
     queries: Stored
     runs: tuple[Stored, ...]
@@ -46,6 +50,7 @@ class ExamplesStage:
     """The name of the set, for messages."""
     in_batch: bool = False
     """Whether the loss uses a batch's other documents as negatives."""
+    documents: OfDocuments | None = None
     needs: Needs = field(default_factory=Needs)
     skips_rows: ClassVar[bool] = False
 
@@ -68,6 +73,10 @@ class ExamplesStage:
         stores = {"collection": self.collection, "queries": self.queries}
         stores |= {f"run.{number}": run for number, run in enumerate(self.runs)}
         stores |= {"teacher": self.teacher} if self.teacher else {}
+        if self.documents is not None and wanted.documents is not None:
+            params["documents"] = wanted.documents.model_dump(exclude={"scored_by"})
+            stores["map"] = self.documents.map
+            stores |= {"scores": self.documents.scores} if self.documents.scores else {}
         files = {"qrels": wanted.qrels, "triples": wanted.triples}
         content = {f"content:{key}": hash_file(Path(file)) for key, file in files.items() if file}
         return spec_over(
@@ -93,6 +102,7 @@ class ExamplesStage:
     def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         beat(())
         dropped, short = Dropped(), Short()
+        more_facts: dict[str, Json] = {}
         table = self.queries.table(schema.QUERIES)
         texts = table["text"].to_pylist()
         rows = {query_id: row for row, query_id in enumerate(table["query_id"].to_pylist())}
@@ -116,6 +126,11 @@ class ExamplesStage:
                 scratch,
                 lambda: beat(()),
             )
+        elif self.documents is not None:
+            runs, window = sources_of(self.wanted, self.runs, left_out, dropped)
+            examples, more_facts = examples_of_documents(
+                self.wanted, self.documents, judged, runs, window, seed=self.seed, short=short
+            )
         else:
             examples = self._drawn(judged, left_out, dropped, short)
         examples = replace(examples, relevant=self._pairs(judged, examples))
@@ -131,6 +146,7 @@ class ExamplesStage:
             "dropped": {k: v for k, v in vars(dropped).items() if k != "samples"},
             "samples": dropped.samples,
             "short": vars(short),
+            **more_facts,
         }
         return Payload(path, facts)
 
@@ -143,27 +159,14 @@ class ExamplesStage:
             if not self.in_batch:
                 return None
             return distinct(examples.query_rows, examples.passage_rows[:, 0])
+        if self.documents is not None:
+            return known_pairs(judged, PassageMap(self.documents.map))
         return judged.pairs()
 
     def _drawn(
         self, judged: Judged, left_out: NDArray[np.int64], dropped: Dropped, short: Short
     ) -> Examples:
-        negatives = self.wanted.negatives
-        assert negatives is not None
-        runs = []
-        for stored in self.runs:
-            ranking = ranking_of(stored)
-            kept = ranking.without(left_out) if len(left_out) else ranking
-            dropped.left_out_negative += len(ranking.passage_rows) - len(kept.passage_rows)
-            runs.append(kept)
-        window = Window(
-            first=negatives.first,
-            last=negatives.last,
-            per_example=negatives.per_example,
-            examples=negatives.examples,
-            above_teacher=negatives.above_teacher,
-            relevant_last=negatives.relevant_last,
-        )
+        runs, window = sources_of(self.wanted, self.runs, left_out, dropped)
         teacher = None if self.teacher is None else ranking_of(self.teacher)
         if teacher is not None and self.teacher_last is not None:
             teacher = teacher.upto(self.teacher_last)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from raypipe.config.training.recipe import steps_of
 from raypipe.errors import InputError
 from raypipe.models.device import BUDGET_TOKENS
 from raypipe.stages.scoring.token_rows import TokenRows
@@ -61,7 +62,7 @@ class Updates:
             number,
             peak=settings.rate,
             warmup=settings.warmup,
-            total=recipe.num_steps,
+            total=steps_of(recipe),
             decay=settings.decay,
         )
         self.optimiser.step(gradients, rate=rate, number=number + 1)

@@ -8,7 +8,7 @@ from training_text import RECIPE
 from raypipe.config import load_training, recipe_text
 from raypipe.config.packaged import verb_of
 from raypipe.config.training.load import missing_training_inputs
-from raypipe.config.training.phases import PhasedTraining, resolved_phases
+from raypipe.config.training.phases import PhasedTraining, resolved_training
 from raypipe.errors import InputError
 
 PHASES = """
@@ -63,7 +63,7 @@ def test_the_dev_sets_of_other_phases_are_guarded():
 
 def test_the_resolved_recipe_is_the_recipe():
     found = load()
-    text = resolved_phases(found)
+    text = resolved_training(found)
     assert load(text=text) == found
     assert text.count("collections:") == 1 and text.count("start:") == 1
     assert verb_of(text) == "train"

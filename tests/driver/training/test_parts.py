@@ -24,3 +24,31 @@ def test_a_collections_part_of_a_training_is_a_recipe_of_its_own():
     assert list(runs_of(recipe().train["b"])) == []
     assert model_name(recipe(model={"start": "minilm"})) == "minilm"
     assert model_name(recipe()) == "start"
+
+
+def test_a_set_of_documents_reads_runs_of_documents_and_scores_the_relevant_ones(tmp_path):
+    pages = {"format": "msmarco-doc-v2", "input": "/c/docs.jsonl", "split": {}}
+    documents = {"passages": 7, "best": 2, "scored_by": "first"}
+    own = {"collection": "pages", "queries": "/c/q.tsv", "qrels": "/c/d.txt"}
+    train = {"p": {**own, "negatives": {"runs": ["/c/d.trec"]}, "documents": documents}}
+    dev = {"p": {**own, "run": "/c/dev.trec", "k": 9, "documents": {}}}
+    first = {"name": "first"}
+    second = {"name": "second", "train": train, "dev": dev}
+    given = recipe(collections={"pages": pages}, phases=[first, second]).phases[1].training
+    found = parts_recipe(given, "pages", scorers={"first": tmp_path / "m"}, relevant=tmp_path)
+    for name in ("train-p", "dev-p"):
+        queries = found.queries[name]
+        assert (queries.qrels, queries.document_qrels, queries.only_judged) == (
+            None, "/c/d.txt", True
+        )  # fmt: skip
+    stages = {name: stage.model_dump(exclude_none=True) for name, stage in found.stages.items()}
+    assert {name for name, stage in stages.items() if stage.get("of") == "documents"} == {
+        "train-p-run-0", "train-p-relevant", "dev-p-run"
+    }  # fmt: skip
+    assert stages["train-p-relevant"]["runs"] == {"train-p": str(tmp_path / "p.trec")}
+    assert stages["train-p-passages"]["at_most"] == 7
+    assert (
+        stages["train-p-scored"]["model"] == "of-first" and stages["train-p-scored"]["k0"] > 10**6
+    )
+    assert stages["dev-p-passages"]["documents"] == 9 and "at_most" not in stages["dev-p-passages"]
+    assert found.models["of-first"].path == str(tmp_path / "m")

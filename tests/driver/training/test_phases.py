@@ -76,13 +76,20 @@ def test_a_whole_chain_is_kept_verified_and_not_trained_again(three, train, weig
     assert load_training(out / "recipe.yaml") == load_training(three)
 
 
+def test_the_dev_queries_of_all_phases_are_guarded_in_each(three, tmp_path):
+    recipe = load_training(three)
+    part = next(phases.parts_of(recipe, {}))
+    assert [*part.recipe.guard] == ["test", "part-2.docs", "part-3.docs"]
+    assert next(phases.parts_of(recipe.first, {})).recipe.guard == recipe.first.guard
+
+
 def test_a_phase_of_another_kind_takes_the_encoder_and_draws_its_head(three, train, tmp_path):
-    """No update is made with a rate of nearly 0, so what it starts from can be read."""
-    still = ("phases.2.optimiser={rate: 1.0e-30, warmup: 0, weight_decay: 0.0}", "dropout=0.0")
-    train(three, tmp_path / "out", *still)
+    """It begins after the first phase; with a rate of nearly 0 its model is what it began from."""
+    still = "phases.2.optimiser={rate: 1.0e-30, warmup: 0, weight_decay: 0.0}"
+    train(three, tmp_path / "out", still, "dropout=0.0", "phases.2.after=part-1")
     mono, duo = (
         load_file(tmp_path / "out" / "models" / name / "model.safetensors")
-        for name in ("small.part-2", "small")
+        for name in ("small.part-1", "small")
     )
     differ = {name for name in duo if not equal(duo[name], mono[name])}
     assert differ == {"classifier.weight", "classifier.bias", SEGMENTS}
@@ -139,6 +146,17 @@ def test_epochs_are_as_many_steps_as_take_every_example(small_recipe, train, tmp
     assert train(same, tmp_path / "out").summary["fingerprint"] == trained.summary["fingerprint"]
     with pytest.raises(InputError, match="validate.every: expected at most steps"):
         train(path, tmp_path / "long", "steps=", "epochs=0.1", "validate.every=1000")
+
+
+def test_phases_on_other_nodes_need_a_folder_that_they_share(three, tmp_path):
+    recipe, mirror = load_training(three), tmp_path / "mirror"
+    mirror.mkdir()
+    phases.check_reachable(recipe, mirror, joins=True)
+    (mirror / ".mirrors").write_text("s3://bucket/work")
+    phases.check_reachable(recipe, mirror, joins=False)
+    phases.check_reachable(recipe.first, mirror, joins=True)
+    with pytest.raises(InputError, match="s3://bucket/work: a later phase"):
+        phases.check_reachable(recipe, mirror, joins=True)
 
 
 @contextlib.contextmanager

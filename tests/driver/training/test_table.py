@@ -5,7 +5,7 @@ from raypipe.driver.training.table import training_table
 
 def job(**recipe):
     given = {"name": "mine", "dev": ["a", "b"], "validate_": SimpleNamespace(measure="RR@10")}
-    return SimpleNamespace(recipe=SimpleNamespace(**{**given, **recipe}))
+    return SimpleNamespace(phase=None, recipe=SimpleNamespace(**{**given, **recipe}))
 
 
 def test_the_first_of_the_best_checkpoints_is_marked_as_chosen():

@@ -1,16 +1,12 @@
 """What a training asks for before it begins, and what is left of it."""
 
-from types import SimpleNamespace
-
 import pytest
 from training_body import recipe
 
 from raypipe.driver.training import train
-from raypipe.driver.training.finish import seen_at_start
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError
-from raypipe.models.folder.loading import resolve_model
 
 
 @pytest.mark.parametrize(
@@ -30,24 +26,6 @@ def test_what_contradicts_itself_is_told_before_a_folder_is_made(
         given = recipe(**changes)
         train.run_training(given, tmp_path / "w", watcher=None, say=lambda line: None)
     assert not (tmp_path / "w").exists()
-
-
-def test_what_the_start_had_seen_is_its_own_word_or_its_adapters(tmp_path):
-    def seen(start, adapter=None):
-        model = SimpleNamespace(adapter=adapter)
-        job = SimpleNamespace(start=resolve_model(start), recipe=SimpleNamespace(model=model))
-        return seen_at_start(job)
-
-    base = seen("minilm")
-    assert base.startswith("1B pairs")
-    assert seen("minilm", SimpleNamespace(start=None)) == base
-    folder = tmp_path / "a"
-    folder.mkdir()
-    told = f"{base}; then what {folder} does not name"
-    assert seen("minilm", SimpleNamespace(start=str(folder))) == told
-    (folder / "raypipe.json").write_text('{"start_weights_saw": "books"}')
-    assert seen("minilm", SimpleNamespace(start=str(folder))) == "books"
-    assert "docs" in seen("minilm", SimpleNamespace(start="minilm-mono"))
 
 
 def test_a_flipped_bit_in_any_payload_of_a_training_is_found(small_recipe, train, tmp_path):

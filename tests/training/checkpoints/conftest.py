@@ -31,7 +31,7 @@ def dev(tmp_path, monkeypatch):
         queries = SimpleNamespace(table=lambda schema: pa.table({"query_id": ["a", "b"]}))
         stores = SimpleNamespace(
             run="run", queries=queries, collection="docs", query_tokens="q", passage_tokens="p",
-            qrels=str(path), k=2, queries_at_most=at_most,
+            qrels=str(path), k=2, queries_at_most=at_most, documents=None,
         )  # fmt: skip
         (found,) = dev_sets.dev_of(SimpleNamespace(dev=[stores]))
         return found, asked

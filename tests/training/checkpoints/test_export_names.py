@@ -36,6 +36,8 @@ def test_a_trained_model_has_the_names_that_transformers_gives_it(tiny, tmp_path
         conventions=start.conventions,
         is_pretraining=False,
         spec=SimpleNamespace(fingerprint=lambda: "f"),
+        phase=None,
+        new_head=False,
     )
     write_model(job, tmp_path / "payload", tmp_path / "out", step=1, saw="nothing")
     config = json.loads((tmp_path / "out" / "config.json").read_text())

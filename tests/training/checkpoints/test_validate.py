@@ -1,5 +1,6 @@
 """A dev set and its measure by hand: which candidates, whose scores, what is averaged."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,7 +9,9 @@ import pytest
 import torch
 from dev_runs import RUN
 
+from raypipe.models.folder.presets import PRESETS
 from raypipe.training.checkpoints import validate
+from raypipe.training.checkpoints.dev_sets import Documents
 from raypipe.training.steps.comm import Solo
 
 EVALUATE = validate.evaluate
@@ -31,7 +34,8 @@ def data(k, run=RUN, relevant=(("a", "d12"), ("b", "d10"))):
         "relevance": pa.array([1] * len(relevant), pa.int32()),
     })  # fmt: skip
     ids = {10: "d10", 11: "d11", 12: "d12"}
-    return SimpleNamespace(run=run, k=k, qrels=qrels, query_ids={0: "a", 1: "b"}, passage_ids=ids)
+    named = {"query_ids": {0: "a", 1: "b"}, "passage_ids": ids}
+    return SimpleNamespace(run=run, k=k, qrels=qrels, documents=None, **named)
 
 
 def measure(monkeypatch, scores, *sets, kind="mono", comm=None, warned=None, **options):
@@ -116,3 +120,29 @@ def test_a_duo_orders_by_the_sums_over_its_pairs(monkeypatch):
     assert sorted(asked[0]) == sorted(pairs) and found == 1.0
     (found,), _ = measure(monkeypatch, pairs, data(2), kind="duo")
     assert found == pytest.approx((1 / 3 + 1) / 2)
+
+
+class Halves:
+    """Passages 10 d to 10 d + 9 are those of document d."""
+
+    documents = staticmethod(lambda rows: rows // 10)
+    windows = staticmethod(lambda rows: rows % 10)
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"), [("maxp", [4.0, -1.5]), ("k-max-avgp", [-2.0, -1.5])]
+)
+@pytest.mark.parametrize("label", [None, 1])
+def test_a_document_has_the_raw_scores_of_its_passages(label, method, expected):
+    """Of two units the difference: of log-probabilities their log-odds, the mean of which is lower
+    for one high passage among low ones."""
+    raw = np.array([4.0, -4.0, -4.0, -4.0, -1.5, -1.5, -1.5, -1.5], np.float32)
+    rows = np.array([10, 11, 12, 13, 20, 21, 22, 23])
+    keys = (np.zeros(8, np.int64), rows, np.full(8, -1))
+    conventions = validate._raw(replace(PRESETS["monobert"], relevant_label=label))
+    assert conventions.score == ("raw" if label is None else "log-probability")
+    scores = raw if label is None else -np.logaddexp(0, -raw)
+    documents = Documents(None, Halves(), method, 4)
+    found, values = validate._of_documents(documents, keys, scores.astype(np.float32), conventions)
+    assert [part.tolist() for part in found] == [[0, 0], [1, 2], [-1, -1]]
+    assert values.tolist() == pytest.approx(expected, abs=1e-5)

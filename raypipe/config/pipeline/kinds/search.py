@@ -138,7 +138,7 @@ def _tune_problems(key: Key, bm25: Bm25, tune: Tune, around: Around) -> Iterator
             yield Problem((*key, field), text)
     inner = (*key, "tune", "queries")
     queries = around.queries.get(tune.queries)
-    if queries and not queries.judged:
+    if queries and queries.qrels is None and queries.builtin is None:
         yield Problem(inner, f"tuning needs judgements; give qrels to the query set {tune.queries}")
     if queries and queries.report:
         text = f"{tune.queries} is reported, but tuning queries cannot test what they tuned;"

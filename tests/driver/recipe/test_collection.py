@@ -1,0 +1,178 @@
+"""Collections of documents as stores: split or given, changed, and read as a generation."""
+
+import json
+
+import pytest
+from small_documents import document, recipe_of, write_documents, write_inputs
+from watchers import Silent
+
+import raypipe
+from raypipe import schema
+from raypipe.config import load_recipe
+from raypipe.driver.pipeline import Options, run_pipeline
+from raypipe.errors import InputError
+from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.store_records import read_manifest
+from raypipe.storage.stored import Stored
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    write_inputs(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def body(inputs, tiny_model, tiny_mono):
+    """The recipe with vectors and one run of documents."""
+    found = recipe_of(inputs, tiny_model, tiny_mono)
+    kept = ("embeddings", "dense", "maxp")
+    found["stages"] = {name: found["stages"][name] for name in kept}
+    found["stages"]["maxp"]["run"] = "dense"
+    return found
+
+
+@pytest.fixture
+def alone(body):
+    """The recipe's collection without queries and stages."""
+    kept = ("format", "name", "collection", "resources")
+    return {name: body[name] for name in kept}
+
+
+def finished(body, folder, **options):
+    checked = load_recipe(body, source="documents")
+    return run_pipeline(checked, folder, Options(**options), watcher=Silent()).summary
+
+
+def stored(folder, summary, name, columns):
+    storage = PosixStorage(folder / "stores")
+    manifest = read_manifest(storage, name, summary["stages"][name]["fingerprint"])
+    return Stored(storage, manifest).table(columns).to_pylist()
+
+
+def ids_of(folder, system):
+    lines = (folder / "runs" / "test" / f"{system}.trec").read_text().splitlines()
+    return [tuple(line.split()[:3:2]) for line in lines]
+
+
+def test_a_changed_document_makes_only_its_own_passages_new(body, inputs):
+    """And all is as if the changed documents had been the first."""
+    work, calm = inputs / "work", inputs / "calm"
+    finished(body, work)
+    # The fifth document has 3 passages in place of 7, so that every later one has other rows.
+    changed = [document(n) for n in range(12)]
+    changed[4]["body"] = "i j k l m n o"
+    write_documents(inputs / "docs.jsonl", changed)
+    again, anew = (finished(body, folder)["stages"] for folder in (work, calm))
+    assert again["passages@collection"]["rows"] == 30
+    for name in ("tokens@encoder", "embeddings"):
+        assert (again[name]["copied"], anew[name]["copied"]) == (27, 0)
+    for name in ("passages@collection", "tokens@encoder", "embeddings", "dense.test", "maxp.test"):
+        assert blobs(work, name, again) == blobs(calm, name, anew)
+
+
+def blobs(folder, name, stages):
+    """The fingerprint of a store and the hashes of its payloads."""
+    fingerprint = stages[name]["fingerprint"]
+    text = (folder / "stores" / name / fingerprint / "manifest.json").read_text()
+    return fingerprint, [record["sha256"] for record in json.loads(text)["body"]["records"]]
+
+
+def test_other_words_in_front_split_the_same_documents_anew(alone, inputs):
+    first = finished(alone, inputs / "work")["stages"]
+    alone["collection"]["split"]["title_words"] = 2
+    again = finished(alone, inputs / "work")["stages"]
+    assert all(again[f"{name}@collection"]["reused"] for name in ("documents", "windows", "map"))
+    split, before = again["passages@collection"], first["passages@collection"]
+    assert not split["reused"] and split["rows"] == before["rows"] == 34
+
+
+@pytest.fixture
+def given(inputs):
+    """The passages of three documents in the fields of MS MARCO v2, those of one apart."""
+    places = [("b", 9), ("a", 0), ("b", 0), ("c", 3), ("b", 50)]
+    lines = [
+        {"pid": f"p{n}", "passage": f"alpha {n} beta", "docid": d, "spans": f"({at},{at + 2})"}
+        for n, (d, at) in enumerate(places)
+    ]
+    (inputs / "passages.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (inputs / "qrels.txt").write_text("q1 0 b 1\n")
+    return inputs / "passages.jsonl"
+
+
+@pytest.mark.parametrize(
+    "collection",
+    [
+        {"format": "msmarco-v2", "split": {"by": "given"}},
+        {
+            "format": "jsonl",
+            "fields": {"id": "pid", "body": "passage", "document": "docid"},
+            "split": {"by": "given"},
+        },
+    ],
+    ids=["msmarco-v2", "jsonl"],
+)
+def test_passages_that_are_given_keep_their_ids_and_make_runs_of_their_documents(
+    body, given, inputs, collection
+):
+    body["collection"] = {"input": str(given), **collection}
+    summary = finished(body, inputs / "work")
+    passages = stored(inputs / "work", summary, "passages@collection", schema.PASSAGES)
+    assert [row["passage_id"] for row in passages] == [f"p{n}" for n in range(5)]
+    documents = stored(inputs / "work", summary, "documents@collection", schema.DOCUMENTS)
+    assert [row["document_id"] for row in documents] == ["b", "a", "c"]
+    home = dict(zip("p0 p1 p2 p3 p4".split(), "babcb", strict=True))
+    found, dense = ids_of(inputs / "work", "maxp"), ids_of(inputs / "work", "dense")
+    assert found == list(dict.fromkeys((query, home[passage]) for query, passage in dense))
+
+
+def test_given_passages_are_the_store_of_a_collection_of_passages_alone(alone, given, inputs):
+    found = []
+    for more in ({}, {"split": {"by": "given"}}):
+        alone["collection"] = {"format": "msmarco-v2", "input": str(given), **more}
+        found.append(finished(alone, inputs / "work")["stages"]["passages@collection"])
+    assert found[1]["reused"] and found[0]["fingerprint"] == found[1]["fingerprint"]
+
+
+@pytest.mark.parametrize(
+    ("split", "first"),
+    [
+        ({"by": "whole"}, ["D0#0", "D1#0", "D2#0"]),
+        ({"length": 3, "stride": 2, "at_most": 1}, ["D0#0", "D1#0", "D2#0"]),
+        ({"by": "sentences", "length": 1, "stride": 1}, ["D0#0", "D1#0", "D2#0"]),
+        ({"length": 3, "stride": 3}, ["D0#0", "D1#0", "D1#1"]),
+    ],
+)
+def test_documents_of_v1_are_split_by_the_units_that_are_asked_for(alone, inputs, split, first):
+    lines = [f"D{n}\tu\ttitle {n}\t{document(n)['body']}\n" for n in range(12)]
+    (inputs / "docs.tsv").write_text("".join(lines))
+    found = {"format": "msmarco-doc-v1", "input": str(inputs / "docs.tsv"), "split": split}
+    summary = finished({**alone, "collection": found}, inputs / "work")
+    rows = stored(inputs / "work", summary, "passages@collection", schema.PASSAGES)
+    assert [row["passage_id"] for row in rows[:3]] == first
+    assert rows[0]["text"].startswith("title 0 ")
+
+
+def test_a_document_id_that_is_there_twice_is_refused(alone, inputs):
+    write_documents(inputs / "docs.jsonl", [document(1), document(2), document(1)])
+    with pytest.raises(InputError, match="passage id 'D1#0' again"):
+        finished(alone, inputs / "work")
+
+
+def test_files_without_a_document_are_refused(alone, inputs):
+    (inputs / "docs.jsonl").write_text("")
+    with pytest.raises(InputError, match="expected documents, found no record"):
+        finished(alone, inputs / "work")
+
+
+def test_a_generation_has_the_documents_of_its_runs_and_tells_how_they_moved(body, inputs):
+    first = finished(body, inputs / "work", reindex=True)
+    assert first["generation"]["number"] == 1
+    write_documents(inputs / "docs.jsonl", [document(n) for n in (11, *range(11))])
+    second = finished(body, inputs / "work", reindex=True)
+    drift = second["generation"]["drift"]["test"]["maxp"]
+    assert drift["means"]["overlap@10"] == 1.0 and drift["gained"] == 0
+    with raypipe.open_index(inputs / "work") as index:
+        found = index.run("maxp", "test")
+        assert set(found["passage_id"].to_pylist()) <= {f"D{n}" for n in range(12)}
+        assert index.passages(["D0#0"])["D0#0"].startswith("alpha ")

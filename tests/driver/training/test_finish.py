@@ -1,0 +1,24 @@
+"""What is said of a finished training."""
+
+from types import SimpleNamespace
+
+from raypipe.driver.training.finish import seen_at_start
+from raypipe.models.folder.loading import resolve_model
+
+
+def test_what_the_start_had_seen_is_its_own_word_or_its_adapters(tmp_path):
+    def seen(start, adapter=None):
+        model = SimpleNamespace(adapter=adapter)
+        job = SimpleNamespace(start=resolve_model(start), recipe=SimpleNamespace(model=model))
+        return seen_at_start(job)
+
+    base = seen("minilm")
+    assert base.startswith("1B pairs")
+    assert seen("minilm", SimpleNamespace(start=None)) == base
+    folder = tmp_path / "a"
+    folder.mkdir()
+    told = f"{base}; then what {folder} does not name"
+    assert seen("minilm", SimpleNamespace(start=str(folder))) == told
+    (folder / "raypipe.json").write_text('{"start_weights_saw": "books"}')
+    assert seen("minilm", SimpleNamespace(start=str(folder))) == "books"
+    assert "docs" in seen("minilm", SimpleNamespace(start="minilm-mono"))

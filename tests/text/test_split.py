@@ -1,0 +1,96 @@
+"""Documents as passages: which units each has, and what is in front."""
+
+import pytest
+
+from raypipe.text.split import Splitting, num_passages, passages_of, sentences_of
+
+PAPER = Splitting(by="words", length=100, stride=50, title_words=16, headings_words=32)
+
+
+def words(first, stop, kind="w"):
+    return [f"{kind}{n}" for n in range(first, stop)]
+
+
+@pytest.mark.parametrize(
+    ("num_words", "starts"),
+    [
+        (1, [0]),
+        (100, [0]),
+        (101, [0, 50]),
+        (150, [0, 50]),
+        (151, [0, 50, 100]),
+        (200, [0, 50, 100]),
+    ],
+)
+def test_windows_of_100_words_begin_every_50_until_one_reaches_the_end(num_words, starts):
+    body = " ".join(words(0, num_words))
+    plain = Splitting(by="words", length=100, stride=50)
+    expected = [" ".join(words(start, min(start + 100, num_words))) for start in starts]
+    assert passages_of("t", "h", body, plain) == expected
+    assert num_passages(body, plain) == len(starts)
+
+
+def test_16_words_of_the_title_and_32_of_the_headings_are_in_front_of_each_window():
+    title, headings = words(0, 17, "t"), words(0, 33, "h")
+    body = words(0, 120)
+    first, second = passages_of(" ".join(title), "\n".join(headings), " ".join(body), PAPER)
+    front = [*title[:16], *headings[:32]]
+    assert first == " ".join([*front, *body[:100]])
+    assert second == " ".join([*front, *body[50:]])
+
+
+def test_a_body_without_words_gives_one_passage_of_its_title_and_nothing_an_empty_one():
+    assert passages_of("a  title", "", " \n", PAPER) == ["a title"]
+    assert passages_of("", "", "", PAPER) == [""]
+    assert num_passages(" \n", PAPER) == 1
+
+
+def test_at_most_keeps_the_first_windows():
+    body, few = " ".join(words(0, 300)), Splitting(by="words", length=100, stride=50, at_most=2)
+    assert num_passages(body, few) == 2
+    assert [p.split()[0] for p in passages_of("", "", body, few)] == ["w0", "w50"]
+
+
+def test_every_word_is_in_a_window_and_no_window_is_within_the_one_before():
+    for length in range(1, 6):
+        for stride in range(1, length + 1):
+            for num in range(1, 15):
+                splitting = Splitting(by="words", length=length, stride=stride)
+                found = [p.split() for p in passages_of("", "", " ".join(words(0, num)), splitting)]
+                assert {w for p in found for w in p} == set(words(0, num))
+                for before, after in zip(found, found[1:], strict=False):
+                    assert not set(after) <= set(before)
+
+
+def test_sentences_end_with_a_line_or_before_a_capital_a_digit_or_a_quote():
+    text = 'One e.g. this. Two (yes!) Three?\n\nFour "five." 6 is it. "Seven." and eight'
+    assert sentences_of(text) == [
+        "One e.g. this.",
+        "Two (yes!)",
+        "Three?",
+        'Four "five."',
+        "6 is it.",
+        '"Seven." and eight',
+    ]
+    assert sentences_of(" \r\n ") == []
+
+
+def test_windows_of_sentences_overlap_and_keep_the_title_in_front():
+    body = "A a. B b. C c. D d. E e."
+    splitting = Splitting(by="sentences", length=3, stride=2, title_words=1)
+    assert passages_of("Title x", "", body, splitting) == [
+        "Title A a. B b. C c.",
+        "Title C c. D d. E e.",
+    ]
+    assert num_passages(body, splitting) == 2
+
+
+def test_the_whole_document_is_one_passage_of_what_it_has():
+    whole = Splitting(by="whole")
+    assert passages_of("T", " ", "a\n b", whole) == ["T a\n b"]
+    assert num_passages("a\n b", whole) == 1
+
+
+def test_a_long_run_of_blanks_or_dots_is_split_in_moments():
+    assert sentences_of("a." + " " * 100_000 + "b")[0].startswith("a.")
+    assert len(sentences_of("." * 100_000)) == 1
