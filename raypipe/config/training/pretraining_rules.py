@@ -6,7 +6,16 @@ from raypipe.config.training.recipe import Training
 from raypipe.config.yaml.document import Problem
 from raypipe.vocabulary import MASKED_WORD_LOSS
 
-_OF_QUERIES = ("queries", "qrels", "negatives", "triples", "texts", "teacher", "examples_at_most")
+_OF_QUERIES = (
+    "queries",
+    "qrels",
+    "negatives",
+    "triples",
+    "texts",
+    "teacher",
+    "examples_at_most",
+    "documents",
+)
 _OF_PAIRS = ("query_limit", "passage_limit", "segment_row", "adapter")
 
 

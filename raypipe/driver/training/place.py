@@ -6,13 +6,13 @@ from raypipe.cluster.backend import Backend
 from raypipe.config import Training
 from raypipe.driver.machine import devices
 from raypipe.driver.machine.place import Place, devices_at, started
-from raypipe.driver.training.start_weights import missing_problems
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import adapter_folder, is_adapter
 from raypipe.models.folder.conventions import Conventions
 from raypipe.models.folder.loading import resolve_configuration, resolve_model
 from raypipe.models.folder.model_folder import PACKAGED, ModelFolder
 from raypipe.training.job import conventions_of_training
+from raypipe.training.model.start_weights import missing_problems
 
 
 @dataclass(frozen=True, slots=True)

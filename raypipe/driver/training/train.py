@@ -27,7 +27,6 @@ from raypipe.driver.training.place import (
     threads_of,
 )
 from raypipe.driver.training.sets import training_sets, with_length
-from raypipe.driver.training.start_weights import drawn_lines
 from raypipe.driver.training.triple_sets import with_ids
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError, RefusedError
@@ -41,6 +40,7 @@ from raypipe.training.checkpoints.commit import commit
 from raypipe.training.checkpoints.store import Checkpoints
 from raypipe.training.fit import fit
 from raypipe.training.job import Job, conventions_of_training
+from raypipe.training.model.start_weights import drawn_lines
 from raypipe.training.steps.comm import Solo
 
 SHARD = Shard(0, 0, 1)

@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.evaluation.measures import evaluate
 from raypipe.models.device import BUDGET_TOKENS
-from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
+from raypipe.models.folder.conventions import (
+    AnyConventions,
+    Conventions,
+    PairConventions,
+    PretrainedConventions,
+)
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.placing import unproven
 from raypipe.models.scorer import Scorer
@@ -147,6 +152,7 @@ def _scores(
             data.passages.part(second),
         ]
     )
+    assert not isinstance(trainee.conventions, PretrainedConventions)
     conventions = trainee.conventions if data.documents is None else _raw(trainee.conventions)
     as_trained = replace(model, conventions=conventions)
     place = unproven(trainee.device)

@@ -5,7 +5,8 @@ from raypipe.driver.training.table import training_table
 
 def job(**recipe):
     given = {"name": "mine", "dev": ["a", "b"], "validate_": SimpleNamespace(measure="RR@10")}
-    return SimpleNamespace(phase=None, recipe=SimpleNamespace(**{**given, **recipe}))
+    recipe = SimpleNamespace(**{"masking": None, **given, **recipe})
+    return SimpleNamespace(phase=None, recipe=recipe, is_pretraining=recipe.masking is not None)
 
 
 def test_the_first_of_the_best_checkpoints_is_marked_as_chosen():
@@ -25,3 +26,16 @@ def test_the_first_of_the_best_checkpoints_is_marked_as_chosen():
     once = training_table(job(), history[:1], [], "x")
     assert "(chosen)" not in once and "measured once: nothing was chosen" in once
     assert training_table(job(), [], [], "x") == "# mine\n\n- its weights have seen: x\n"
+
+
+def test_of_a_pretraining_the_lowest_loss_on_held_out_inputs_is_chosen():
+    history = [
+        {"step": 10, "mean": 0.5, "values": [0.5]},
+        {"step": 20, "mean": 0.25, "values": [0.25]},
+    ]
+    measure = SimpleNamespace(measure="masked_word_loss")
+    own = job(masking=True, train={"docs": None}, validate_=measure)
+    table = training_table(own, history, [], "books")
+    assert "masked_word_loss on held-out inputs:" in table and "| step | docs | mean |" in table
+    assert "| 20 (chosen) | 0.2500 | 0.2500 |" in table
+    assert "nothing was chosen on these inputs" in training_table(own, history[:1], [], "x")

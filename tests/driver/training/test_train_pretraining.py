@@ -154,6 +154,7 @@ def test_phases_pretrain_and_then_fine_tune_in_one_recipe(
     assert "random weights" in trained.table and "masked_word_loss" in trained.table
 
 
+@pytest.mark.long
 def test_a_start_that_lacks_a_head_or_a_pooler_is_refused_or_drawn_by_name(
     write, small_recipe, train, tiny, tmp_path
 ):

@@ -9,6 +9,7 @@ from masked_texts import make_pretrained, trainee_and_maker
 
 from raypipe.errors import InputError
 from raypipe.models.folder.loading import resolve_model
+from raypipe.training.pretraining import updates
 from raypipe.training.pretraining.measuring import measured_losses
 from raypipe.training.pretraining.sources import Chosen, TextSource
 from raypipe.training.pretraining.updates import backward, rule_of
@@ -65,12 +66,18 @@ def test_smaller_forward_passes_give_the_same_gradient(folder):
     assert all((parts[name] - whole[name]).abs().max() < 1e-5 for name in whole)
 
 
-def test_dropout_is_drawn_by_step_worker_and_pass(folder):
-    def drawn(draw, rank=0):
-        return gradients(folder, Of(rank, 1), dropout=0.3, draw=draw, budget=64)[1]
+def test_dropout_is_drawn_by_step_worker_and_pass(folder, monkeypatch):
+    seeded = []
+    real = updates.seed_dropout
+    monkeypatch.setattr(updates, "seed_dropout", lambda *draw: seeded.append(draw) or real(*draw))
 
-    assert drawn((0, 1)) == drawn((0, 1))
-    assert len({drawn((0, 1)), drawn((0, 2)), drawn((1, 1)), drawn((0, 1), rank=0)}) == 3
+    def drawn(draw, rank=0):
+        return gradients(folder, Of(rank, 2), dropout=0.3, draw=draw, budget=64)[1]
+
+    assert drawn((0, 1)) == drawn((0, 1)) != drawn((0, 2))
+    seeded.clear()
+    drawn((7, 3), rank=1)
+    assert len(seeded) > 2 and seeded == [(7, 3, 1, number) for number in range(len(seeded))]
 
 
 def test_held_out_losses_are_those_of_the_whole_on_any_number_of_workers(folder):
