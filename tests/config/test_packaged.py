@@ -85,6 +85,8 @@ def test_the_papers_trainings_have_the_papers_schedules():
     assert of("monobert-2019b") == (100_000, 64, 1, 3e-6, 10_000, 0.01, 0.1)
     assert of("duobert-2019") == (100_000, 64, 1, 3e-6, 10_000, 0.01, 0.1)
     assert of("repbert") == (350_000, 13, 2, 3e-6, 10_000, 0.01, 0.1)
+    assert of("car-mono") == (400_000, 32, 1, 3e-6, 10_000, 0.01, 0.1)
+    assert of("car-duo") == (100_000, 64, 1, 3e-6, 10_000, 0.01, 0.1)
 
     def settings(name: str) -> tuple[object, ...]:
         r = load_training(recipe_text(name), env=ENV)
@@ -207,6 +209,25 @@ def test_the_multistage_recipe_has_the_papers_depths_and_aggregations():
     assert methods == dict.fromkeys(["sum", "binary", "min", "max", "sample"], 50)
 
 
+def test_the_recipes_of_trec_car_have_the_papers_depths_and_topics():
+    for name in ("car-monobert", "car-multistage"):
+        recipe = packaged(name)
+        mono, duo = (recipe.stages.get(stage) for stage in ("mono", "duo"))
+        assert bm25_of(recipe) == (0.9, 0.4)
+        assert isinstance(mono, MonoScore) and mono.k0 == 1000
+        assert (duo is None) == (name == "car-monobert")
+        assert duo is None or (isinstance(duo, DuoScore) and duo.k1 == 50)
+        car = recipe.queries["test"].car
+        assert car is not None and car.level == "hierarchical" and not car.outlines
+    folds = packaged("car-train").queries
+    assert [len(folds[name].car.qrels) for name in ("train", "dev", "test")] == [4, 1, 1]
+    training = load_training(recipe_text("car-mono"), env=ENV)
+    (pairs,) = (train.pairs for train in training.train.values())
+    assert pairs is not None and pairs.last == 10
+    levels = [queries.car.level for queries in packaged("car-test200").queries.values()]
+    assert levels == ["article", "top-level", "hierarchical"]
+
+
 def test_the_quickstart_needs_nothing_from_outside():
     recipe = load_recipe(recipe_text("quickstart"), env={})
     assert missing_inputs(recipe) == []
@@ -226,7 +247,7 @@ def test_an_unknown_recipe_is_told_with_the_nearest():
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="RAYPIPE_DATA names no folder")
-@pytest.mark.parametrize("name", ["msmarco-v2-dl21", "nfcorpus"])
+@pytest.mark.parametrize("name", ["msmarco-v2-dl21", "nfcorpus", "car-test200"])
 def test_the_files_of_the_data_recipes_are_there(name: str):
     recipe = load_recipe(recipe_text(name), env={"RAYPIPE_DATA": str(DATA.resolve())})
     assert missing_inputs(recipe) == []

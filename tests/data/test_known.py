@@ -34,6 +34,8 @@ def facts(name, num_records, md5="00"):
         ("qrels.dev.small.tsv", 7_437),
         ("top1000.dev", 6_668_967),
         ("passv2_dev_queries.tsv", 3_903),
+        ("paragraphcorpus.cbor", 29_678_367),
+        ("dedup.articles-paragraphs.cbor", 29_794_697),
         ("my-own.tsv", 3),
     ],
 )
@@ -111,3 +113,8 @@ def test_official_archives_and_the_collection_of_documents():
     assert known.MSMARCO_V1_PASSAGES == 8_841_823 == known.NUM_RECORDS["collection.tsv"]
     (one,) = check_known_collection([facts_of("top1000.dev", 5)])
     assert one.startswith("top1000.dev: 5 records")
+
+
+def test_a_corpus_of_trec_car_that_is_cut_between_two_records_is_told():
+    (warning,) = check_known(facts("paragraphcorpus.cbor", 29_678_366))
+    assert "29,678,366 records; the official TREC CAR file of this name has 29,678,367" in warning
