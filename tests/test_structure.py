@@ -35,7 +35,6 @@ TESTED_ELSEWHERE = {
     "driver/verbs/true_scores.py": "driver/recipe/kinds/test_aggregate.py",
     "config/pipeline/references.py": "config/pipeline/test_rules.py",
     "data/files/rows.py": "data/test_queries.py",
-    "driver/recipe/kinds/aggregate.py": "driver/recipe/kinds/test_score.py",
     "driver/recipe/kinds/encode.py": "driver/test_pipeline_inputs_seen.py",
     "driver/recipe/kinds/fuse.py": "driver/test_pipeline_settings.py",
     "driver/recipe/kinds/index.py": "driver/upkeep/test_export_opened_by_others.py",
