@@ -32,6 +32,7 @@ stages:
     do: search
     index: lucene
     bm25: {{tune: {{queries: train, measure: RR@10, k1: [0.2, 3.0], b: [0.1, 1.0]}}}}
+  rm3: {{do: search, index: lucene, rm3: {{fb_terms: 3}}}}
 resources: {{backend: inline, device: cpu}}
 """
 
@@ -71,11 +72,14 @@ def test_a_search_stage_brings_its_own_or_its_tuned_parameters(work):
         assert same.equals(own) and not index.search(QUERIES, "bm25", k1=0.5).equals(own)
         assert not index.search(QUERIES, "bm25", b=0.9).equals(own)
         assert index.search(QUERIES, "tuned").equals(index.run("tuned", "test"))
+        expanded = index.run("rm3", "test")
+        assert index.search(QUERIES, "rm3").equals(expanded)
+        assert not index.search(QUERIES, "lucene", k1=0.9, b=0.4).equals(expanded)
 
 
 def test_one_of_several_indexes_has_to_be_named_and_parameters_are_checked(work):
     with raypipe.open_index(work) as index:
-        with pytest.raises(InputError, match="lucene, vectors, bm25, tuned; found none"):
+        with pytest.raises(InputError, match="lucene, vectors, bm25, tuned, rm3; found none"):
             index.search(QUERIES)
         for parameter in ({"k1": -1}, {"b": 1.5}):
             with pytest.raises(InputError, match="expected a finite number from 0"):

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 from long_collection import (
@@ -7,6 +9,7 @@ from long_collection import (
 )
 
 from raypipe import schema
+from raypipe.engines.lucene.feedback import Rm3
 from raypipe.engines.lucene.pack import pack_folder
 from raypipe.errors import CorruptError
 from raypipe.stages.bm25 import Bm25Stage, IndexStage, open_index
@@ -74,3 +77,20 @@ def test_many_shards_of_queries_find_what_one_shard_finds(storage, collection, i
 
 def test_the_spec_of_an_index_says_in_row_order(collection):
     assert IndexStage(collection).spec.semantics == 2
+
+
+def test_rm3_and_another_language_are_in_a_fingerprint_and_their_absence_is_not(
+    storage, collection, index
+):
+    queries = stored_table(
+        storage, "queries", schema.QUERIES, pa.table([["q"], ["w1"]], schema=schema.QUERIES)
+    )
+    plain = Bm25Stage("bm25", Sides(queries, collection), index, 0.9, 0.4, 20)
+    expanded = replace(plain, rm3=Rm3(fb_terms=3))
+    assert "rm3" not in plain.spec.params
+    assert expanded.spec.params["rm3"] == {
+        "fb_terms": 3, "fb_docs": 10, "original_query_weight": 0.5, "filter_terms": True,
+    }  # fmt: skip
+    assert expanded.spec.fingerprint() != plain.spec.fingerprint()
+    assert IndexStage(collection).spec == IndexStage(collection, "en").spec
+    assert IndexStage(collection, "de").spec.params["language"] == "de"

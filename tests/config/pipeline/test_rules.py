@@ -83,6 +83,11 @@ from raypipe.config.pipeline.kinds.search import Tuned
             " embeddings; remove it",
         ),
         (
+            "index: embeddings",
+            "index: embeddings, rm3: {}",
+            "stages.dense.rm3: for a Lucene index only, and embeddings holds embeddings; remove it",
+        ),
+        (
             "method: rrf",
             "method: alternate, k: 3",
             "stages.fused.k: for method rrf only, not alternate; remove it",

@@ -60,7 +60,7 @@ from raypipe.config.pipeline.kinds import KINDS
         (
             "lucene:     {do: index}",
             "lucene: {do: index, depth: 3}",
-            "line 10: stages.lucene.depth: unknown key; known here: do",
+            "line 10: stages.lucene.depth: unknown key; known here: do, language",
         ),
         (
             "lucene:     {do: index}",

@@ -56,6 +56,14 @@ def test_every_setting_reaches_it(searcher):
     assert rows.tolist() == searcher.search("w3 h3", **BM25, depth=5)[0].tolist()
 
 
+def test_passages_far_below_the_first_give_words_too(searcher):
+    def scores(fb_docs):
+        rm3 = Rm3(fb_docs=fb_docs, fb_terms=50)
+        return searcher.search("zebra", **BM25, depth=100, rm3=rm3)[1].tolist()
+
+    assert scores(5) != scores(20) != scores(39)
+
+
 def test_only_words_of_letters_and_digits_expand_a_query_unless_all_may(searcher):
     def found(**settings):
         return searcher.search("tier", **BM25, depth=9, rm3=Rm3(**settings))[0].tolist()

@@ -1,4 +1,5 @@
 import pickle
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -53,6 +54,9 @@ def test_examples_are_named_by_the_judgements_that_are_there_now(tmp_path, given
     file.write_text("1 0 3 1\n")
     (change,) = before.diff(pickle.loads(pickle.dumps(stage)).spec)
     assert f"content:{given}" in str(change)
+    near = replace(stage, guard=Guard(near_copy=0.7)).spec
+    (change,) = replace(stage, guard=Guard(near_copy=0.6)).spec.diff(near)
+    assert str(change) == "params.near_copy 0.6 -> 0.7"
 
 
 def test_what_is_said_of_documents_and_who_scored_them_names_the_examples():
