@@ -7,6 +7,7 @@ import pytest
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
 
 
+@pytest.mark.long
 def test_nfcorpus_bm25_reaches_its_floor_and_tunes_on_dev_only(nfcorpus, raypipe_cli, raypipe_data):
     out = nfcorpus
     tuned = raypipe_cli(

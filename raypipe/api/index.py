@@ -16,6 +16,7 @@ from raypipe.api.given.texts import Given, texts_of
 from raypipe.api.held import Held, listed
 from raypipe.api.held_search import HeldSearch
 from raypipe.config.pipeline.units import units_of
+from raypipe.driver.mirror import mirror_of
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.verbs.reading import line_of_generations
 from raypipe.errors import InputError
@@ -23,6 +24,7 @@ from raypipe.names import Role, of_collection, of_queries, of_stage
 from raypipe.stages.run_tables import with_ids
 from raypipe.stages.texts.ids import column_of_rows, id_index
 from raypipe.storage.generations import held_generation
+from raypipe.uris import in_bucket
 
 
 def open_index(folder: str | Path, generation: int | None = None) -> "Index":
@@ -33,13 +35,13 @@ def open_index(folder: str | Path, generation: int | None = None) -> "Index":
     not be written there is no lease.
 
     Args:
-        folder: the workspace.
+        folder: the workspace, or its URI in a bucket.
         generation: a number that `raypipe history` lists; by default the newest.
 
     Raises:
         InputError: no workspace, no generation yet, or none of this number.
     """
-    folder = Path(folder)
+    folder = mirror_of(str(folder)) if in_bucket(str(folder)) else Path(folder)
     number = None if generation is None else count_of("generation", generation)
     stores, name = open_workspace(folder).stores, line_of_generations(folder)
     with ExitStack() as end:

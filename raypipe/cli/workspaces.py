@@ -17,6 +17,12 @@ VERBS = (*DEFAULT_FOLDERS, "prepare", "tokenize", "encode", "index", "search", "
 ONLY_IN_FOLDERS = ("train", "quickstart")
 READERS = ("status", "verify", "gc", "history", "rollback")
 """Those whose argument is a workspace."""
+WORKSPACES_READ = ("--index", "--collection", "--pairs")
+"""Options that name a workspace, to read it."""
+FLAGS = frozenset(
+    "--json --frozen --train --accept --yes --allow-open-cluster --allow-fewer-rows --help".split()
+)
+"""Options without a value."""
 
 
 def value_of_out(arguments: Sequence[str]) -> str | None:
@@ -44,22 +50,47 @@ def with_folders(arguments: Sequence[str]) -> list[str]:
     """The command's arguments, with a mirror's folder in the place of a workspace's URI.
 
     Raises:
-        InputError: the command cannot work in a bucket.
+        InputError: the command cannot work in a bucket, or reads files of this machine only.
     """
-    if not any(in_bucket(value.removeprefix("--out=")) for value in arguments):
+    if not any(in_bucket(_value(argument)) for argument in arguments):
         return list(arguments)
-    from raypipe.driver.mirror import mirror_of  # only where a workspace is in a bucket
-
     verb, *rest = arguments
     found = [verb]
-    for before, value in zip(arguments, rest, strict=False):
-        uri = value.removeprefix("--out=")
-        is_out = before == "--out" or value.startswith("--out=")
-        if is_out and in_bucket(uri):
-            if verb not in VERBS or verb in ONLY_IN_FOLDERS:
-                raise InputError(f"--out {uri}: {verb} writes to a folder; name one, and copy it")
-            value = str(mirror_of(uri)) if before == "--out" else f"--out={mirror_of(uri)}"
-        elif verb in READERS and in_bucket(value) and not before.startswith("--"):
-            value = str(mirror_of(value))
-        found.append(value)
+    for before, argument in zip(arguments, rest, strict=False):
+        value = _value(argument)
+        if in_bucket(value):
+            option = argument.partition("=")[0] if value != argument else before
+            takes_value = option.startswith("--") and option not in FLAGS | {"--"}
+            folder = _folder(verb, option if takes_value else None, value)
+            argument = argument.removesuffix(value) + folder
+        found.append(argument)
     return found
+
+
+def _value(argument: str) -> str:
+    """The value in --option=VALUE; of any other argument all of it."""
+    return argument.partition("=")[2] if argument.startswith("--") else argument
+
+
+def _folder(verb: str, option: str | None, uri: str) -> str:
+    """What the command gets for a URI: a folder that mirrors the workspace, or the URI itself."""
+    from raypipe.driver.mirror import mirror_of  # only where a workspace is in a bucket
+
+    if option == "--out":
+        if verb not in VERBS or verb in ONLY_IN_FOLDERS:
+            raise InputError(f"--out {uri}: {verb} writes to a folder; name one, and copy it")
+        return str(mirror_of(uri))
+    if option in WORKSPACES_READ:
+        folder = mirror_of(uri)
+        if not (folder / "recipe.yaml").is_file():
+            raise InputError(
+                f"{option} {uri}: no workspace; expected a place that `--out` named. The files of "
+                "a collection are read by `raypipe prepare --input`, or by a recipe"
+            )
+        return str(folder)
+    if option is not None and (verb, option) != ("prepare", "--input"):
+        raise InputError(
+            f"{option} {uri}: {verb} reads it from a folder; copy it there, or name the URI in a "
+            "recipe"
+        )
+    return str(mirror_of(uri)) if option is None and verb in READERS else uri

@@ -127,6 +127,15 @@ class Backend(Protocol):
     def kill(self, worker: int) -> None:
         """End a worker now, whatever it is doing; no event follows."""
 
+    def release(self, worker: int) -> None:
+        """Take leave of a ready and idle worker, as all work is done; no event follows.
+
+        The backend may give its process another task.
+        """
+
+    def end_idle(self) -> None:
+        """End the processes that wait for another task."""
+
     def capacity(self, needs: Needs) -> int:
         """The largest number of such workers that fit."""
 

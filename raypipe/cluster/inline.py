@@ -53,6 +53,13 @@ class InlineBackend:
         if self._site is not None:
             shutil.rmtree(self._site.scratch, ignore_errors=True)
 
+    def release(self, worker: int) -> None:
+        """See Backend; ends it."""
+        self.kill(worker)
+
+    def end_idle(self) -> None:
+        """See Backend; there are none."""
+
     def capacity(self, needs: Needs) -> int:
         """One."""
         return 1

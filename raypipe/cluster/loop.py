@@ -165,9 +165,9 @@ class Loop:
         self._on_progress(self.report)
 
     def _feed(self, number: int) -> None:
-        """Give an idle worker the next shard; if none is left, end the worker."""
+        """Give an idle worker the next shard; if none is left, let it go."""
         if not self._pending:
-            self._give_up(number)
+            self._let_go(number)
             return
         shard = self._pending.popleft()
         self._workers[number].shard = shard
@@ -178,6 +178,10 @@ class Loop:
         skip = case.skip(shard)
         mode = Mode.CAREFUL if case.careful else Mode.PLAIN
         self._backend.submit(number, shard, skip, Mode.PROBE if case.probed else mode)
+
+    def _let_go(self, number: int) -> None:
+        del self._workers[number]
+        self._backend.release(number)
 
     def _give_up(self, number: int) -> None:
         del self._workers[number]
@@ -312,8 +316,8 @@ def run(
     """Commit every pending shard of the task's ledger; publishing is left to the caller.
 
     Workers are started while there is work for them, get one shard at a time, are replaced when
-    they are lost and end when nothing is left. A shard whose worker fails goes to the front of the
-    queue; preemption and node loss do not count as attempts.
+    they are lost and are let go when nothing is left. A shard whose worker fails goes to the front
+    of the queue; preemption and node loss do not count as attempts.
 
     Raises:
         IncompleteError: a shard failed `max_attempts` times; the message names it.

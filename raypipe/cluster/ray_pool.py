@@ -26,6 +26,7 @@ from raypipe.cluster.backend import (
     Lost,
     Mode,
     Needs,
+    Opened,
     OutOfMemory,
     Preempted,
     Ready,
@@ -34,6 +35,7 @@ from raypipe.cluster.backend import (
     Task,
     done_event,
 )
+from raypipe.cluster.idle import IdleActors, give_memory_back
 from raypipe.cluster.ray_start import LocalRay, actor_environment
 from raypipe.cluster.worker import introduce, perform
 from raypipe.errors import first_line
@@ -52,27 +54,38 @@ A node counts as dead only after some missed heartbeats: 13.6 s after it was kil
 class Actor:
     """One worker; a separate thread answers requests for heartbeats while a shard is computed."""
 
-    def __init__(self, task: Task, threads: int) -> None:
-        """Holds paths and hashes; weights are loaded by `open`."""
-        self._task, self._threads = task, threads
+    def __init__(self, threads: int) -> None:
+        """Has no task yet."""
+        self._threads = threads
+        self._task: Task | None = None
+        self._opened: Opened | None = None
         self._lock = threading.Lock()
         self._beats = 0
         self._rows: tuple[int, ...] = ()
 
-    def open(self) -> tuple[dict[str, Json], Process, str]:
-        """Load the stage; returns facts, process and node."""
+    def open(self, task: Task) -> tuple[dict[str, Json], Process, str]:
+        """Load the task's stage; returns facts, process and node."""
+        self._task = task
+        with self._lock:
+            self._beats, self._rows = 0, ()
         gpus = ray.get_gpu_ids()
-        site = Site(self._task.ledger.storage.scratch(), _device(gpus), self._threads)
-        self._opened, facts = introduce(self._task, site)
+        site = Site(task.ledger.storage.scratch(), _device(gpus), self._threads)
+        self._opened, facts = introduce(task, site)
         facts["gpu_ids"] = [str(gpu) for gpu in gpus]
         facts["cuda_visible_devices"] = os.environ.get("CUDA_VISIBLE_DEVICES")
         return facts, this_process(), ray.get_runtime_context().get_node_id()
 
     def run(self, shard: Shard, skip: Rows, mode: Mode) -> tuple[Committed | None, float]:
         """Compute and commit a shard."""
+        assert self._task is not None and self._opened is not None
         began = time.monotonic()
         done = perform(self._task, self._opened, shard, skip, self._beat, mode)
         return done, time.monotonic() - began
+
+    def rest(self) -> None:
+        """Give up the task and its memory; the next one may follow."""
+        self._task = self._opened = None
+        give_memory_back()
 
     @ray.method(concurrency_group="beat")  # type: ignore[untyped-decorator]
     def beats(self) -> tuple[int, tuple[int, ...]]:
@@ -102,20 +115,32 @@ class RayBackend:
         self._polls: dict[Any, int] = {}
         self._unreachable: dict[int, float] = {}
         self._beats: dict[int, int] = {}
+        self._tasks: dict[int, Task] = {}
+        self._idle = IdleActors(self._end)
+        self._reused: set[int] = set()
+        """Workers that are opening in a process of an earlier task."""
         self._started = 0
         self._polled = time.monotonic()
 
     def start(self, task: Task) -> int:
         """See Backend; an actor that does not fit yet waits in Ray's queue without an event."""
         self._started += 1
-        needs = task.stage.needs
-        actor = Actor.options(  # type: ignore[attr-defined]
-            num_cpus=needs.num_cpus, num_gpus=needs.num_gpus, **self._environment()
-        ).remote(task, self._threads)
-        self._actors[self._started] = actor
-        self._beats[self._started] = 0
-        self._work[actor.open.remote()] = (self._started, None)
+        self._tasks[self._started] = task
+        actor = self._idle.take(task.stage.needs)
+        if actor is not None:
+            self._reused.add(self._started)
+        self._open(self._started, actor or self._new_actor(task.stage.needs))
         return self._started
+
+    def _new_actor(self, needs: Needs) -> Any:
+        return Actor.options(  # type: ignore[attr-defined]
+            num_cpus=needs.num_cpus, num_gpus=needs.num_gpus, **self._environment()
+        ).remote(self._threads)
+
+    def _open(self, worker: int, actor: Any) -> None:
+        self._actors[worker] = actor
+        self._beats[worker] = 0
+        self._work[actor.open.remote(self._tasks[worker])] = (worker, None)
 
     def _environment(self) -> dict[str, Any]:
         """The environment that Ray must set for an actor because it does not inherit it."""
@@ -156,11 +181,36 @@ class RayBackend:
 
     def kill(self, worker: int) -> None:
         """See Backend."""
-        actor = self._actors.pop(worker, None)
+        actor = self._forget(worker)
+        if actor is not None:
+            self._end(actor)
+
+    def release(self, worker: int) -> None:
+        """See Backend; its process waits for another task, unless it started a JVM."""
+        needs = self._tasks[worker].stage.needs
+        if needs.own_process:
+            self.kill(worker)
+            return
+        actor = self._forget(worker)
+        if actor is not None:
+            actor.rest.remote()
+            self._idle.add(actor, needs)
+
+    def _forget(self, worker: int) -> Any | None:
+        """The worker's actor, of which no event follows any more."""
         self._work = {ref: at for ref, at in self._work.items() if at[0] != worker}
         self._polls = {ref: at for ref, at in self._polls.items() if at != worker}
-        if actor is not None and not (self._local and self._local.ended()):
+        self._reused.discard(worker)
+        self._tasks.pop(worker, None)
+        return self._actors.pop(worker, None)
+
+    def _end(self, actor: Any) -> None:
+        if not (self._local and self._local.ended()):
             ray.kill(actor, no_restart=True)
+
+    def end_idle(self) -> None:
+        """See Backend."""
+        self._idle.end()
 
     def capacity(self, needs: Needs) -> int:
         """See Backend; at least 1. A joined cluster has no limit on GPUs: it may add nodes."""
@@ -180,6 +230,7 @@ class RayBackend:
         if self._local is None or not self._local.ended():
             for worker in list(self._actors):
                 self.kill(worker)
+            self._idle.end()
         if self._local is None or not self._local.ended():
             ray.shutdown()  # it would wait for daemons that have ended
         if self._local is not None:
@@ -216,20 +267,32 @@ class RayBackend:
         except ActorUnavailableError as error:
             return self._ask_again(worker, shard, error)
         except OutOfMemoryError as error:  # Ray ended it; the system's own killer says no reason
-            self._actors.pop(worker, None)
+            if worker in self._reused:
+                self._open_anew(worker)
+                return None
+            self._forget(worker)
             return OutOfMemory(worker, first_line(error))
         except RayActorError as error:
-            self._actors.pop(worker, None)
+            if worker in self._reused:
+                self._open_anew(worker)
+                return None
+            self._forget(worker)
             if getattr(error, "preempted", False) or self._node_is_gone(worker, error):
                 return Preempted(worker, str(error))
             return Lost(worker, _why(error))
         if worker in self._unreachable:
             return self._lose(worker, "it answers again, but its work was lost on the way")
         if shard is None:
+            self._reused.discard(worker)
             facts, process, self._nodes[worker] = result
             return Ready(worker, facts, process)
         done, seconds = result
         return done_event(worker, shard, done, seconds)
+
+    def _open_anew(self, worker: int) -> None:
+        """Replace a process that died between two tasks; this one is not to blame."""
+        self._reused.discard(worker)
+        self._open(worker, self._new_actor(self._tasks[worker].stage.needs))
 
     def _ask_again(self, worker: int, shard: Shard | None, error: Exception) -> Event | None:
         """Ask an actor that did not answer until Ray knows why; Lost if that takes too long."""

@@ -165,6 +165,13 @@ class SimulatedBackend:
         """See Backend."""
         self._living.discard(worker)
 
+    def release(self, worker: int) -> None:
+        """See Backend; ends it."""
+        self.kill(worker)
+
+    def end_idle(self) -> None:
+        """See Backend; there are none."""
+
     def capacity(self, needs: Needs) -> int:
         """See Backend."""
         return self.world.num_actors

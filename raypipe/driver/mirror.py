@@ -13,6 +13,7 @@ from raypipe.storage.files import make_folder, replace_file
 from raypipe.storage.places.opening import open_storage
 from raypipe.storage.records import digest, hash_file
 from raypipe.storage.storage import Storage
+from raypipe.uris import in_bucket
 
 MARK = ".mirrors"
 """The file with the workspace's URI."""
@@ -42,6 +43,12 @@ def address_of(folder: Path) -> str:
     """The URI that a folder mirrors, or the folder itself."""
     mark = folder / MARK
     return mark.read_text() if mark.exists() else str(folder)
+
+
+def default_stores(folder: Path) -> str:
+    """Where a workspace's stores are if its recipe names no others."""
+    address = address_of(folder)
+    return f"{address}/stores" if in_bucket(address) else str((folder / "stores").absolute())
 
 
 def own_storage(folder: Path) -> Storage:

@@ -103,12 +103,19 @@ def run_pipeline(
     with invocation(workspace, recipe.name) as summary, interruptible() as should_stop:
         with _generations(workspace, recipe, options) as (base, reading):
             published = Publication(base, limits) if options.reindex else None
-            outcome = _run(
-                recipe, workspace, selected, options, watcher, say, should_stop, published, reading
+            table = _run(
+                recipe,
+                workspace,
+                selected,
+                options,
+                watcher,
+                say,
+                should_stop,
+                published,
+                reading,
+                summary,
             )
-        summary |= outcome.summary
-    outcome.summary = summary
-    return outcome
+    return Outcome(summary, table)
 
 
 def _run(
@@ -121,7 +128,9 @@ def _run(
     should_stop: Callable[[], RaypipeError | None],
     publication: Publication | None,
     reading: Generation | None,
-) -> Outcome:
+    summary: dict[str, Any],
+) -> str:
+    """The table; the summary is filled before a limit may refuse what was built."""
     began = time.monotonic()
     replace_file(workspace.folder / "recipe.yaml", resolved_yaml(recipe).encode())
     workspace.wrote(workspace.folder / "recipe.yaml")
@@ -172,19 +181,19 @@ def _run(
             basis.tokens(options.tokens_of)
         systems = _systems(basis, selected)
         measurement = measure(basis, workspace, systems, execution.results, judgements)
-        found = summary_of(measurement, execution.results, chosen)
+        summary |= summary_of(measurement, execution.results, chosen)
         if publication is not None:
             seconds = time.monotonic() - began
             built = Built(basis, systems, execution.results, measurement, seconds)
-            found["generation"] = publish(workspace.stores, publication, built)
+            summary["generation"] = publish(workspace.stores, publication, built)
             if options.keep is not None:
                 retire_older(workspace.stores, recipe.name, options.keep)
-            found["generations"] = generation_numbers(workspace.stores, recipe.name)
+            summary["generations"] = generation_numbers(workspace.stores, recipe.name)
         if selected == [*recipe.stages]:
             workspace.forget_sources()
     finally:
         backends.close()
-    return Outcome(found, measurement.table)
+    return measurement.table
 
 
 @contextmanager

@@ -77,7 +77,7 @@ class Bm25Stage:
     k1: float
     b: float
     depth: int
-    needs: Needs = Needs()
+    needs: Needs = Needs(own_process=True)
     skips_rows: ClassVar[bool] = False
 
     @property

@@ -21,6 +21,8 @@ class Needs:
     num_gpus: float = 0.0
     threads: int = 1
     memory_bytes: int = 0
+    own_process: bool = False
+    """Its process serves no other task: it starts a JVM, which holds its memory until the end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ class TuneStage:
     k1: Sequence[float]
     b: Sequence[float]
     depth: int
-    needs: Needs = Needs()
+    needs: Needs = Needs(own_process=True)
     skips_rows: ClassVar[bool] = False
 
     @property

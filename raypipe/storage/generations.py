@@ -55,7 +55,8 @@ def create_generation(storage: Storage, generation: Generation) -> bool:
 def refuse_generation(storage: Storage, generation: Generation) -> None:
     """Keep what would have become a generation; what was refused before it under this number goes.
 
-    Its stores are kept until it is accepted, refused again or a later generation is created.
+    Its stores are kept until it is accepted, or refused again under the same number, or until
+    `retire_older` forgets it.
     """
     storage.replace(_refused(generation.name, generation.number), _sealed(generation))
 
@@ -73,10 +74,10 @@ def refused_numbers(storage: Storage, name: str) -> list[int]:
     return _numbers(storage, name, rf"{REFUSED}/(\d{{7,}})\.json")
 
 
-def forget_refused(storage: Storage, name: str, newest: int) -> None:
-    """Remove what was refused up to a generation that exists now."""
+def forget_refused(storage: Storage, name: str, numbers: Collection[int]) -> None:
+    """Remove what was refused under these numbers; its stores are then no longer kept for it."""
     for number in refused_numbers(storage, name):
-        if number <= newest:
+        if number in numbers:
             storage.delete(_refused(name, number))
 
 

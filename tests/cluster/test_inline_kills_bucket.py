@@ -4,6 +4,7 @@ The job runs in a forked child whose n-th call to the bucket is its last: the pr
 the call, or when it was carried out and before the answer is read. Then it runs again.
 """
 
+import faulthandler
 import os
 import random
 import subprocess
@@ -13,12 +14,15 @@ from pathlib import Path
 import pytest
 
 KILLED = 86
+HANGS_SECONDS = 150
+"""A child that is still there shows where it waits, and ends."""
 
 
 def in_child(uri, at, before):
     """The exit code of the job in a child that ends at this call; 0: it is not killed."""
     pid = os.fork()
     if pid == 0:
+        faulthandler.dump_traceback_later(HANGS_SECONDS, exit=True)
         try:
             from test_inline_kills import SHARDS, SPEC, ToyStage
 

@@ -24,7 +24,8 @@ def test_one_worker_computes_shard_after_shard_and_is_let_go():
     found = play(Ready(1, {"x": 1}), first, done(1, 1), replace(done(1, 2), num_copied=2))
     assert found.error is None and found.facts == [({"x": 1}, None)]
     assert found.backend.submitted == [(1, n, (), PLAIN) for n in range(3)]
-    assert found.backend.killed == [1] and found.reports == [1, 2, 3]
+    assert (found.backend.released, found.backend.killed) == ([1], [])
+    assert found.reports == [1, 2, 3]
     report = found.report
     assert (report.num_planned, report.num_reused, report.num_done) == (3, 0, 3)
     # Ready after one second, the last commit after four.
@@ -145,6 +146,13 @@ def test_a_late_word_of_a_worker_that_was_given_up_changes_nothing():
     script = [Ready(1, {}), Preempted(1, "spot"), Ready(1, {}), Ready(2, {}), done(2, 0)]
     found = play(*script, done(2, 1), done(2, 2))
     assert found.error is None and found.report.num_preempted == 1 and len(found.facts) == 2
+
+
+def test_a_worker_that_is_still_opening_when_all_is_done_is_ended_and_an_idle_one_let_go():
+    """What opens late would write where nobody cleans up any more."""
+    found = play(Ready(1, {}), done(1, 0), done(1, 1), done(1, 2), num_actors=2)
+    assert found.error is None and found.backend.started == 2
+    assert (found.backend.released, found.backend.killed) == ([1], [2])
 
 
 def test_a_stop_ends_every_worker_and_is_raised():

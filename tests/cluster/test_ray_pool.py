@@ -99,6 +99,7 @@ def work(cluster, tmp_path, stage, *, actors=2, nonce=("", ""), **limits):
     finally:
         for worker in list(backend._actors):
             backend.kill(worker)
+        backend.end_idle()
     return ledger.publish(), report, facts
 
 
@@ -176,3 +177,30 @@ def test_bytes_are_the_same_on_one_two_and_three_actors(cluster, tmp_path):
         work(cluster, tmp_path / str(n), Rows(str(tmp_path)), actors=n)[0] for n in (1, 2, 3)
     ]
     assert manifests[0] == manifests[1] == manifests[2]
+
+
+def test_one_process_computes_stage_after_stage(cluster, tmp_path):
+    backend, processes = RayBackend(local=cluster), []
+    try:
+        for name in ("first", "second"):
+            root = tmp_path / name
+            root.mkdir()
+            stage = Rows(str(root), num_rows=4)
+            ledger = Ledger(PosixStorage(root / "stores"), "rows", stage.spec, stage.shards(None))
+            run(
+                Task(stage, ledger),
+                backend,
+                Limits(num_actors=1, poll_seconds=0.2),
+                on_ready=lambda told, process: processes.append(process),
+            )
+            assert payloads(root, ledger.publish()) == EXPECTED[: len("0\n7\n14\n21\n")]
+        assert len(processes) == 2 and processes[0] == processes[1]
+        os.kill(processes[0].pid, signal.SIGKILL)
+        third = tmp_path / "third"
+        third.mkdir()
+        stage = Rows(str(third), num_rows=4)
+        ledger = Ledger(PosixStorage(third / "stores"), "rows", stage.spec, stage.shards(None))
+        report = run(Task(stage, ledger), backend, Limits(num_actors=1, max_attempts=1))
+        assert (report.num_done, report.num_lost) == (2, 0)
+    finally:
+        backend.end_idle()

@@ -30,10 +30,10 @@ def test_an_actor_gets_what_its_stage_needs_and_its_threads(paper):
     assert options == {
         "num_cpus": 2.0, "num_gpus": 0.5, "runtime_env": {"env_vars": environment},
     }  # fmt: skip
-    assert arguments == (TASK, 3)
+    assert arguments == (3,) and paper.refs[0].arguments == (TASK,)
     assert paper.waited == [(1, 0.25), (1, 0)]
     RayBackend().start(TASK)
-    assert paper.asked[1][1] == (TASK, 1)
+    assert paper.asked[1][1] == (1,)
 
 
 def test_what_an_actor_inherits_is_not_asked_for_again(paper):
@@ -77,7 +77,8 @@ def test_closing_ends_actors_and_cluster(paper):
 
 def test_an_actor_counts_its_beats_and_keeps_the_newest_rows(monkeypatch):
     kind = Actor.__ray_metadata__.modified_class
-    actor = kind(TASK, 2)
+    actor = kind(2)
+    actor._task = TASK
     assert actor.beats() == (0, ())
 
     def perform(task, opened, shard, skip, beat, mode):
@@ -101,8 +102,8 @@ def test_an_actor_opens_its_stage_where_it_stands(monkeypatch, tmp_path):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
     storage = SimpleNamespace(scratch=lambda: tmp_path)
     task = Task(TASK.stage, SimpleNamespace(storage=storage))
-    actor = kind(task, 2)
-    facts, process, at = actor.open()
+    actor = kind(2)
+    facts, process, at = actor.open(task)
     assert actor._opened is TASK.stage
     assert (facts["site"].scratch, facts["site"].device, facts["site"].threads) == (
         tmp_path, "cpu", 2)  # fmt: skip
@@ -111,7 +112,23 @@ def test_an_actor_opens_its_stage_where_it_stands(monkeypatch, tmp_path):
     on_paper.get_gpu_ids = lambda: [3]
     no_gpu = SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False))
     monkeypatch.setitem(sys.modules, "torch", no_gpu)
-    assert kind(task, 2).open()[0]["gpu_ids"] == ["3"]
+    assert kind(2).open(task)[0]["gpu_ids"] == ["3"]
+
+
+def test_a_second_task_begins_without_the_beats_of_the_first(monkeypatch, tmp_path):
+    kind = Actor.__ray_metadata__.modified_class
+    node = SimpleNamespace(get_node_id=lambda: "node-a")
+    on_paper = SimpleNamespace(get_gpu_ids=lambda: [], get_runtime_context=lambda: node)
+    monkeypatch.setattr(ray_pool, "ray", on_paper)
+    monkeypatch.setattr(ray_pool, "introduce", lambda task, site: (task.stage, {}))
+    task = Task(TASK.stage, SimpleNamespace(storage=SimpleNamespace(scratch=lambda: tmp_path)))
+    actor = kind(1)
+    actor.open(task)
+    actor._beat([1])
+    actor.rest()
+    assert (actor._task, actor._opened) == (None, None)
+    actor.open(task)
+    assert actor.beats() == (0, ()) and actor._opened is task.stage
 
 
 @pytest.mark.parametrize("works", [True, False])

@@ -1,10 +1,14 @@
 """Workspaces in a bucket: `--out s3://...`, on one machine and then on another."""
 
 import json
+from pathlib import Path
 
 import pytest
 
+import raypipe
 from raypipe.cli.main import run
+from raypipe.cli.workspaces import with_folders
+from raypipe.driver.verbs.single_stage import search_recipe
 from raypipe.storage.lease import acquire
 from raypipe.storage.places.bucket import BucketStorage
 
@@ -80,3 +84,21 @@ def test_a_workspace_in_a_bucket_has_one_holder_and_says_how_it_ended(
     assert run(["pipeline", recipe, "--out", uri, "--until", "vectors"])[0] == 0
     assert run(["pipeline", recipe, "--out", uri, "stages.dense.depht=3"])[0] == 2
     assert json.loads(BucketStorage(uri).read("summary.json"))["exit"] == 2
+
+
+def test_commands_and_functions_read_a_workspace_in_a_bucket(
+    recipe, bucket_uri, tmp_path, monkeypatch
+):
+    uri = f"{bucket_uri}/work"
+    assert run(["reindex", recipe, "--out", uri])[0] == 0
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another machine"))
+    *_, folder = with_folders(["search", "--index", uri])
+    search = search_recipe(
+        Path(folder), tmp_path / "queries.tsv", model=None, depth=2, k1=None, b=None
+    )
+    assert (search.stores, search.collection.input) == (
+        f"{uri}/stores", (f"{bucket_uri}/data/passages.tsv",),
+    )  # fmt: skip
+    with raypipe.open_index(uri) as index:
+        found = index.search(["the zebra"], depth=1)
+        assert found["passage_id"].to_pylist() == ["a"] and index.number == 1

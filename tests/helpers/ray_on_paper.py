@@ -40,8 +40,9 @@ class OnPaper:
     def options(self, **options):
         def remote(*arguments):
             self.asked.append((options, arguments))
-            methods = {name: Method(self.refs, name) for name in ("open", "run", "beats")}
-            return SimpleNamespace(number=len(self.asked), **methods)
+            number = len(self.asked)
+            methods = {name: Method(self.refs, name) for name in ("open", "run", "beats", "rest")}
+            return SimpleNamespace(number=number, **methods)
 
         return SimpleNamespace(remote=remote)
 

@@ -22,7 +22,7 @@ class Scripted:
     def __init__(self, ledger, script):
         self.ledger, self.script = ledger, list(script)
         self.clock, self.started = 0.0, 0
-        self.submitted, self.killed = [], []
+        self.submitted, self.killed, self.released = [], [], []
 
     def start(self, task):
         self.started += 1
@@ -45,6 +45,12 @@ class Scripted:
 
     def kill(self, worker):
         self.killed.append(worker)
+
+    def end_idle(self):
+        pass
+
+    def release(self, worker):
+        self.released.append(worker)
 
     def now(self):
         return self.clock

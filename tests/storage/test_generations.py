@@ -151,7 +151,7 @@ def test_a_refused_build_is_kept_by_number_until_it_is_forgotten(storage):
     assert refused_generation(storage, "nightly", 8).stores == {"tokens": "b"}
     assert newest_generation(storage, "nightly") is None
     assert held_stores(storage) == {("tokens", "b"), ("tokens", "c")}
-    forget_refused(storage, "nightly", 8)
+    forget_refused(storage, "nightly", (7, 8))
     assert refused_generation(storage, "nightly", 8) is None
     assert refused_generation(storage, "nightly", 9) is not None
 

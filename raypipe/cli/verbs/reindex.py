@@ -141,16 +141,9 @@ def line_of(generation: dict[str, Any]) -> str:
 
 
 def _accept(out: Path, name: str, as_json: bool) -> None:
-    from raypipe.driver.generations.past import accept
-    from raypipe.driver.invocation import invocation
-    from raypipe.storage.generations import generation_numbers
+    from raypipe.driver.generations.accepting import accept_refused
 
-    workspace = _workspace(out)
-    with invocation(workspace, name) as summary:  # nobody else publishes, and status is 0 again
-        made = accept(workspace.stores, name)
-        workspace.used |= {f"{store}/{of_it}" for store, of_it in made.stores.items()}
-        summary["generations"] = generation_numbers(workspace.stores, name)
-        summary["generation"] = {"number": made.number, "published": True, **made.facts}
+    made = accept_refused(_workspace(out), name)
     text = f"generation {made.number} is current, as it was built"
     print_result({"number": made.number, **made.facts}, text, as_json=as_json)
 

@@ -44,7 +44,9 @@ def prepare(
     """Read a collection's files as passages and check their ids; documents are split."""
     from raypipe.driver.verbs.single_stage import recipe_of, split_of
 
-    paths = input if format == "ir-datasets" else [str(Path(path).absolute()) for path in input]
+    paths = input
+    if format != "ir-datasets":
+        paths = [path if "://" in path else str(Path(path).absolute()) for path in input]
     keys = {"collection": {"format": format, "input": paths, **split_of(format)}}
     run_stages(recipe_of(keys, {}), out, as_json, allow_open_cluster)
 

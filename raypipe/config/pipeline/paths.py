@@ -9,9 +9,13 @@ from raypipe.config.pipeline.recipe import Recipe
 
 
 def absolute(recipe: Recipe, base: Path) -> Recipe:
-    """The recipe with relative paths resolved against the folder; URIs and ids are unchanged."""
+    """The recipe with relative paths resolved against the folder; URIs and ids are unchanged.
+
+    The URI of a file becomes its path.
+    """
 
     def locate(path: str) -> str:
+        path = path.removeprefix("file://")
         return path if "://" in path else os.path.abspath(base / path)
 
     collection = recipe.collection
@@ -60,9 +64,7 @@ def missing_inputs(recipe: Recipe, *, collection: bool = True) -> list[str]:
     for key, name, wanted in _inputs(recipe):
         if not collection and key.startswith("collection."):
             continue
-        if name.startswith("file://"):
-            name = name.removeprefix("file://")
-        elif "://" in name:
+        if "://" in name:
             continue
         path = Path(name)
         if not path.exists():

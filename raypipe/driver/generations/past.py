@@ -7,6 +7,7 @@ from raypipe.driver.generations.publish import create
 from raypipe.errors import IncompleteError, InputError
 from raypipe.storage.generations import (
     Generation,
+    forget_refused,
     generation_numbers,
     newest_generation,
     none_yet,
@@ -68,7 +69,9 @@ def accept(stores: Storage, name: str) -> Generation:
             f"{name}: nothing was refused after generation {number - 1}, so nothing can be "
             "accepted; what was refused before was compared with an older one: run again"
         )
-    return _published(stores, Generation(name, number, found.stores, found.facts))
+    made = _published(stores, Generation(name, number, found.stores, found.facts))
+    forget_refused(stores, name, (number,))
+    return made
 
 
 def _published(stores: Storage, generation: Generation) -> Generation:

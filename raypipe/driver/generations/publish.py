@@ -54,7 +54,7 @@ class Built:
 def publish(stores: Storage, wanted: Publication, built: Built) -> dict[str, Json]:
     """The number of the current generation and what changed, for the summary.
 
-    Nothing is created if every store is the current generation's.
+    Nothing is created if every store and measure is the current generation's.
 
     Raises:
         LimitError: a run drifted beyond a limit; the build is kept as refused.
@@ -63,7 +63,7 @@ def publish(stores: Storage, wanted: Publication, built: Built) -> dict[str, Jso
     name, base = built.basis.recipe.name, wanted.base
     number = base.number + 1 if base else 1
     found = _generation(stores, name, number, base, built)
-    if base is not None and dict(base.stores) == dict(found.stores):
+    if base is not None and _is_same(base, found):
         log.info("nothing changed: generation %d of %s stays current", base.number, name)
         return {"number": base.number, "published": False}
     problems = _beyond(found, wanted.limits)
@@ -126,6 +126,13 @@ def _generation(
         facts |= _changes(stores, base, built.basis)
         facts["drift"] = _drifts(stores, base, built)
     return Generation(name, number, {str(s): r.fingerprint for s, r in kept.items()}, facts)
+
+
+def _is_same(base: Generation, found: Generation) -> bool:
+    """Whether nothing changed; other qrels change the measures of runs that stay as they are."""
+    return dict(base.stores) == dict(found.stores) and base.facts.get(
+        "measures"
+    ) == found.facts.get("measures")
 
 
 def _changes(stores: Storage, base: Generation, basis: Basis) -> dict[str, int]:

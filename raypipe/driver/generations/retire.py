@@ -34,7 +34,7 @@ def retire_older(stores: Storage, name: str, keep: int) -> list[int]:
     for number in old:
         retire(stores, name, number)
     if numbers:
-        forget_refused(stores, name, numbers[-1] - keep)
+        forget_refused(stores, name, range(numbers[-1] - keep + 1))
     return old
 
 

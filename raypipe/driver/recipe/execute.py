@@ -212,6 +212,7 @@ class Execution:
             )
         except BaseException:
             # Workers were ended in the middle of a file; one more may appear until they are gone.
+            self.backends.get().end_idle()
             wait_until_dead(workers, ENDING_SECONDS)
             if not lease.lost:
                 ledger.storage.sweep()

@@ -160,6 +160,7 @@ def _train(
 
                 ray_backend = backends.get()
                 assert isinstance(ray_backend, RayBackend)
+                ray_backend.end_idle()
                 train_on_ray(
                     job,
                     device=chosen.device,

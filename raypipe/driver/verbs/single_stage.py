@@ -7,6 +7,7 @@ from typing import Any
 from raypipe.config import Recipe, load_recipe, read_resolved
 from raypipe.config.pipeline.parts import PACKAGED_MODELS
 from raypipe.config.pipeline.splitting import DOCUMENTS
+from raypipe.driver.mirror import default_stores
 from raypipe.errors import InputError
 from raypipe.vocabulary import BM25_B, BM25_K1, K0, K1
 
@@ -23,7 +24,7 @@ def collection_of(path: Path) -> dict[str, Any]:
     recipe = path / "recipe.yaml"
     if recipe.is_file():
         held = _held(recipe)
-        stores = held.get("stores") or str((path / "stores").absolute())
+        stores = held.get("stores") or default_stores(path)
         return {"collection": held["collection"], "stores": stores}
     return {"collection": {"format": _format(path), "input": str(path.absolute())}}
 
@@ -138,7 +139,7 @@ def aggregate_recipe(
     stage |= {key: value for key, value in (("k1", k1), ("m", m)) if value is not None}
     kept = ("collection", "queries", "models", "evaluate", "stores")
     body = {key: held[key] for key in kept if held.get(key)}
-    body.setdefault("stores", str((pairs / "stores").absolute()))
+    body.setdefault("stores", default_stores(pairs))
     if "evaluate" in body and body["evaluate"].get("baseline") not in held["stages"]:
         del body["evaluate"]["baseline"]
     return recipe_of(body, {**held["stages"], method: stage})

@@ -71,8 +71,14 @@ def test_nights_of_a_schedule(raypipe_here, folder):
     assert (
         raypipe_here("history", work).stdout.splitlines()[-1].startswith("generation 3 (refused), ")
     )
+    refused = json.loads((work / "summary.json").read_text())
     accepted = reindex("--accept", "--json")
     assert json.loads(accepted.stdout)["number"] == 3
+    summary = json.loads((work / "summary.json").read_text())
+    assert (summary["exit"], summary["generation"]["number"]) == (0, 3)
+    for told in ("systems", "measures", "stages", "device", "versions"):
+        assert summary[told] == refused[told] and told in refused
+    assert not list((work / "stores" / "generations" / "nightly" / "refused").glob("*"))
     assert raypipe_here("status", work).returncode == 0
     assert reindex("--accept").returncode == 2
     back = raypipe_here("rollback", work)
@@ -89,6 +95,31 @@ def test_nights_of_a_schedule(raypipe_here, folder):
     assert read.returncode == 0, read.stderr
     assert json.loads(read.stdout)["stages"]["passages@collection"]["rows"] == 4
     assert raypipe_here(*search, "--generation", "8").returncode == 2
+
+
+def test_mended_judgements_make_a_generation_of_the_same_stores(raypipe_here, folder):
+    recipe, work, qrels = folder / "judged.yaml", folder / "work", folder / "qrels.txt"
+    text = (folder / "my-recipe.yaml").read_text()
+    recipe.write_text(
+        text.replace("queries.tsv}", f"queries.tsv, qrels: {qrels}}}")
+        + "evaluate: {measures: [RR@10]}\n"
+    )
+
+    def reindex():
+        done = raypipe_here("reindex", recipe, "--out", work)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()[-1]
+
+    qrels.write_text("1 0 p3 1\n2 0 p1 1\n")
+    reindex()
+    assert reindex() == "generation 1 stays current: nothing changed"
+    qrels.write_text("1 0 p0 1\n2 0 p1 1\n")
+    assert "generation 2, " in reindex()
+    assert reindex() == "generation 2 stays current: nothing changed"
+    told = json.loads(raypipe_here("history", work, "--json").stdout)["generations"]
+    before, now = (g["measures"]["test"]["dense"]["RR@10"] for g in told)
+    assert before != now
+    assert (told[1]["added"], told[1]["removed"], told[1]["changed"]) == (0, 0, 0)
 
 
 def test_before_the_first_generation_history_is_empty_and_rollback_refused(raypipe_here, folder):
