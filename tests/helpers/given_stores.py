@@ -20,7 +20,7 @@ from raypipe.storage.store_records import read_manifest
 from raypipe.storage.stored import Stored
 
 VERSIONS = {
-    "aggregate": 1,
+    "aggregate": 2,
     "candidates": 1,
     "count": 2,
     "documents": 1,
