@@ -178,7 +178,7 @@ def _train(job: Job, at: _Place, follower: Follower) -> Manifest:
                 commit(job, device=chosen.device)
             else:
                 from raypipe.cluster.ray_pool import RayBackend
-                from raypipe.cluster.trainer import train_on_ray
+                from raypipe.cluster.training.trainer import train_on_ray
 
                 ray_backend = backends.get()
                 assert isinstance(ray_backend, RayBackend)

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from raypipe.cluster import trainer
-from raypipe.cluster.trainer import train_on_ray
+from raypipe.cluster.training import trainer
+from raypipe.cluster.training.trainer import train_on_ray
 from raypipe.cluster.worker_events import events, note_problem, note_worker
 from raypipe.config.training.recipe import Validate
 from raypipe.errors import IncompleteError, InputError, RefusedError

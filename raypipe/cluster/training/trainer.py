@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from raypipe.cluster.checkpoint_measurer import Beside, has_room
+from raypipe.cluster.training.checkpoint_measurer import Beside, has_room
 from raypipe.cluster.worker_events import events, note_problem, note_worker
 from raypipe.errors import IncompleteError, InputError, RaypipeError, first_line
 from raypipe.storage.holder import Process

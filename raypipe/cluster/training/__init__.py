@@ -1,0 +1,1 @@
+"""Trainings on Ray: its workers, and what measures their checkpoints meanwhile."""
