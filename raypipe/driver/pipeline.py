@@ -21,15 +21,15 @@ from raypipe.driver.machine.place import Place, devices_at, started
 from raypipe.driver.machine.signals import interruptible
 from raypipe.driver.mirror import copy_out
 from raypipe.driver.recipe.basis import Basis
-from raypipe.driver.recipe.builtin import with_files
 from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.frozen import refuse_changes
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.recipe.kinds.documents import conversion_of
 from raypipe.driver.recipe.read_first import read_first
 from raypipe.driver.recipe.system import System
-from raypipe.driver.recipe.topics import with_topics
 from raypipe.driver.recipe.watching import Watcher
+from raypipe.driver.recipe.written.builtin import with_files
+from raypipe.driver.recipe.written.topics import with_topics
 from raypipe.driver.report.measure import measure
 from raypipe.driver.report.summary import summary_of
 from raypipe.driver.workspace import Workspace

@@ -9,7 +9,7 @@ from mutants_of import mutants_of, unpacked
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.data.triple_texts import FILES, split_triples
-from raypipe.training.examples.guard import Dropped, Guard
+from raypipe.training.examples.guarding.guard import Dropped, Guard
 from raypipe.training.examples.triples import triple_examples
 
 QUERIES = (

@@ -13,10 +13,10 @@ from raypipe.config.yaml.document import dotted
 from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.devices import Devices
 from raypipe.driver.recipe.basis import Basis
-from raypipe.driver.recipe.builtin import with_files
 from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.recipe.watching import Watcher
+from raypipe.driver.recipe.written.builtin import with_files
 from raypipe.driver.training.part import Part
 from raypipe.driver.training.parts import model_name, parts_recipe, runs_of
 from raypipe.driver.training.relevant import write_relevant
@@ -29,7 +29,7 @@ from raypipe.names import Role, StoreName, of_training
 from raypipe.stages.stage import Needs, Sizing, Stage
 from raypipe.storage.records import hash_file
 from raypipe.storage.stored import Stored
-from raypipe.training.examples.guards import guards_of, lines_about
+from raypipe.training.examples.guarding.guards import guards_of, lines_about
 from raypipe.training.examples.sources import OfDocuments
 from raypipe.training.examples.stage import ExamplesStage
 from raypipe.training.job import (

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from raypipe.config.training.recipe import TrainingSet
 from raypipe.data.qrels import read_qrels
 from raypipe.errors import InputError
-from raypipe.training.examples.guard import Dropped, Guard
+from raypipe.training.examples.guarding.guard import Dropped, Guard
 from raypipe.training.examples.table import pair_keys
 
 RowsOf = Callable[[Sequence[str]], NDArray[np.int64]]

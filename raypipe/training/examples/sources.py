@@ -12,7 +12,7 @@ from raypipe.storage.records import Json
 from raypipe.storage.stored import Stored
 from raypipe.training.examples.documents import Best, Passages, document_examples
 from raypipe.training.examples.draw import Short, Window
-from raypipe.training.examples.guard import Dropped
+from raypipe.training.examples.guarding.guard import Dropped
 from raypipe.training.examples.judged import Judged
 from raypipe.training.examples.rankings import Ranking, Taught, ranking_of
 from raypipe.training.examples.table import Examples

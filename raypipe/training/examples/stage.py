@@ -20,7 +20,7 @@ from raypipe.storage.stored import Stored, spec_over
 from raypipe.training.examples.documents import known_pairs
 from raypipe.training.examples.draw import Short, drawn_examples
 from raypipe.training.examples.empty import nothing_left
-from raypipe.training.examples.guard import Dropped, Guard, refused_queries
+from raypipe.training.examples.guarding.guard import Dropped, Guard, refused_queries
 from raypipe.training.examples.judged import Judged, RowsOf, judged_passages
 from raypipe.training.examples.labelled import labelled_examples
 from raypipe.training.examples.rankings import ranking_of

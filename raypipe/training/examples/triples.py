@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from raypipe.data.files.compression import open_binary
 from raypipe.data.files.records import lines
 from raypipe.errors import InputError
-from raypipe.training.examples.guard import Dropped, Guard
+from raypipe.training.examples.guarding.guard import Dropped, Guard
 from raypipe.training.examples.table import Examples
 
 LINES_AT_ONCE = 500_000

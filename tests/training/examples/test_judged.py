@@ -5,7 +5,7 @@ import pytest
 
 from raypipe.config.training.recipe import TrainingSet
 from raypipe.errors import InputError
-from raypipe.training.examples.guard import Dropped, Guard
+from raypipe.training.examples.guarding.guard import Dropped, Guard
 from raypipe.training.examples.judged import judged_passages
 from raypipe.training.examples.table import pair_keys
 

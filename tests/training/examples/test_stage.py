@@ -7,7 +7,7 @@ import pytest
 from training_texts import keys, wanted
 
 from raypipe.config.training.documents import TrainDocuments
-from raypipe.training.examples.guard import Guard
+from raypipe.training.examples.guarding.guard import Guard
 from raypipe.training.examples.sampler import permuted
 from raypipe.training.examples.sources import OfDocuments
 from raypipe.training.examples.stage import ExamplesStage, _first

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.training.examples.guard import Dropped, Guard
+from raypipe.training.examples.guarding.guard import Dropped, Guard
 from raypipe.training.examples.triples import triple_examples
 
 

@@ -10,7 +10,7 @@ from raypipe.config.training.recipe import DevSet, Guarded
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.errors import InputError
-from raypipe.training.examples.guard import Dropped, Guard
+from raypipe.training.examples.guarding.guard import Dropped, Guard
 
 
 def guards_of(recipe: Training) -> dict[str, Guard]:

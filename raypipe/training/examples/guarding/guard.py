@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from raypipe.data.python_docs.text import words
-from raypipe.training.examples.near_copies import Near, nearest
+from raypipe.training.examples.guarding.near_copies import Near, nearest
 
 SHOWN = 3
 """Queries shown on each side of the border."""

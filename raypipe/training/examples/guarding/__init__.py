@@ -1,0 +1,1 @@
+"""Training queries and passages too close to evaluation are left out."""
