@@ -15,6 +15,7 @@ from raypipe.driver.training.place import (
     threads_of,
 )
 from raypipe.errors import InputError
+from raypipe.models.folder.model_folder import RANDOM
 
 
 def chosen(device="cpu", gpus=0, threads=3):
@@ -24,7 +25,10 @@ def chosen(device="cpu", gpus=0, threads=3):
 HERE, THERE = TrainOptions(), TrainOptions(ray_address="x:1")
 
 
-TINY = SimpleNamespace(adapter=None, config=lambda: {"max_position_embeddings": 64})
+TINY = SimpleNamespace(
+    adapter=None, config=lambda: {"max_position_embeddings": 64}, weights_sha256=RANDOM
+)
+"""Its tensors are not looked at."""
 
 
 def test_inputs_exactly_as_long_as_the_model_fit():
@@ -53,7 +57,7 @@ def test_workers_are_no_more_than_the_gpus_of_this_machine():
 
 
 def test_an_adapter_is_not_trained_over_another():
-    over = SimpleNamespace(adapter="a", config=TINY.config)
+    over = SimpleNamespace(adapter="a", config=TINY.config, weights_sha256=RANDOM)
     check_fits(recipe(), over, chosen(), HERE)
     trained = recipe(model={"adapter": {"rank": 4}})
     check_fits(trained, TINY, chosen(), HERE)
