@@ -19,7 +19,7 @@ from raypipe.config import (
 )
 from raypipe.config.pipeline.kinds import Aggregate, Bm25Search, DuoScore, Fuse, MonoScore
 from raypipe.config.pipeline.kinds.search import Fixed
-from raypipe.config.training.phases import resolved_training
+from raypipe.config.training.phases import resolved_training, trainings_of
 from raypipe.errors import InputError
 
 ENV = {"RAYPIPE_DATA": "/data", "MSMARCO": "/msmarco", "MODELS": "/models"}
@@ -119,10 +119,15 @@ def test_repberts_text_and_code_differ_in_triples_schedule_clipping_and_precisio
 
 def test_the_papers_trainings_drop_only_the_evaluation_queries_themselves():
     papers = ("monobert-2019a", "monobert-2019b", "duobert-2019", "repbert", "repbert-code")
-    papers += ("mono-bm25-negatives", "mono-repbert-negatives")
+    papers += ("mono-bm25-negatives", "mono-repbert-negatives", "msmarco-multistage-tcp")
+    papers += ("cip-run1", "cip-run2", "cip-run3", "car-mono", "car-duo")
     for name in recipe_names("train"):
-        found = load_training(recipe_text(name), env=ENV).near_copy
-        assert found == ("same" if name in papers else 0.6), name
+        found = {
+            each.near_copy
+            for each in trainings_of(load_training(recipe_text(name), env=ENV))
+            if each.masking is None
+        }
+        assert found <= {"same" if name in papers else 0.6}, name
 
 
 FIRST_STAGES = ("bm25", "doc2query", "deepct", "doctttttquery", "repbert")
