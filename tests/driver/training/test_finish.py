@@ -7,13 +7,14 @@ from raypipe.models.folder.loading import resolve_model
 
 
 def test_what_the_start_had_seen_is_its_own_word_or_its_adapters(tmp_path):
-    def seen(start, adapter=None):
-        model = SimpleNamespace(adapter=adapter)
+    def seen(start, adapter=None, start_saw=None):
+        model = SimpleNamespace(adapter=adapter, start_saw=start_saw)
         job = SimpleNamespace(start=resolve_model(start), recipe=SimpleNamespace(model=model))
         return seen_at_start(job)
 
     base = seen("minilm")
     assert base.startswith("1B pairs")
+    assert seen("minilm", start_saw="half of it") == "half of it"
     assert seen("minilm", SimpleNamespace(start=None)) == base
     folder = tmp_path / "a"
     folder.mkdir()
