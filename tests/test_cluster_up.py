@@ -18,6 +18,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -207,7 +208,8 @@ def head():
         process.terminate()
         _, alive = psutil.wait_procs(below, timeout=5)
         for one in alive:
-            one.kill()
+            with suppress(psutil.NoSuchProcess):
+                one.kill()
         process.wait()
         log.close()
         shutil.rmtree(folder, ignore_errors=True)

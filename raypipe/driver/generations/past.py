@@ -56,6 +56,8 @@ def rollback(stores: Storage, name: str, to: int | None = None) -> Generation:
 def accept(stores: Storage, name: str) -> Generation:
     """What the last re-indexing built beyond a limit, as the current generation.
 
+    If an earlier acceptance ended before the refusal was removed, this one removes it.
+
     Raises:
         InputError: nothing was refused.
         IncompleteError: stores that it names were deleted.
@@ -64,6 +66,9 @@ def accept(stores: Storage, name: str) -> Generation:
     newest = newest_generation(stores, name)
     number = newest.number + 1 if newest else 1
     found = refused_generation(stores, name, number)
+    if newest is not None and refused_generation(stores, name, newest.number) == newest:
+        forget_refused(stores, name, (newest.number,))
+        return newest
     if found is None:
         raise InputError(
             f"{name}: nothing was refused after generation {number - 1}, so nothing can be "

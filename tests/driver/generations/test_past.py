@@ -99,7 +99,17 @@ def test_what_was_refused_can_be_accepted_once(storage):
 
 
 def test_what_was_compared_with_an_older_generation_cannot_be_accepted(storage):
-    refuse_generation(storage, generation(storage, 3))
+    refuse_generation(storage, generation(storage, 3, content=9))
     with pytest.raises(InputError, match="nothing was refused after generation 3"):
         accept(storage, "nightly")
     assert generation_numbers(storage, "nightly") == [1, 2, 3]
+
+
+def test_an_acceptance_that_was_killed_before_its_end_is_finished_by_the_next(storage):
+    refuse_generation(storage, generation(storage, 4))
+    made = accept(storage, "nightly")
+    refuse_generation(storage, made)  # as if it had ended before it was removed
+    assert accept(storage, "nightly") == made
+    assert generation_numbers(storage, "nightly") == [1, 2, 3, 4]
+    with pytest.raises(InputError, match="nothing was refused after generation 4"):
+        accept(storage, "nightly")

@@ -79,8 +79,8 @@ def one_refused(root):
 
 
 def take(root):
-    """As a user accepts who looks at the history before a repetition."""
-    if newest_generation(stores(root), LINE).number == 1:
+    """As a user accepts who repeats the command until nothing is left to accept."""
+    if refused_generation(stores(root), LINE, 2) is not None:
         accept(stores(root), LINE)
 
 
