@@ -115,6 +115,7 @@ def job(tmp_path):
     recipe = SimpleNamespace(
         validate_=Validate(every=10),
         steps=40,
+        masking=None,
         resources=SimpleNamespace(max_failures=1),
     )
     return SimpleNamespace(

@@ -115,7 +115,13 @@ def write(root, step=2):
         **body,
     )
     job = SimpleNamespace(
-        recipe=recipe, start=model, conventions=model.conventions, spec=SPEC, is_pretraining=False
+        recipe=recipe,
+        start=model,
+        conventions=model.conventions,
+        spec=SPEC,
+        is_pretraining=False,
+        new_head=False,
+        phase=None,
     )
     write_model(job, payload, root / "models" / "r", step=step, saw="nothing")
 

@@ -1,6 +1,7 @@
 """Aggregated pairs in a recipe: their ties, and rerankers over rerankers."""
 
 import json
+import shutil
 from itertools import groupby
 
 import numpy as np
@@ -24,9 +25,10 @@ MORE = """
 
 
 @pytest.fixture(scope="module")
-def work(finished, run):
-    """The reranking workspace with more stages, over its stores."""
-    root, _ = finished
+def work(finished, run, tmp_path_factory):
+    """The reranking workspace with more stages, over a copy of its stores."""
+    root = tmp_path_factory.mktemp("more")
+    shutil.copytree(finished[0] / "stores", root / "stores")
     run(root / "more", root / "stores", more=MORE)
     return root / "more"
 
