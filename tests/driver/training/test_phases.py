@@ -2,14 +2,13 @@
 
 import contextlib
 import json
-import os
-import signal
 
 import numpy as np
 import pytest
 import yaml
 from safetensors.torch import load_file
 from small_training import phases_of
+from stopped_training import stopped_at
 
 from raypipe.config import load_training
 from raypipe.driver.training import phases
@@ -20,7 +19,6 @@ from raypipe.errors import InputError, Interrupted
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import load_weights
 from raypipe.training.checkpoints.export import write_model
-from raypipe.training.steps import update
 
 SHORT = {"steps": 4, "validate": {"every": 2}, "checkpoint_every": 1}
 
@@ -182,23 +180,6 @@ def test_phases_on_other_nodes_need_a_folder_that_they_share(three, tmp_path):
     phases.check_reachable(recipe.first, mirror, joins=True)
     with pytest.raises(InputError, match="s3://bucket/work: a later phase"):
         phases.check_reachable(recipe, mirror, joins=True)
-
-
-@contextlib.contextmanager
-def stopped_at(monkeypatch, count):
-    """SIGTERM to this process in the count-th backward; no other follows."""
-    real, seen = update.backward, []
-
-    def counted(*arguments, **named):
-        seen.append(1)
-        if len(seen) == count:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return real(*arguments, **named)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(update, "backward", counted)
-        yield
-    assert len(seen) == count
 
 
 def equal(left, right):

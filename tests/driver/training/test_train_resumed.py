@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -10,9 +9,9 @@ import time
 
 import pytest
 import torch
+from stopped_training import stopped_at
 
 from raypipe.errors import InputError, Interrupted
-from raypipe.training.steps import update
 
 
 def test_a_finished_training_does_not_run_again(small_recipe, weights, train, tmp_path):
@@ -144,23 +143,6 @@ def test_threads_and_full_weights_resume_bit_for_bit_too(
         train(recipe, tmp_path / "cut")
     train(recipe, tmp_path / "cut")
     assert_same_bytes(weights(tmp_path / "calm"), weights(tmp_path / "cut"))
-
-
-@contextlib.contextmanager
-def stopped_at(monkeypatch, count):
-    """SIGTERM to this process in the count-th backward; no other follows."""
-    real, seen = update.backward, []
-
-    def counted(*arguments, **named):
-        seen.append(1)
-        if len(seen) == count:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return real(*arguments, **named)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(update, "backward", counted)
-        yield
-    assert len(seen) == count
 
 
 def test_a_measurement_whose_line_was_lost_stands_in_the_curves_all_the_same(
