@@ -130,7 +130,6 @@ def test_a_command_beside_a_working_one_puts_no_older_file_in_its_place(
     assert mirror_of(own.uri) == folder
     for writer in writers:
         writer.join()
-    mirror_of(own.uri)
     copy_out(folder)
     assert [own.read(name) for name in names] == [b"new", b"new"]
     assert [(folder / name).read_bytes() for name in names] == [b"new", b"new"]
