@@ -154,9 +154,10 @@ def _stores_of(held: Mapping[str, Any], workspace: Path) -> str:
     stores = str(held.get("stores") or default_stores(workspace))
     if os.path.isdir(stores) and not os.access(stores, os.W_OK):
         raise InputError(
-            f"{stores}: expected stores that can be written, for the command keeps what it computes "
-            "beside what it reads, and this folder is read-only here; copy the "
-            "workspace, or search its generation in Python with raypipe.open_index, which writes nothing"
+            f"{stores}: expected a folder that can be written, since the command keeps what it "
+            "computes beside what it reads, and found one that is read-only here; copy the "
+            "workspace, or search its generation in Python with raypipe.open_index, which writes "
+            "nothing"
         )
     return stores
 

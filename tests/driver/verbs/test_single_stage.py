@@ -41,7 +41,9 @@ def test_stores_that_cannot_be_written_are_refused_with_a_way_to_read_them(held,
     (folder / "stores").mkdir()
     assert collection_of(folder)["stores"] == str(folder / "stores")
     monkeypatch.setattr("os.access", lambda path, mode: (path, mode) != (str(folder / "stores"), 2))
-    with pytest.raises(InputError, match=r"stores: expected .* written.*raypipe\.open_index"):
+    with pytest.raises(
+        InputError, match=r"stores: expected .* that can be written.*raypipe\.open_index"
+    ):
         collection_of(folder)
 
 
