@@ -121,7 +121,8 @@ def test_a_killed_job_over_a_changed_collection_copies_to_the_bytes_of_one_from_
     same = {name for name in expected if "count@collection" not in name}  # it knows files' times
     assert {name: found.get(name) for name in same} == {name: expected[name] for name in same}
     copied = [event.get("copied", 0) for event in attempts_of(out, "embeddings")]
-    assert len(lines) - 6 <= sum(copied) <= 2 * len(lines)
+    lost = len(kills) * actors * max(copied)  # in flight at a kill: committed, but not told
+    assert len(lines) - 6 - lost <= sum(copied) <= 2 * len(lines)
     history = History.read(tmp_path / "history")
     assert problems(history, *planned_and_published(out / "stores")) == []
 
