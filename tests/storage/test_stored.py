@@ -62,6 +62,21 @@ def test_rows_of_a_store_are_read_over_its_shards(storage):
     assert spans == [(0, 1, 2), (1, 0, 3)]
 
 
+def test_tables_of_a_store_are_the_rows_asked_for_in_groups(storage, monkeypatch):
+    monkeypatch.setattr("raypipe.storage.stored.ROW_GROUP_ROWS", 2)
+    book = ledger(storage, [3, 3])
+    for s in book.shards:
+        commit(book, s, lambda p, s=s: write_table(p, NUMBERS, [numbers(s.start, s.stop)]))
+    stored = Stored(book.storage, book.publish())
+    for asked, groups in (
+        ((), [[0, 1], [2, 3], [4, 5]]),
+        ((1, 6), [[1, 2], [3, 4], [5]]),
+        ((2, 2), []),
+    ):
+        found = [table["number"].to_pylist() for table in stored.tables(NUMBERS, *asked)]
+        assert found == groups
+
+
 def test_pieces_of_a_store_are_read_over_its_shards(storage):
     book = ledger(storage, [2, 3])
     for s in book.shards:
