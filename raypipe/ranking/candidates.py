@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from raypipe.ranking.order import begins
+
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 Keys = tuple[Int64, Int64, Int64]
@@ -63,9 +65,7 @@ def positions(wanted: Keys, held: Keys) -> Int64:
     if not len(together[0]):
         return np.empty(0, np.int64)
     order = np.lexsort(together[::-1])  # stable: a held key comes before an equal wanted one
-    ordered = [part[order] for part in together]
-    new = np.ones(len(order), bool)
-    new[1:] = np.any([part[1:] != part[:-1] for part in ordered], axis=0)
+    new = begins(*(part[order] for part in together))
     leader = order[np.flatnonzero(new)[np.cumsum(new) - 1]]
     found = np.empty(len(order), np.int64)
     found[order] = np.where(leader < num_held, leader, -1)
