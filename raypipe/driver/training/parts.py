@@ -6,7 +6,7 @@ from typing import Any
 
 from raypipe.config import Recipe, Training, load_recipe
 from raypipe.config.training.documents import TrainDocuments
-from raypipe.config.training.recipe import TrainingSet
+from raypipe.config.training.sets import TrainingSet
 from raypipe.driver.training.relevant import relevant_file
 from raypipe.driver.training.teachers import teacher_of
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from raypipe.config import Training
 from raypipe.config.training.documents import K
-from raypipe.config.training.recipe import DevSet, steps_of
+from raypipe.config.training.recipe import steps_of
 from raypipe.config.training.rules import schedule_problems
+from raypipe.config.training.sets import DevSet
 from raypipe.config.yaml.document import dotted
 from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.devices import Devices
