@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from raypipe.storage.holder import wait_until_dead
-from raypipe.storage.lease import lease_state
+from raypipe.storage.leases.state import lease_state
 from raypipe.storage.places.opening import open_storage
 
 pytestmark = pytest.mark.ray

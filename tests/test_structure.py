@@ -61,6 +61,7 @@ TESTED_ELSEWHERE = {
     "stages/in_memory.py": "api/test_encoding.py",
     "stages/opening.py": "stages/test_encode.py",
     "stages/tune.py": "test_names.py",
+    "storage/leases/state.py": "storage/leases/test_lease.py",
     "storage/root.py": "driver/test_workspace.py",
     "storage/storage.py": "storage/places/test_posix.py",
     "training/examples/sources.py": "driver/training/test_phases_documents.py",

@@ -37,12 +37,8 @@ from raypipe.errors import InputError, RaypipeError
 from raypipe.names import StoreName, Thing
 from raypipe.stages.stage import Needs, Sizing
 from raypipe.storage.files import replace_file
-from raypipe.storage.generations import (
-    Generation,
-    generation_numbers,
-    held_generation,
-    newest_generation,
-)
+from raypipe.storage.generation_readers import held_generation
+from raypipe.storage.generations import Generation, generation_numbers, newest_generation
 
 SHARD_TOKENS = {"cpu": 60_000, "cuda": 4_000_000}
 """About 10 s of MiniLM on one core, so that progress is visible; about 4M tokens on a GPU."""

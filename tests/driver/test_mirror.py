@@ -9,7 +9,7 @@ import raypipe
 from raypipe.cli.main import run
 from raypipe.cli.workspaces import with_folders
 from raypipe.driver.verbs.single_stage import search_recipe
-from raypipe.storage.lease import acquire
+from raypipe.storage.leases.lease import acquire
 from raypipe.storage.places.bucket import BucketStorage
 
 RECIPE = """

@@ -32,7 +32,7 @@ from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError, RefusedError
 from raypipe.evaluation.names import parse_measures
 from raypipe.storage.files import replace_file
-from raypipe.storage.lease import acquire
+from raypipe.storage.leases.lease import acquire
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Manifest, Shard
 from raypipe.storage.store_records import read_manifest, restore_plan, restore_spec
