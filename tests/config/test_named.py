@@ -4,14 +4,11 @@ import os
 import time
 
 import pytest
+from hostile_recipes import MERGES
 
 from raypipe.config import named_recipe, named_training
 from raypipe.errors import InputError
 
-MERGES = "a: &a {x: 1}\n" + "".join(
-    f"{name}: &{name} {{<<: [{', '.join(9 * ['*' + before])}]}}\n"
-    for before, name in zip("abcdefghi", "bcdefghij", strict=True)
-)
 HOSTILE = {
     "nested": (b"a: " + b"[" * 900 + b"]" * 900, "nested too deeply"),
     "digits": (b"a: " + b"9" * 5000, "Exceeds the limit"),
