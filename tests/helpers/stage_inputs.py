@@ -6,6 +6,8 @@ from raypipe import schema
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.opening import open_tokenizer
 from raypipe.stages.scoring.candidates import Part
+from raypipe.text.pairs import TextSlice
+from raypipe.text.tokenize import tokenize_batch
 
 WORDS = ["the", "a", "of", "lease", "shard", "rank", "query", "passage", "zebra", "run"]
 
@@ -44,3 +46,12 @@ def alone(model, rows, side):
 
 def vectors_of(stored):
     return np.concatenate([stored.vectors(record) for record in stored.manifest.records])
+
+
+def parts_of(model, *columns):
+    """Each column's texts as the part of an input."""
+    parts = []
+    for column in columns:
+        flat, offsets = tokenize_batch(open_tokenizer(model), column, max_pieces=512)
+        parts.append(TextSlice(flat, offsets[:-1], np.diff(offsets)))
+    return parts

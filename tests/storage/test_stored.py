@@ -1,20 +1,16 @@
 import numpy as np
 import pyarrow as pa
+from ledgers import SPEC, commit, ledger
 
-from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.payloads.tokens import (
     taken,
     write_tokens,
 )
-from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, committed, spec_over
 
 NUMBERS = pa.schema([("number", pa.int64()), ("text", pa.string())])
-
-
-SPEC = StageSpec("toy", 1)
 
 
 def numbers(start, stop):
@@ -34,18 +30,6 @@ OFFSETS = np.cumsum([0, *map(len, ROWS)]).astype(np.int64)
 def as_rows(found):
     flat, offsets = found
     return [flat[a:b].tolist() for a, b in zip(offsets, offsets[1:], strict=False)]
-
-
-def ledger(storage, sizes, store="toy"):
-    edges = np.cumsum([0, *sizes]).tolist()
-    shards = [Shard(i, edges[i], edges[i + 1]) for i in range(len(sizes))]
-    return Ledger(storage, store, SPEC, shards)
-
-
-def commit(book, shard, write):
-    path = book.storage.scratch() / "payload"
-    write(path)
-    book.commit(shard, path, {"rows": shard.num_rows})
 
 
 def test_rows_of_a_store_are_read_over_its_shards(storage):
