@@ -1,6 +1,6 @@
 """A training recipe with phases: each phase is a training that begins from an earlier one's model.
 
-What stands beside `phases` is every phase's, unless the phase says otherwise.
+Keys beside `phases` hold for every phase, unless the phase says otherwise.
 """
 
 from collections.abc import Iterator, Sequence

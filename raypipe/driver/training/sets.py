@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Training
-from raypipe.config.training.documents import K
 from raypipe.config.training.recipe import steps_of
 from raypipe.config.training.rules import schedule_problems
 from raypipe.config.training.sets import DevSet
@@ -42,6 +41,7 @@ from raypipe.training.job import (
 )
 from raypipe.training.pretraining.stage import StretchesStage
 from raypipe.training.steps.objective import BATCH_LOSSES
+from raypipe.vocabulary import K_MAX
 
 
 @dataclass
@@ -210,7 +210,7 @@ def _dev(graph: Graph, recipe: Training, name: str, dev: DevSet) -> DevStores:
     if dev.documents is not None:
         passages = graph.system(f"{query_set}-passages", query_set).stored
         of_documents = DevPassages(
-            passages, basis.passage_map(), dev.documents.method, dev.documents.k or K
+            passages, basis.passage_map(), dev.documents.method, dev.documents.k or K_MAX
         )
     query_tokens, passage_tokens = _tokens(basis, recipe, query_set)
     return DevStores(

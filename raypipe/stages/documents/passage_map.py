@@ -26,7 +26,7 @@ class MapStage:
     """The map between passages and documents, from windows that were counted or homes given."""
 
     stored: Stored
-    """The numbers of passages (WindowsStage), or the passages' homes (HomesStage)."""
+    """The numbers of passages (WindowsStage), or the passages' homes (RecordsStage)."""
     given: bool
     needs: Needs = Needs()
     skips_rows: ClassVar[bool] = False
