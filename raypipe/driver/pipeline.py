@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,6 @@ class Outcome:
 
     summary: dict[str, Any]
     table: str = ""
-    warnings: list[str] = field(default_factory=list)
 
 
 def run_pipeline(

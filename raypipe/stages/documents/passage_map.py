@@ -106,11 +106,6 @@ class PassageMap:
         self._document, self._window = arrays["document"], arrays["window"]
         self._passage, self._first = arrays["passage"], arrays["first"]
 
-    @property
-    def num_documents(self) -> int:
-        """Number of documents."""
-        return len(self._first) - 1
-
     def documents(self, passage_rows: Int64) -> Int64:
         """The row of the document of each passage, int64 [N]."""
         return self._document[passage_rows].astype(np.int64)
