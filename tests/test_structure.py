@@ -34,6 +34,7 @@ TESTED_ELSEWHERE = {
     "config/pipeline/kinds/search.py": "config/pipeline/test_rules.py",
     "config/pipeline/parts.py": "config/test_packaged.py",
     "config/pipeline/references.py": "config/pipeline/test_rules.py",
+    "config/training/load.py": "config/training/test_rules.py",
     "data/files/rows.py": "data/test_queries.py",
     "driver/generations/accepting.py": "cli/verbs/test_reindex.py",
     "driver/recipe/kinds/encode.py": "driver/test_pipeline_inputs_seen.py",

@@ -7,7 +7,8 @@ from raypipe.config.pipeline.parts import Collection, Evaluate, Model, QuerySet,
 from raypipe.config.pipeline.paths import missing_inputs
 from raypipe.config.pipeline.recipe import Recipe
 from raypipe.config.pipeline.select import select
-from raypipe.config.training.load import load_training, missing_training_inputs
+from raypipe.config.training.load import load_training
+from raypipe.config.training.paths import missing_training_inputs
 from raypipe.config.training.recipe import Training
 from raypipe.config.yaml.resolved import read_resolved, resolved_yaml
 
