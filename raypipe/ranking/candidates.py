@@ -15,10 +15,8 @@ Keys = tuple[Int64, Int64, Int64]
 
 def singles(query_rows: Int32, passage_rows: Int64, ranks: Int32, *, k0: int) -> Keys:
     """The candidates of rank 1 to k0, sorted; other_row is -1."""
-    kept = ranks <= k0
-    queries, rows = query_rows[kept].astype(np.int64), passage_rows[kept]
-    order = np.lexsort((rows, queries))
-    return queries[order], rows[order], np.full(len(rows), -1, np.int64)
+    queries, rows = _first(query_rows, passage_rows, ranks, k0)
+    return queries, rows, np.full(len(rows), -1, np.int64)
 
 
 def pairs(
@@ -37,12 +35,8 @@ def pairs(
 
     Source: Nogueira et al. 2019, Eq. 7 (SAMPLE); all pairs if m >= k1 - 1.
     """
-    kept = ranks <= k1
-    queries, rows = query_rows[kept].astype(np.int64), passage_rows[kept]
-    order = np.lexsort((rows, queries))
-    blocks = [
-        _of_query(query, found, sample, seed) for query, found in _by_query(queries, rows, order)
-    ]
+    queries, rows = _first(query_rows, passage_rows, ranks, k1)
+    blocks = [_of_query(query, found, sample, seed) for query, found in _by_query(queries, rows)]
     if not blocks:
         none = np.empty(0, np.int64)
         return none, none, none
@@ -72,6 +66,14 @@ def positions(wanted: Keys, held: Keys) -> Int64:
     return found[num_held:]
 
 
+def _first(query_rows: Int32, passage_rows: Int64, ranks: Int32, k: int) -> tuple[Int64, Int64]:
+    """Query and passage rows of the candidates of rank 1 to k, sorted."""
+    kept = ranks <= k
+    queries, rows = query_rows[kept].astype(np.int64), passage_rows[kept]
+    order = np.lexsort((rows, queries))
+    return queries[order], rows[order]
+
+
 def _of_query(query: int, rows: Int64, sample: int | None, seed: int) -> Keys:
     count = len(rows)
     others = np.empty((count, max(count - 1, 0)), np.int64)
@@ -85,11 +87,10 @@ def _of_query(query: int, rows: Int64, sample: int | None, seed: int) -> Keys:
     return np.full(len(first), query, np.int64), first, others.ravel()
 
 
-def _by_query(queries: Int64, rows: Int64, order: Int64) -> Iterator[tuple[int, Int64]]:
-    ordered = queries[order]
-    found, starts = np.unique(ordered, return_index=True)
+def _by_query(queries: Int64, rows: Int64) -> Iterator[tuple[int, Int64]]:
+    found, starts = np.unique(queries, return_index=True)
     if len(found):
-        yield from zip(found.tolist(), np.split(rows[order], starts[1:]), strict=True)
+        yield from zip(found.tolist(), np.split(rows, starts[1:]), strict=True)
 
 
 def _hash(seed: int, query: int, first: Int64, second: Int64) -> NDArray[np.uint64]:
