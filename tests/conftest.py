@@ -16,10 +16,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait leave t
 
 REPOSITORY = Path(__file__).parent.parent
 
-# Three workers where pytest-xdist is installed, on two cores too: files that start Ray mostly wait.
+# Four workers where pytest-xdist is installed, on two cores too: files that start Ray mostly wait.
 # These come first, and before them, as one group, those that need Java, so that its process starts
 # once; the short files fill what is left. Without pytest-xdist all run in this process.
-NUM_WORKERS = 3
+NUM_WORKERS = 4
 ONE_PROCESS = ("keyword", "maxfail", "usepdb", "trace", "lf", "failedfirst", "stepwise")
 
 

@@ -18,8 +18,10 @@ def hashes(folder):
 
 
 def test_quickstart_ends_with_a_table_and_a_second_run_changes_no_byte(raypipe_cli, tmp_path):
+    """In one process at first; whether stores are reused does not depend on that."""
     out = tmp_path / "quickstart"
-    first = raypipe_cli("quickstart", "--out", out, "--passages", 100, RAY_ADDRESS="10.0.0.1:6379")
+    small = ("collection.max_passages=100", "resources.backend=inline")
+    first = raypipe_cli("pipeline", "quickstart", "--out", out, *small)
     assert first.returncode == 0, first.stderr
     for expected in (
         "bm25",
@@ -61,7 +63,8 @@ def test_quickstart_ends_with_a_table_and_a_second_run_changes_no_byte(raypipe_c
 @pytest.mark.long
 def test_quickstart_trains_for_a_minute_and_tells_all_of_it_in_one_object(raypipe_cli, tmp_path):
     out = tmp_path / "quickstart"
-    done = raypipe_cli("quickstart", "--out", out, "--passages", 100, "--train", "--json")
+    told = ("quickstart", "--out", out, "--passages", 100, "--train", "--json")
+    done = raypipe_cli(*told, RAY_ADDRESS="10.0.0.1:6379")  # not asked: the cluster is its own
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert set(told["systems"]["test"]) == {"bm25", "dense", "fused", "mono", "duo-sum"}

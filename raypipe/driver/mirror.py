@@ -5,8 +5,10 @@ tables are written in the folder and copied to the bucket: the summary whenever 
 others before it says `complete`.
 """
 
+import fcntl
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from raypipe.storage.files import make_folder, replace_file
@@ -21,7 +23,9 @@ READ_FIRST = ("workspace.json", "summary.json", "recipe.yaml")
 """What commands read before they know the workspace."""
 COPIED = ".copied"
 """The hashes of the files that were copied; of summary.json the last."""
-_LOCAL = frozenset({MARK, COPIED, "inputs", "python-docs", "stores", "tmp"})
+LOCK = ".lock"
+"""Commands of one machine share a mirror: one refreshes it or writes through it at a time."""
+_LOCAL = frozenset({MARK, COPIED, LOCK, "inputs", "python-docs", "stores", "tmp"})
 
 
 def mirror_of(uri: str) -> Path:
@@ -30,12 +34,13 @@ def mirror_of(uri: str) -> Path:
     folder = _home() / digest(uri.encode())[:32]
     make_folder(folder)
     own = open_storage(uri)
-    for name in READ_FIRST:
-        try:
-            replace_file(folder / name, own.read(name))
-        except FileNotFoundError:
-            (folder / name).unlink(missing_ok=True)
-    replace_file(folder / MARK, uri.encode())
+    with _alone(folder):
+        for name in READ_FIRST:
+            try:
+                replace_file(folder / name, own.read(name))
+            except FileNotFoundError:
+                (folder / name).unlink(missing_ok=True)
+        replace_file(folder / MARK, uri.encode())
     return folder
 
 
@@ -74,12 +79,29 @@ def begin(folder: Path) -> None:
             (folder / name).unlink()
 
 
-def copy_out(folder: Path, *names: str) -> None:
-    """Copy these files (none named: all that changed) to the bucket that the folder mirrors."""
+def write_out(folder: Path, name: str, data: bytes) -> None:
+    """Write a file of the folder, and copy it to the bucket that the folder mirrors.
+
+    No other command of this machine puts the bucket's older file in its place in between.
+    """
     if not (folder / MARK).exists():
+        replace_file(folder / name, data)
         return
+    with _alone(folder):
+        replace_file(folder / name, data)
+        _copy_out(folder, [name])
+
+
+def copy_out(folder: Path) -> None:
+    """Copy all files that changed, but for summary.json, to the bucket that the folder mirrors."""
+    if (folder / MARK).exists():
+        with _alone(folder):
+            _copy_out(folder, _files(folder))
+
+
+def _copy_out(folder: Path, names: list[str]) -> None:
     own, copied = own_storage(folder), _copied(folder)
-    for name in names or _files(folder):
+    for name in names:
         sha256 = hash_file(folder / name)
         if copied.get(name) != sha256:
             own.replace(name, (folder / name).read_bytes())
@@ -104,6 +126,14 @@ def output_hash(folder: Path, name: str) -> str | None:
 def is_copied_out(folder: Path, name: str) -> bool:
     """Whether a file of the folder is part of the workspace; a mirror has files of its own too."""
     return not (folder / MARK).exists() or name.split("/")[0] not in _LOCAL
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Wait for other commands of this machine that read or write the mirror's files."""
+    with (folder / LOCK).open("ab") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)  # until it is closed, or the process dies
+        yield
 
 
 def _missing(folder: Path, copied: Mapping[str, str]) -> bool:

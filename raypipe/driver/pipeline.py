@@ -19,7 +19,7 @@ from raypipe.driver.machine.devices import Devices
 from raypipe.driver.machine.inputs import with_copies
 from raypipe.driver.machine.place import Place, devices_at, started
 from raypipe.driver.machine.signals import interruptible
-from raypipe.driver.mirror import copy_out
+from raypipe.driver.mirror import write_out
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.frozen import refuse_changes
@@ -36,7 +36,6 @@ from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError
 from raypipe.names import StoreName, Thing
 from raypipe.stages.stage import Needs, Sizing
-from raypipe.storage.files import replace_file
 from raypipe.storage.generation_readers import held_generation
 from raypipe.storage.generations import Generation, generation_numbers, newest_generation
 
@@ -128,9 +127,8 @@ def _run(
 ) -> str:
     """The table; the summary is filled before a limit may refuse what was built."""
     began = time.monotonic()
-    replace_file(workspace.folder / "recipe.yaml", resolved_yaml(recipe).encode())
+    write_out(workspace.folder, "recipe.yaml", resolved_yaml(recipe).encode())
     workspace.wrote(workspace.folder / "recipe.yaml")
-    copy_out(workspace.folder, "recipe.yaml")
     wanted = recipe.resources
     place = Place(wanted.backend, options.ray_address, options.allow_open_cluster)
     chosen = devices_at(

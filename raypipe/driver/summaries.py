@@ -5,9 +5,8 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from raypipe.driver.mirror import copy_out
+from raypipe.driver.mirror import write_out
 from raypipe.errors import CorruptError
-from raypipe.storage.files import replace_file
 from raypipe.storage.records import Json, digest
 
 FILE = "summary.json"
@@ -23,8 +22,7 @@ def new_summary(recipe: str | None) -> dict[str, Json]:
 
 def write_summary(folder: Path, summary: Mapping[str, Json]) -> None:
     """Replace summary.json in a workspace's folder, and in the bucket that it mirrors."""
-    replace_file(folder / FILE, _sealed(summary))
-    copy_out(folder, FILE)
+    write_out(folder, FILE, _sealed(summary))
 
 
 def read_summary(folder: Path) -> dict[str, Json] | None:

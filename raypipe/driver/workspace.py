@@ -88,26 +88,33 @@ class Workspace:
     def refer(self, store: str, fingerprint: str) -> None:
         """Record a reference to a store before its first shard, so that gc keeps it.
 
-        The store that it replaces, if complete, is kept as a source until the invocation's end.
+        The store that it replaces, if complete, is kept as a source until the invocation's end; one
+        that this invocation uses too, such as scores of the same model in another scale, is kept
+        beside it.
         """
         self.used.add(f"{store}/{fingerprint}")
         refs = read_refs(self.stores, self.id)
         before = refs.stores.get(store)
         if before == fingerprint:
             return
-        if before is not None and read_manifest(self.stores, store, before) is not None:
+        if before is not None and f"{store}/{before}" in self.used:
+            refs.beside.add(f"{store}/{before}")
+        elif before is not None and read_manifest(self.stores, store, before) is not None:
             refs.sources[store] = before
         refs.stores[store] = fingerprint
         self._write_refs(refs)
 
     def forget_sources(self) -> None:
-        """Give up the sources, at the end of a complete invocation."""
+        """Give up the sources, at the end of a complete invocation, and what it did not use."""
         refs = read_refs(self.stores, self.id)
-        if refs.sources:
-            self._write_refs(Refs(refs.stores))
+        beside = refs.beside & self.used
+        if refs.sources or beside != refs.beside:
+            self._write_refs(Refs(refs.stores, beside=beside))
 
     def _write_refs(self, refs: "Refs") -> None:
         body = {"format": FORMAT, "stores": refs.stores, "sources": refs.sources}
+        if refs.beside:
+            body["beside"] = sorted(refs.beside)
         place = place_of(self.own, self.stores)
         self.stores.replace(f"refs/{self.id}.json", seal({**body, "place": place}))
 
@@ -188,6 +195,7 @@ class _RefsShape(Shape):
     stores: dict[Place, Place]
     sources: dict[Place, Place]
     place: dict[str, str] = {}
+    beside: list[str] = []
 
 
 def _refuse_file(folder: Path) -> None:
@@ -206,6 +214,8 @@ class Refs:
     """The complete ones that it used before them, until an invocation is complete."""
     place: dict[str, str] = field(default_factory=dict)
     """Where the workspace and its stores were when this was written."""
+    beside: set[str] = field(default_factory=set)
+    """As NAME/FINGERPRINT: others of the same names that the same invocation used."""
 
     def older(self, store: str, fingerprint: str) -> list[str]:
         """Earlier versions of a store, other than this one, the newest first."""
@@ -214,7 +224,8 @@ class Refs:
 
     def places(self) -> set[str]:
         """All of them as NAME/FINGERPRINT."""
-        return {f"{a}/{b}" for side in (self.stores, self.sources) for a, b in side.items()}
+        named = {f"{a}/{b}" for side in (self.stores, self.sources) for a, b in side.items()}
+        return named | self.beside
 
 
 def read_refs(stores: Storage, workspace_id: str) -> Refs:
@@ -225,4 +236,9 @@ def read_refs(stores: Storage, workspace_id: str) -> Refs:
     except FileNotFoundError:
         return Refs()
     check_shape(name, body, _RefsShape)
-    return Refs(dict(body["stores"]), dict(body["sources"]), dict(body.get("place", {})))
+    return Refs(
+        dict(body["stores"]),
+        dict(body["sources"]),
+        dict(body.get("place", {})),
+        set(body.get("beside", ())),
+    )

@@ -2,12 +2,14 @@
 
 import json
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 import raypipe
 from raypipe.cli.main import run
 from raypipe.cli.workspaces import with_folders
+from raypipe.driver.mirror import copy_out, mirror_of, write_out
 from raypipe.driver.verbs.single_stage import search_recipe
 from raypipe.storage.leases.lease import acquire
 from raypipe.storage.places.bucket import BucketStorage
@@ -102,3 +104,32 @@ def test_commands_and_functions_read_a_workspace_in_a_bucket(
     with raypipe.open_index(uri) as index:
         found = index.search(["the zebra"], depth=1)
         assert found["passage_id"].to_pylist() == ["a"] and index.number == 1
+
+
+def test_a_command_beside_a_working_one_puts_no_older_file_in_its_place(
+    bucket_uri, bucket_server, tmp_path, monkeypatch
+):
+    """Both use one mirror, since they are on one machine."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    own = BucketStorage(f"{bucket_uri}/work")
+    names = ("summary.json", "recipe.yaml")
+    for name in names:
+        own.replace(name, b"old")
+    folder = mirror_of(own.uri)
+    read, writers = BucketStorage.read, []
+
+    def read_while_written(storage, name):
+        found = read(storage, name)
+        if name in names and len(writers) < len(names):
+            writers.append(Thread(target=write_out, args=(folder, name, b"new")))
+            writers[-1].start()
+            writers[-1].join(0.2)
+        return found
+
+    monkeypatch.setattr(BucketStorage, "read", read_while_written)
+    assert mirror_of(own.uri) == folder
+    for writer in writers:
+        writer.join()
+    copy_out(folder)
+    assert [own.read(name) for name in names] == [b"new", b"new"]
+    assert [(folder / name).read_bytes() for name in names] == [b"new", b"new"]

@@ -74,23 +74,28 @@ def store(workspace, number, *, name="a", complete=True):
     return spec.fingerprint()
 
 
+def refer(workspace, store, fingerprint):
+    """What a new invocation of the workspace refers to."""
+    Workspace(workspace.folder).refer(store, fingerprint)
+
+
 def test_a_complete_store_that_is_replaced_is_kept_as_a_source_until_it_is_forgotten(tmp_path):
     workspace = Workspace(tmp_path / "w")
     one, two, three = (store(workspace, n) for n in range(3))
-    workspace.refer("a", one)
+    refer(workspace, "a", one)
     assert workspace.sources() == {} and older_than(workspace, "a", two) == [one]
-    workspace.refer("a", two)
-    workspace.refer("a", two)
+    refer(workspace, "a", two)
+    refer(workspace, "a", two)
     assert (workspace.refs(), workspace.sources()) == ({"a": two}, {"a": one})
     assert older_than(workspace, "a", three) == [two, one] and read_refs(
         workspace.stores, workspace.id
     ).older("a", two) == [one]
     assert older_than(workspace, "a", one) == [two] and older_than(workspace, "b", one) == []
-    workspace.refer("a", three)
+    refer(workspace, "a", three)
     assert workspace.sources() == {"a": two}
     other = store(workspace, 9, name="b")
-    workspace.refer("b", other)
-    workspace.refer("b", store(workspace, 8, name="b"))
+    refer(workspace, "b", other)
+    refer(workspace, "b", store(workspace, 8, name="b"))
     assert workspace.sources() == {"a": two, "b": other}
     assert Workspace(tmp_path / "w").sources() == workspace.sources()
     workspace.forget_sources()
@@ -101,7 +106,7 @@ def test_a_store_that_was_never_completed_is_no_source(tmp_path):
     workspace = Workspace(tmp_path / "w")
     one, unfinished = store(workspace, 1), store(workspace, 2, complete=False)
     for fingerprint in (one, unfinished, store(workspace, 3)):
-        workspace.refer("a", fingerprint)
+        refer(workspace, "a", fingerprint)
     assert workspace.sources() == {"a": one}  # that of before the unfinished one
 
 
@@ -109,9 +114,9 @@ def test_a_store_that_was_returned_to_is_not_older_than_itself(tmp_path):
     workspace = Workspace(tmp_path / "w")
     one, two = store(workspace, 1), store(workspace, 2)
     for fingerprint in (one, two, one):
-        workspace.refer("a", fingerprint)
+        refer(workspace, "a", fingerprint)
     assert (workspace.refs(), workspace.sources()) == ({"a": one}, {"a": two})
-    workspace.refer("a", two)
+    refer(workspace, "a", two)
     assert older_than(workspace, "a", two) == [one]
 
 
@@ -119,3 +124,18 @@ def test_nothing_is_written_where_nothing_is_to_forget(tmp_path):
     workspace = Workspace(tmp_path / "w")
     workspace.forget_sources()
     assert not list((workspace.folder / "stores").glob("refs/*"))
+
+
+def test_two_stores_of_one_name_that_one_invocation_uses_are_both_kept(tmp_path):
+    workspace = Workspace(tmp_path / "work")
+    for _ in range(2):  # the second time as the first
+        workspace.used.clear()
+        for fingerprint in ("a" * 32, "b" * 32):
+            workspace.refer("scores", fingerprint)
+        workspace.forget_sources()
+        kept = read_refs(workspace.stores, workspace.id)
+        assert kept.places() == {f"scores/{'a' * 32}", f"scores/{'b' * 32}"}
+    workspace.used.clear()
+    workspace.refer("scores", "b" * 32)
+    workspace.forget_sources()
+    assert read_refs(workspace.stores, workspace.id).places() == {f"scores/{'b' * 32}"}

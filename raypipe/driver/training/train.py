@@ -11,6 +11,7 @@ from raypipe.config.training.phases import PhasedTraining, resolved_training, tr
 from raypipe.driver.invocation import invocation
 from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.signals import interruptible
+from raypipe.driver.mirror import write_out
 from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.training.finish import finish
 from raypipe.driver.training.log import Follower
@@ -81,7 +82,7 @@ def run_training(
     check_reachable(recipe, out, joins=place_of(first, options).joins)
     workspace = Workspace(out, first.stores)
     with invocation(workspace, recipe.name) as summary, interruptible() as should_stop:
-        replace_file(workspace.folder / "recipe.yaml", resolved_training(recipe).encode())
+        write_out(workspace.folder, "recipe.yaml", resolved_training(recipe).encode())
         workspace.wrote(workspace.folder / "recipe.yaml")
         chosen = devices_of(first, options)
         say(chosen.line())

@@ -110,6 +110,8 @@ def _refs(workspace: Workspace, referred: _Referred) -> Iterator[Damage]:
         if not refs.stores:
             missing.append(name)
         referred.used |= {*refs.stores.items()}
+        pairs = (place.rpartition("/") for place in refs.beside)
+        referred.used |= {(store, fingerprint) for store, _, fingerprint in pairs}
         referred.sources |= {*refs.sources.items()}
     lost = sorted(
         f"{store}/{fingerprint}" for store, fingerprint in referred.completed - referred.used

@@ -1,5 +1,6 @@
 """Recipes of a single stage, for the commands that run one."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,12 @@ def collection_of(path: Path) -> dict[str, Any]:
     """The recipe's entry for a collection: a workspace's, a file or a BEIR folder.
 
     Raises:
-        InputError: it does not exist, or its format is unknown.
+        InputError: it does not exist, its format is unknown, or its stores cannot be written.
     """
     recipe = path / "recipe.yaml"
     if recipe.is_file():
         held = _held(recipe)
-        stores = held.get("stores") or default_stores(path)
-        return {"collection": held["collection"], "stores": stores}
+        return {"collection": held["collection"], "stores": _stores_of(held, path)}
     return {"collection": {"format": _format(path), "input": str(path.absolute())}}
 
 
@@ -137,12 +137,29 @@ def aggregate_recipe(
         )
     stage = {"do": "aggregate", "pairs": found[0], "method": method, "seed": seed, "tail": tail}
     stage |= {key: value for key, value in (("k1", k1), ("m", m)) if value is not None}
-    kept = ("collection", "queries", "models", "evaluate", "stores")
+    kept = ("collection", "queries", "models", "evaluate")
     body = {key: held[key] for key in kept if held.get(key)}
-    body.setdefault("stores", default_stores(pairs))
+    body["stores"] = _stores_of(held, pairs)
     if "evaluate" in body and body["evaluate"].get("baseline") not in held["stages"]:
         del body["evaluate"]["baseline"]
     return recipe_of(body, {**held["stages"], method: stage})
+
+
+def _stores_of(held: Mapping[str, Any], workspace: Path) -> str:
+    """Where a workspace's stores are; what a command computes from them is kept beside them.
+
+    Raises:
+        InputError: they are on this machine and cannot be written.
+    """
+    stores = str(held.get("stores") or default_stores(workspace))
+    if os.path.isdir(stores) and not os.access(stores, os.W_OK):
+        raise InputError(
+            f"{stores}: expected a folder that can be written, since the command keeps what it "
+            "computes beside what it reads, and found one that is read-only here; copy the "
+            "workspace, or search its generation in Python with raypipe.open_index, which writes "
+            "nothing"
+        )
+    return stores
 
 
 def _held(path: Path) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import pytest
 from small_invocation import Watching
 
+from raypipe.cluster.inline import InlineBackend
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.recipe import execute
 from raypipe.errors import IncompleteError
@@ -25,9 +26,10 @@ def test_what_workers_left_half_written_goes_when_the_work_ends_early(invocable,
         raise IncompleteError("a shard failed 3 times")
 
     monkeypatch.setattr(execute, "run", ended)
+    monkeypatch.setattr(InlineBackend, "end_idle", lambda backend: waited.append("idle ended"))
     monkeypatch.setattr(execute, "wait_until_dead", lambda *given: waited.append(given))
     with pytest.raises(IncompleteError):
         run_pipeline(recipe, folder / "w", Options(), watcher=Watching())
     left = [path for path in (folder / "w" / "stores" / "tmp").rglob("*") if path.is_file()]
     assert [path.name for path in left] == (["half"] if lost else [])
-    assert waited == [([this_process()], execute.ENDING_SECONDS)]
+    assert waited == ["idle ended", ([this_process()], execute.ENDING_SECONDS)]

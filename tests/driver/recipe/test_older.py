@@ -41,7 +41,7 @@ NAME = of_stage("vectors")
 
 def test_the_current_generation_comes_before_refs_and_refs_before_sources(workspace):
     made = [store(workspace, NAME, number) for number in range(3)]
-    workspace.refer("vectors", made[0])
+    Workspace(workspace.folder).refer("vectors", made[0])  # an earlier invocation
     workspace.refer("vectors", made[1])
     assert numbers(workspace, NAME) == [1, 0]
     base = Generation("nightly", 4, {"vectors": made[2], "tokens": "x"})
@@ -50,9 +50,9 @@ def test_the_current_generation_comes_before_refs_and_refs_before_sources(worksp
 
 
 def test_incomplete_stores_other_settings_and_the_store_itself_are_left_out(workspace):
-    workspace.refer("vectors", store(workspace, NAME, 1, complete=False))
+    Workspace(workspace.folder).refer("vectors", store(workspace, NAME, 1, complete=False))
     assert numbers(workspace, NAME) == []
-    workspace.refer("vectors", store(workspace, NAME, 2, reuse_key="other"))
+    Workspace(workspace.folder).refer("vectors", store(workspace, NAME, 2, reuse_key="other"))
     assert numbers(workspace, NAME) == []
     workspace.refer("vectors", store(workspace, NAME, 3))
     assert numbers(workspace, NAME, now=3) == [] and numbers(workspace, NAME) == [3]

@@ -85,7 +85,7 @@ def test_refs_generations_and_leases_hold_a_store_with_its_payload(work):
 
 def test_a_source_is_held_until_it_is_forgotten(work):
     before, now = store(work, "a", 1, b"rows 1"), store(work, "a", 2, b"rows 2")
-    work.refer(*before.split("/"))
+    Workspace(work.folder).refer(*before.split("/"))  # an earlier invocation
     work.refer(*now.split("/"))
     age(work, 25)
     assert find_garbage(work).names == []

@@ -36,6 +36,17 @@ def test_a_collection_is_a_workspaces_or_told_by_its_files(held, tmp_path):
     assert found == {"collection": {"format": "msmarco-v1", "input": str(file)}}
 
 
+def test_stores_that_cannot_be_written_are_refused_with_a_way_to_read_them(held, monkeypatch):
+    folder = held()
+    (folder / "stores").mkdir()
+    assert collection_of(folder)["stores"] == str(folder / "stores")
+    monkeypatch.setattr("os.access", lambda path, mode: (path, mode) != (str(folder / "stores"), 2))
+    with pytest.raises(
+        InputError, match=r"stores: expected .* that can be written.*raypipe\.open_index"
+    ):
+        collection_of(folder)
+
+
 def test_a_search_is_of_the_one_index_that_fits(held, tmp_path):
     queries = tmp_path / "q.tsv"
     folder = held()

@@ -18,23 +18,20 @@ def ranking(path):
 
 
 @pytest.mark.ray
-def test_single_verbs_give_what_the_pipeline_gives(exported, raypipe_cli, small_files, tmp_path):
-    prepared = raypipe_cli(
-        *("prepare", "--format", "msmarco-v1", "--input", small_files / "passages.tsv"),
-        *("--out", tmp_path / "a"),
-    )
-    assert prepared.returncode == 0, prepared.stderr
-    assert (
-        raypipe_cli("index", "--collection", tmp_path / "a", "--out", tmp_path / "b").returncode
-        == 0
-    )
+def test_single_verbs_give_what_the_pipeline_gives(exported, small_files, tmp_path, capsys):
+    prepared, built, found = (tmp_path / name for name in "abc")
+    passages = ("--format", "msmarco-v1", "--input", small_files / "passages.tsv")
     search = ("--queries", small_files / "queries.test.tsv", "--depth", 100)
-    found = raypipe_cli(
-        "search", "--index", tmp_path / "b", *search, "--out", tmp_path / "c", "--json"
-    )
-    assert found.returncode == 0, found.stderr
-    assert json.loads(found.stdout)["stages"]["lucene"]["reused"]
-    ours = ranking(tmp_path / "c/runs/queries/search.tsv")
+    for told in (
+        ("prepare", *passages, "--out", prepared),
+        ("index", "--collection", prepared, "--out", built),
+        ("search", "--index", built, *search, "--out", found, "--json"),
+    ):
+        status, _ = run_verb([str(word) for word in told])
+        assert status == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["stages"]["lucene"]["reused"]
+    ours = ranking(found / "runs/queries/search.tsv")
     assert ours == ranking(exported / "runs/test/bm25.tsv")
 
 

@@ -1,0 +1,43 @@
+"""Scores of one model in two scales: two stores of one name, and both are kept."""
+
+from watchers import Silent
+
+from raypipe.config import load_recipe
+from raypipe.driver.pipeline import Options, run_pipeline
+from raypipe.driver.upkeep.gc import find_garbage
+from raypipe.driver.upkeep.status import open_workspace
+from raypipe.driver.upkeep.verify import verify
+
+RECIPE = """
+format: 1
+name: scales
+collection: {{format: msmarco-v1, input: {folder}/passages.tsv}}
+queries: {{test: {{file: {folder}/queries.tsv, qrels: {folder}/qrels.txt}}}}
+models: {{mono: {{path: {mono}}}}}
+stages:
+  given: {{do: read, runs: {{test: {folder}/run.trec}}}}
+  sure: {{do: score, run: given, model: mono, k0: 5, score: log-probability}}
+  probable: {{do: score, run: given, model: mono, k0: 5, score: probability}}
+evaluate: {{measures: [RR@10], baseline: given, topics: q, relevance: grade 1}}
+resources: {{backend: inline, device: cpu}}
+"""
+
+
+def test_scores_in_two_scales_are_whole_and_kept_until_one_is_no_longer_asked_for(invocable):
+    folder, small = invocable
+    (folder / "run.trec").write_text("".join(f"q1 Q0 p{n} 1 {9 - n} x\n" for n in range(5)))
+    text = RECIPE.format(folder=folder, mono=small.models["mono"].path)
+
+    def invoke(text):
+        recipe = load_recipe(text, source="scales")
+        run_pipeline(recipe, folder / "work", Options(), watcher=Silent())
+        return open_workspace(folder / "work"), [*folder.glob("work/stores/scores@mono.test.1/*")]
+
+    for _ in range(2):  # the second time all is there
+        work, stores = invoke(text)
+        assert len(stores) == 2 and verify(work) == []
+        assert find_garbage(work, spared_seconds=0).names == []
+    work, stores = invoke("\n".join(line for line in text.split("\n") if "probable" not in line))
+    assert len(stores) == 2 and verify(work) == []
+    doomed = [place for place in find_garbage(work, spared_seconds=0).stores if "scores@" in place]
+    assert len(doomed) == 1
