@@ -11,7 +11,6 @@ import re
 import secrets
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from pathlib import Path
 import psutil
 import pytest
 import yaml
+from free_ports import free_ports
 
 pytestmark = pytest.mark.ray
 
@@ -84,16 +84,6 @@ class Head:
                 return json.loads(found)
             assert time.monotonic() < deadline, done.stdout
             time.sleep(0.5)
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 def autoscaling(gcs: str) -> dict[str, object]:

@@ -17,9 +17,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from free_ports import free_ports
 
 from raypipe.storage.holder import wait_until_dead
-from raypipe.storage.lease import lease_state
+from raypipe.storage.leases.state import lease_state
 from raypipe.storage.places.opening import open_storage
 
 pytestmark = pytest.mark.ray
@@ -62,16 +63,6 @@ class Head:
             stderr=subprocess.STDOUT,
             text=True,
         )
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 def environment() -> dict[str, str]:

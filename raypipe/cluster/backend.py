@@ -32,6 +32,10 @@ class Task:
     nonce: tuple[str, str] = ("", "")
     """Name and content of a file that every worker must find in the stores."""
 
+    def note(self, event: str, shard: Shard, **facts: Json) -> None:
+        """Write an event of a shard to the store's log."""
+        self.ledger.note({"event": event, "shard": shard.index, **facts})
+
 
 @dataclass(frozen=True, slots=True)
 class Committed:

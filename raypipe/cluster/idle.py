@@ -4,15 +4,10 @@ A process takes a second or two of a core to start and to import its libraries: 
 short stages that is most of its time.
 """
 
-import ctypes
-import gc
-import sys
 import threading
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
-
-import pyarrow as pa
 
 from raypipe.stages.stage import Needs
 
@@ -78,18 +73,3 @@ class IdleActors:
             self._timer = threading.Timer(max(0.0, left), self._end_older_than, [self._seconds])
             self._timer.daemon = True
             self._timer.start()
-
-
-def give_memory_back() -> None:
-    """Return to the system what this process no longer uses; Python, Arrow and C's malloc keep it.
-
-    A process that waits would otherwise hold most of its last stage's peak.
-    """
-    gc.collect()
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
-        torch.cuda.empty_cache()
-    pa.default_memory_pool().release_unused()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc alone
-    if trim is not None:
-        trim(0)

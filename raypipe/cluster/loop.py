@@ -11,14 +11,13 @@ from raypipe.cluster.backend import (
     Event,
     Failed,
     Lost,
-    Mode,
     OutOfMemory,
     Preempted,
     Ready,
     Task,
 )
-from raypipe.cluster.bad_rows import Case, read_evidence
-from raypipe.errors import IncompleteError, RaypipeError, RowsFailed, in_full
+from raypipe.cluster.failures import Failures
+from raypipe.errors import IncompleteError, RaypipeError
 from raypipe.storage.holder import Process
 from raypipe.storage.records import Json, Shard
 
@@ -58,7 +57,6 @@ class Report:
 @dataclass(slots=True)
 class _Worker:
     shard: Shard | None = None
-    ready: bool = False
     beaten: bool = False
     last_seen: float = 0.0
 
@@ -81,9 +79,7 @@ class Loop:
         self._on_progress, self._on_ready, self._should_stop = on_progress, on_ready, should_stop
         self._pending = deque(task.ledger.pending())
         self._workers: dict[int, _Worker] = {}
-        self._attempts: dict[int, int] = {}
-        self._cases: dict[int, Case] = {}
-        self._opening_failures = 0
+        self._failures = Failures(task, limits.max_attempts)
         self._most = limits.num_actors
         self._starved = 0
         self._began = backend.now()
@@ -109,7 +105,7 @@ class Loop:
         return self.report
 
     def _grow(self) -> None:
-        """Once one worker is ready, start as many as there is work for."""
+        """Start as many workers as there is work for."""
         in_flight = sum(1 for w in self._workers.values() if w.shard)
         wanted = min(self._most, len(self._pending) + in_flight)
         while len(self._workers) < wanted:
@@ -124,8 +120,7 @@ class Loop:
         match event:
             case Ready(facts=facts, process=process):
                 self._on_ready(facts, process)
-                worker.ready = True
-                self._opening_failures = 0
+                self._failures.opened()
                 if self._first_ready is None:
                     self._first_ready = worker.last_seen
                 self._feed(event.worker)
@@ -133,7 +128,8 @@ class Loop:
                 worker.beaten = True
             case Done(shard=shard, record=None):
                 worker.shard, worker.beaten = None, True
-                self._survived(shard)
+                self._failures.survived(shard)
+                self._pending.appendleft(shard)
                 self._feed(event.worker)
             case Done(shard=shard, seconds=seconds, num_copied=num_copied):
                 worker.shard, worker.beaten = None, True
@@ -141,7 +137,9 @@ class Loop:
                 self._feed(event.worker)
             case Failed(shard=shard, error=error):
                 worker.shard = None
-                self._count_failure(shard, error)
+                self._failures.failed(shard, error)
+                if shard is not None:
+                    self._pending.appendleft(shard)
                 self._give_up(event.worker)
             case Lost(reason=reason):
                 self.report.num_lost += 1
@@ -155,33 +153,24 @@ class Loop:
 
     def _done(self, shard: Shard, seconds: float, num_copied: int) -> None:
         """Count a committed shard, and tell of it."""
-        if shard.index in self._cases:
-            read_evidence(self._task.ledger, shard)
+        self._failures.done(shard)
         self._starved = 0
         self.report.num_done += 1
         self.report.working_seconds = self._backend.now() - (self._first_ready or 0.0)
         self.report.num_copied += num_copied
-        self._note("done", shard, seconds=round(seconds, 3), copied=num_copied)
+        self._task.note("done", shard, seconds=round(seconds, 3), copied=num_copied)
         self._on_progress(self.report)
 
     def _feed(self, number: int) -> None:
         """Give an idle worker the next shard; if none is left, let it go."""
         if not self._pending:
-            self._let_go(number)
+            del self._workers[number]
+            self._backend.release(number)
             return
         shard = self._pending.popleft()
         self._workers[number].shard = shard
-        case = self._cases.get(shard.index)
-        if case is None:
-            self._backend.submit(number, shard, (), Mode.PLAIN)
-            return
-        skip = case.skip(shard)
-        mode = Mode.CAREFUL if case.careful else Mode.PLAIN
-        self._backend.submit(number, shard, skip, Mode.PROBE if case.probed else mode)
-
-    def _let_go(self, number: int) -> None:
-        del self._workers[number]
-        self._backend.release(number)
+        skip, mode = self._failures.next_try(shard)
+        self._backend.submit(number, shard, skip, mode)
 
     def _give_up(self, number: int) -> None:
         del self._workers[number]
@@ -191,12 +180,11 @@ class Loop:
         shard = self._workers.pop(number).shard
         if shard is not None and self._count_if_committed(shard):
             return
-        if counts and shard is not None and self._investigate(shard, reason):
-            self._pending.appendleft(shard)
-        elif counts:
-            self._count_failure(shard, RuntimeError(reason))
+        if counts:
+            self._failures.died(shard, reason)
         elif shard is not None:
-            self._note("preempted", shard, reason=reason)
+            self._task.note("preempted", shard, reason=reason)
+        if shard is not None:
             self._pending.appendleft(shard)
 
     def _count_if_committed(self, shard: Shard) -> bool:
@@ -219,7 +207,7 @@ class Loop:
         self._starved += self._most == 1
         self._most = max(1, min(self._most, len(self._workers)))
         if shard is not None and not self._count_if_committed(shard):
-            self._note("out of memory", shard, reason=reason, workers=self._most)
+            self._task.note("out of memory", shard, reason=reason, workers=self._most)
             self._pending.appendleft(shard)
         if self._starved >= self._limits.max_attempts:
             raise IncompleteError(
@@ -227,69 +215,6 @@ class Loop:
                 f"little memory {self._starved} times, with no other worker beside it: {reason}; "
                 "run the same command again with more memory or a smaller resources.budget_tokens"
             )
-
-    def _count_failure(self, shard: Shard | None, error: Exception) -> None:
-        """Requeue the shard, or end the invocation.
-
-        Raises:
-            RaypipeError: bad input, damage, or too many attempts; the shard is named.
-        """
-        store = self._task.ledger.store
-        if isinstance(error, RaypipeError):
-            error.add_note(f"in {store}: {shard or 'a worker that was opening'}")
-            raise error
-        if shard is None:
-            self._opening_failures += 1
-            if self._opening_failures >= self._limits.max_attempts:
-                raise IncompleteError(
-                    f"{store}: {self._opening_failures} workers in a row ended before their first "
-                    f"shard; the last one: {in_full(error)}"
-                ) from error
-            return
-        if isinstance(error, RowsFailed) and self._new_rows(shard, error):
-            self._quarantine(shard, dict.fromkeys(error.rows, error.reason))
-            self._pending.appendleft(shard)
-            return
-        attempts = self._attempts[shard.index] = self._attempts.get(shard.index, 0) + 1
-        self._note("failed", shard, reason=in_full(error), attempt=attempts)
-        if attempts >= self._limits.max_attempts:
-            raise IncompleteError(
-                f"{store}: {shard} failed {attempts} times; the last time: {in_full(error)}"
-            ) from error
-        self._pending.appendleft(shard)
-
-    def _investigate(self, shard: Shard, reason: str) -> bool:
-        """Whether a worker's death helps to find a bad row: its batch is known, or will be."""
-        if not self._task.stage.skips_rows:
-            return False
-        case = self._cases.setdefault(shard.index, Case())
-        first, batch = not case.careful, read_evidence(self._task.ledger, shard)
-        if not first and not batch:
-            return False  # it died before its first batch, which shows nothing about any row
-        bad = case.died(batch, reason)
-        self._note("died", shard, reason=reason, suspects=len(case.suspects))
-        if bad is not None:
-            self._quarantine(shard, {bad: case.bad[bad]})
-        # The first death shows nothing about the rows and counts like any other failure.
-        return not first and (bad is not None or bool(case.suspects))
-
-    def _new_rows(self, shard: Shard, error: RowsFailed) -> bool:
-        known = self._cases[shard.index].bad if shard.index in self._cases else {}
-        return self._task.stage.skips_rows and bool(set(error.rows) - known.keys())
-
-    def _survived(self, shard: Shard) -> None:
-        case = self._cases[shard.index]
-        read_evidence(self._task.ledger, shard)
-        if case.survived():
-            self._pending.appendleft(shard)
-        else:
-            self._count_failure(shard, RuntimeError("its worker died over rows that are harmless"))
-
-    def _quarantine(self, shard: Shard, rows: Mapping[int, str]) -> None:
-        case = self._cases.setdefault(shard.index, Case())
-        case.exclude(rows)
-        for row, reason in rows.items():
-            self._note("quarantined", shard, row=row, reason=reason)
 
     def _find_silent(self) -> None:
         limits, now = self._limits, self._backend.now()
@@ -299,9 +224,6 @@ class Loop:
                 self._backend.kill(number)
                 self.report.num_lost += 1
                 self._lose(number, f"no heartbeat for {allowed:.0f} s", counts=True)
-
-    def _note(self, event: str, shard: Shard, **facts: Json) -> None:
-        self._task.ledger.note({"event": event, "shard": shard.index, **facts})
 
 
 def run(

@@ -4,8 +4,6 @@ Ray's own restarts would waste attempts on dead nodes and ignore the ledger. Her
 event: its shard returns to the queue, and a new actor replaces it.
 """
 
-import os
-import threading
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -20,27 +18,23 @@ from ray.exceptions import (
 
 from raypipe.cluster.backend import (
     Beating,
-    Committed,
     Event,
     Failed,
     Lost,
     Mode,
     Needs,
-    Opened,
     OutOfMemory,
     Preempted,
     Ready,
     Rows,
-    Site,
     Task,
     done_event,
 )
-from raypipe.cluster.idle import IdleActors, give_memory_back
+from raypipe.cluster.idle import IdleActors
+from raypipe.cluster.ray_actor import Actor
 from raypipe.cluster.ray_start import LocalRay, actor_environment
-from raypipe.cluster.worker import introduce, perform
 from raypipe.errors import first_line
-from raypipe.storage.holder import Process, this_process
-from raypipe.storage.records import Json, Shard
+from raypipe.storage.records import Shard
 
 POLL_SECONDS = 2.0
 UNREACHABLE_SECONDS = 60.0
@@ -48,55 +42,6 @@ UNREACHABLE_SECONDS = 60.0
 
 A node counts as dead only after some missed heartbeats: 13.6 s after it was killed (measured).
 """
-
-
-@ray.remote(max_restarts=0, max_task_retries=0, concurrency_groups={"beat": 1})
-class Actor:
-    """One worker; a separate thread answers requests for heartbeats while a shard is computed."""
-
-    def __init__(self, threads: int) -> None:
-        """Has no task yet."""
-        self._threads = threads
-        self._task: Task | None = None
-        self._opened: Opened | None = None
-        self._lock = threading.Lock()
-        self._beats = 0
-        self._rows: tuple[int, ...] = ()
-
-    def open(self, task: Task) -> tuple[dict[str, Json], Process, str]:
-        """Load the task's stage; returns facts, process and node."""
-        self._task = task
-        with self._lock:
-            self._beats, self._rows = 0, ()
-        gpus = ray.get_gpu_ids()
-        site = Site(task.ledger.storage.scratch(), _device(gpus), self._threads)
-        self._opened, facts = introduce(task, site)
-        facts["gpu_ids"] = [str(gpu) for gpu in gpus]
-        facts["cuda_visible_devices"] = os.environ.get("CUDA_VISIBLE_DEVICES")
-        return facts, this_process(), ray.get_runtime_context().get_node_id()
-
-    def run(self, shard: Shard, skip: Rows, mode: Mode) -> tuple[Committed | None, float]:
-        """Compute and commit a shard."""
-        assert self._task is not None and self._opened is not None
-        began = time.monotonic()
-        done = perform(self._task, self._opened, shard, skip, self._beat, mode)
-        return done, time.monotonic() - began
-
-    def rest(self) -> None:
-        """Give up the task and its memory; the next one may follow."""
-        self._task = self._opened = None
-        give_memory_back()
-
-    @ray.method(concurrency_group="beat")  # type: ignore[untyped-decorator]
-    def beats(self) -> tuple[int, tuple[int, ...]]:
-        """The number of batches begun, and the rows of the newest."""
-        with self._lock:
-            return self._beats, self._rows
-
-    def _beat(self, rows: Rows) -> None:
-        with self._lock:
-            self._beats += 1
-            self._rows = tuple(rows)
 
 
 class RayBackend:
@@ -311,15 +256,6 @@ class RayBackend:
         node = self._nodes.get(worker)
         gone = any(n["NodeID"] == node and not n["Alive"] for n in ray.nodes())
         return gone or "its node has died" in str(error)
-
-
-def _device(gpus: list[Any]) -> str:
-    """cuda if the actor holds a GPU that torch can use; logical GPUs compute on the CPU."""
-    if not gpus:
-        return "cpu"
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def _why(error: RayActorError) -> str:

@@ -1,13 +1,14 @@
 """The recipe: one YAML file as frozen, checked objects. No environment is read here."""
 
+from raypipe.config.named import named_recipe, named_training
 from raypipe.config.packaged import recipe_names, recipe_text, verb_of
 from raypipe.config.pipeline.load import load_recipe, read_recipe
-from raypipe.config.pipeline.named import named_recipe
 from raypipe.config.pipeline.parts import Collection, Evaluate, Model, QuerySet, Resources
 from raypipe.config.pipeline.paths import missing_inputs
 from raypipe.config.pipeline.recipe import Recipe
 from raypipe.config.pipeline.select import select
-from raypipe.config.training.load import load_training, missing_training_inputs
+from raypipe.config.training.load import load_training
+from raypipe.config.training.paths import missing_training_inputs
 from raypipe.config.training.recipe import Training
 from raypipe.config.yaml.resolved import read_resolved, resolved_yaml
 
@@ -24,6 +25,7 @@ __all__ = [
     "missing_inputs",
     "missing_training_inputs",
     "named_recipe",
+    "named_training",
     "read_recipe",
     "read_resolved",
     "recipe_names",

@@ -32,7 +32,7 @@ def record_early_end(folder: Path, before: str | None, code: int, reason: str) -
     from raypipe.driver.summaries import new_summary, read_summary, write_summary
     from raypipe.driver.workspace import LEASE
     from raypipe.storage.holder import Life
-    from raypipe.storage.lease import lease_state
+    from raypipe.storage.leases.state import lease_state
     from raypipe.storage.records import unseal_format
 
     try:

@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,8 @@ from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError
 from raypipe.names import StoreName, Thing
 from raypipe.stages.stage import Needs, Sizing
-from raypipe.storage.generations import (
-    Generation,
-    generation_numbers,
-    held_generation,
-    newest_generation,
-)
+from raypipe.storage.generation_readers import held_generation
+from raypipe.storage.generations import Generation, generation_numbers, newest_generation
 
 SHARD_TOKENS = {"cpu": 60_000, "cuda": 4_000_000}
 """About 10 s of MiniLM on one core, so that progress is visible; about 4M tokens on a GPU."""
@@ -74,7 +70,6 @@ class Outcome:
 
     summary: dict[str, Any]
     table: str = ""
-    warnings: list[str] = field(default_factory=list)
 
 
 def run_pipeline(

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from raypipe.ranking.order import begins
+
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 Keys = tuple[Int64, Int64, Int64]
@@ -13,10 +15,8 @@ Keys = tuple[Int64, Int64, Int64]
 
 def singles(query_rows: Int32, passage_rows: Int64, ranks: Int32, *, k0: int) -> Keys:
     """The candidates of rank 1 to k0, sorted; other_row is -1."""
-    kept = ranks <= k0
-    queries, rows = query_rows[kept].astype(np.int64), passage_rows[kept]
-    order = np.lexsort((rows, queries))
-    return queries[order], rows[order], np.full(len(rows), -1, np.int64)
+    queries, rows = _first(query_rows, passage_rows, ranks, k0)
+    return queries, rows, np.full(len(rows), -1, np.int64)
 
 
 def pairs(
@@ -35,12 +35,8 @@ def pairs(
 
     Source: Nogueira et al. 2019, Eq. 7 (SAMPLE); all pairs if m >= k1 - 1.
     """
-    kept = ranks <= k1
-    queries, rows = query_rows[kept].astype(np.int64), passage_rows[kept]
-    order = np.lexsort((rows, queries))
-    blocks = [
-        _of_query(query, found, sample, seed) for query, found in _by_query(queries, rows, order)
-    ]
+    queries, rows = _first(query_rows, passage_rows, ranks, k1)
+    blocks = [_of_query(query, found, sample, seed) for query, found in _by_query(queries, rows)]
     if not blocks:
         none = np.empty(0, np.int64)
         return none, none, none
@@ -63,13 +59,19 @@ def positions(wanted: Keys, held: Keys) -> Int64:
     if not len(together[0]):
         return np.empty(0, np.int64)
     order = np.lexsort(together[::-1])  # stable: a held key comes before an equal wanted one
-    ordered = [part[order] for part in together]
-    new = np.ones(len(order), bool)
-    new[1:] = np.any([part[1:] != part[:-1] for part in ordered], axis=0)
+    new = begins(*(part[order] for part in together))
     leader = order[np.flatnonzero(new)[np.cumsum(new) - 1]]
     found = np.empty(len(order), np.int64)
     found[order] = np.where(leader < num_held, leader, -1)
     return found[num_held:]
+
+
+def _first(query_rows: Int32, passage_rows: Int64, ranks: Int32, k: int) -> tuple[Int64, Int64]:
+    """Query and passage rows of the candidates of rank 1 to k, sorted."""
+    kept = ranks <= k
+    queries, rows = query_rows[kept].astype(np.int64), passage_rows[kept]
+    order = np.lexsort((rows, queries))
+    return queries[order], rows[order]
 
 
 def _of_query(query: int, rows: Int64, sample: int | None, seed: int) -> Keys:
@@ -85,11 +87,10 @@ def _of_query(query: int, rows: Int64, sample: int | None, seed: int) -> Keys:
     return np.full(len(first), query, np.int64), first, others.ravel()
 
 
-def _by_query(queries: Int64, rows: Int64, order: Int64) -> Iterator[tuple[int, Int64]]:
-    ordered = queries[order]
-    found, starts = np.unique(ordered, return_index=True)
+def _by_query(queries: Int64, rows: Int64) -> Iterator[tuple[int, Int64]]:
+    found, starts = np.unique(queries, return_index=True)
     if len(found):
-        yield from zip(found.tolist(), np.split(rows[order], starts[1:]), strict=True)
+        yield from zip(found.tolist(), np.split(rows, starts[1:]), strict=True)
 
 
 def _hash(seed: int, query: int, first: Int64, second: Int64) -> NDArray[np.uint64]:

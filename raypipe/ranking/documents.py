@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.ranking.order import Float32, Int64, check_finite, ranks
+from raypipe.ranking.order import Float32, Int64, begins, check_finite, ranks
 from raypipe.vocabulary import K_MAX
 
 Float64 = NDArray[np.float64]
@@ -51,8 +51,7 @@ def document_scores(
     within = windows if method == "firstp" else -scores.astype(np.float64)
     by_group = np.lexsort((within, documents, queries))
     query, document = queries[by_group].astype(np.int64), documents[by_group].astype(np.int64)
-    new = np.ones(len(query), bool)
-    new[1:] = (query[1:] != query[:-1]) | (document[1:] != document[:-1])
+    new = begins(query, document)
     starts, group = np.flatnonzero(new), np.cumsum(new) - 1
     own = scores[by_group].astype(np.float64)
     kept = np.arange(len(own)) - starts[group] < _most(method, k, len(own))
@@ -162,12 +161,8 @@ def passage_run(run: pa.Table, places: Int64, passages: Int64, *, scored_by: str
 
 def _blocks(queries: Int64, names: NDArray[np.object_]) -> Int64:
     """For each line, how often the name of the scoring stage has changed in its query so far."""
-    new_query = np.ones(len(queries), bool)
-    new_query[1:] = queries[1:] != queries[:-1]
-    changed = np.zeros(len(queries), bool)
-    changed[1:] = names[1:] != names[:-1]
-    total = np.cumsum(changed)
-    starts = np.flatnonzero(new_query)
+    total = np.cumsum(begins(names))
+    starts = np.flatnonzero(begins(queries))
     blocks: Int64 = total - np.repeat(total[starts], np.diff(np.append(starts, len(queries))))
     return blocks
 
@@ -175,9 +170,7 @@ def _blocks(queries: Int64, names: NDArray[np.object_]) -> Int64:
 def _first_blocks(queries: Int64, documents: Int64, blocks: Int64) -> Int64:
     """For each line, the first block of its query that has a passage of its document."""
     order = np.lexsort((blocks, documents, queries))
-    query, document = queries[order], documents[order]
-    new = np.ones(len(order), bool)
-    new[1:] = (query[1:] != query[:-1]) | (document[1:] != document[:-1])
+    new = begins(queries[order], documents[order])
     found = np.empty(len(order), np.int64)
     found[order] = blocks[order][np.flatnonzero(new)[np.cumsum(new) - 1]]
     return found

@@ -1,5 +1,7 @@
 """The one order of every ranking: descending score (float32), then ascending row."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,18 +35,22 @@ def order_table(query_rows: NDArray[np.integer], scores: Float32, rows: Int64) -
     return np.lexsort((rows, -scores, query_rows))
 
 
+def begins(*columns: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether each line begins a group, a stretch of lines equal in all columns, bool [N]."""
+    first = np.ones(len(columns[0]), bool)
+    first[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    return first
+
+
 def ranks(groups: NDArray[np.integer]) -> NDArray[np.int32]:
     """Rank of each line within its group, from 1, int32 [N]; a group is a stretch of equal values.
 
     Args:
         groups: one value per line (query rows or codes), with the lines of a query together.
     """
-    if not len(groups):
-        return np.empty(0, dtype=np.int32)
-    starts = np.concatenate([[0], np.flatnonzero(groups[1:] != groups[:-1]) + 1])
+    starts = np.flatnonzero(begins(groups))
     lengths = np.diff(np.append(starts, len(groups)))
-    result: NDArray[np.int32] = np.arange(1, len(groups) + 1) - np.repeat(starts, lengths)
-    return result.astype(np.int32)
+    return (np.arange(1, len(groups) + 1) - np.repeat(starts, lengths)).astype(np.int32)
 
 
 def check_finite(scores: Float32) -> None:

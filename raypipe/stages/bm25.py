@@ -24,7 +24,6 @@ from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, spec_over
 
-BATCH_ROWS = 8192
 LUCENE_BYTES = 3
 """Bytes of the Lucene folder and its packed copy per byte of stored passages."""
 
@@ -67,10 +66,9 @@ class IndexStage:
         return Payload(packed, {"rows": shard.num_rows, "indexed": num_indexed})
 
     def _batches(self, beat: Beat) -> Iterator[pa.Table]:
-        for start in range(0, self.collection.num_rows, BATCH_ROWS):
+        for table in self.collection.tables(schema.PASSAGES):
             beat(())
-            stop = min(start + BATCH_ROWS, self.collection.num_rows)
-            yield self.collection.table(schema.PASSAGES, start, stop)
+            yield table
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ class Needs:
     num_cpus: float = 1.0
     num_gpus: float = 0.0
     threads: int = 1
-    memory_bytes: int = 0
     own_process: bool = False
     """Its process serves no other task: it starts a JVM, which holds its memory until the end."""
 

@@ -5,21 +5,15 @@
     generations/NAME/0000007.readers/...   the leases of its readers
     generations/NAME/refused/0000008.json  what a limit kept from becoming a generation
 
-Creation is exclusive: whoever builds on generation n creates n+1, and of two only one succeeds. A
-reader creates its lease, then looks for the mark; whoever deletes creates the mark, then looks for
-leases. So at least one of them sees the other, whatever their clocks say.
+Creation is exclusive: whoever builds on generation n creates n+1, and of two only one succeeds.
 """
 
-import errno
 import re
-import secrets
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from raypipe.errors import CorruptError, InputError
 from raypipe.shapes import Count, Place, Shape, check_shape
-from raypipe.storage.lease import acquire
 from raypipe.storage.records import FORMAT, Json, seal, unseal_format
 from raypipe.storage.storage import Storage
 from raypipe.storage.store_records import read_manifest
@@ -98,7 +92,7 @@ def read_generation(storage: Storage, name: str, number: int) -> Generation:
         CorruptError: its record is damaged.
     """
     try:
-        if not storage.exists(_retired(name, number)):
+        if not storage.exists(retired_name(name, number)):
             return _read(storage, _record(name, number), name, number)
     except FileNotFoundError:
         pass
@@ -118,53 +112,9 @@ def newest_generation(storage: Storage, name: str) -> Generation | None:
             continue  # deleted since; a newer one stands
 
 
-@contextmanager
-def held_generation(storage: Storage, name: str, number: int | None = None) -> Iterator[Generation]:
-    """A generation (None: the newest) whose stores stay while the block runs.
-
-    A reader that cannot write leaves no lease; it relies on the number of kept generations and on
-    the hours that gc spares new files.
-
-    Raises:
-        InputError: no such generation, or it is retired.
-    """
-    while True:
-        found = newest_generation(storage, name) if number is None else None
-        if number is not None:
-            found = read_generation(storage, name, number)
-        if found is None:
-            raise InputError(none_yet(storage, name))
-        label = f"{_readers(name, found.number)}/{secrets.token_hex(8)}.json"
-        try:
-            lease = acquire(storage, label)
-        except OSError as error:
-            if error.errno not in _MAY_NOT_WRITE:
-                raise
-            yield found
-            return
-        try:
-            if storage.exists(_retired(name, found.number)):
-                continue  # retired since; the newest is another, and a named one is refused
-            yield found
-            return
-        finally:
-            lease.release()
-            _remove(storage, _readers(name, found.number), label)
-
-
-_MAY_NOT_WRITE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
-
-
-def reader_leases(storage: Storage, name: str, number: int) -> list[str]:
-    """Names of the leases of a generation's readers, alive or not."""
-    claim = re.compile(r"(.*/[0-9a-f]{16}\.json)\.d/\d+\.json")
-    found = (claim.fullmatch(file) for file in storage.names(_readers(name, number)))
-    return sorted({match[1] for match in found if match})
-
-
 def retire(storage: Storage, name: str, number: int) -> None:
     """Mark a generation, so that no new reader takes it."""
-    storage.create(_retired(name, number), seal({"format": FORMAT}))
+    storage.create(retired_name(name, number), seal({"format": FORMAT}))
 
 
 def retired_numbers(storage: Storage, name: str) -> list[int]:
@@ -174,8 +124,8 @@ def retired_numbers(storage: Storage, name: str) -> list[int]:
 
 def generation_files(storage: Storage, name: str, number: int) -> list[str]:
     """A retired generation's files in the order of deletion; the mark goes last."""
-    readers = list(storage.names(_readers(name, number)))
-    files = [_record(name, number), *readers, _retired(name, number)]
+    readers = list(storage.names(readers_folder(name, number)))
+    files = [_record(name, number), *readers, retired_name(name, number)]
     return [file for file in files if file in readers or storage.exists(file)]
 
 
@@ -218,12 +168,6 @@ def held_stores(storage: Storage, leaving: Collection[str] = ()) -> set[tuple[st
     return {store for record in kept for store in stores_of_record(storage, record)}
 
 
-def _remove(storage: Storage, folder: str, label: str) -> None:
-    for file in list(storage.names(folder)):
-        if file.startswith(label):
-            storage.delete(file)
-
-
 def _sealed(generation: Generation) -> bytes:
     stores, facts = dict(generation.stores), dict(generation.facts)
     body = {"format": FORMAT, "name": generation.name, "number": generation.number}
@@ -263,11 +207,13 @@ def _record(name: str, number: int) -> str:
     return f"{ROOT}/{name}/{number:07d}.json"
 
 
-def _retired(name: str, number: int) -> str:
+def retired_name(name: str, number: int) -> str:
+    """The mark of a generation that is about to be deleted."""
     return f"{ROOT}/{name}/{number:07d}.retired"
 
 
-def _readers(name: str, number: int) -> str:
+def readers_folder(name: str, number: int) -> str:
+    """Where a generation's readers leave their leases."""
     return f"{ROOT}/{name}/{number:07d}.readers"
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from raypipe.errors import IncompleteError
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.payloads.tables import read_table
+from raypipe.storage.payloads.tables import ROW_GROUP_ROWS, read_table
 from raypipe.storage.payloads.tokens import Flat, Offsets, concatenate, read_tokens
 from raypipe.storage.payloads.vectors import read_vectors
 from raypipe.storage.records import Json, Manifest, Record
@@ -80,6 +80,14 @@ class Stored:
             for record, first, last in self.overlapping(start, stop)
         ]
         return pa.concat_tables(parts) if parts else schema.empty_table()
+
+    def tables(
+        self, schema: pa.Schema, start: int = 0, stop: int | None = None
+    ) -> Iterator[pa.Table]:
+        """Rows [start, stop) in tables of 8,192 rows at most, so that memory holds no more."""
+        stop = self.num_rows if stop is None else stop
+        for first in range(start, stop, ROW_GROUP_ROWS):
+            yield self.table(schema, first, min(first + ROW_GROUP_ROWS, stop))
 
     def whole_table(self, schema: pa.Schema) -> pa.Table:
         """All shards' tables in shard order, if a table's rows are not the shard's rows."""

@@ -124,7 +124,7 @@ class Job:
             body["masking"] = recipe.masking.model_dump(mode="json")
         if recipe.schedule_steps is not None:
             body["schedule_steps"] = recipe.schedule_steps
-        if recipe.optimiser.clip_after == "step":  # as before there was a choice
+        if recipe.optimiser.clip_after == "step":  # so older stores keep their fingerprints
             del body["optimiser"]["clip_after"]
         body["conventions"] = self.conventions.to_json()
         if recipe.model.adapter is not None and recipe.model.adapter.start is not None:

@@ -19,7 +19,7 @@ from raypipe.cluster.backend import Task
 from raypipe.cluster.inline import InlineBackend
 from raypipe.cluster.loop import Limits, run
 from raypipe.stages.stage import Needs, Opened, Payload
-from raypipe.storage.lease import acquire
+from raypipe.storage.leases.lease import acquire
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import Shard

@@ -29,7 +29,7 @@ def in_child(uri, at, before):
             from raypipe.cluster.backend import Task
             from raypipe.cluster.inline import InlineBackend
             from raypipe.cluster.loop import Limits, run
-            from raypipe.storage import lease as leases
+            from raypipe.storage.leases import lease as leases
             from raypipe.storage.ledger import Ledger
             from raypipe.storage.places import bucket
             from raypipe.storage.places.bucket_errors import Asked

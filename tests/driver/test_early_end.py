@@ -9,7 +9,7 @@ from raypipe.driver.early_end import last_run, record_early_end
 from raypipe.driver.invocation import invocation
 from raypipe.driver.upkeep.status import status
 from raypipe.driver.workspace import Workspace
-from raypipe.storage.lease import acquire
+from raypipe.storage.leases.lease import acquire
 from raypipe.storage.records import FORMAT, seal
 
 RECIPE = """

@@ -11,7 +11,7 @@ from raypipe.cli.main import run
 from raypipe.cli.workspaces import with_folders
 from raypipe.driver.mirror import copy_out, mirror_of, write_out
 from raypipe.driver.verbs.single_stage import search_recipe
-from raypipe.storage.lease import acquire
+from raypipe.storage.leases.lease import acquire
 from raypipe.storage.places.bucket import BucketStorage
 
 RECIPE = """

@@ -11,7 +11,7 @@ from raypipe.config import load_recipe
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import IncompleteError, InputError, RefusedError
 from raypipe.evaluation.run_files.runs import read_run
-from raypipe.storage.lease import acquire
+from raypipe.storage.leases.lease import acquire
 from raypipe.storage.store_records import read_manifest
 from raypipe.storage.stored import Stored
 

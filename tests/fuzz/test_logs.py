@@ -16,7 +16,8 @@ from raypipe.driver.upkeep.status import status
 from raypipe.driver.workspace import Workspace
 from raypipe.leaderboard.boards import BOARDS
 from raypipe.leaderboard.metadata import check_metadata, read_metadata
-from raypipe.storage.lease import acquire, lease_state
+from raypipe.storage.leases.lease import acquire
+from raypipe.storage.leases.state import lease_state
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.log import events
 from raypipe.storage.places.opening import open_storage

@@ -20,7 +20,7 @@ from raypipe.storage.generations import (
     newest_generation,
     read_generation,
 )
-from raypipe.storage.lease import acquire
+from raypipe.storage.leases.lease import acquire
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import FORMAT, Shard, seal, unseal
 from raypipe.storage.root import check_root, mark_root, root_damage

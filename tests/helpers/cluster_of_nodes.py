@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
+from free_ports import free_ports
 
 
 class Nodes:
@@ -102,16 +103,6 @@ class Nodes:
             except OSError:
                 assert time.monotonic() < deadline, (self._folder / "nodes.log").read_text()
                 time.sleep(0.2)
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 def tree(process: psutil.Process) -> list[psutil.Process]:

@@ -9,6 +9,7 @@ RNG = np.random.default_rng(5)
 
 
 def table(rows):
+    """Of query id -> passage ids, best first, schema.RUN_FILE."""
     return pa.Table.from_pylist(
         [
             {"query_id": q, "passage_id": p, "rank": r, "score": float(-r)}
@@ -17,6 +18,12 @@ def table(rows):
         ],
         schema.RUN_FILE,
     )
+
+
+def run(*lines, scored_by="bm25"):
+    """Of lines (query row, passage row, rank, score), schema.RUN."""
+    columns = list(zip(*lines, strict=True)) if lines else [[], [], [], []]
+    return pa.table([*map(list, columns), [scored_by] * len(lines)], schema=schema.RUN)
 
 
 def qrels_of(rows):

@@ -1,8 +1,13 @@
-"""Texts, word pieces and candidates as stages take them."""
+"""Texts, word pieces and candidates as stages take them, and vectors as they make them."""
+
+import numpy as np
 
 from raypipe import schema
+from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.opening import open_tokenizer
 from raypipe.stages.scoring.candidates import Part
+from raypipe.text.pairs import TextSlice
+from raypipe.text.tokenize import tokenize_batch
 
 WORDS = ["the", "a", "of", "lease", "shard", "rank", "query", "passage", "zebra", "run"]
 
@@ -27,3 +32,26 @@ def candidates_of(stores, *lines):
         stores.tables(schema.CANDIDATES, columns, ranges=[(0, 1)], facts=[{"rows": len(lines)}]),
         None,
     )
+
+
+def alone(model, rows, side):
+    """The vectors of rows of pieces, each encoded by itself."""
+    encoder = load_encoder(model)
+    found = []
+    for row in rows:
+        flat, offsets = np.array(row, np.uint16), np.array([0, len(row)])
+        found.append(encoder.encode(flat, offsets, side=side)[0].astype(np.float16))
+    return np.stack(found)
+
+
+def vectors_of(stored):
+    return np.concatenate([stored.vectors(record) for record in stored.manifest.records])
+
+
+def parts_of(model, *columns):
+    """Each column's texts as the part of an input."""
+    parts = []
+    for column in columns:
+        flat, offsets = tokenize_batch(open_tokenizer(model), column, max_pieces=512)
+        parts.append(TextSlice(flat, offsets[:-1], np.diff(offsets)))
+    return parts

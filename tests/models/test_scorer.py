@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from stage_inputs import parts_of
 from transformers import BertForSequenceClassification
 
 from raypipe.errors import InputError
@@ -14,7 +15,6 @@ from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import load_scorer, scores_of
 from raypipe.text.pairs import TextSlice, piece_counts
-from raypipe.text.tokenize import tokenize_batch
 
 RNG = np.random.default_rng(11)
 WORDS = ["lease", "shards", "rank", "zebra", "querying", "of", "passages", "running", "the"]
@@ -23,15 +23,6 @@ WORDS = ["lease", "shards", "rank", "zebra", "querying", "of", "passages", "runn
 def texts(count, longest):
     sizes = RNG.integers(0, longest, count)
     return [" ".join(RNG.choice(WORDS, size)) for size in sizes]
-
-
-def parts_of(model, *columns):
-    """Each column's texts as the part of an input."""
-    parts = []
-    for column in columns:
-        flat, offsets = tokenize_batch(open_tokenizer(model), column, max_pieces=512)
-        parts.append(TextSlice(flat, offsets[:-1], np.diff(offsets)))
-    return parts
 
 
 def reference(model, parts, third_row=None):

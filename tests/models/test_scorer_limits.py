@@ -3,31 +3,22 @@
 import numpy as np
 import pytest
 import torch
+from stage_inputs import parts_of
 
 from raypipe.errors import InputError
 from raypipe.models.folder.conventions import PairConventions
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import load_scorer, scores_of
-from raypipe.text.pairs import TextSlice
-from raypipe.text.tokenize import tokenize_batch
 
 LONG = "zebra " * 100
 """More word pieces than the 64 positions of the tiny models."""
 
 
-def parts(model, *texts):
-    found = []
-    for text in texts:
-        flat, offsets = tokenize_batch(open_tokenizer(model), [text], max_pieces=512)
-        found.append(TextSlice(flat, offsets[:-1], np.diff(offsets)))
-    return found
-
-
 def test_a_rerankers_whole_input_fits_the_positions(tiny, tmp_path):
     """total_limit counts the specials: 64 fit, 65 do not."""
     model = resolve_model(str(tiny.make_tiny_reranker(tmp_path / "64", total_limit=64)))
-    query, passage = parts(model, LONG, LONG)
+    query, passage = parts_of(model, [LONG], [LONG])
     assert np.isfinite(load_scorer(model).score(query, [passage])).all()
     folder = tiny.make_tiny_reranker(tmp_path / "65", total_limit=65)
     with pytest.raises(InputError, match="allow 65 tokens, the model has 64 positions"):
@@ -65,7 +56,7 @@ def test_a_model_whose_relevant_unit_is_0_is_read_so(tiny, tmp_path, label):
 
     folder = tiny.make_tiny_reranker(tmp_path / "m", relevant_label=label)
     model = resolve_model(str(folder))
-    query, passage = parts(model, "zebra query", "the lease of a shard")
+    query, passage = parts_of(model, ["zebra query"], ["the lease of a shard"])
     found = load_scorer(model).score(query, [passage])[0]
     cls_id, sep_id = (open_tokenizer(model).token_to_id(t) for t in ("[CLS]", "[SEP]"))
     ids = [cls_id, *query.flat.tolist(), sep_id, *passage.flat.tolist(), sep_id]

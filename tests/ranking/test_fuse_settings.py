@@ -1,14 +1,8 @@
-import pyarrow as pa
 import pytest
+from ranked_tables import run
 
-from raypipe import schema
 from raypipe.errors import InputError
 from raypipe.ranking.fuse import fuse_tables
-
-
-def run(*lines, scored_by="bm25"):
-    columns = list(zip(*lines, strict=True)) if lines else [[], [], [], []]
-    return pa.table([*map(list, columns), [scored_by] * len(lines)], schema=schema.RUN)
 
 
 def test_settings_are_refused_only_where_they_are_wrong():

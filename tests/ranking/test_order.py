@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.ranking.order import check_finite, order, order_table, ranks
+from raypipe.ranking.order import begins, check_finite, order, order_table, ranks
 
 
 def f32(*values):
@@ -44,6 +44,13 @@ def test_order_table_equals_order_query_by_query():
 def test_ranks_start_from_one_in_every_group():
     assert ranks(np.array([4, 4, 4, 1, 9, 9])).tolist() == [1, 2, 3, 1, 1, 2]
     assert ranks(np.array([], dtype=np.int32)).tolist() == []
+
+
+def test_a_group_begins_where_any_column_changes():
+    queries, names = np.array([1, 1, 1, 2, 2]), np.array(["a", "b", "b", "b", "b"], object)
+    assert begins(queries).tolist() == [True, False, False, True, False]
+    assert begins(queries, names).tolist() == [True, True, False, True, False]
+    assert begins(queries[:0], names[:0]).tolist() == []
 
 
 NONE = np.empty(0, np.int64)

@@ -1,14 +1,8 @@
 import numpy as np
-import pyarrow as pa
+from ranked_tables import run
 
-from raypipe import schema
 from raypipe.ranking.fuse import fuse_tables
 from raypipe.ranking.rules import Ranking, alternate, average, reciprocal_rank, weighted
-
-
-def run(*lines, scored_by="bm25"):
-    columns = list(zip(*lines, strict=True)) if lines else [[], [], [], []]
-    return pa.table([*map(list, columns), [scored_by] * len(lines)], schema=schema.RUN)
 
 
 def ranking(rows, scores):

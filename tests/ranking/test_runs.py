@@ -1,12 +1,7 @@
 import pyarrow as pa
+from ranked_tables import run
 
-from raypipe import schema
 from raypipe.ranking.runs import Run
-
-
-def run(*lines, scored_by="bm25"):
-    columns = list(zip(*lines, strict=True)) if lines else [[], [], [], []]
-    return pa.table([*map(list, columns), [scored_by] * len(lines)], schema=schema.RUN)
 
 
 def test_a_run_gives_each_querys_lines_and_none_for_others():

@@ -76,13 +76,6 @@ def test_a_run_table_numbers_each_querys_lines_from_one():
     assert rows_of(table) == [(4, 9, 1, 2.0, "s"), (4, 3, 2, 1.0, "s"), (7, 9, 1, 5.0, "s")]
 
 
-def test_places_of_a_search_without_a_passage_are_no_lines():
-    rows = np.array([[5, 0, -1], [-1, -1, -1], [7, -1, -1]])
-    scores = np.array([[3, 2, 0], [0, 0, 0], [1, 0, 0]], np.float32)
-    table = dense_table(10, rows, scores, scored_by="d")
-    assert rows_of(table) == [(10, 5, 1, 3.0, "d"), (10, 0, 2, 2.0, "d"), (12, 7, 1, 1.0, "d")]
-
-
 def test_a_block_of_queries_is_read_from_every_shard_that_holds_some(stores):
     run = stores.run(
         [(0, 1, 3.0), (1, 2, 2.0), (2, 3, 1.0)], [(3, 4, 3.0), (4, 5, 2.0)], [(5, 6, 1.0)]

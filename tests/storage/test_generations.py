@@ -1,12 +1,10 @@
-"""Generations in a folder: exclusive creation, readers and those who delete."""
+"""Generations: exclusive creation, what was refused, and those who delete."""
 
-import errno
 import threading
 
 import pytest
 
 from raypipe.errors import CorruptError, InputError
-from raypipe.storage import generations
 from raypipe.storage.generations import (
     Generation,
     create_generation,
@@ -14,11 +12,9 @@ from raypipe.storage.generations import (
     generation_files,
     generation_names,
     generation_numbers,
-    held_generation,
     held_stores,
     newest_generation,
     read_generation,
-    reader_leases,
     refuse_generation,
     refused_generation,
     retire,
@@ -73,75 +69,6 @@ def test_a_damaged_record_is_found(storage):
     storage.replace(name, storage.read(name).replace(b"fp1", b"fp2"))
     with pytest.raises(CorruptError):
         newest_generation(storage, "nightly")
-
-
-def test_a_reader_leaves_a_lease_while_it_reads_and_nothing_after(storage):
-    made(storage, 1, 2)
-    with held_generation(storage, "nightly") as found:
-        assert found.number == 2
-        assert len(reader_leases(storage, "nightly", 2)) == 1
-        with held_generation(storage, "nightly", 1) as other:
-            assert other.number == 1 and len(reader_leases(storage, "nightly", 1)) == 1
-    assert list(storage.names("generations")) == [
-        "generations/nightly/0000001.json",
-        "generations/nightly/0000002.json",
-    ]
-
-
-def test_a_generation_retired_while_a_lease_is_created_is_not_read(storage, monkeypatch):
-    made(storage, 1, 2)
-    acquire = generations.acquire
-
-    def retired_meanwhile(place, name):
-        lease = acquire(place, name)
-        if "0000002" in name:
-            retire(storage, "nightly", 2)
-        return lease
-
-    monkeypatch.setattr(generations, "acquire", retired_meanwhile)
-    with held_generation(storage, "nightly") as found:
-        assert found.number == 1  # with two kept this would be a newer one
-    assert reader_leases(storage, "nightly", 2) == []
-    with (
-        pytest.raises(InputError, match="generation 2"),
-        held_generation(storage, "nightly", 2),
-    ):
-        pass
-
-
-@pytest.mark.parametrize("reason", "EACCES EPERM EROFS ENOSPC EDQUOT".split())
-def test_a_reader_that_cannot_write_reads_without_a_lease(storage, monkeypatch, reason):
-    made(storage, 1)
-
-    def refuse(place, name):
-        raise OSError(getattr(errno, reason), "no", name)
-
-    monkeypatch.setattr(generations, "acquire", refuse)
-    with held_generation(storage, "nightly") as found:
-        assert found.number == 1 and reader_leases(storage, "nightly", 1) == []
-
-
-def test_storage_that_fails_is_not_taken_for_one_that_may_not_be_written(storage, monkeypatch):
-    made(storage, 1)
-
-    def fail(place, name):
-        raise OSError(errno.EIO, "no", name)
-
-    monkeypatch.setattr(generations, "acquire", fail)
-    with pytest.raises(OSError, match="no"), held_generation(storage, "nightly"):
-        pass
-
-
-def test_an_error_of_a_reader_passes_and_its_lease_goes(storage):
-    made(storage, 1)
-    with pytest.raises(RuntimeError), held_generation(storage, "nightly"):
-        raise RuntimeError
-    assert reader_leases(storage, "nightly", 1) == []
-
-
-def test_before_the_first_generation_a_reader_is_told_how_to_make_one(storage):
-    with pytest.raises(InputError, match="raypipe reindex"), held_generation(storage, "nightly"):
-        pass
 
 
 def test_a_refused_build_is_kept_by_number_until_it_is_forgotten(storage):

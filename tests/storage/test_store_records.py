@@ -1,25 +1,8 @@
-import numpy as np
 import pytest
+from ledgers import commit, ledger
 
 from raypipe.errors import CorruptError
-from raypipe.storage.ledger import Ledger
-from raypipe.storage.records import Shard
-from raypipe.storage.spec import StageSpec
 from raypipe.storage.store_records import read_manifest
-
-SPEC = StageSpec("toy", 1)
-
-
-def ledger(storage, sizes, store="toy"):
-    edges = np.cumsum([0, *sizes]).tolist()
-    shards = [Shard(i, edges[i], edges[i + 1]) for i in range(len(sizes))]
-    return Ledger(storage, store, SPEC, shards)
-
-
-def commit(book, shard, write):
-    path = book.storage.scratch() / "payload"
-    write(path)
-    book.commit(shard, path, {"rows": shard.num_rows})
 
 
 def test_a_manifest_under_another_stores_name_is_refused(storage):

@@ -1,20 +1,16 @@
 import numpy as np
 import pyarrow as pa
+from ledgers import SPEC, commit, ledger
 
-from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.payloads.tokens import (
     taken,
     write_tokens,
 )
-from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, committed, spec_over
 
 NUMBERS = pa.schema([("number", pa.int64()), ("text", pa.string())])
-
-
-SPEC = StageSpec("toy", 1)
 
 
 def numbers(start, stop):
@@ -36,18 +32,6 @@ def as_rows(found):
     return [flat[a:b].tolist() for a, b in zip(offsets, offsets[1:], strict=False)]
 
 
-def ledger(storage, sizes, store="toy"):
-    edges = np.cumsum([0, *sizes]).tolist()
-    shards = [Shard(i, edges[i], edges[i + 1]) for i in range(len(sizes))]
-    return Ledger(storage, store, SPEC, shards)
-
-
-def commit(book, shard, write):
-    path = book.storage.scratch() / "payload"
-    write(path)
-    book.commit(shard, path, {"rows": shard.num_rows})
-
-
 def test_rows_of_a_store_are_read_over_its_shards(storage):
     book = ledger(storage, [2, 3, 1])
     for s in book.shards:
@@ -60,6 +44,21 @@ def test_rows_of_a_store_are_read_over_its_shards(storage):
     assert stored.whole_table(NUMBERS)["number"].to_pylist() == list(range(6))
     spans = [(r.shard.index, a, b) for r, a, b in stored.overlapping(1, 5)]
     assert spans == [(0, 1, 2), (1, 0, 3)]
+
+
+def test_tables_of_a_store_are_the_rows_asked_for_in_groups(storage, monkeypatch):
+    monkeypatch.setattr("raypipe.storage.stored.ROW_GROUP_ROWS", 2)
+    book = ledger(storage, [3, 3])
+    for s in book.shards:
+        commit(book, s, lambda p, s=s: write_table(p, NUMBERS, [numbers(s.start, s.stop)]))
+    stored = Stored(book.storage, book.publish())
+    for asked, groups in (
+        ((), [[0, 1], [2, 3], [4, 5]]),
+        ((1, 6), [[1, 2], [3, 4], [5]]),
+        ((2, 2), []),
+    ):
+        found = [table["number"].to_pylist() for table in stored.tables(NUMBERS, *asked)]
+        assert found == groups
 
 
 def test_pieces_of_a_store_are_read_over_its_shards(storage):

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from raypipe.cli.verbs.pipeline import AsJson, OpenCluster, Out
-from raypipe.config import Training, load_training, read_recipe, recipe_text, verb_of
+from raypipe.config import Training, named_training
 from raypipe.config.training.phases import PhasedTraining
-from raypipe.errors import InputError
 
 if TYPE_CHECKING:
     from raypipe.driver.training.place import TrainOptions
@@ -38,7 +37,8 @@ def train(
     options = TrainOptions(
         ray_address=os.environ.get("RAY_ADDRESS"), allow_open_cluster=allow_open_cluster
     )
-    trained = execute_training(named_training(recipe, overrides or []), out, options)
+    named = named_training(recipe, overrides=overrides or [], env=os.environ)
+    trained = execute_training(named, out, options)
     print(json.dumps(trained.summary) if as_json else trained.table.rstrip())
 
 
@@ -57,25 +57,3 @@ def execute_training(
         watcher.stop()
     to_stderr(f"model: {trained.model}")
     return trained
-
-
-def _refuse_pipeline(text: str, name: str) -> None:
-    if verb_of(text) == "pipeline" and "\nstages:" in text:
-        raise InputError(
-            f"{name}: this is a pipeline recipe (it has stages); use `raypipe pipeline {name}`"
-        )
-
-
-def named_training(recipe: str, overrides: list[str]) -> Training | PhasedTraining:
-    """The recipe in a file, or the packaged one of that name."""
-    path = Path(recipe)
-    if path.suffix in (".yaml", ".yml") or path.exists():
-        if not path.is_file():
-            raise InputError(f"{path}: no such recipe file; `raypipe recipes` lists packaged ones")
-        _refuse_pipeline(read_recipe(path), recipe)
-        return load_training(path, overrides=overrides, env=os.environ)
-    text = recipe_text(recipe)
-    _refuse_pipeline(text, recipe)
-    return load_training(
-        text, overrides=overrides, env=os.environ, base=Path.cwd(), source=f"recipe {recipe}"
-    )

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from raypipe.cluster.worker_events import note_worker
+from raypipe.cluster.training.worker_events import note_worker
 from raypipe.errors import IncompleteError, RaypipeError, first_line
 from raypipe.training.checkpoints.commit import commit
 from raypipe.training.checkpoints.history import history_of

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.cluster.training.checkpoint_measurer import Beside, has_room
-from raypipe.cluster.worker_events import events, note_problem, note_worker
+from raypipe.cluster.training.worker_events import events, note_problem, note_worker
 from raypipe.errors import IncompleteError, InputError, RaypipeError, first_line
 from raypipe.storage.holder import Process
 from raypipe.training.checkpoints.commit import commit

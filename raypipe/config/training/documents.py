@@ -6,9 +6,7 @@ from typing import Annotated, Any
 from raypipe.config.fields import OWN, Count, Name, Section, Source
 from raypipe.config.pipeline.parts import CIP
 from raypipe.config.yaml.document import Key, Problem
-from raypipe.vocabulary import DocumentMethod
-
-K = 4
+from raypipe.vocabulary import K_MAX, DocumentMethod
 
 
 class TrainDocuments(Section):
@@ -31,9 +29,8 @@ class DevDocuments(Section):
     """A checkpoint is measured on the documents of the run, by the scores of all their passages."""
 
     method: Annotated[DocumentMethod, Source(OWN)] = "maxp"
-    k: Annotated[Count | None, Source(CIP, value=K)] = None
-    """For k-max-avgp only: the number of passages whose scores are averaged; 4 if it is not said.
-    """
+    k: Annotated[Count | None, Source(CIP, value=K_MAX)] = None
+    """For k-max-avgp only: the number of passages whose scores are averaged, 4 by default."""
 
 
 def document_problems(recipe: Any, kind: str | None) -> Iterator[Problem]:

@@ -1,6 +1,6 @@
 """A training recipe with phases: each phase is a training that begins from an earlier one's model.
 
-What stands beside `phases` is every phase's, unless the phase says otherwise.
+Keys beside `phases` hold for every phase, unless the phase says otherwise.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from raypipe.config.fields import Name, Section
 from raypipe.config.pipeline.structure import structural_problems
-from raypipe.config.training.recipe import Guarded, Training
+from raypipe.config.training.recipe import Training
+from raypipe.config.training.sets import Guarded
 from raypipe.config.yaml.document import Document, Key, Problem
 from raypipe.config.yaml.resolved import HEADER, resolved_yaml, section_lines
 from raypipe.config.yaml.words import did_you_mean, listed, shown

@@ -1,4 +1,4 @@
-"""The recipe of a training: which model, on which examples, for how long.
+"""The recipe of a training: which model, on which sets, for how long.
 
 The defaults are those of the papers; the recipes in jobs/configs state the other values with their
 sources. A step is one update of the weights.
@@ -18,8 +18,6 @@ from raypipe.config.fields import (
     Measure,
     Name,
     NotNegative,
-    OneOrMore,
-    Real,
     Section,
     Seed,
     Source,
@@ -27,8 +25,8 @@ from raypipe.config.fields import (
     Unit,
 )
 from raypipe.config.pipeline.parts import Collection
-from raypipe.config.training.documents import DevDocuments, TrainDocuments
-from raypipe.vocabulary import K0, LossName
+from raypipe.config.training.sets import DevSet, Guarded, TrainingSet
+from raypipe.vocabulary import LossName
 
 BERT = "BERT's own optimiser (Devlin et al. 2019), as Nogueira & Cho 2019"
 PAPERS = "Nogueira & Cho 2019, section 3.2; Zhan et al. 2020, section 4.3"
@@ -73,95 +71,6 @@ class TrainedModel(Section):
     """Draw, by the seed, what a head needs and the start lacks: a reranker's pooler, or a
     pre-training's heads. Otherwise the training is refused and names them. A reranker's classifier
     is always new."""
-
-
-class Negatives(Section):
-    """Passages used as irrelevant ones, drawn from runs over the training queries."""
-
-    runs: Annotated[tuple[Location, ...], OneOrMore, Field(min_length=1)]
-    """Run files; a passage's run and rank are kept with it."""
-    first: Annotated[Count, Source(OWN)] = 1
-    """First of the ranks that they are drawn from."""
-    last: Annotated[Count, Source("Nogueira & Cho 2019: the first 1,000 of BM25")] = K0
-    """Last of the ranks that they are drawn from."""
-    relevant_last: Count | None = None
-    """Treat a judged passage as relevant only if one of the runs has it up to this rank, since a
-    reranker sees no others. None means all judged ones. Where runs miss most of them, a model that
-    learns from all learns that whatever the runs find is irrelevant."""
-    per_example: Annotated[Count, Source("one relevant, one not (Nogueira & Cho 2019)")] = 1
-    examples: Annotated[Count, Source(OWN)] = 1
-    """Number of examples for each relevant passage, each with other negatives."""
-    above_teacher: Real | None = None
-    """Leave out negatives that the teacher scores higher than the relevant passage's score plus
-    this."""
-
-
-class Pairs(Section):
-    """The first candidates of each query, each an example of its own with its label: a batch has as
-    few relevant passages as the runs have."""
-
-    runs: Annotated[tuple[Location, ...], OneOrMore, Field(min_length=1)]
-    """Run files over the training queries."""
-    last: Annotated[Count, Source("Nogueira & Cho 2019: the first ten of BM25, for TREC CAR")] = 10
-    """Last of the ranks that are used."""
-
-
-class TrainingSet(Section):
-    """Queries with their examples over one collection."""
-
-    collection: Name | None = None
-    queries: Location | None = None
-    qrels: Location | None = None
-    min_grade: Annotated[Count, Source(OWN)] = 1
-    """The lowest relevant grade. Passages with a lower grade above 0 are neither learnt as relevant
-    nor drawn as negatives."""
-    negatives: Negatives | None = None
-    """With qrels."""
-    pairs: Pairs | None = None
-    """Instead of negatives, with qrels: for the cross-entropy of a monoBERT model."""
-    documents: TrainDocuments | None = None
-    """Qrels and runs name documents, and examples are of their passages."""
-    triples: Location | None = None
-    """Instead of negatives: lines of a query id, a relevant and an irrelevant passage id."""
-    texts: Location | None = None
-    """Instead of all of these: lines of a query, a relevant and an irrelevant passage, as texts."""
-    teacher: Location | None = None
-    """Source of the teacher's scores: a workspace of `raypipe score`, whose scored candidates are
-    used, or a run file with a teacher's score in every line (`score --tail drop`). Relevant
-    passages and negatives without a score are left out and counted."""
-    examples_at_most: Count | None = None
-    """Keep the first examples in a seeded order, at most this number, for curves over training
-    sizes: smaller sets are subsets of larger ones. Each size is a separate training with its whole
-    schedule."""
-
-
-class DevSet(Section):
-    """Queries on which a checkpoint is measured."""
-
-    collection: Name
-    queries: Location
-    qrels: Location
-    run: Location
-    """A run whose first candidates are scored and reordered; the others are kept below them."""
-    k: Annotated[Count, Source("Nogueira et al. 2019: 1,000 candidates, 50 for duoBERT")] = K0
-    """Number of candidates per query: k0 for a monoBERT model or an encoder, k1 for a duoBERT model
-    (by SUM)."""
-    documents: DevDocuments | None = None
-    """Qrels and run name documents; k then counts documents."""
-    queries_at_most: Count | None = None
-    """Measure on at most this number of queries, the first ones."""
-
-
-class Guarded(Section):
-    """Evaluation queries, which must stay out of the training; dev sets are always guarded."""
-
-    queries: Location
-    qrels: Location | None = None
-    collection: Name | None = None
-    """The collection that holds the qrels' passages."""
-    leave_out_passages: Annotated[bool, Source(OWN)] = False
-    """Also leave every judged passage out of the negatives. Otherwise, where the training set does
-    not use them as relevant, they could only be taught as irrelevant."""
 
 
 class Loss(Section):

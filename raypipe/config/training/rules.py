@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from raypipe.config.pipeline.rules import collection_problems
 from raypipe.config.training.documents import document_problems
 from raypipe.config.training.pretraining_rules import pretraining_problems
-from raypipe.config.training.recipe import Training, TrainingSet
+from raypipe.config.training.recipe import Training
+from raypipe.config.training.sets import TrainingSet
 from raypipe.config.yaml.document import Key, Problem
 from raypipe.config.yaml.words import did_you_mean, listed
 from raypipe.vocabulary import MASKED_WORD_LOSS

@@ -15,7 +15,7 @@ class Counted(NamedTuple):
 
     num_records: int
     checkpoints: tuple[int, ...]
-    """The byte of every so many-th record, from the first record on."""
+    """The byte at which every n-th record begins, from the first record on."""
     stretches: tuple[str, ...]
     """SHA-256 of the bytes from each checkpoint to the next."""
 

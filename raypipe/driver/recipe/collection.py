@@ -58,17 +58,17 @@ class CollectionFiles:
         documents = self._ensure(Role.DOCUMENTS, self._records("documents"))
         windows = self._ensure(Role.WINDOWS, WindowsStage(documents, splitting))
         passages = self._ensure(Role.PASSAGES, SplitStage(documents, windows, splitting))
-        found = self._ensure(Role.MAP, MapStage(windows, given=False))
-        return {Role.DOCUMENTS: documents, Role.PASSAGES: passages, Role.MAP: found}
+        passage_map = self._ensure(Role.MAP, MapStage(windows, given=False))
+        return {Role.DOCUMENTS: documents, Role.PASSAGES: passages, Role.MAP: passage_map}
 
     def _given(self) -> dict[Role, Stored]:
         named = self.collection.fields is not None
         bodies = self._records("passages") if named else self._converted()
         passages = self._ensure(Role.PASSAGES, bodies)
         homes = self._ensure(Role.HOMES, self._records("homes"))
-        found = self._ensure(Role.MAP, MapStage(homes, given=True))
-        documents = self._ensure(Role.DOCUMENTS, NamedDocumentsStage(homes, found))
-        return {Role.DOCUMENTS: documents, Role.PASSAGES: passages, Role.MAP: found}
+        passage_map = self._ensure(Role.MAP, MapStage(homes, given=True))
+        documents = self._ensure(Role.DOCUMENTS, NamedDocumentsStage(homes, passage_map))
+        return {Role.DOCUMENTS: documents, Role.PASSAGES: passages, Role.MAP: passage_map}
 
     def _converted(self) -> ConvertStage:
         wanted = self.collection

@@ -19,7 +19,8 @@ from raypipe.stages.stage import Copying, Sizing, Stage
 from raypipe.storage.doom import wait_for_gc
 from raypipe.storage.generations import Generation
 from raypipe.storage.holder import Process, wait_until_dead
-from raypipe.storage.lease import Lease, LeaseState, acquire
+from raypipe.storage.leases.lease import Lease, acquire
+from raypipe.storage.leases.state import LeaseState
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.log import events
 from raypipe.storage.records import Json, Manifest, Shard

@@ -6,7 +6,7 @@ from typing import Any
 
 from raypipe.config import Recipe, Training, load_recipe
 from raypipe.config.training.documents import TrainDocuments
-from raypipe.config.training.recipe import TrainingSet
+from raypipe.config.training.sets import DevSet, TrainingSet
 from raypipe.driver.training.relevant import relevant_file
 from raypipe.driver.training.teachers import teacher_of
 
@@ -31,33 +31,17 @@ def parts_recipe(
     for group, wanted in recipe.train.items():
         if wanted.collection == name and wanted.queries is not None:
             query_set = f"train-{group}"
-            queries[query_set] = {"file": wanted.queries}
-            if wanted.qrels is not None and wanted.triples is None:
-                judged = {_judged(wanted.documents): wanted.qrels, "only_judged": True}
-                queries[query_set] |= judged
-            for number, path in enumerate(runs_of(wanted)):
-                read = {"do": "read", "runs": {query_set: path}, **_unit(wanted.documents)}
-                stages[f"{query_set}-run-{number}"] = read
+            judged = None if wanted.triples is not None else wanted.qrels
+            queries[query_set] = _queries(wanted.queries, judged, wanted.documents)
+            stages |= _train_stages(query_set, wanted, relevant_file(relevant, group))
             if wanted.documents is not None and wanted.documents.scored_by is not None:
                 scorer = wanted.documents.scored_by
                 models[scored_with(scorer)] = {"path": str(scorers[scorer])}
-                file = str(relevant_file(relevant, group))
-                stages |= _best_stages(query_set, file, wanted.documents)
-            if wanted.teacher is not None:
-                stages[f"{query_set}-teacher"] = {
-                    "do": "read",
-                    "runs": {query_set: teacher_of(wanted.teacher)[0]},
-                }
     for group, dev in recipe.dev.items():
         if dev.collection == name:
             query_set = f"dev-{group}"
-            judged = {_judged(dev.documents): dev.qrels, "only_judged": True}
-            queries[query_set] = {"file": dev.queries, **judged}
-            read = {"do": "read", "runs": {query_set: dev.run}, **_unit(dev.documents)}
-            stages[f"{query_set}-run"] = read
-            if dev.documents is not None:
-                passages = {"do": "passages", "run": f"{query_set}-run", "documents": dev.k}
-                stages[f"{query_set}-passages"] = passages
+            queries[query_set] = _queries(dev.queries, dev.qrels, dev.documents)
+            stages |= _dev_stages(query_set, dev)
     body = {
         "format": 1,
         "name": recipe.name,
@@ -69,14 +53,40 @@ def parts_recipe(
     return load_recipe(body, source=recipe.name)
 
 
-def _unit(documents: object | None) -> dict[str, str]:
-    """What a run file ranks; nothing is said of passages, as always."""
-    return {} if documents is None else {"of": "documents"}
+def _queries(file: str, qrels: str | None, documents: object | None) -> dict[str, Any]:
+    """The query set of a file; with qrels, only the queries that they judge."""
+    if qrels is None:
+        return {"file": file}
+    judged = "qrels" if documents is None else "document_qrels"
+    return {"file": file, judged: qrels, "only_judged": True}
 
 
-def _judged(documents: object | None) -> str:
-    """The key of the judgements in a pipeline recipe."""
-    return "qrels" if documents is None else "document_qrels"
+def _train_stages(query_set: str, wanted: TrainingSet, relevant: Path) -> dict[str, Any]:
+    """The stages that read a training set's runs, and score what `relevant` has to be scored."""
+    stages = {
+        f"{query_set}-run-{number}": _read(query_set, path, wanted.documents)
+        for number, path in enumerate(runs_of(wanted))
+    }
+    if wanted.documents is not None and wanted.documents.scored_by is not None:
+        stages |= _best_stages(query_set, str(relevant), wanted.documents)
+    if wanted.teacher is not None:
+        stages[f"{query_set}-teacher"] = _read(query_set, teacher_of(wanted.teacher)[0])
+    return stages
+
+
+def _dev_stages(query_set: str, dev: DevSet) -> dict[str, Any]:
+    """The stages that read a dev set's run, and take the passages of its documents."""
+    stages = {f"{query_set}-run": _read(query_set, dev.run, dev.documents)}
+    if dev.documents is not None:
+        passages = {"do": "passages", "run": f"{query_set}-run", "documents": dev.k}
+        stages[f"{query_set}-passages"] = passages
+    return stages
+
+
+def _read(query_set: str, path: str, documents: object | None = None) -> dict[str, Any]:
+    """The stage that reads a run file of passages or documents."""
+    read = {"do": "read", "runs": {query_set: path}}
+    return read if documents is None else {**read, "of": "documents"}
 
 
 def _best_stages(query_set: str, file: str, wanted: TrainDocuments) -> dict[str, Any]:
@@ -84,7 +94,7 @@ def _best_stages(query_set: str, file: str, wanted: TrainDocuments) -> dict[str,
     relevant, passages = f"{query_set}-relevant", f"{query_set}-passages"
     assert wanted.scored_by is not None
     return {
-        relevant: {"do": "read", "runs": {query_set: file}, "of": "documents"},
+        relevant: _read(query_set, file, wanted),
         passages: {
             "do": "passages",
             "run": relevant,

@@ -1,12 +1,16 @@
 """Where a training runs (devices, threads, Ray), and whether its inputs fit."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from raypipe.cluster.backend import Backend
 from raypipe.config import Training
 from raypipe.driver.machine import devices
+from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.place import Place, devices_at, started
-from raypipe.errors import InputError
+from raypipe.driver.recipe.watching import Watcher
+from raypipe.driver.workspace import Workspace
+from raypipe.errors import InputError, RaypipeError
 from raypipe.models.folder.adapters import adapter_folder, is_adapter
 from raypipe.models.folder.conventions import Conventions
 from raypipe.models.folder.loading import resolve_configuration, resolve_model
@@ -21,6 +25,19 @@ class TrainOptions:
 
     ray_address: str | None = None
     allow_open_cluster: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TrainInvocation:
+    """One invocation, as all its trainings see it: its workspace, and where they run."""
+
+    workspace: Workspace
+    options: TrainOptions
+    chosen: devices.Devices
+    backends: LazyBackends
+    watcher: Watcher
+    say: Callable[[str], None]
+    should_stop: Callable[[], RaypipeError | None]
 
 
 def start_model(recipe: Training) -> ModelFolder:

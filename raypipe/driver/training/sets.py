@@ -6,29 +6,27 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Training
-from raypipe.config.training.documents import K
-from raypipe.config.training.recipe import DevSet, steps_of
+from raypipe.config.training.recipe import steps_of
 from raypipe.config.training.rules import schedule_problems
+from raypipe.config.training.sets import DevSet
 from raypipe.config.yaml.document import dotted
-from raypipe.driver.machine.backends import LazyBackends
-from raypipe.driver.machine.devices import Devices
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.graph import Graph
-from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.recipe.written.builtin import with_files
 from raypipe.driver.training.part import Part
 from raypipe.driver.training.parts import model_name, parts_recipe, runs_of
+from raypipe.driver.training.place import TrainInvocation
 from raypipe.driver.training.relevant import write_relevant
 from raypipe.driver.training.teachers import teacher_of
-from raypipe.driver.workspace import Workspace
-from raypipe.errors import InputError, RaypipeError
+from raypipe.errors import InputError
 from raypipe.models.folder.conventions import PretrainedConventions
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.names import Role, StoreName, of_training
-from raypipe.stages.stage import Needs, Sizing, Stage
+from raypipe.names import Role, of_training
+from raypipe.stages.stage import Needs, Sizing
 from raypipe.storage.records import hash_file
 from raypipe.storage.stored import Stored
+from raypipe.training.examples.guarding.guard import Guard
 from raypipe.training.examples.guarding.guards import guards_of, lines_about
 from raypipe.training.examples.sources import OfDocuments
 from raypipe.training.examples.stage import ExamplesStage
@@ -41,6 +39,7 @@ from raypipe.training.job import (
 )
 from raypipe.training.pretraining.stage import StretchesStage
 from raypipe.training.steps.objective import BATCH_LOSSES
+from raypipe.vocabulary import K_MAX
 
 
 @dataclass
@@ -55,119 +54,132 @@ class Sets:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def training_sets(
-    part: Part,
-    start: ModelFolder,
-    workspace: Workspace,
-    backends: LazyBackends,
-    chosen: Devices,
-    watcher: Watcher,
-    say: Callable[[str], None],
-    should_stop: Callable[[], RaypipeError | None],
-) -> Sets:
+@dataclass(frozen=True)
+class _Collection:
+    """One of the training's collections, in its own workspace."""
+
+    graph: Graph
+    execution: Execution
+
+    @property
+    def basis(self) -> Basis:
+        return self.graph.basis
+
+
+def training_sets(part: Part, start: ModelFolder, at: TrainInvocation) -> Sets:
     """The completed collections, queries, word pieces, runs and guarded examples.
 
     Each collection has its own workspace in OUT/collections; its stores are with the others.
     """
     recipe = part.recipe
-    model = replace(start, conventions=conventions_of_training(recipe.model))
-    graphs, executions = {}, {}
-    relevant = part.folder(workspace, "relevant")
-    for name in recipe.collections:
-        folder = part.of_collection(workspace, name)
-        own = workspace.part(folder)
-        executions[name] = Execution(
-            workspace=own,
-            backends=backends,
-            sizing=Sizing(num_actors=chosen.num_actors),
-            watcher=watcher,
-            should_stop=should_stop,
-            on_change=say,
-        )
-        wanted_parts = parts_recipe(recipe, name, scorers=part.models, relevant=relevant)
-        made = folder / "python-docs"
-        named = with_files(wanted_parts, made)
-        if named is not wanted_parts:
-            workspace.wrote(made)
-        models = {model_name(recipe): model}
-        needs = Needs(num_gpus=1.0 if chosen.device == "cuda" else 0.0, threads=chosen.threads)
-        graphs[name] = Graph(Basis(named, executions[name], needs=needs, models=models))
+    collections = {name: _opened(part, start, at, name) for name in recipe.collections}
     guards = guards_of(recipe)
     sets = Sets()
     for name, wanted in recipe.train.items():
         assert wanted.collection is not None
-        graph = graphs[wanted.collection]
-        basis = graph.basis
+        own = collections[wanted.collection]
         if recipe.masking is not None:
-            ensure = executions[wanted.collection].ensure
-            of_text = stretches_stage(recipe, name, basis)
-            _add_text(sets, name, of_text, recipe.masking.held_out, ensure, say)
-            continue
-        query_set = f"train-{name}"
-        runs = runs_of(wanted)
-        found = [
-            graph.system(f"{query_set}-run-{number}", query_set).stored
-            for number in range(len(runs))
-        ]
-        taught = last = None
-        if wanted.teacher is not None:
-            _, last = teacher_of(wanted.teacher)
-            taught = graph.system(f"{query_set}-teacher", query_set).stored
-        of_documents = None
-        if wanted.documents is not None:
-            scores = None
-            if wanted.documents.scored_by is not None:
-                workspace.wrote(write_relevant(relevant, name, wanted))
-                scores = graph.system(f"{query_set}-scored", query_set).stored
-            of_documents = OfDocuments(basis.passage_map(), scores)
-        stage = ExamplesStage(
-            wanted=wanted,
-            collection=basis.collection() if of_documents is None else basis.documents(),
-            ids=basis.ids() if of_documents is None else basis.document_ids(),
-            documents=of_documents,
-            queries=basis.queries(query_set),
-            runs=tuple(found),
-            teacher=taught,
-            teacher_last=last,
-            guard=guards[wanted.collection],
-            seed=recipe.seed,
-            name=name,
-            in_batch=recipe.loss.name in BATCH_LOSSES,
-        )
-        store = of_training(Role.EXAMPLES, name)
-        examples = executions[wanted.collection].ensure(store, stage)
-        tokens = _tokens(basis, recipe, query_set)
-        sets.train = (*sets.train, TrainStores(examples, *tokens))
-        facts = examples.manifest.records[0].facts
-        sets.facts[name] = {**facts, "negatives_from": list(runs)}
-        lines = lines_about(name, facts)
+            lines = _add_text(sets, recipe, own, name)
+        else:
+            stage = _examples_stage(part, at, own, name, guards[wanted.collection])
+            lines = _add_examples(sets, recipe, own, stage)
         sets.lines += lines
         for line in lines:
-            say(line)
+            at.say(line)
     for name, dev in recipe.dev.items():
-        sets.dev = (*sets.dev, _dev(graphs[dev.collection], recipe, name, dev))
-    for execution in executions.values():  # all is complete: nothing more is copied
-        execution.workspace.forget_sources()
+        sets.dev = (*sets.dev, _dev(collections[dev.collection].graph, recipe, name, dev))
+    for own in collections.values():  # all is complete: nothing more is copied
+        own.execution.workspace.forget_sources()
     return sets
 
 
-def _add_text(
-    sets: Sets,
-    name: str,
-    stage: StretchesStage,
-    held_out: int,
-    ensure: Callable[[StoreName, Stage], Stored],
-    say: Callable[[str], None],
-) -> None:
-    stretches = ensure(of_training(Role.EXAMPLES, name), stage)
+def _opened(part: Part, start: ModelFolder, at: TrainInvocation, name: str) -> _Collection:
+    recipe, chosen = part.recipe, at.chosen
+    folder = part.of_collection(at.workspace, name)
+    execution = Execution(
+        workspace=at.workspace.part(folder),
+        backends=at.backends,
+        sizing=Sizing(num_actors=chosen.num_actors),
+        watcher=at.watcher,
+        should_stop=at.should_stop,
+        on_change=at.say,
+    )
+    relevant = part.folder(at.workspace, "relevant")
+    wanted = parts_recipe(recipe, name, scorers=part.models, relevant=relevant)
+    made = folder / "python-docs"
+    named = with_files(wanted, made)
+    if named is not wanted:
+        at.workspace.wrote(made)
+    model = replace(start, conventions=conventions_of_training(recipe.model))
+    models = {model_name(recipe): model}
+    needs = Needs(num_gpus=1.0 if chosen.device == "cuda" else 0.0, threads=chosen.threads)
+    return _Collection(Graph(Basis(named, execution, needs=needs, models=models)), execution)
+
+
+def _examples_stage(
+    part: Part, at: TrainInvocation, own: _Collection, name: str, guard: Guard
+) -> ExamplesStage:
+    """The stage that makes a set's examples, over the completed stores that it reads."""
+    recipe, basis = part.recipe, own.basis
+    wanted, query_set = recipe.train[name], f"train-{name}"
+    runs = tuple(
+        own.graph.system(f"{query_set}-run-{number}", query_set).stored
+        for number in range(len(runs_of(wanted)))
+    )
+    taught = last = None
+    if wanted.teacher is not None:
+        _, last = teacher_of(wanted.teacher)
+        taught = own.graph.system(f"{query_set}-teacher", query_set).stored
+    documents = None
+    if wanted.documents is not None:
+        scores = None
+        if wanted.documents.scored_by is not None:
+            relevant = part.folder(at.workspace, "relevant")
+            at.workspace.wrote(write_relevant(relevant, name, wanted))
+            scores = own.graph.system(f"{query_set}-scored", query_set).stored
+        documents = OfDocuments(basis.passage_map(), scores)
+    return ExamplesStage(
+        wanted=wanted,
+        collection=basis.collection() if documents is None else basis.documents(),
+        ids=basis.ids() if documents is None else basis.document_ids(),
+        documents=documents,
+        queries=basis.queries(query_set),
+        runs=runs,
+        teacher=taught,
+        teacher_last=last,
+        guard=guard,
+        seed=recipe.seed,
+        name=name,
+        in_batch=recipe.loss.name in BATCH_LOSSES,
+    )
+
+
+def _add_examples(
+    sets: Sets, recipe: Training, own: _Collection, stage: ExamplesStage
+) -> list[str]:
+    """Lines about the examples, which are drawn here."""
+    name = stage.name
+    examples = own.execution.ensure(of_training(Role.EXAMPLES, name), stage)
+    tokens = _tokens(own.basis, recipe, f"train-{name}")
+    sets.train = (*sets.train, TrainStores(examples, *tokens))
+    facts = examples.manifest.records[0].facts
+    sets.facts[name] = {**facts, "negatives_from": list(runs_of(stage.wanted))}
+    return lines_about(name, facts)
+
+
+def _add_text(sets: Sets, recipe: Training, own: _Collection, name: str) -> list[str]:
+    """Lines about a pre-training's text, which is cut here."""
+    assert recipe.masking is not None
+    held_out, stage = recipe.masking.held_out, stretches_stage(recipe, name, own.basis)
+    stretches = own.execution.ensure(of_training(Role.EXAMPLES, name), stage)
     sets.texts = (*sets.texts, TextStores(stretches, stage.tokens))
     facts = stretches.manifest.records[0].facts
     num_inputs = facts["examples"]
     sets.facts[name] = {**facts, "examples": num_inputs - held_out, "held_out": held_out}
-    line = f"text: {name}: {facts['pieces']:,} word pieces in {num_inputs:,} inputs"
-    line += f", {held_out:,} of them held out"
-    sets.lines.append(line)
-    say(line)
+    told = (
+        f"{facts['pieces']:,} word pieces in {num_inputs:,} inputs, {held_out:,} of them held out"
+    )
+    return [f"text: {name}: {told}"]
 
 
 def stretches_stage(recipe: Training, name: str, basis: Basis) -> StretchesStage:
@@ -209,7 +221,7 @@ def _dev(graph: Graph, recipe: Training, name: str, dev: DevSet) -> DevStores:
     if dev.documents is not None:
         passages = graph.system(f"{query_set}-passages", query_set).stored
         of_documents = DevPassages(
-            passages, basis.passage_map(), dev.documents.method, dev.documents.k or K
+            passages, basis.passage_map(), dev.documents.method, dev.documents.k or K_MAX
         )
     query_tokens, passage_tokens = _tokens(basis, recipe, query_set)
     return DevStores(

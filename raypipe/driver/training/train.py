@@ -9,7 +9,6 @@ from typing import Any
 from raypipe.config import Training, missing_training_inputs
 from raypipe.config.training.phases import PhasedTraining, resolved_training, trainings_of
 from raypipe.driver.invocation import invocation
-from raypipe.driver.machine import devices
 from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.signals import interruptible
 from raypipe.driver.mirror import write_out
@@ -19,6 +18,7 @@ from raypipe.driver.training.log import Follower
 from raypipe.driver.training.part import Part
 from raypipe.driver.training.phases import check_reachable, in_phases
 from raypipe.driver.training.place import (
+    TrainInvocation,
     TrainOptions,
     backend_of,
     check_fits,
@@ -33,7 +33,7 @@ from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError, RefusedError
 from raypipe.evaluation.names import parse_measures
 from raypipe.storage.files import replace_file
-from raypipe.storage.lease import acquire
+from raypipe.storage.leases.lease import acquire
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Manifest, Shard
 from raypipe.storage.store_records import read_manifest, restore_plan, restore_spec
@@ -87,7 +87,7 @@ def run_training(
         chosen = devices_of(first, options)
         say(chosen.line())
         backends = LazyBackends(lambda: backend_of(first, chosen, options), lambda: chosen)
-        at = _Place(workspace, options, chosen, backends, watcher, say, should_stop)
+        at = TrainInvocation(workspace, options, chosen, backends, watcher, say, should_stop)
         try:
             told, table, folder = in_phases(recipe, partial(_one, at), say)
         finally:
@@ -99,20 +99,7 @@ def run_training(
     return Trained(summary, table, folder)
 
 
-@dataclass(frozen=True)
-class _Place:
-    """What all phases of an invocation share."""
-
-    workspace: Workspace
-    options: TrainOptions
-    chosen: devices.Devices
-    backends: LazyBackends
-    watcher: Watcher
-    say: Callable[[str], None]
-    should_stop: Callable[[], RaypipeError | None]
-
-
-def _one(at: _Place, part: Part) -> tuple[dict[str, Any], str, Path]:
+def _one(at: TrainInvocation, part: Part) -> tuple[dict[str, Any], str, Path]:
     """Summary, table and model folder of one training."""
     recipe, workspace = part.recipe, at.workspace
     start = start_model(recipe)
@@ -122,9 +109,7 @@ def _one(at: _Place, part: Part) -> tuple[dict[str, Any], str, Path]:
     if named != recipe:
         workspace.wrote(split)
     part = replace(part, recipe=named)
-    sets = training_sets(
-        part, start, workspace, at.backends, at.chosen, at.watcher, at.say, at.should_stop
-    )
+    sets = training_sets(part, start, at)
     named = with_length(named, sets, at.say)
     for line in drawn_lines(recipe, start):
         sets.lines.append(line)
@@ -143,7 +128,7 @@ def _one(at: _Place, part: Part) -> tuple[dict[str, Any], str, Path]:
     return finish(job, _train(job, at, follower), sets, workspace, part)
 
 
-def _train(job: Job, at: _Place, follower: Follower) -> Manifest:
+def _train(job: Job, at: TrainInvocation, follower: Follower) -> Manifest:
     """The finished store of the training."""
     workspace, chosen, options, backends = at.workspace, at.chosen, at.options, at.backends
     recipe, store, fingerprint = job.recipe, job.store, job.spec.fingerprint()

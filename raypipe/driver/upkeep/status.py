@@ -12,7 +12,7 @@ from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import InputError
 from raypipe.shapes import Shape, check_shape
 from raypipe.storage.holder import Life
-from raypipe.storage.lease import lease_state, renews
+from raypipe.storage.leases.state import lease_state, renews
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.store_records import read_manifest, read_spec
 

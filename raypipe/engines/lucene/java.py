@@ -26,11 +26,6 @@ class Java:
     version: str
     source: str
 
-    @property
-    def program(self) -> Path:
-        """The path of the launcher."""
-        return self.home / "bin" / "java"
-
 
 @cache
 def find_java() -> Java:

@@ -12,9 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from raypipe.models.bert.tensor_names import POOLER, PREFIX, TENSORFLOW_LAST
+from raypipe.models.bert.tensor_names import POOLER, PREFIX, TENSORFLOW_LAST, named_by
 from raypipe.models.packed import linear, normed
-from raypipe.models.tensors import Named, Shape, Source
+from raypipe.models.tensors import Named, Shape
 
 _TRANSFORM = "cls.predictions.transform"
 _BIAS = "cls.predictions.bias"
@@ -54,18 +54,7 @@ class BertPretraining:
 
     def canonical_names(self, names: Iterable[str]) -> Named:
         """See Pretraining."""
-        found: dict[str, Source] = {}
-        unused, twice = [], []
-        for name in sorted(names):
-            plain = name.removesuffix(":0").removeprefix("module.")
-            place = _TENSORFLOW.get(plain) or _canonical(plain)
-            if place is None:
-                unused.append(name)
-            elif place in found:
-                twice.append(f"{found[place].name} and {name}")
-            else:
-                found[place] = Source(name, transpose=plain.endswith("/kernel"))
-        return Named(found, unused, twice)
+        return named_by(_canonical, names)
 
     def untied(self, tensors: Mapping[str, Tensor]) -> list[str]:
         """See Pretraining."""
@@ -100,8 +89,11 @@ class BertPretraining:
         return "BertForPreTraining" if next_sentence else "BertForMaskedLM"
 
 
-def _canonical(plain: str) -> str | None:
+def _canonical(name: str) -> str | None:
     """transformers' name of a head's tensor; None for others and for the tied decoder."""
+    plain = name.removesuffix(":0").removeprefix("module.")
+    if plain in _TENSORFLOW:
+        return _TENSORFLOW[plain]
     if plain.startswith("cls/"):
         *parts, last = plain.split("/")
         plain = ".".join([*parts, TENSORFLOW_LAST.get(last, last)])

@@ -5,7 +5,7 @@ or the head's: `classifier.weight`, `classifier.bias`.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from raypipe.models.tensors import Named, Shape, Source
@@ -32,10 +32,15 @@ BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
 
 def canonical_names(names: Iterable[str]) -> Named:
     """Canonical names for every name in a checkpoint of PyTorch or TensorFlow."""
+    return named_by(canonical_name, names)
+
+
+def named_by(canonical: Callable[[str], str | None], names: Iterable[str]) -> Named:
+    """The names for which `canonical` has one, those without, and those with another's."""
     found: dict[str, Source] = {}
     unused, twice = [], []
     for name in sorted(names):
-        place = canonical_name(name)
+        place = canonical(name)
         if place is None:
             unused.append(name)
         elif place in found:

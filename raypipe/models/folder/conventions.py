@@ -127,6 +127,6 @@ AnyConventions = Conventions | PairConventions | PretrainedConventions
 
 def _without_words(body: dict[str, Any]) -> dict[str, Any]:
     del body["start_weights_saw"]
-    if not body.get("first_tokenizer", True):  # as before there was a choice
+    if not body.get("first_tokenizer", True):  # so older stores keep their fingerprints
         del body["first_tokenizer"]
     return body

@@ -1,6 +1,6 @@
 """The stage that reads a collection's files for documents: their texts, or passages' homes."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -9,9 +9,9 @@ from typing import ClassVar, Literal
 from raypipe import schema
 from raypipe.data.facts import FileFacts
 from raypipe.data.formats.registry import get_format
-from raypipe.data.reading import Errors, Tally, read_parsed
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
-from raypipe.stages.texts.counted_files import CountedFiles, Part
+from raypipe.data.reading import Errors, read_parsed
+from raypipe.stages.stage import Needs, Opened, Site, Sizing
+from raypipe.stages.texts.counted_files import CountedFiles
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 
@@ -61,31 +61,9 @@ class RecordsStage:
 
     def open(self, site: Site) -> Opened:
         """See Stage; schema.DOCUMENTS, PASSAGES or HOMES. Memory holds one row group."""
-        return Opened(partial(self._run, self._parse(), site.scratch))
-
-    def _parse(self) -> Callable[[bytes], tuple[str, ...]]:
         kind = get_format(self.format, self.fields)
-        found = {"documents": kind.document, "passages": kind.parse, "homes": kind.home}[self.what]
-        assert found is not None  # a rule of the recipe
-        return found
-
-    def _run(
-        self,
-        parse: Callable[[bytes], tuple[str, ...]],
-        scratch: Path,
-        shard: Shard,
-        skip: Rows,
-        beat: Beat,
-    ) -> Payload:
-        def read(path: Path, part: Part, tally: Tally) -> Iterator[tuple[str, ...]]:
-            return read_parsed(
-                path,
-                parse,
-                start=part.start,
-                stop=part.stop,
-                facts=part.facts,
-                errors=self.errors,
-                tally=tally,
-            )
-
-        return self._inputs.payload(scratch, shard, _COLUMNS[self.what], read, beat)
+        parsers = {"documents": kind.document, "passages": kind.parse, "homes": kind.home}
+        parse = parsers[self.what]
+        assert parse is not None  # a rule of the recipe
+        read = partial(read_parsed, parse=parse, errors=self.errors)
+        return self._inputs.opened(site, _COLUMNS[self.what], read)

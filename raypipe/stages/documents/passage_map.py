@@ -7,15 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
 
 from raypipe import schema
 from raypipe.stages.documents.windows import first_rows
 from raypipe.stages.reuse.hashes import hashes_of
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
-from raypipe.storage.payloads.mapped import map_tensors
-from raypipe.storage.payloads.tables import ROW_GROUP_ROWS
-from raypipe.storage.payloads.writing import writing
+from raypipe.storage.payloads.mapped import map_tensors, write_tensors
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, spec_over
@@ -29,7 +26,7 @@ class MapStage:
     """The map between passages and documents, from windows that were counted or homes given."""
 
     stored: Stored
-    """The numbers of passages (WindowsStage), or the passages' homes (HomesStage)."""
+    """The numbers of passages (WindowsStage), or the passages' homes (RecordsStage)."""
     given: bool
     needs: Needs = Needs()
     skips_rows: ClassVar[bool] = False
@@ -73,8 +70,7 @@ class MapStage:
             "first": first.astype(np.int64),
         }
         path = scratch / "map.safetensors"
-        with writing(path):
-            save_file(arrays, path)
+        write_tensors(path, arrays)
         return Payload(path, {"rows": len(document), "documents": num_documents})
 
     def _of_homes(self, beat: Beat) -> tuple[Int64, Int64]:
@@ -83,9 +79,8 @@ class MapStage:
         Ids are compared by 128 bits of SHA-256, as texts are.
         """
         hashes, begins = [], []
-        for start in range(0, self.stored.num_rows, ROW_GROUP_ROWS):
+        for table in self.stored.tables(schema.HOMES):
             beat(())
-            table = self.stored.table(schema.HOMES, start, start + ROW_GROUP_ROWS)
             hashes.append(hashes_of(table["document_id"]))
             begins += [_begin(spans) for spans in table["spans"].to_pylist()]
         whole = np.concatenate([*hashes, np.empty((0, 2), np.uint64)])
@@ -110,11 +105,6 @@ class PassageMap:
         arrays = map_tensors(stored.path(stored.manifest.records[0]))
         self._document, self._window = arrays["document"], arrays["window"]
         self._passage, self._first = arrays["passage"], arrays["first"]
-
-    @property
-    def num_documents(self) -> int:
-        """Number of documents."""
-        return len(self._first) - 1
 
     def documents(self, passage_rows: Int64) -> Int64:
         """The row of the document of each passage, int64 [N]."""

@@ -13,7 +13,7 @@ from raypipe import schema
 from raypipe.stages.documents.windows import first_rows, splitting_settings
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.stages.texts.counted_files import batched
-from raypipe.storage.payloads.tables import ROW_GROUP_ROWS, write_table
+from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, spec_over
@@ -71,8 +71,7 @@ class SplitStage:
 
     def _passages(self, start: int, stop: int) -> Iterator[tuple[str, str]]:
         """Id and text of every passage of documents [start, stop)."""
-        for first in range(start, stop, ROW_GROUP_ROWS):
-            table = self.documents.table(schema.DOCUMENTS, first, min(first + ROW_GROUP_ROWS, stop))
+        for table in self.documents.tables(schema.DOCUMENTS, start, stop):
             for document_id, title, headings, body in _rows(table):
                 texts = passages_of(title, headings, body, self.splitting)
                 yield from ((f"{document_id}#{n}", text) for n, text in enumerate(texts))

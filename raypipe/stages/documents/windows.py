@@ -8,13 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
 
 from raypipe import schema
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
-from raypipe.storage.payloads.mapped import map_tensors
-from raypipe.storage.payloads.tables import ROW_GROUP_ROWS
-from raypipe.storage.payloads.writing import writing
+from raypipe.storage.payloads.mapped import map_tensors, write_tensors
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, spec_over
@@ -53,15 +50,13 @@ class WindowsStage:
     def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         counts = np.array([*self._counts(shard, beat)], np.int32)
         path = scratch / f"{shard.index}.safetensors"
-        with writing(path):
-            save_file({"passages": counts}, path)
+        write_tensors(path, {"passages": counts})
         return Payload(path, {"rows": shard.num_rows, "passages": int(counts.sum())})
 
     def _counts(self, shard: Shard, beat: Beat) -> Iterator[int]:
-        for start in range(shard.start, shard.stop, ROW_GROUP_ROWS):
+        for table in self.documents.tables(schema.DOCUMENTS, shard.start, shard.stop):
             beat(())
-            stop = min(start + ROW_GROUP_ROWS, shard.stop)
-            for body in self.documents.table(schema.DOCUMENTS, start, stop)["body"].to_pylist():
+            for body in table["body"].to_pylist():
                 yield num_passages(body, self.splitting)
 
 

@@ -1,7 +1,6 @@
 """The side store of a collection's texts: SHA-256 of each, and the row of each."""
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,13 +9,10 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
 
 from raypipe import schema
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
-from raypipe.storage.payloads.mapped import map_tensors
-from raypipe.storage.payloads.tables import ROW_GROUP_ROWS
-from raypipe.storage.payloads.writing import writing
+from raypipe.storage.payloads.mapped import map_tensors, write_tensors
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, spec_over
@@ -54,21 +50,17 @@ class HashesStage:
 
     def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         hashes = np.empty((shard.num_rows, 2), np.uint64)
-        for start, texts in self._texts(beat):
-            hashes[start : start + len(texts)] = hashes_of(texts)
+        start = 0
+        for table in self.collection.tables(schema.PASSAGES):
+            beat(())
+            hashes[start : start + len(table)] = hashes_of(table["text"])
+            start += len(table)
         order = np.argsort(hashes[:, 0], kind="stable")  # equal ones by ascending row
         narrow = np.uint32 if len(order) < 1 << 32 else np.uint64
         arrays = {"hashes": hashes, "sorted": hashes[order, 0], "rows": order.astype(narrow)}
         path = scratch / "hashes.safetensors"
-        with writing(path):
-            save_file(arrays, path)
+        write_tensors(path, arrays)
         return Payload(path, {"rows": shard.num_rows})
-
-    def _texts(self, beat: Beat) -> Iterator[tuple[int, pa.ChunkedArray]]:
-        for start in range(0, self.collection.num_rows, ROW_GROUP_ROWS):
-            beat(())
-            stop = min(start + ROW_GROUP_ROWS, self.collection.num_rows)
-            yield start, self.collection.table(schema.PASSAGES, start, stop)["text"]
 
 
 def hashes_of(texts: pa.ChunkedArray) -> Hashes:

@@ -1,14 +1,16 @@
 """Input files that were counted, whose records become the rows of a table."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 
 from raypipe.data.facts import FileFacts
 from raypipe.data.reading import Tally
-from raypipe.stages.stage import Beat, Payload, Sizing, ranges
+from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.places.copies import on_this_node
 from raypipe.storage.records import Shard, canonical, digest
@@ -19,17 +21,13 @@ UNPACKED = 5
 """Approximate bytes of text per byte of a compressed file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A range of records of one file."""
+class Read(Protocol):
+    """Reads records [start, stop) of a file on this node; see `data.reading.read_parsed`."""
 
-    facts: FileFacts
-    start: int
-    stop: int
-
-
-Read = Callable[[Path, Part, Tally], Iterator[tuple[str, ...]]]
-"""The file on this node, the range and counts to add to -> the records."""
+    def __call__(
+        self, path: Path, *, start: int, stop: int, facts: FileFacts, tally: Tally
+    ) -> Iterator[tuple[str, ...]]:
+        """The records, one text for each column; adds to `tally`."""
 
 
 @dataclass(frozen=True)
@@ -62,20 +60,25 @@ class CountedFiles:
         whole = sum(f.num_bytes * (UNPACKED if f.compressed else 1) for f in self.facts)
         return whole * num_rows // max(1, num_planned)
 
-    def payload(
-        self, scratch: Path, shard: Shard, columns: pa.Schema, read: Read, beat: Beat
+    def opened(self, site: Site, columns: pa.Schema, read: Read) -> Opened:
+        """An opened stage whose payload is a shard's records as a table; memory holds a row group.
+
+        Its facts are the numbers of rows, replaced and blank ones.
+        """
+        return Opened(partial(self._run, site.scratch, columns, read))
+
+    def _run(
+        self, scratch: Path, columns: pa.Schema, read: Read, shard: Shard, skip: Rows, beat: Beat
     ) -> Payload:
-        """The shard's records as a table, with the numbers of rows, replaced and blank ones."""
         path, tally = scratch / f"{shard.index}.parquet", Tally()
-        num_rows = write_table(
-            path, columns, self._batches(scratch, shard, columns, read, beat, tally)
-        )
+        records = self._records(scratch, shard, read, tally)
+        num_rows = write_table(path, columns, batched(records, columns, beat))
         facts = {"rows": num_rows, "replaced": tally.num_replaced, "blank": tally.num_blank}
         return Payload(path, facts)
 
-    def _batches(
-        self, scratch: Path, shard: Shard, columns: pa.Schema, read: Read, beat: Beat, tally: Tally
-    ) -> Iterator[pa.RecordBatch]:
+    def _records(
+        self, scratch: Path, shard: Shard, read: Read, tally: Tally
+    ) -> Iterator[tuple[str, ...]]:
         first = 0
         for file, facts in zip(self.files, self.facts, strict=True):
             start = max(shard.start - first, 0)
@@ -83,8 +86,7 @@ class CountedFiles:
             first += facts.num_records
             if start < stop:
                 path = on_this_node(file, self.sources, scratch)
-                records = read(path, Part(facts, start, stop), tally)
-                yield from batched(records, columns, beat)
+                yield from read(path, start=start, stop=stop, facts=facts, tally=tally)
 
 
 def batched(

@@ -1,7 +1,7 @@
 """The stages that turn files into a collection: count the records of each file, then convert."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -9,10 +9,10 @@ from typing import ClassVar
 
 from raypipe import schema
 from raypipe.data.facts import FileFacts, count_file, from_json, to_json
-from raypipe.data.reading import Errors, Tally, read_records
+from raypipe.data.reading import Errors, read_records
 from raypipe.data.unchanged import changed
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
-from raypipe.stages.texts.counted_files import CountedFiles, Part
+from raypipe.stages.texts.counted_files import CountedFiles
 from raypipe.storage.places.copies import on_this_node
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
@@ -118,18 +118,5 @@ class ConvertStage:
 
     def open(self, site: Site) -> Opened:
         """See Stage; passages of a shard's records; memory holds one row group."""
-        return Opened(partial(self._run, site.scratch))
-
-    def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        def read(path: Path, part: Part, tally: Tally) -> Iterator[tuple[str, str]]:
-            return read_records(
-                path,
-                format=self.format,
-                start=part.start,
-                stop=part.stop,
-                facts=part.facts,
-                errors=self.errors,
-                tally=tally,
-            )
-
-        return self._inputs.payload(scratch, shard, schema.PASSAGES, read, beat)
+        read = partial(read_records, format=self.format, errors=self.errors)
+        return self._inputs.opened(site, schema.PASSAGES, read)

@@ -1,11 +1,15 @@
-"""Tensors of a safetensors file as mapped arrays: reading rows loads only their pages."""
+"""Arrays in a safetensors file, mapped for reading: reading rows loads only their pages."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors.numpy import save_file
+
+from raypipe.storage.payloads.writing import writing
 
 DTYPES: dict[str, Any] = {
     "U8": np.uint8,
@@ -14,8 +18,18 @@ DTYPES: dict[str, Any] = {
     "U64": np.uint64,
     "I32": np.int32,
     "I64": np.int64,
+    "F32": np.float32,
 }
-DTYPES |= {"F32": np.float32}
+
+
+def write_tensors(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write contiguous arrays by name as one safetensors file.
+
+    Raises:
+        OSError: it cannot be written, for example because the disk is full.
+    """
+    with writing(path):
+        save_file(dict(arrays), path)
 
 
 def map_tensors(path: Path) -> dict[str, NDArray[Any]]:

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
-from raypipe.storage.payloads.mapped import map_tensors
-from raypipe.storage.payloads.writing import writing
+from raypipe.storage.payloads.mapped import map_tensors, write_tensors
 
 Flat = NDArray[np.uint16 | np.uint32]
 Offsets = NDArray[np.int64]
@@ -16,8 +15,7 @@ Offsets = NDArray[np.int64]
 def write_tokens(path: Path, flat: Flat, offsets: Offsets) -> None:
     """Write safetensors: `pieces` uint16 or uint32 [num_pieces], `offsets` int64 [rows + 1]."""
     assert offsets[0] == 0 and offsets[-1] == len(flat)
-    with writing(path):
-        save_file({"pieces": np.ascontiguousarray(flat), "offsets": offsets}, path)
+    write_tensors(path, {"pieces": np.ascontiguousarray(flat), "offsets": offsets})
 
 
 def read_tokens(path: Path) -> tuple[Flat, Offsets]:

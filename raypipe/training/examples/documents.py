@@ -12,14 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.stages.documents.passage_map import PassageMap
-from raypipe.training.examples.draw import Short, Window, examples_of, pool, reached, spans_of
+from raypipe.training.examples.draw import (
+    Drawn,
+    Negative,
+    Short,
+    Window,
+    example_of,
+    examples_of,
+    pool,
+    reached,
+    spans_of,
+)
 from raypipe.training.examples.judged import Judged
 from raypipe.training.examples.rankings import Ranking, Taught
-from raypipe.training.examples.table import NO_RUN, Examples, pair_keys
+from raypipe.training.examples.table import Examples, pair_keys
 
 Int64 = NDArray[np.int64]
-Drawn = tuple[int, list[int], list[int], list[int]]
-"""Query row; passages, the relevant one first; the run and the rank of each one's document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +107,18 @@ def known_pairs(judged: Judged, passages: PassageMap) -> Int64:
 class _Negatives:
     """All possible negatives of a query; a hundred documents may have thousands of passages."""
 
-    documents: list[tuple[int, int, int]]
-    """(document, run, rank)."""
+    documents: list[Negative]
     places: Int64
     """The place of each passage's document in that list."""
     rows: Int64
 
-    def at(self, number: int) -> tuple[int, int, int]:
-        """(passage, run, rank of its document)."""
+    def at(self, number: int) -> Negative:
+        """A passage, with the run and the rank of its document."""
         _, run, rank = self.documents[int(self.places[number])]
         return int(self.rows[number]), run, rank
 
 
-def _negatives(documents: list[tuple[int, int, int]], passages: Passages) -> _Negatives:
+def _negatives(documents: list[Negative], passages: Passages) -> _Negatives:
     rows = np.array([document for document, _, _ in documents], np.int64)
     return _Negatives(documents, *passages.map.passages(rows, passages.at_most))
 
@@ -129,13 +136,10 @@ def _drawn(
     if number < wanted:
         return []
     chosen = [negatives.at(int(place)) for place in rng.choice(number, wanted, replace=False)]
-    found = []
-    for start in range(0, wanted, window.per_example):
-        part = chosen[start : start + window.per_example]
-        passages = [passage, *(row for row, _, _ in part)]
-        origins = [NO_RUN, *(run for _, run, _ in part)]
-        found.append((query, passages, origins, [0, *(rank for _, _, rank in part)]))
-    return found
+    starts = range(0, wanted, window.per_example)
+    return [
+        example_of(query, passage, chosen[start : start + window.per_example]) for start in starts
+    ]
 
 
 def _best(query: int, passages: list[int], best: Best) -> list[int]:

@@ -37,6 +37,12 @@ class Short:
     """Candidates that the teacher scores above the relevant passage."""
 
 
+Negative = tuple[int, int, int]
+"""A passage or document, the number of its run, and its rank there."""
+Drawn = tuple[int, list[int], list[int], list[int]]
+"""Query row; passages, the relevant one first; the run and the rank of each."""
+
+
 def drawn_examples(
     relevant: dict[int, list[int]],
     known: dict[int, set[int]],
@@ -60,7 +66,7 @@ def drawn_examples(
     """
     spans = [spans_of(run) for run in runs]
     taught = None if teacher is None else Taught(teacher)
-    rows: list[tuple[int, list[int], list[int], list[int]]] = []
+    rows: list[Drawn] = []
     for query in sorted(relevant):
         candidates = pool(query, runs, spans, window, known.get(query, set()))
         rng = np.random.default_rng([seed, query])
@@ -74,9 +80,7 @@ def drawn_examples(
                     break
                 chosen = rng.choice(len(usable), window.per_example, replace=False)
                 drawn = [usable[int(place)] for place in chosen]
-                passages = [positive, *(passage for passage, _, _ in drawn)]
-                origins = [NO_RUN, *(run for _, run, _ in drawn)]
-                rows.append((query, passages, origins, [0, *(rank for _, _, rank in drawn)]))
+                rows.append(example_of(query, positive, drawn))
                 usable = [each for each in usable if each not in drawn]
     return examples_of(rows, window.per_example + 1, taught)
 
@@ -87,9 +91,9 @@ def pool(
     spans: list[dict[int, tuple[int, int]]],
     window: Window,
     known: set[int],
-) -> list[tuple[int, int, int]]:
-    """(passage, run, rank) of all possible negatives of a query."""
-    found: dict[int, tuple[int, int, int]] = {}
+) -> list[Negative]:
+    """All possible negatives of a query."""
+    found: dict[int, Negative] = {}
     for number, (run, of_query) in enumerate(zip(runs, spans, strict=True)):
         start, stop = of_query.get(query, (0, 0))
         passages, ranks = run.passage_rows[start:stop], run.ranks[start:stop]
@@ -123,11 +127,11 @@ def reached(
 def _usable(
     query: int,
     positive: int,
-    pool: list[tuple[int, int, int]],
+    pool: list[Negative],
     taught: Taught | None,
     window: Window,
     short: Short,
-) -> list[tuple[int, int, int]] | None:
+) -> list[Negative] | None:
     """Which of the pool may be negatives of a relevant passage; None if that has no score."""
     if taught is None:
         return list(pool)
@@ -144,12 +148,15 @@ def _usable(
     return kept
 
 
-def examples_of(
-    rows: list[tuple[int, list[int], list[int], list[int]]],
-    width: int,
-    taught: Taught | None,
-) -> Examples:
-    """The table of (query, passages, runs, ranks), with the teacher's scores."""
+def example_of(query: int, relevant: int, negatives: Sequence[Negative]) -> Drawn:
+    """One example; the relevant passage is of no run."""
+    passages = [relevant, *(passage for passage, _, _ in negatives)]
+    origins = [NO_RUN, *(run for _, run, _ in negatives)]
+    return query, passages, origins, [0, *(rank for _, _, rank in negatives)]
+
+
+def examples_of(rows: list[Drawn], width: int, taught: Taught | None) -> Examples:
+    """The table of the examples, with the teacher's scores."""
     shape = (len(rows), width)
     passages = np.array([row[1] for row in rows], np.int32).reshape(shape)
     teacher = None

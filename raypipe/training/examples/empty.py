@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from raypipe.config.training.recipe import TrainingSet
+from raypipe.config.training.sets import TrainingSet
 from raypipe.training.examples.draw import Short
 
 

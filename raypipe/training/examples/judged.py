@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.config.training.recipe import TrainingSet
+from raypipe.config.training.sets import TrainingSet
 from raypipe.data.qrels import read_qrels
 from raypipe.errors import InputError
 from raypipe.training.examples.guarding.guard import Dropped, Guard

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.config.training.recipe import TrainingSet
+from raypipe.config.training.sets import TrainingSet
 from raypipe.stages.documents.passage_map import PassageMap
 from raypipe.storage.records import Json
 from raypipe.storage.stored import Stored

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.config.training.recipe import TrainingSet
+from raypipe.config.training.sets import TrainingSet
 from raypipe.errors import InputError
 from raypipe.stages.documents.passage_map import PassageMap
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
@@ -55,7 +55,7 @@ class ExamplesStage:
     name: str = ""
     """The name of the set, for messages."""
     in_batch: bool = False
-    """Whether the loss uses a batch's other documents as negatives."""
+    """Whether the loss uses a batch's other passages as negatives."""
     documents: OfDocuments | None = None
     needs: Needs = field(default_factory=Needs)
     skips_rows: ClassVar[bool] = False
@@ -164,7 +164,7 @@ class ExamplesStage:
     def _pairs(self, judged: Judged, examples: Examples) -> NDArray[np.int64] | None:
         """Every pair known as relevant, sorted: those of the qrels, or of the triples.
 
-        Pairs of the triples are used if a batch's documents are each other's negatives.
+        Pairs of the triples are used if a batch's passages are each other's negatives.
         """
         if self.wanted.qrels is None:
             if not self.in_batch:

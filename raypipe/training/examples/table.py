@@ -10,10 +10,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
 
-from raypipe.storage.payloads.mapped import map_tensors
-from raypipe.storage.payloads.writing import writing
+from raypipe.storage.payloads.mapped import map_tensors, write_tensors
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -87,8 +85,7 @@ def write_examples(path: Path, examples: Examples) -> None:
         for name in Examples.__slots__
         if (value := getattr(examples, name)) is not None
     }
-    with writing(path):
-        save_file(tensors, path)
+    write_tensors(path, tensors)
 
 
 def map_examples(path: Path) -> Examples:

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
 
-from raypipe.storage.payloads.mapped import map_tensors
-from raypipe.storage.payloads.writing import writing
+from raypipe.storage.payloads.mapped import map_tensors, write_tensors
 from raypipe.text.pairs import TextSlice
 from raypipe.training.steps.texts import Rows
 
@@ -92,8 +90,7 @@ def read(table: Stretches, tokens: Rows, separator: int, numbers: Int64) -> Text
 
 def write_stretches(path: Path, table: Stretches) -> None:
     """Write the table as one safetensors file."""
-    with writing(path):
-        save_file({name: getattr(table, name) for name in Stretches.__slots__}, path)
+    write_tensors(path, {name: getattr(table, name) for name in Stretches.__slots__})
 
 
 def map_stretches(path: Path) -> Stretches:

@@ -53,7 +53,7 @@ def backward(
         comm: which worker this is.
         layouts: how inputs are made.
         budget_tokens: tokens in one forward pass of a reranker; an encoder's batch is never
-            divided, since its documents are each other's negatives.
+            divided, since its passages are each other's negatives.
         weight: 1 over the number of batches of a step.
         draw: what seeds dropout, together with the worker and the forward pass.
     """

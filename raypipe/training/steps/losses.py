@@ -1,6 +1,6 @@
 """Losses by their equations, one value per example; a step's loss is the mean of a global batch.
 
-E examples, L passages of an example (its positive first), Q queries and D documents of a batch, B
+E examples, L passages of an example (its positive first), Q queries and P passages of a batch, B
 inputs, U units of a head. Sums are divided by the number of examples in the whole batch, so that
 neither workers nor micro-batches change the loss.
 """
@@ -22,28 +22,28 @@ def cross_entropy(units_BU: Tensor, targets_B: Tensor, *, relevant_label: int | 
     return F.binary_cross_entropy_with_logits(margins, targets_B, reduction="none")
 
 
-def multi_label_margin(scores_QD: Tensor, positive_QD: Tensor) -> Tensor:
-    """For each query, the sum over positives j and others i of max(0, 1 - (s_j - s_i)), over D.
+def multi_label_margin(scores_QP: Tensor, positive_QP: Tensor) -> Tensor:
+    """For each query, the sum over positives j and others i of max(0, 1 - (s_j - s_i)), over P.
 
     Source: Zhan et al. 2020 (RepBERT), Eq. 4, as torch.nn.MultiLabelMarginLoss computes it.
     """
-    hinges = F.relu(1 - scores_QD[:, :, None] + scores_QD[:, None, :])
-    counted = positive_QD[:, :, None] & ~positive_QD[:, None, :]
-    return (hinges * counted).sum(dim=(1, 2)) / scores_QD.shape[1]
+    hinges = F.relu(1 - scores_QP[:, :, None] + scores_QP[:, None, :])
+    counted = positive_QP[:, :, None] & ~positive_QP[:, None, :]
+    return (hinges * counted).sum(dim=(1, 2)) / scores_QP.shape[1]
 
 
 def info_nce(
-    scores_QD: Tensor, positive_QD: Tensor, own_Q: Tensor, *, temperature: float
+    scores_QP: Tensor, positive_QP: Tensor, own_Q: Tensor, *, temperature: float
 ) -> Tensor:
-    """-log softmax of each query's own positive among the batch's documents, [Q].
+    """-log softmax of each query's own positive among the batch's passages, [Q].
 
-    Other documents known to be relevant are left out.
+    Other passages known to be relevant are left out.
     Source: van den Oord et al. 2018, Eq. 4; in-batch negatives as Karpukhin et al. 2020, 3.2.
     """
     rows = torch.arange(len(own_Q), device=own_Q.device)
-    others = positive_QD.clone()
+    others = positive_QP.clone()
     others[rows, own_Q] = False
-    scores = (scores_QD / temperature).masked_fill(others, float("-inf"))
+    scores = (scores_QP / temperature).masked_fill(others, float("-inf"))
     return torch.logsumexp(scores, dim=1) - scores[rows, own_Q]
 
 

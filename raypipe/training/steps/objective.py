@@ -10,7 +10,7 @@ from torch import Tensor
 from raypipe.training.steps import losses
 
 BATCH_LOSSES = ("multi-label-margin", "info-nce")
-"""Losses of an encoder over all documents of a batch."""
+"""Losses of an encoder over all passages of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,8 @@ class Objective:
             each = losses.kl_divergence(scores, taught, temperature=self.temperature)
         return each.masked_fill(without, 0.0)
 
-    def of_batch(self, scores_QD: Tensor, positive_QD: Tensor, own_Q: Tensor) -> Tensor:
-        """The loss of queries with all documents of the batch, [Q]."""
+    def of_batch(self, scores_QP: Tensor, positive_QP: Tensor, own_Q: Tensor) -> Tensor:
+        """The loss of queries with all passages of the batch, [Q]."""
         if self.name == "multi-label-margin":
-            return losses.multi_label_margin(scores_QD, positive_QD)
-        return losses.info_nce(scores_QD, positive_QD, own_Q, temperature=self.temperature)
+            return losses.multi_label_margin(scores_QP, positive_QP)
+        return losses.info_nce(scores_QP, positive_QP, own_Q, temperature=self.temperature)

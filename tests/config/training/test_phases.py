@@ -7,7 +7,7 @@ from training_text import RECIPE
 
 from raypipe.config import load_training, recipe_text
 from raypipe.config.packaged import verb_of
-from raypipe.config.training.load import missing_training_inputs
+from raypipe.config.training.paths import missing_training_inputs
 from raypipe.config.training.phases import PhasedTraining, resolved_training
 from raypipe.errors import InputError
 

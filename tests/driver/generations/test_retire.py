@@ -4,17 +4,17 @@ import pytest
 
 from raypipe.driver.generations import retire as retiring
 from raypipe.driver.generations.retire import files_of, retire_older, unread_generations
-from raypipe.storage import lease as leases
+from raypipe.storage.generation_readers import held_generation, reader_leases
 from raypipe.storage.generations import (
     Generation,
     create_generation,
     generation_numbers,
-    held_generation,
-    reader_leases,
     refuse_generation,
     refused_generation,
 )
 from raypipe.storage.holder import Life, Process
+from raypipe.storage.leases.lease import acquire
+from raypipe.storage.leases.state import LeaseState, lease_state
 from raypipe.storage.places.posix import PosixStorage
 
 
@@ -79,7 +79,7 @@ def test_a_reader_that_comes_in_the_moment_of_grace_is_seen(storage, monkeypatch
     late = []
 
     def read(now):
-        late.append(leases.acquire(storage, f"generations/nightly/0000001.readers/{'0' * 16}.json"))
+        late.append(acquire(storage, f"generations/nightly/0000001.readers/{'0' * 16}.json"))
 
     clock = Clock(monkeypatch, read)
     retire_older(storage, "nightly", 4)
@@ -94,13 +94,13 @@ def test_a_reader_out_of_sight_is_dead_after_ten_minutes_without_a_renewal(
 ):
     with held_generation(storage, "nightly", 1):
         (label,) = reader_leases(storage, "nightly", 1)
-        state = leases.lease_state(storage, label)
+        state = lease_state(storage, label)
     states = {"counter": state.counter}
     monkeypatch.setattr(Process, "life", lambda process: Life.UNKNOWN)
     monkeypatch.setattr(retiring, "reader_leases", lambda stores, name, number: [label])
 
     def seen(stores, name):
-        return leases.LeaseState(1, state.holder, states["counter"], (), False)
+        return LeaseState(1, state.holder, states["counter"], (), False)
 
     def renewed(now):
         if renews_at is not None and now >= retiring.GRACE_SECONDS + renews_at:

@@ -15,9 +15,10 @@ from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.driver.upkeep.verify import verify
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
-from raypipe.storage import lease as leases
 from raypipe.storage.holder import Life, Process
-from raypipe.storage.lease import acquire
+from raypipe.storage.leases import lease as leases
+from raypipe.storage.leases.lease import acquire
+from raypipe.storage.leases.state import renews as renews_lease
 
 
 def test_status_of_a_killed_invocation_is_3_and_of_a_running_one_0(root):
@@ -35,7 +36,7 @@ def test_status_of_a_killed_invocation_is_3_and_of_a_running_one_0(root):
 @pytest.mark.parametrize(("renews", "expected"), [(True, ("running", 0)), (False, ("killed", 3))])
 def test_a_driver_out_of_sight_runs_if_it_renews_its_lease(root, monkeypatch, renews, expected):
     monkeypatch.setattr(leases, "RENEW_SECONDS", 0.05 if renews else 60.0)
-    monkeypatch.setattr(status_module, "renews", partial(leases.renews, seconds=0.5))
+    monkeypatch.setattr(status_module, "renews", partial(renews_lease, seconds=0.5))
     work = open_workspace(root / "work")
     work.write_summary({"status": "running", "exit": None, "run": "x"})
     held = acquire(work.own, "lease.json")

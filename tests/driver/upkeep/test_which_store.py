@@ -13,13 +13,8 @@ from raypipe.driver.upkeep.export import export
 from raypipe.driver.upkeep.which_store import which_store
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
-from raypipe.storage.generations import (
-    Generation,
-    create_generation,
-    read_generation,
-    reader_leases,
-    retire,
-)
+from raypipe.storage.generation_readers import reader_leases
+from raypipe.storage.generations import Generation, create_generation, read_generation, retire
 
 RECIPE = """
 format: 1

@@ -9,10 +9,10 @@ from raypipe.driver.generations.publish import create
 from raypipe.driver.generations.retire import retire_older
 from raypipe.driver.upkeep.gc import delete, find_garbage
 from raypipe.driver.workspace import Workspace
+from raypipe.storage.generation_readers import held_generation
 from raypipe.storage.generations import (
     Generation,
     generation_numbers,
-    held_generation,
     newest_generation,
     read_generation,
     refuse_generation,

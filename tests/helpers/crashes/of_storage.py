@@ -5,7 +5,8 @@ import pyarrow as pa
 from crashes.trial import Scenario
 from raypipe.driver.workspace import Workspace
 from raypipe.storage.holder import Process, this_process
-from raypipe.storage.lease import acquire, lease_state
+from raypipe.storage.leases.lease import acquire
+from raypipe.storage.leases.state import lease_state
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.log import events
 from raypipe.storage.payloads.tables import read_table, write_table

@@ -10,9 +10,9 @@ from raypipe.stages.stage import Sizing
 
 
 def test_the_passages_of_a_split_document_are_its_windows_in_order(split):
-    known = PassageMap(split(Sizing(shard_rows=2))[2])
-    rows = np.arange(8)
-    assert known.num_documents == 5
+    stored = split(Sizing(shard_rows=2))[2]
+    known, rows = PassageMap(stored), np.arange(8)
+    assert stored.manifest.records[0].facts == {"rows": 8, "documents": 5}
     assert known.documents(rows).tolist() == [0, 0, 0, 1, 2, 3, 4, 4]
     assert known.windows(rows).tolist() == [0, 1, 2, 0, 0, 0, 0, 1]
     assert known.documents(np.array([7, 0])).tolist() == [4, 0]

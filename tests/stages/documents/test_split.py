@@ -63,10 +63,11 @@ def test_the_estimate_grows_with_the_documents_and_the_rows(documents, split, sp
 
 
 def test_a_collection_without_documents_has_no_passage(stores, splitting):
-    from raypipe.stages.documents.passage_map import MapStage, PassageMap
+    from raypipe.stages.documents.passage_map import MapStage
     from raypipe.stages.documents.windows import WindowsStage
 
     none = stores.tables(schema.DOCUMENTS, [[], [], [], []])
     windows = stores.finished(WindowsStage(none, splitting))
     assert rows_of(stores.finished(SplitStage(none, windows, splitting))) == []
-    assert PassageMap(stores.finished(MapStage(windows, given=False))).num_documents == 0
+    (record,) = stores.finished(MapStage(windows, given=False)).manifest.records
+    assert record.facts == {"rows": 0, "documents": 0}

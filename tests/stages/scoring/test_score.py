@@ -11,69 +11,10 @@ from raypipe.errors import RowsFailed
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.scorer import Scorer, load_scorer
 from raypipe.stages.encode import EncodeStage
-from raypipe.stages.query_blocks import Sides
-from raypipe.stages.scoring.score import ScoreStage, score_base, score_spec
+from raypipe.stages.scoring.score import score_base, score_spec
 from raypipe.stages.stage import Site, Sizing
 from raypipe.storage.records import Shard
 from raypipe.text.pairs import TextSlice as Texts
-
-
-class Scoring:
-    """Stages over given texts and candidates (query, passage, other passage or -1)."""
-
-    def __init__(self, stores):
-        self.stores = stores
-
-    def stage(self, model, queries, passages, lines, *, whole=True, **settings):
-        """whole: all passages have word pieces, not only those of the candidates."""
-        collection, asked = self.stores.passages(passages), self.stores.queries(*queries)
-        named = sorted({row for line in lines for row in line[1:] if row >= 0})
-        held = passages if whole else [passages[row] for row in named]
-        return ScoreStage(
-            score_base(model, collection, asked),
-            candidates_of(self.stores, *lines),
-            model,
-            self.stores.tokens(pieces(model, queries)),
-            self.stores.tokens(pieces(model, held)),
-            whole,
-            Sides(asked, collection),
-            self.stores.hashes(collection),
-            **settings,
-        )
-
-    def scores(self, *given, sizing=None, **settings):
-        stored = self.stores.finished(self.stage(*given, **settings), sizing)
-        return stored.whole_table(schema.SCORES)["score"].to_pylist()
-
-
-@pytest.fixture
-def scoring(stores):
-    return Scoring(stores)
-
-
-@pytest.fixture
-def mono(tiny_mono):
-    return resolve_model(str(tiny_mono))
-
-
-@pytest.fixture
-def seen(monkeypatch):
-    """The first word piece of each scored query with all pieces of its passages."""
-    found, score = [], Scorer.score
-
-    def scored(scorer, queries, passages, **settings):
-        for number in range(len(queries.starts)):
-            sides = [of_input(side, number) for side in (queries, *passages)]
-            found.append((sides[0][0], *map(tuple, sides[1:])))
-        return score(scorer, queries, passages, **settings)
-
-    monkeypatch.setattr(Scorer, "score", scored)
-    return found
-
-
-def of_input(side, number):
-    start = side.starts[number]
-    return side.flat[start : start + side.counts[number]].tolist()
 
 
 def direct(model, query_rows, passage_rows):
@@ -197,104 +138,6 @@ def test_candidates_of_equal_texts_are_scored_once_for_each_query(scoring, mono,
     assert found == direct(
         mono, [queries[q] for q, _, _ in lines], [[passages[row]] for _, row, _ in lines]
     )
-
-
-BEFORE = ["rank", "query"], ["zebra run", "lease", "a shard", "of"]
-AFTER = ["query", "rank", "run"], ["new", "zebra run", "of", "a shard", "zebra run"]
-LINES = [(0, 0, -1), (0, 1, -1), (0, 2, -1), (0, 3, -1), (1, 0, -1), (1, 3, -1)]
-"""Of rank with every passage, of query with `zebra run` and `of`."""
-WANTED = [(0, 0, -1), (0, 1, -1), (0, 2, -1), (0, 3, -1), (1, 1, -1), (1, 3, -1), (2, 1, -1)]
-"""Of these, BEFORE has (0, 1), (0, 2), (1, 1) and (1, 3)."""
-
-
-def computed(model, seen):
-    """The texts of what was scored: the first word of the query and the passage."""
-    words = {tuple(found): word for word in AFTER[1] for found in pieces(model, [word])}
-    firsts = {pieces(model, [word])[0][0]: word for word in AFTER[0]}
-    return sorted((firsts[query], words[passage]) for query, passage in seen)
-
-
-@pytest.mark.parametrize(("shard_tokens", "whole"), [(1, True), (20, False), (1000, True)])
-def test_scores_of_equal_texts_are_copied_and_the_others_computed(
-    stores, scoring, mono, seen, shard_tokens, whole
-):
-    sizing = Sizing(shard_tokens=shard_tokens)
-    older = stores.finished(scoring.stage(mono, *BEFORE, LINES), Sizing(shard_tokens=20))
-    stage = scoring.stage(mono, *AFTER, WANTED, whole=whole)
-    expected = stores.finished(stage, sizing)
-    seen.clear()
-    beats = []
-    made = stores.finished(stage.reusing([older]), sizing, beats=beats)
-    assert computed(mono, seen) == [("query", "a shard"), ("query", "new"), ("run", "zebra run")]
-    assert stores.num_copied == 4
-    assert sorted(row for batch in beats for row in batch) == [0, 3, 6]
-    assert [r.sha256 for r in made.manifest.records] == [
-        r.sha256 for r in expected.manifest.records
-    ]
-
-
-def test_every_older_part_is_copied_from(stores, scoring, mono, seen):
-    parts = [stores.finished(scoring.stage(mono, *BEFORE, some)) for some in (LINES[:1], LINES[4:])]
-    stage = scoring.stage(mono, *AFTER, WANTED)
-    expected = stores.finished(stage).manifest.records[0].sha256
-    seen.clear()
-    made = stores.finished(stage.reusing(parts))
-    assert stores.num_copied == 3 and len(seen) == 4
-    assert made.manifest.records[0].sha256 == expected
-
-
-def test_pairs_are_copied_in_their_order(stores, scoring, tiny_duo, seen):
-    model = resolve_model(str(tiny_duo))
-    older = stores.finished(scoring.stage(model, *BEFORE, [(0, 0, 3), (0, 3, 2)]))
-    stage = scoring.stage(model, *AFTER, [(1, 1, 2), (1, 2, 1), (1, 2, 3), (1, 4, 2)])
-    expected = stores.finished(stage).manifest.records[0].sha256
-    seen.clear()
-    made = stores.finished(stage.reusing([older]))
-    assert stores.num_copied == 3 and len(seen) == 1
-    assert made.manifest.records[0].sha256 == expected
-
-
-def test_a_part_whose_stores_are_gone_is_not_copied_from(stores, scoring, mono):
-    stage = scoring.stage(mono, *BEFORE, LINES)
-    older = stores.finished(stage)
-    assert len(stage.reusing([older, older]).older) == 2
-    assert stage.reusing([]).older == ()
-    hashes = stage.hashes.manifest
-    stores.storage.delete(f"{hashes.store}/{hashes.fingerprint}/manifest.json")
-    assert stage.reusing([older]).older == ()
-
-
-@pytest.mark.parametrize("side", ["collection", "queries"])
-def test_neither_side_of_an_older_part_may_be_gone(stores, scoring, mono, side):
-    stage = scoring.stage(mono, *BEFORE, LINES)
-    older = stores.finished(stage)
-    gone = getattr(stage.sides, side).manifest
-    stores.storage.delete(f"{gone.store}/{gone.fingerprint}/manifest.json")
-    assert stage.reusing([older]).older == ()
-
-
-def test_skipped_candidates_are_not_copied(stores, scoring, mono, seen):
-    older = stores.finished(scoring.stage(mono, *BEFORE, LINES), skip=[0])
-    stage = scoring.stage(mono, *AFTER, WANTED)
-    expected = stores.finished(stage, skip=[5]).manifest.records[0].sha256
-    seen.clear()
-    made = stores.finished(stage.reusing([older]), skip=[5])
-    # Of the four, BEFORE now lacks (rank, zebra run), and (rank, a shard) is skipped now.
-    assert stores.num_copied == 2 and ("rank", "zebra run") in computed(mono, seen)
-    assert made.manifest.records[0].sha256 == expected
-
-
-def test_scores_of_another_numerics_class_are_computed(stores, scoring, mono, monkeypatch):
-    older = stores.finished(scoring.stage(mono, *BEFORE, LINES))
-
-    def elsewhere(*given, **settings):
-        scorer = load_scorer(*given, **settings)
-        scorer.numerics = "elsewhere"
-        return scorer
-
-    monkeypatch.setattr("raypipe.stages.scoring.score.load_scorer", elsewhere)
-    made = stores.finished(scoring.stage(mono, *AFTER, WANTED).reusing([older]))
-    assert stores.num_copied == 0 and made.manifest.numerics == ("elsewhere",)
 
 
 def test_scores_that_are_not_finite_are_told_by_all_candidates_of_their_texts(

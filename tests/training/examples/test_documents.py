@@ -1,19 +1,13 @@
 """Examples drawn from documents: passages of relevant ones with passages of irrelevant ones."""
 
 import numpy as np
+from rankings import ranking
 
 from raypipe.training.examples.documents import Best, Passages, document_examples, known_pairs
 from raypipe.training.examples.draw import Short, Window
 from raypipe.training.examples.judged import Judged
-from raypipe.training.examples.rankings import Ranking, Taught
+from raypipe.training.examples.rankings import Taught
 from raypipe.training.examples.table import NO_RUN
-
-
-def ranking(*lines):
-    """(query, passage or document, rank, score) each."""
-    columns, dtypes = zip(*lines, strict=True), (np.int32, np.int64, np.int32, np.float32)
-    return Ranking(*(np.array(c, d) for c, d in zip(columns, dtypes, strict=True)))
-
 
 RUN = ranking(*[(0, document, rank, 1 / rank) for rank, document in enumerate([5, 6, 7, 8], 1)])
 

@@ -4,18 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from rankings import ranking
 
 from raypipe.training.examples.draw import Short, Window, drawn_examples
-from raypipe.training.examples.rankings import Ranking
 from raypipe.training.examples.table import NO_RUN, map_examples, pair_keys, write_examples
-
-
-def ranking(*lines):
-    """(query, passage, rank, score) each."""
-    columns = list(zip(*lines, strict=True))
-    dtypes = (np.int32, np.int64, np.int32, np.float32)
-    return Ranking(*(np.array(c, d) for c, d in zip(columns, dtypes, strict=True)))
-
 
 RUN = ranking(*[(0, p, r, 1 / r) for r, p in enumerate([5, 6, 7, 8, 9], start=1)], (1, 6, 1, 1.0))
 

@@ -1,7 +1,7 @@
 import pytest
 from training_texts import wanted
 
-from raypipe.config.training.recipe import TrainingSet
+from raypipe.config.training.sets import TrainingSet
 from raypipe.training.examples.draw import Short
 from raypipe.training.examples.empty import nothing_left
 

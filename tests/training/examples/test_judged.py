@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from raypipe.config.training.recipe import TrainingSet
+from raypipe.config.training.sets import TrainingSet
 from raypipe.errors import InputError
 from raypipe.training.examples.guarding.guard import Dropped, Guard
 from raypipe.training.examples.judged import judged_passages

@@ -2,15 +2,9 @@ import math
 
 import numpy as np
 import pytest
+from rankings import ranking
 
-from raypipe.training.examples.rankings import Ranking, Taught
-
-
-def ranking(*lines):
-    columns = list(zip(*lines, strict=True)) if lines else [[], [], [], []]
-    dtypes = (np.int32, np.int64, np.int32, np.float32)
-    return Ranking(*(np.array(c, d) for c, d in zip(columns, dtypes, strict=True)))
-
+from raypipe.training.examples.rankings import Taught
 
 RUN = ranking((0, 5, 1, 0.9), (0, 6, 2, 0.8), (0, 7, 3, 0.7), (2, 8, 1, 0.5), (2, 9, 2, 0.4))
 

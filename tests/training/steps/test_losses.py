@@ -91,17 +91,17 @@ def test_kl_by_hand_and_zero_for_equal_distributions():
     assert shifted.tolist() == pytest.approx([0.0], abs=1e-6)
 
 
-def test_margins_of_every_positive_against_every_other_over_the_documents():
+def test_margins_of_every_positive_against_every_other_over_the_passages():
     scores = torch.tensor([[2.0, 1.5, 0.0, 3.0]])
     positive = torch.tensor([[True, False, False, True]])
-    # 2 against 1.5 and 0: 0.5 + 0; 3 against both: 0 + 0; over 4 documents.
+    # 2 against 1.5 and 0: 0.5 + 0; 3 against both: 0 + 0; over 4 passages.
     assert losses.multi_label_margin(scores, positive).tolist() == [0.5 / 4]
     both = torch.tensor([[True, True, False, False]])
     # 2: against 0: 0, 3: 2; 1.5: against 0: 0, 3: 2.5
     assert losses.multi_label_margin(scores, both).tolist() == [4.5 / 4]
 
 
-def test_other_relevant_documents_take_no_part_in_the_softmax():
+def test_other_relevant_passages_take_no_part_in_the_softmax():
     scores = torch.log(torch.tensor([[1.0, 2.0, 5.0]]))
     positive = torch.tensor([[True, False, True]])
     own = torch.tensor([0])

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Training
-from raypipe.config.training.recipe import DevSet, Guarded
+from raypipe.config.training.sets import DevSet, Guarded
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.errors import InputError

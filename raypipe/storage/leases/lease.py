@@ -1,44 +1,31 @@
 """Leases: who works on a store or a workspace. They save work; safety never depends on them.
 
-Generation n of a lease is the exclusive creation of `NAME.d/n.json` with the holder's identity;
-`NAME` itself is replaced every few seconds, with a counter, the processes that work for the holder,
-and whether the lease was released.
+`state.py` says which files a lease has.
 """
 
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 
-from raypipe.errors import CorruptError, RefusedError
-from raypipe.shapes import Count, Shape, check_shape
-from raypipe.storage.holder import Life, Process, ProcessShape, this_process, wait_until_dead
-from raypipe.storage.records import Json, seal, unseal
+from raypipe.errors import RefusedError
+from raypipe.storage.holder import Life, Process, this_process, wait_until_dead
+from raypipe.storage.leases.state import (
+    WATCH_SECONDS,
+    LeaseState,
+    claim_name,
+    lease_state,
+    read_claim,
+)
+from raypipe.storage.records import seal
 from raypipe.storage.storage import Storage
 
 RENEW_SECONDS = 3.0
-WATCH_SECONDS = 15.0
 WAIT_FOR_PROCESSES_SECONDS = 30.0
 _HELD: set[str] = set()
 """Tokens of the claims that this process makes and has not released. A claim of this process with
 another token is what a failed attempt left, so a repetition in the same process may replace it."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseState:
-    """A lease in the storage: its newest generation, holder and last renewal."""
-
-    generation: int
-    holder: Process
-    counter: int
-    processes: tuple[Process, ...]
-    released: bool
-
-    def life(self) -> Life:
-        """Whether the holder is alive; a released lease counts as dead."""
-        return Life.DEAD if self.released else self.holder.life()
 
 
 class Lease:
@@ -101,7 +88,7 @@ class Lease:
 
     def _taken_over(self) -> bool:
         """Whether a successor has claimed the lease, perhaps since the last check."""
-        self._lost = self._lost or self._storage.exists(_claim(self._name, self.generation + 1))
+        self._lost = self._lost or self._storage.exists(claim_name(self._name, self.generation + 1))
         return self._lost
 
     def _renew(self, released: bool = False) -> None:
@@ -118,38 +105,6 @@ class Lease:
                 "released": released,
             }
             self._storage.replace(self._name, seal(body))
-
-
-def renews(storage: Storage, name: str, *, seconds: float = WATCH_SECONDS) -> bool:
-    """Whether the holder of a lease renews it within so many seconds of this process's clock."""
-    first, deadline = lease_state(storage, name), time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        time.sleep(min(0.5, seconds / 10))
-        now = lease_state(storage, name)
-        if now != first:
-            return now is not None and not now.released
-    return False
-
-
-def lease_state(storage: Storage, name: str) -> LeaseState | None:
-    """The newest generation of a lease, or None if nobody ever held it."""
-    renewal = _read(storage, name)
-    generation = renewal["generation"] if renewal else 0
-    claim: Mapping[str, Json] | None = None
-    while (newer := _read(storage, _claim(name, generation + 1))) is not None:
-        generation, claim = generation + 1, newer
-    if claim is not None:  # when the renewal was read, its holder had not renewed yet
-        inherited = tuple(Process.from_json(p) for p in claim["processes"])
-        return LeaseState(generation, Process.from_json(claim["holder"]), 0, inherited, False)
-    if renewal is None:
-        return None
-    return LeaseState(
-        generation,
-        Process.from_json(renewal["holder"]),
-        renewal["counter"],
-        tuple(Process.from_json(p) for p in renewal["processes"]),
-        renewal["released"],
-    )
 
 
 def acquire(
@@ -187,7 +142,7 @@ def acquire(
         token = secrets.token_hex(8)
         _HELD.add(token)  # first: another thread must not take the claim for one that was left
         try:
-            if not _claimed(storage, _claim(name, generation), processes, token):
+            if not _claimed(storage, name, generation, processes, token):
                 _HELD.discard(token)
                 continue
             lease = Lease(storage, name, generation, processes, token)
@@ -207,14 +162,17 @@ def acquire(
         return lease
 
 
-def _claimed(storage: Storage, name: str, processes: Iterable[Process], token: str) -> bool:
+def _claimed(
+    storage: Storage, name: str, generation: int, processes: Iterable[Process], token: str
+) -> bool:
     """Whether the claim is this process's; also if it was created and the answer was lost."""
     body = {
         "holder": this_process().to_json(),
         "processes": [process.to_json() for process in processes],
         "token": token,
     }
-    return storage.create(name, seal(body)) or _read(storage, name) == body
+    claim = claim_name(name, generation)
+    return storage.create(claim, seal(body)) or read_claim(storage, name, generation) == body
 
 
 def _refuse_living(
@@ -247,7 +205,7 @@ def _was_left(storage: Storage, name: str, found: LeaseState) -> bool:
     """Whether an attempt of this very process made the claim and failed."""
     if found.holder != this_process():
         return False
-    claim = _read(storage, _claim(name, found.generation)) or {}
+    claim = read_claim(storage, name, found.generation) or {}
     return "token" in claim and claim["token"] not in _HELD
 
 
@@ -258,35 +216,3 @@ def _wait_for(name: str, processes: Iterable[Process]) -> None:
             f"{name}: processes of the previous invocation still run after "
             f"{WAIT_FOR_PROCESSES_SECONDS:.0f} s: {', '.join(map(str, living))}. End them."
         )
-
-
-def _claim(name: str, generation: int) -> str:
-    return f"{name}.d/{generation:07d}.json"
-
-
-class _ClaimShape(Shape):
-    holder: ProcessShape
-    processes: list[ProcessShape]
-    token: str = ""
-
-
-class _RenewalShape(Shape):
-    generation: Count
-    counter: Count
-    holder: ProcessShape
-    processes: list[ProcessShape]
-    released: bool
-
-
-def _read(storage: Storage, name: str) -> dict[str, Json] | None:
-    is_claim = ".d/" in name
-    try:
-        body = unseal(name, storage.read(name))
-        check_shape(name, body, _ClaimShape if is_claim else _RenewalShape)
-        return body
-    except FileNotFoundError:
-        return None
-    except CorruptError:
-        if is_claim:
-            raise
-        return None  # a damaged renewal does no harm: the claims still name the holder

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from raypipe.cluster.worker_events import events, note_problem, note_worker
+from raypipe.cluster.training.worker_events import events, note_problem, note_worker
 from raypipe.storage.holder import this_process
 from raypipe.storage.places.posix import PosixStorage
 from raypipe.training.progress import Reader

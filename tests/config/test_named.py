@@ -4,15 +4,11 @@ import os
 import time
 
 import pytest
+from hostile_recipes import MERGES
 
-from raypipe.cli.verbs.train import named_training
-from raypipe.config import named_recipe
+from raypipe.config import named_recipe, named_training
 from raypipe.errors import InputError
 
-MERGES = "a: &a {x: 1}\n" + "".join(
-    f"{name}: &{name} {{<<: [{', '.join(9 * ['*' + before])}]}}\n"
-    for before, name in zip("abcdefghi", "bcdefghij", strict=True)
-)
 HOSTILE = {
     "nested": (b"a: " + b"[" * 900 + b"]" * 900, "nested too deeply"),
     "digits": (b"a: " + b"9" * 5000, "Exceeds the limit"),
@@ -24,7 +20,7 @@ HOSTILE = {
 
 
 @pytest.mark.fault(36, "6 of 6 hostile recipes are one error")
-@pytest.mark.parametrize("named", [named_recipe, lambda path: named_training(path, [])])
+@pytest.mark.parametrize("named", [named_recipe, named_training])
 @pytest.mark.parametrize(("content", "told"), HOSTILE.values(), ids=HOSTILE)
 def test_a_hostile_recipe_is_one_error_that_names_the_file(tmp_path, named, content, told):
     path = tmp_path / "a.yaml"
@@ -35,7 +31,7 @@ def test_a_hostile_recipe_is_one_error_that_names_the_file(tmp_path, named, cont
     assert time.monotonic() - began < 10
 
 
-@pytest.mark.parametrize("named", [named_recipe, lambda path: named_training(path, [])])
+@pytest.mark.parametrize("named", [named_recipe, named_training])
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
 def test_a_recipe_that_is_no_file_is_refused_and_not_read(tmp_path, named, kind):
     path = tmp_path / "a.yaml"

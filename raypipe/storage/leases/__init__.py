@@ -1,0 +1,1 @@
+"""Leases: what the storage says of them, and holding one."""

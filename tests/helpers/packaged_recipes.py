@@ -1,0 +1,22 @@
+"""Packaged recipes, with a value for each of their variables."""
+
+from raypipe.config import Recipe, load_recipe, recipe_text
+
+ENV = {"RAYPIPE_DATA": "/data", "MSMARCO": "/msmarco", "MODELS": "/models"}
+ENV |= {
+    "PACKAGES": "/packages",
+    "RUN": "/run.trec",
+    "DOCS": "/docs",
+    "OWN": "/own",
+    "RUNS": "/runs",
+    "TRECCAR": "/treccar",
+    "SCORED": "/scored.trec",
+    "TRAINED": "/trained",
+    "JUDGED": "/judged.txt",
+    "LISTS": "/lists.trec",
+    "MSMARCO_V2": "/msmarco-v2",
+}
+
+
+def packaged(name: str) -> Recipe:
+    return load_recipe(recipe_text(name), env=ENV, source=name)

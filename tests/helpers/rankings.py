@@ -1,0 +1,12 @@
+"""Rankings over training queries, from lines."""
+
+import numpy as np
+
+from raypipe.training.examples.rankings import Ranking
+
+
+def ranking(*lines):
+    """Lines of query, passage or document, rank and score."""
+    columns = list(zip(*lines, strict=True)) if lines else [[], [], [], []]
+    dtypes = (np.int32, np.int64, np.int32, np.float32)
+    return Ranking(*(np.array(c, d) for c, d in zip(columns, dtypes, strict=True)))
