@@ -43,7 +43,7 @@ def test_a_chain_killed_once_in_each_phase_leaves_the_same_models(recipe, calm, 
 
 
 @pytest.mark.fault(
-    43, "the same chain, killed between its phases and as each text is cut: the same 12 files"
+    43, "the same chain, killed when its text is cut and as each phase ends: the same 12 files"
 )
 def test_a_chain_killed_between_its_phases_leaves_the_same_models(recipe, calm, tmp_path):
     """Where the weights are published, and the model's folder may be written or not."""
