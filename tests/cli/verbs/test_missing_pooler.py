@@ -9,44 +9,13 @@ import shutil
 import pytest
 import yaml
 from killed_jobs import durable_bytes
-from peft import LoraConfig, get_peft_model
+from poolerless import PAIR, POOLER, made_by_peft, refused
 from safetensors.torch import load_file, save_file
-from small_training import Recipes
-from transformers import BertForMaskedLM, BertForSequenceClassification
+from transformers import BertForSequenceClassification
 
 from raypipe.cli.main import run
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import merge
-
-POOLER = ("bert.pooler.dense.bias", "bert.pooler.dense.weight")
-PAIR = {"kind": "mono", "query_limit": 12, "passage_limit": None, "total_limit": 64}
-PAIR |= {"relevant_label": 1, "score": "log-probability"}
-
-
-def made_by_peft(base, folder, *, pooler):
-    """The folder of an adapter that peft saved, with a pooler of its own if wanted."""
-    whole = ["classifier", *(["pooler"] if pooler else [])]
-    config = LoraConfig(
-        task_type="SEQ_CLS", r=2, target_modules=["query", "value"], modules_to_save=whole
-    )
-    model = get_peft_model(BertForSequenceClassification.from_pretrained(base), config)
-    model.save_pretrained(folder)
-    (folder / "raypipe.json").write_text(json.dumps({**PAIR, "base": str(base)}))
-    return folder
-
-
-@pytest.fixture(scope="module")
-def base(tiny, tmp_path_factory):
-    """A BertForMaskedLM as transformers saves it, with a tokenizer."""
-    folder = tmp_path_factory.mktemp("base") / "base"
-    BertForMaskedLM(tiny.tiny_config(folder, 0, 2)).save_pretrained(folder)
-    assert not [name for name in load_file(folder / "model.safetensors") if "pooler" in name]
-    return folder
-
-
-@pytest.fixture(scope="module")
-def adapter(base):
-    return made_by_peft(base, base.parent / "adapter", pooler=False)
 
 
 @pytest.fixture(scope="module")
@@ -55,25 +24,10 @@ def carried(base):
     return made_by_peft(base, base.parent / "carried", pooler=True)
 
 
-@pytest.fixture
-def inputs(tmp_path):
-    (tmp_path / "passages.tsv").write_text("p0\tthe zebra\np1\ta lease\np2\tof shards\n")
-    (tmp_path / "queries.tsv").write_text("q1\ta zebra\nq2\tthe lease\n")
-    lines = [f"{q} Q0 p{n} {n + 1} {9 - n} x\n" for q in ("q1", "q2") for n in range(3)]
-    (tmp_path / "run.trec").write_text("".join(lines))
-    return tmp_path
-
-
 def score(inputs, model, out):
     names = {"--run": "run.trec", "--collection": "passages.tsv", "--queries": "queries.tsv"}
     given = [part for option, name in names.items() for part in (option, str(inputs / name))]
     return ["score", *given, "--model", str(model), "--out", str(inputs / out)]
-
-
-def refused(told, names=POOLER):
-    """Whether each tensor has a line of its own that says which file lacks it."""
-    lines = [line for line in told.splitlines() if "lacks the tensor" in line]
-    return all(any(f"lacks the tensor {name}" in line for line in lines) for name in names)
 
 
 def test_score_refuses_the_adapter_by_the_names_of_what_nobody_has(adapter, inputs, capsys):
@@ -114,33 +68,6 @@ def test_merge_refuses_what_it_would_have_to_draw(base, adapter, carried):
         assert all((each[name] == own[f"base_model.model.{name}"]).all() for each in merged)
     assert merged[0].keys() == merged[1].keys()
     assert all((merged[0][name] == merged[1][name]).all() for name in merged[0])
-
-
-def training(folder, model):
-    """The path of a training's recipe over the inputs."""
-    for split in ("train", "dev", "test"):
-        shutil.copy(folder / "queries.tsv", folder / f"queries.{split}.tsv")
-        (folder / f"qrels.{split}.txt").write_text("q1 0 p0 1\nq2 0 p1 1\n")
-    return Recipes(folder, model["start"], folder).write(model=model)
-
-
-BEGINS = ("from the adapter", "as an adapter", "with an adapter", "whole")
-
-
-@pytest.mark.parametrize("begins", BEGINS)
-def test_a_training_that_starts_there_is_refused_before_any_work(
-    base, adapter, inputs, capsys, begins
-):
-    low_rank = {"rank": 2, "alpha": 8.0}
-    model = {
-        "from the adapter": {"start": str(adapter)},
-        "as an adapter": {"start": str(base), "adapter": {**low_rank, "start": str(adapter)}},
-        "with an adapter": {"start": str(base), "adapter": low_rank},
-        "whole": {"start": str(base)},
-    }[begins]
-    code, _ = run(["train", str(training(inputs, model)), "--out", str(inputs / "out")])
-    assert code == 2 and refused(capsys.readouterr().err)
-    assert not list((inputs / "out" / "stores").glob("*@*"))
 
 
 def inline(inputs, model):

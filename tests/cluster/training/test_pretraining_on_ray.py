@@ -6,7 +6,6 @@ import time
 
 import pytest
 import torch
-import yaml
 from killed_trainings import (
     attempts,
     history,
@@ -19,7 +18,7 @@ from killed_trainings import (
     weights,
 )
 from masked_texts import make_pretrained
-from small_training import Recipes
+from small_training import Recipes, without_queries
 
 pytestmark = [pytest.mark.ray, pytest.mark.long, pytest.mark.timeout(1800)]
 
@@ -35,7 +34,6 @@ def recipe(tiny, small_files, tiny_model, tmp_path_factory):
     model = {"start": str(folder / "pretrained"), "preset": "bert", "total_limit": 48}
     path = Recipes(small_files, tiny_model, folder).write(
         model={**model, "query_limit": None},
-        train={"docs": {"collection": "docs", "queries": None, "qrels": None, "negatives": None}},
         loss={"name": "masked-language-model"},
         masking={"next_sentence": True, "held_out": 6},
         steps=STEPS,
@@ -45,10 +43,7 @@ def recipe(tiny, small_files, tiny_model, tmp_path_factory):
         validate={"every": STEPS // 2, "measure": "masked_word_loss"},
         resources={"backend": "ray", "threads": 1},
     )
-    body = yaml.safe_load(path.read_text())
-    kept = {name: value for name, value in body.items() if name not in ("dev", "guard")}
-    path.write_text(yaml.safe_dump(kept, sort_keys=False))
-    return path
+    return without_queries(path)
 
 
 @pytest.fixture(scope="module")
