@@ -6,11 +6,9 @@ import time
 
 import pytest
 from chain_training import MODELS, STORES, chain_recipe
-from killed_trainings import attempts, files, found, log_of, start, steps, training_workers
+from killed_trainings import attempts, files, found, log_of, start, training_workers
 
 pytestmark = [pytest.mark.ray, pytest.mark.long, pytest.mark.timeout(2400)]
-
-ON_RAY = "resources.backend=ray"
 
 
 @pytest.fixture(scope="module")
@@ -35,17 +33,15 @@ def test_phases_killed_on_ray_leave_the_models_of_a_calm_chain_without_it(recipe
     cut = tmp_path / "cut"
     pretraining, mono, duo = STORES
 
-    driver = start(recipe, cut, ON_RAY)
+    driver = begun(recipe, cut, f"{pretraining}/*/steps/*.json")
     worker_killed(driver, cut, pretraining)
-    driver_killed(driver, cut, f"{pretraining}/*/manifest.json")  # between two phases
+    awaited(driver, cut, f"{pretraining}/*/manifest.json", set())
+    killed(driver)  # between two phases
 
-    driver = start(recipe, cut, ON_RAY)
-    driver_killed(driver, cut, f"{mono}/*/steps/*.json")
+    killed(begun(recipe, cut, f"{mono}/*/steps/*.json"))
+    killed(begun(recipe, cut, f"{mono}/*/manifest.json"))
 
-    driver = start(recipe, cut, ON_RAY)
-    driver_killed(driver, cut, f"{mono}/*/manifest.json")
-
-    driver = start(recipe, cut, ON_RAY)
+    driver = begun(recipe, cut, f"{duo}/*/steps/*.json")
     worker_killed(driver, cut, duo)
     assert driver.wait() == 0, log_of(cut)
 
@@ -56,20 +52,38 @@ def test_phases_killed_on_ray_leave_the_models_of_a_calm_chain_without_it(recipe
     assert all(len(pids) >= 2 for pids in told.values()), "each phase had a second worker"
 
 
-def worker_killed(driver, out, store):
-    """Kill the training's worker when it has saved a checkpoint, and see that it was training."""
-    while not steps(out, store) and driver.poll() is None:
+def begun(recipe, out, pattern):
+    """A driver that has just written a new file of that form.
+
+    A machine with much else to do may take longer for Ray than Ray waits; then it is started again.
+    """
+    before = found(out, pattern)
+    for _ in range(5):
+        driver = start(recipe, out, "resources.backend=ray")
+        if awaited(driver, out, pattern, before):
+            return driver
+        assert driver.returncode == 3 and "Ray did not start" in log_of(out), log_of(out)
+    raise AssertionError(log_of(out))
+
+
+def awaited(driver, out, pattern, before):
+    """Whether the living driver wrote a file of that form that was not there before."""
+    while driver.poll() is None:
+        if found(out, pattern) - before:
+            return True
         time.sleep(0.005)
+    return False
+
+
+def worker_killed(driver, out, store):
+    """Kill the training's worker, and see that it was training."""
     (worker,) = training_workers(driver)
     os.kill(worker.pid, signal.SIGKILL)
     assert not found(out, f"{store}/*/manifest.json"), "the phase had ended"
 
 
-def driver_killed(driver, out, awaited):
-    """Kill the driver when there is a new file of that form."""
-    before = found(out, awaited)
-    while driver.poll() is None and not found(out, awaited) - before:
-        time.sleep(0.005)
-    assert driver.poll() is None, log_of(out)
+def killed(driver):
+    """Kill the driver."""
+    assert driver.poll() is None
     driver.kill()
     assert driver.wait() == -signal.SIGKILL
