@@ -2,7 +2,6 @@
 
 import json
 
-from peft import LoraConfig, get_peft_model
 from transformers import BertForSequenceClassification
 
 POOLER = ("bert.pooler.dense.bias", "bert.pooler.dense.weight")
@@ -12,6 +11,8 @@ PAIR |= {"relevant_label": 1, "score": "log-probability"}
 
 def made_by_peft(base, folder, *, pooler):
     """The folder of an adapter that peft saved, with a pooler of its own if wanted."""
+    from peft import LoraConfig, get_peft_model  # a second, for one test file
+
     whole = ["classifier", *(["pooler"] if pooler else [])]
     config = LoraConfig(
         task_type="SEQ_CLS", r=2, target_modules=["query", "value"], modules_to_save=whole
