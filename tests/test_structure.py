@@ -63,7 +63,6 @@ TESTED_ELSEWHERE = {
     "storage/storage.py": "storage/places/test_posix.py",
     "training/examples/sources.py": "driver/training/test_phases_documents.py",
     "training/model/trainee.py": "training/model/test_worker.py",
-    "training/pretraining/measuring.py": "training/pretraining/test_updates.py",
     "vocabulary.py": "config/pipeline/test_load.py",
 }
 """Module -> the test file that covers it, for modules that no test file is named after."""
