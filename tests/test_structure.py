@@ -21,9 +21,7 @@ TESTED_ELSEWHERE = {
     "cli/output.py": "cli/verbs/test_compare.py",
     "cli/verbs/pipeline.py": "driver/test_pipeline_model_identity.py",
     "cli/verbs/quickstart.py": "test_quickstart.py",
-    "cli/verbs/rerank.py": "test_readme.py",
     "cli/verbs/single.py": "driver/verbs/test_single_stage_commands.py",
-    "cli/verbs/train.py": "test_readme_train.py",
     "cli/verbs/upkeep.py": "driver/upkeep/test_export_opened_by_others.py",
     "config/pipeline/draft.py": "config/pipeline/test_rules.py",
     "config/pipeline/kinds/__init__.py": "config/pipeline/test_rules.py",
@@ -67,7 +65,6 @@ TESTED_ELSEWHERE = {
     "storage/storage.py": "storage/places/test_posix.py",
     "training/examples/sources.py": "driver/training/test_phases_documents.py",
     "training/model/trainee.py": "training/model/test_worker.py",
-    "training/pretraining/measuring.py": "training/pretraining/test_updates.py",
     "vocabulary.py": "config/pipeline/test_load.py",
 }
 """Module -> the test file that covers it, for modules that no test file is named after."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
-from raypipe.config.pipeline.kinds import Documents
+from raypipe.config.pipeline.kinds import Documents, DuoScore, MonoScore
 from raypipe.driver.generations.drift import limits_of
 from raypipe.driver.generations.publish import Built, Publication, publish
 from raypipe.driver.generations.retire import retire_older
@@ -25,6 +25,7 @@ from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.frozen import refuse_changes
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.recipe.kinds.documents import conversion_of
+from raypipe.driver.recipe.kinds.score import model_of
 from raypipe.driver.recipe.read_first import read_first
 from raypipe.driver.recipe.system import System
 from raypipe.driver.recipe.watching import Watcher
@@ -212,7 +213,10 @@ def _systems(basis: Basis, selected: list[str]) -> dict[str, list[System]]:
         name: [] for name, queries in recipe.queries.items() if queries.report
     }
     for name in selected:  # before any work
-        if isinstance(stage := recipe.stages[name], Documents):
+        stage = recipe.stages[name]
+        if isinstance(stage, MonoScore | DuoScore):
+            model_of(basis, name, stage)
+        elif isinstance(stage, Documents):
             conversion_of(basis, name, stage)
     basis.collection()
     for name in selected:

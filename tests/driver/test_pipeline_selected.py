@@ -41,12 +41,17 @@ def test_selected_stages_are_asked_in_order_for_each_reported_set(monkeypatch):
         asked.append((name, query_set))
         return name
 
+    def model_of(basis, name, stage):
+        asked.append(("model", name, stage.model))
+
     monkeypatch.setattr(pipeline, "Graph", lambda basis: SimpleNamespace(system=system))
+    monkeypatch.setattr(pipeline, "model_of", model_of)
     basis = SimpleNamespace(
         recipe=load_recipe(RECIPE, source="x"), collection=lambda: asked.append("collection")
     )
     systems = pipeline._systems(basis, ["vectors", "mono"])
-    assert asked == ["collection", ("vectors", None), ("mono", "dev")]
+    before = ("model", "mono", "mono")
+    assert asked == [before, "collection", ("vectors", None), ("mono", "dev")]
     assert systems == {"dev": ["mono"]}
 
 

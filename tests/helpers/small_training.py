@@ -93,6 +93,15 @@ def write_run(path, queries, ids, depth=30):
     path.write_text("".join(lines))
 
 
+def without_queries(path):
+    """The recipe at `path` rewritten as one of text alone, as a pre-training's is."""
+    body = yaml.safe_load(path.read_text())
+    body["train"] = {"docs": {"collection": "docs"}}
+    kept = {name: value for name, value in body.items() if name not in ("dev", "guard")}
+    path.write_text(yaml.safe_dump(kept, sort_keys=False))
+    return path
+
+
 def phases_of(path, *phases, **beside):
     """The recipe at `path` rewritten with phases; `beside` changes what stands beside them."""
     body = yaml.safe_load(path.read_text())

@@ -1,18 +1,24 @@
 """A training on Ray Train's worker groups: the weights of one worker, whatever dies."""
 
-import json
 import os
-import shutil
 import signal
-import subprocess
-import sys
 import time
 
-import psutil
 import pytest
 import torch
 import yaml
-from safetensors.torch import load_file
+from killed_trainings import (
+    attempts,
+    history,
+    killed_now,
+    log_of,
+    losses,
+    prepared,
+    start,
+    steps,
+    training_workers,
+    weights,
+)
 
 from raypipe.driver.machine.devices import num_cores
 
@@ -78,69 +84,6 @@ def recipe(small_files, tiny_model, tmp_path_factory):
     return path
 
 
-def prepared(out, one):
-    """`out` with the stores that the training `one` made before it trained."""
-    shutil.copytree(one / "stores", out / "stores", ignore=shutil.ignore_patterns("weights@*"))
-    return out
-
-
-def start(recipe, out, *overrides):
-    command = [sys.executable, "-m", "raypipe", "train", str(recipe), *overrides, "--out", str(out)]
-    environment = {k: v for k, v in os.environ.items() if k != "RAY_ADDRESS"}
-    with (out.parent / f"{out.name}.log").open("ab") as log:
-        return subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-
-
-def weights(out):
-    return load_file(out / "models" / "small" / "model.safetensors")
-
-
-def losses(out):
-    lines = (out / "train" / "progress.jsonl").read_text().splitlines()
-    return [event["loss"] for event in map(json.loads, lines) if "loss" in event]
-
-
-def training_workers(driver):
-    """Processes below the driver that Ray named after a training worker."""
-    try:
-        below = psutil.Process(driver.pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []
-    found = []
-    for process in below:
-        try:
-            if "RayTrainWorker" in " ".join(process.cmdline()):
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
-
-
-def steps(out):
-    try:
-        return len(list((out / "stores" / "weights@small").glob("*/steps/*.json")))
-    except FileNotFoundError:
-        return 0
-
-
-def attempts(out):
-    """What the training's workers told of themselves."""
-    found = list((out / "stores" / "weights@small").glob("*/attempts.jsonl"))
-    return [json.loads(line) for path in found for line in path.read_text().splitlines()]
-
-
-def killed_now(pid):
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def history(out):
-    return json.loads((out / "summary.json").read_text())["history"]
-
-
 @pytest.fixture(scope="module")
 def one(recipe, tmp_path_factory):
     """What one worker trains without Ray."""
@@ -188,11 +131,11 @@ def test_a_killed_worker_or_driver_changes_no_bit(recipe, one, calm, tmp_path, d
             set(training_workers(driver)) - gone and steps(cut) >= 2
         ):
             time.sleep(0.02)
-        assert driver.poll() is None, (tmp_path / "cut.log").read_text()
+        assert driver.poll() is None, log_of(cut)
         driver.kill()
         assert driver.wait() == -signal.SIGKILL
         driver = start(recipe, cut, "resources.workers=2")
-    assert driver.wait() == 0, (tmp_path / "cut.log").read_text()
+    assert driver.wait() == 0, log_of(cut)
     assert len({told["process"]["pid"] for told in attempts(cut) if "process" in told}) >= 3
     for name, tensor in weights(calm).items():
         assert torch.equal(tensor, weights(cut)[name]), name
@@ -215,5 +158,5 @@ def test_a_process_that_measures_beside_the_trainer_may_die_and_changes_no_bit(
     for name, tensor in weights(one).items():
         assert torch.equal(tensor, weights(beside)[name]), name
     if num_cores() > 1:  # a trainer, a measurement and the commit; one of them again
-        assert "beside the trainers" in (beside.parent / "beside.log").read_text()
+        assert "beside the trainers" in log_of(beside)
         assert killed and len(attempts(beside)) >= 1 + 1 + 1 + 1

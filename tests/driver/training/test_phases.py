@@ -78,13 +78,6 @@ def test_a_whole_chain_is_kept_verified_and_not_trained_again(three, train, weig
     assert load_training(out / "recipe.yaml") == load_training(three)
 
 
-def test_the_dev_queries_of_all_phases_are_guarded_in_each(three, tmp_path):
-    recipe = load_training(three)
-    part = next(phases.parts_of(recipe, {}))
-    assert [*part.recipe.guard] == ["test", "part-2.docs", "part-3.docs"]
-    assert next(phases.parts_of(recipe.first, {})).recipe.guard == recipe.first.guard
-
-
 def test_a_phase_of_another_kind_takes_the_encoder_and_draws_its_head(three, train, tmp_path):
     """It begins after the first phase; with a rate of nearly 0 its model is what it began from."""
     still = "phases.2.optimiser={rate: 1.0e-30, warmup: 0, weight_decay: 0.0}"
@@ -169,17 +162,6 @@ def test_an_adapter_of_a_later_phase_says_what_both_were_trained_on(small_recipe
     )
     for name, tensor in whole.items():
         assert (merged[name] - tensor).abs().max() < 2e-3, name  # half precision on disk
-
-
-def test_phases_on_other_nodes_need_a_folder_that_they_share(three, tmp_path):
-    recipe, mirror = load_training(three), tmp_path / "mirror"
-    mirror.mkdir()
-    phases.check_reachable(recipe, mirror, joins=True)
-    (mirror / ".mirrors").write_text("s3://bucket/work")
-    phases.check_reachable(recipe, mirror, joins=False)
-    phases.check_reachable(recipe.first, mirror, joins=True)
-    with pytest.raises(InputError, match="s3://bucket/work: a later phase"):
-        phases.check_reachable(recipe, mirror, joins=True)
 
 
 def equal(left, right):

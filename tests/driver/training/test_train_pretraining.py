@@ -7,6 +7,7 @@ import pytest
 import torch
 from masked_texts import make_pretrained
 from safetensors.torch import load_file, save_file
+from small_training import without_queries
 
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.upkeep.verify import verify
@@ -37,17 +38,6 @@ def write(small_recipe, tiny_model):
         return without_queries(path)
 
     return write
-
-
-def without_queries(path):
-    import yaml
-
-    body = yaml.safe_load(path.read_text())
-    body["train"] = {"docs": {"collection": "docs"}}
-    for name in ("dev", "guard"):
-        body.pop(name, None)
-    path.write_text(yaml.safe_dump(body, sort_keys=False))
-    return path
 
 
 @contextlib.contextmanager

@@ -48,6 +48,19 @@ def test_the_end_by_patience_is_the_same_however_late_it_is_noticed(tmp_path):
     assert history.missing(60) == []
     assert history.kept(60) == {10}
     assert best_of(history.counted(60))["step"] == 10
+    history.add(40, [0.9])  # by somebody who did not know of the end
+    assert [step for step, _ in means(history, 60)] == [10, 20, 30]
+    assert history.kept(60) == {10}
+
+
+def test_of_a_loss_the_lowest_is_the_best_and_the_first_of_equals(tmp_path):
+    lowest = Validate(every=10, patience=1, measure="masked_word_loss")
+    history = History(PosixStorage(tmp_path), "train/f", lowest, 40)
+    for step, loss in ((10, 3.0), (20, 2.0)):
+        history.add(step, [loss])
+    assert not history.ended(20) and history.best(history.counted(20))["step"] == 20
+    history.add(30, [2.0])
+    assert history.ended(30) and history.kept(30) == {20}
 
 
 def test_a_second_measurement_of_a_step_changes_nothing(history):

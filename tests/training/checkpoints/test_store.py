@@ -27,6 +27,16 @@ def test_only_the_newest_two_checkpoints_and_those_kept_stay(tmp_path):
     assert [n for n in storage.names("") if n.startswith(("blobs/", "train/"))] == []
 
 
+def test_trainings_and_steps_with_one_state_share_no_blob(tmp_path):
+    storage = PosixStorage(tmp_path)
+    state = {"w": torch.zeros(2)}
+    one, other = Checkpoints(storage, "train/f"), Checkpoints(storage, "train/g")
+    kept = [one.save(1, state, {}), one.save(2, state, {}), other.save(1, state, {})]
+    assert len({each.sha256 for each in kept}) == 3
+    one.clear()
+    assert other.load(other.at(1))["w"].tolist() == [0.0, 0.0]
+
+
 def saved(storage, *steps):
     found = Checkpoints(storage, "train/f")
     for step in steps:

@@ -9,6 +9,7 @@ from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.score_table import ScoreTable
 from raypipe.driver.recipe.system import System
 from raypipe.errors import InputError
+from raypipe.models.folder.config_checks import tensor_shapes
 from raypipe.models.folder.model_folder import ModelFolder, starting_weights
 from raypipe.names import of_stage
 from raypipe.stages.scoring.candidates import Request
@@ -27,9 +28,9 @@ def system(
     """A run (k0) or pairs (k1), from the scores of a run's first candidates.
 
     Raises:
-        InputError: the stage is for the other kind of reranker.
+        InputError: see model_of.
     """
-    before, model = inputs[stage.run], _model(basis, name, stage)
+    before, model = inputs[stage.run], model_of(basis, name, stage)
     run, sides = before.stored, basis.sides(query_set)
     base = score_base(model, sides.collection, sides.queries)
     final: RerankStage | PairsStage
@@ -59,7 +60,13 @@ def system(
     )
 
 
-def _model(basis: Basis, name: str, stage: MonoScore | DuoScore) -> ModelFolder:
+def model_of(basis: Basis, name: str, stage: MonoScore | DuoScore) -> ModelFolder:
+    """The stage's model, with the score that the stage wants.
+
+    Raises:
+        InputError: the stage is for the other kind of reranker, or the model lacks a tensor of its
+            head.
+    """
     model = basis.model(stage.model)
     conventions = model.reranker
     wanted = "mono" if isinstance(stage, MonoScore) else "duo"
@@ -69,6 +76,30 @@ def _model(basis: Basis, name: str, stage: MonoScore | DuoScore) -> ModelFolder:
             f"stages.{name}: {stage.model} is of kind {conventions.kind}, and the stage needs a "
             f"model of kind {wanted}; {remedy}"
         )
+    _check_head(model)
     if isinstance(stage, DuoScore) or stage.score is None:
         return model
     return replace(model, conventions=replace(conventions, score=stage.score))
+
+
+def _check_head(model: ModelFolder) -> None:
+    """Returns nothing if the model has a whole head; a worker would notice only after much work.
+
+    An adapter and its base were checked when they were found.
+
+    Raises:
+        InputError: it lacks a tensor of the pooler or of the classifier; none is drawn.
+    """
+    if model.adapter is not None:
+        return
+    file, files = model.folder / "model.safetensors", model.family.files
+    held = files.canonical_names(tensor_shapes(file)).found
+    missing = [name for name in (*files.POOLER, *files.HEADS) if name not in held]
+    if missing:
+        raise InputError(
+            [
+                f"{file}: the checkpoint lacks the tensor {files.saved_name(name, head=True)}: it "
+                "has no head that scores pairs"
+                for name in missing
+            ]
+        )
