@@ -69,7 +69,8 @@ def compare(
     The numbers are those of `raypipe compare`. A row has the mean and n, the difference with its
     95% interval, wins, ties and losses, p of the paired t test and of the randomisation test, the
     latter corrected by Holm, and the share of unjudged passages. `per_query` has the underlying
-    values, `ties` each run's score ties and its measures under every order of them.
+    values, `ties` each run's score ties and its measures under every order of them: of a file in
+    its workspace (`DIR/runs/SET/SYSTEM.trec`) the ties of the true scores, as the command has them.
 
     Args:
         runs: name -> run, two or more.
@@ -91,17 +92,18 @@ def compare(
     if base not in runs:
         named = ", ".join(map(str, runs))
         raise InputError(f"baseline: expected one of the runs, {named}; found {base!r}")
+    from raypipe.driver.verbs.true_scores import true_ties
     from raypipe.evaluation.compare import compare as compared
-    from raypipe.evaluation.ties import tie_report
 
     tables, judged, names = named_runs(runs), qrels_of(qrels), _names(measures)
     found = compared(tables, judged, names, baseline=base, seed=seed)
-    # A TREC file's own lines show which ties were lowered; its table no longer does.
+    # A TREC file shows which ties were lowered, and its workspace has the true scores; its table no
+    # longer does.
     sources = {
         name: Path(run) if isinstance(run, str | Path) else tables[str(name)]
         for name, run in runs.items()
     }
-    ties = {str(name): tie_report(each, judged, names) for name, each in sources.items()}
+    ties = {str(name): true_ties(each, judged, names) for name, each in sources.items()}
     return replace(found, ties=ties)
 
 

@@ -68,6 +68,21 @@ def test_ties_of_a_trec_file_are_those_that_were_lowered(made, qrels, tmp_path):
     assert found.ties["file"].num_rows == found.ties["table"].num_rows
 
 
+def test_ties_of_a_file_in_its_workspace_are_those_of_its_true_scores(
+    made, qrels, files, raypipe_cli
+):
+    paths = [made.folder / "runs" / "test" / f"{name}.trec" for name in ("dense", "fused")]
+    told = raypipe_cli("compare", *paths, "--qrels", files / "qrels.txt", "--json")
+    found = raypipe.compare({str(path): path for path in paths}, qrels)
+    assert {name: asdict(each) for name, each in found.ties.items()} == json.loads(told.stdout)[
+        "ties"
+    ]
+    of_file, table = found.ties[str(paths[0])], made.runs["test"]["dense"]
+    same = raypipe.compare({"file": str(paths[0]), "table": table}, qrels)
+    assert same.ties["file"] == of_file and of_file.stored and of_file.num_rows > 0
+    assert asdict(same.ties["table"]) == asdict(of_file) | {"stored": False}
+
+
 def test_a_baseline_and_a_seed_are_taken():
     runs = {"one": RUN, "two": {"q": {"b": 1.0}}}
     first = raypipe.compare(runs, QRELS, "RR@10")

@@ -44,10 +44,9 @@ def compare(
     """Compare runs with a baseline: paired tests, intervals, wins, losses and tied scores."""
     from raypipe.cli.output import print_result
     from raypipe.data.qrels import read_qrels
-    from raypipe.driver.verbs.true_scores import true_scores
+    from raypipe.driver.verbs.true_scores import true_ties
     from raypipe.evaluation.compare import compare as compared
     from raypipe.evaluation.run_files.runs import read_run
-    from raypipe.evaluation.ties import tie_report
 
     base = runs[0] if baseline is None else baseline
     problems = [f"{path}: no such file" for path in [*runs, qrels] if not path.exists()]
@@ -62,7 +61,7 @@ def compare(
     judged = read_qrels(qrels)
     tables = {str(path): read_run(path) for path in runs}
     found = compared(tables, judged, names, baseline=str(base), seed=seed)
-    ties = {str(path): tie_report(path, judged, names, stored=true_scores(path)) for path in runs}
+    ties = {str(path): true_ties(path, judged, names) for path in runs}
     if per_query is not None:
         _write_per_query(per_query, found, names, str(base))
     body = {

@@ -92,6 +92,7 @@ class CarTopics(Section):
     """Headings of TREC CAR's pages as queries, whose paragraphs are relevant."""
 
     level: TopicLevel
+    """Pages, their sections of the first level, or all sections."""
     outlines: Annotated[tuple[Location, ...], OneOrMore] = ()
     """Files of outlines or pages, in CBOR: all their headings are topics. Without them, the topics
     are those with judgements, as in Nogueira & Cho 2019."""
@@ -109,6 +110,7 @@ class QuerySet(Section):
     """Queries from a file, TREC CAR's outlines, or one of python-docs' own sets."""
 
     file: Location | None = None
+    """Lines of id TAB text, or JSON lines with `_id` and `text`."""
     car: CarTopics | None = None
     qrels: Location | None = None
     """Judgements of passages. A query set without judgements is ranked but not measured."""
@@ -117,6 +119,7 @@ class QuerySet(Section):
     only_judged: Annotated[bool, Source(OWN)] = False
     """Keep only queries with judgements, as BEIR does: its queries file holds all splits."""
     builtin: Literal["dev", "test", "train"] | None = None
+    """Instead of a file: the set of python-docs."""
     report: Annotated[bool, Source(OWN)] = True
     """False for queries used only for tuning: they appear in no run file and no table."""
 
@@ -162,7 +165,9 @@ class Resources(Section):
 
     device: Annotated[Literal["auto", "cpu", "cuda"], Source(OWN)] = "auto"
     gpus: Annotated[AllOrCount, Source(OWN)] = "all"
+    """GPUs that are used, of those that Ray sees."""
     actors: Annotated[AutoOrCount, Source(OWN)] = "auto"
+    """Workers of a stage; auto: one for each GPU, otherwise by the cores."""
     threads: Annotated[AutoOrCount, Source(OWN)] = "auto"
     """Threads of each actor."""
     backend: Annotated[Literal["ray", "inline"], Source(OWN)] = "ray"
@@ -171,10 +176,12 @@ class Resources(Section):
     reuse: Annotated[bool, Source(OWN)] = True
     """Copy word pieces, vectors and scores of equal texts from this workspace's earlier stores."""
     max_failed_rows: Annotated[int, Field(ge=0, le=10**12), Source(OWN)] = 0
+    """Rows of a stage that may be in quarantine; with more, the run ends with exit 5."""
     shard_tokens: Annotated[AutoOrCount, Source(OWN)] = "auto"
     """Tokens of work in a shard; auto chooses by the device."""
     shard_rows: Annotated[Count, Source(OWN)] = 100_000
     """Passages in a shard of a stage that does not count tokens."""
     shard_queries: Annotated[Count, Source(OWN)] = 1_000
+    """Queries in a shard of a search."""
     budget_tokens: Annotated[AutoOrCount, Source(OWN)] = "auto"
     """Tokens in one forward pass; auto chooses by the device."""

@@ -39,7 +39,9 @@ class Adapter(Section):
     """Low-rank updates instead of full fine-tuning (Hu et al. 2022)."""
 
     rank: Annotated[Count, Source("Hu et al. 2022, section 7.2")] = 8
+    """Rank of the two matrices whose product is added to a weight."""
     alpha: Annotated[Positive, Source(OWN)] = 16.0
+    """The product is multiplied by alpha / rank."""
     start: Location | None = None
     """An adapter of this rank to start from, such as a monoBERT model's for a duoBERT model: a
     folder, minilm-mono or minilm-duo."""
@@ -56,10 +58,13 @@ class TrainedModel(Section):
     preset: Name
     """The preset with the trained model's settings, including its kind."""
     query_limit: Count | None = None
-    """These four values override the preset's."""
+    """Word pieces of a query. These limits, and segment_row, override the preset's."""
     passage_limit: Count | None = None
+    """Word pieces of a passage."""
     total_limit: Count | None = None
+    """Tokens of the whole input."""
     segment_row: Literal["zero", "copy"] | None = None
+    """A duoBERT model's third segment, if the start has only two rows."""
     head: Annotated[Literal[1, 2], Source("two units, as BERT's own classifier")] = 2
     """Number of output units of a reranker's head."""
     adapter: Adapter | None = None
@@ -106,15 +111,21 @@ class Optimiser(Section):
     """Adam with decoupled weight decay, except on biases and LayerNorm."""
 
     rate: Annotated[Positive, Source(PAPERS)] = 3e-6
+    """The largest learning rate, at the end of the warm-up."""
     warmup: Annotated[int, Field(ge=0), Source(PAPERS)] = 10_000
+    """Steps in which the rate rises from 0."""
     decay: Annotated[
         Literal["linear", "linear-from-start", "constant"], Source("transformers' linear schedule")
     ] = "linear"
+    """After the warm-up: down to 0 along a line from there, along one that begins at step 0, or not
+    at all."""
     weight_decay: Annotated[NotNegative, Source(BERT)] = 0.01
+    """Each step takes the rate times this off a weight."""
     beta1: Annotated[Unit, Source(BERT)] = 0.9
     beta2: Annotated[Unit, Source(BERT)] = 0.999
     eps: Annotated[Positive, Source(BERT)] = 1e-6
     bias_correction: Annotated[bool, Source(BERT)] = False
+    """Adam's correction of its first averages; BERT's own optimiser has none."""
     clip: Annotated[NotNegative, Source(BERT)] = 1.0
     """The largest norm of all gradients together; 0 turns clipping off."""
     clip_after: Annotated[Literal["step", "batch"], Source(BERT)] = "step"
@@ -140,6 +151,7 @@ class TrainResources(Section):
     """
 
     workers: Annotated[Count, Source(OWN)] = 1
+    """Processes that share each step's batches; on GPUs one each."""
     device: Annotated[Literal["auto", "cpu", "cuda"], Source(OWN)] = "auto"
     backend: Annotated[Literal["ray", "inline"], Source(OWN)] = "ray"
     threads: Annotated[AutoOrCount, Source(OWN)] = "auto"
@@ -147,6 +159,7 @@ class TrainResources(Section):
     budget_tokens: Annotated[AutoOrCount, Source(OWN)] = "auto"
     """Tokens in one forward pass; auto chooses by the device."""
     precision: Annotated[Literal["fp32", "bf16"], Source(OWN)] = "fp32"
+    """Of the matrix products; weights and optimiser stay fp32."""
     recompute: Annotated[bool, Source(OWN)] = False
     """Gradient checkpointing: layers are computed again in the backward pass."""
     beside: Annotated[bool, Source(OWN)] = True
@@ -173,6 +186,7 @@ class Training(Section):
     masking: Masking | None = None
     """Only of a pre-training."""
     steps: Count | None = None
+    """Updates of the weights."""
     epochs: Positive | None = None
     """Instead of steps: how often each example is taken, at most one batch more."""
     schedule_steps: Count | None = None
@@ -184,13 +198,17 @@ class Training(Section):
     """Batches per step."""
     optimiser: Optimiser = Optimiser()
     dropout: Annotated[Unit, Source(BERT)] = 0.1
+    """In the layers and in attention."""
     seed: Annotated[Seed, Source(OWN)] = 0
+    """Of the order of examples, their negatives, what is drawn of the weights, and dropout."""
     checkpoint_every: Annotated[Count, Source("CIP at TREC 2021 DL")] = 5_000
     """Steps."""
     validate_: Annotated[Validate | None, Field(alias="validate")] = None
     resources: TrainResources = TrainResources()
     stores: Location | None = None
+    """Folder or URI of the stores; None means the workspace's own."""
     overrides: Annotated[tuple[str, ...], Listed] = ()
+    """The overrides that this recipe was made with; they are already applied."""
 
     def with_steps(self, num_examples: int) -> "Training":
         """The recipe with its number of steps: of epochs, so many that every example is taken."""

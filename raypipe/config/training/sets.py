@@ -23,6 +23,7 @@ class Negatives(Section):
     reranker sees no others. None means all judged ones. Where runs miss most of them, a model that
     learns from all learns that whatever the runs find is irrelevant."""
     per_example: Annotated[Count, Source("one relevant, one not (Nogueira & Cho 2019)")] = 1
+    """Number of irrelevant passages in an example."""
     examples: Annotated[Count, Source(OWN)] = 1
     """Number of examples for each relevant passage, each with other negatives."""
     above_teacher: Real | None = None

@@ -1,5 +1,6 @@
 """The true scores of a workspace's run file, whose ties the file lowers."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -7,9 +8,23 @@ import pyarrow as pa
 from raypipe import schema
 from raypipe.driver.summaries import read_summary
 from raypipe.driver.upkeep.status import open_workspace
+from raypipe.evaluation.ties import Ties, tie_report
 from raypipe.names import of_stage
 from raypipe.storage.store_records import read_manifest
 from raypipe.storage.stored import Stored
+
+
+def true_ties(source: Path | pa.Table, qrels: pa.Table, measures: Sequence[str]) -> Ties:
+    """The ties of a run, and each measure under every order of them, as `tie_report` has them.
+
+    A run file in its workspace has the ties of its stored scores, any other file those that it
+    shows, a table (schema.RUN_FILE) those of its own scores.
+
+    Raises:
+        InputError: a file that is not a run.
+    """
+    stored = true_scores(source) if isinstance(source, Path) else None
+    return tie_report(source, qrels, measures, stored=stored)
 
 
 def true_scores(path: Path) -> pa.Table | None:

@@ -1,0 +1,72 @@
+"""docs/keys.md is what tests/keys.py writes, and has every key that recipes have."""
+
+import json
+from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import pytest
+import yaml
+
+from raypipe.config.pipeline.recipe import WrittenRecipe
+from raypipe.config.training.phases import Own
+from raypipe.config.training.recipe import Training
+
+spec = spec_from_file_location("keys", Path(__file__).parent / "keys.py")
+assert spec is not None and spec.loader is not None
+keys = module_from_spec(spec)
+spec.loader.exec_module(keys)
+
+ROOT = Path(__file__).parent.parent
+NAMED = ("queries", "models", "stages", "collections", "train", "dev", "guard")
+"""Keys below which names are chosen by the author."""
+RECIPES = sorted((ROOT / "jobs/configs").glob("*.yaml"))
+
+
+@cache
+def listed():
+    """The keys on the page."""
+    return {row.split("`")[1] for row in keys.page().splitlines() if row[:3] == "| `"}
+
+
+def test_the_page_is_what_the_script_writes():
+    assert keys.PAGE.read_text() == keys.page(), "run python tests/keys.py"
+
+
+@pytest.mark.parametrize("recipe", [WrittenRecipe, Training, Own], ids=lambda each: each.__name__)
+def test_the_page_has_every_property_of_the_types_json_schema(recipe):
+    schema = recipe.model_json_schema()
+    sections = [schema, *schema.get("$defs", {}).values()]
+    expected = {name for section in sections for name in section.get("properties", {})}
+    parts = {part for key in listed() for part in key.split(".")}
+    assert len(expected) > 1 and expected <= parts
+
+
+def written(value, key=""):
+    """The dotted keys of a recipe, with NAME for its names."""
+    if isinstance(value, dict) and not key.endswith(".runs"):
+        for name, below in value.items():
+            yield from written(below, f"{key}.{'NAME' if key[1:] in NAMED else name}")
+    elif isinstance(value, list) and key == ".phases":
+        for phase in value:
+            own = {name for name in phase if name in Own.model_fields}
+            yield from (f"phases[].{name}" for name in own)
+            yield from written({name: each for name, each in phase.items() if name not in own})
+    else:
+        yield key[1:]
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_the_page_has_every_key_of_a_packaged_recipe(path):
+    assert set(written(yaml.safe_load(path.read_text()))) <= listed()
+
+
+def test_a_key_has_its_values_its_default_and_its_docstring():
+    rows = {row.key: row for row in keys.rows(Training)}
+    assert rows["optimiser.clip_after"].values == "`step`, `batch`"
+    assert rows["optimiser.clip_after"].default == "`step`"
+    assert rows["near_copy"].values == "number, `same`"
+    assert rows["steps"].text == "Updates of the weights."
+    assert rows["train.NAME.documents.best"].default == "-"
+    assert rows["dev.NAME.k"].default == "`1000`"
+    assert json.loads(rows["resources.max_failures"].default.strip("`")) == 3
