@@ -35,6 +35,7 @@ TESTED_ELSEWHERE = {
     "config/pipeline/parts.py": "config/test_packaged.py",
     "config/pipeline/references.py": "config/pipeline/test_rules.py",
     "data/files/rows.py": "data/test_queries.py",
+    "driver/analysis/measuring.py": "driver/analysis/test_finished.py",
     "driver/generations/accepting.py": "cli/verbs/test_reindex.py",
     "driver/recipe/kinds/encode.py": "driver/test_pipeline_inputs_seen.py",
     "driver/recipe/kinds/fuse.py": "driver/test_pipeline_settings.py",
