@@ -1,4 +1,4 @@
-"""The commands analyse depth, tradeoff, fusion, movers and queries."""
+"""The commands report and analyse: depth, tradeoff, fusion, movers and queries."""
 
 import json
 from pathlib import Path
@@ -25,6 +25,15 @@ def register(app: typer.Typer) -> None:
     for verb in (depth, tradeoff, fusion, movers, queries):
         analyse.command()(verb)
     app.add_typer(analyse, name="analyse")
+    app.command()(report)
+
+
+def report(folder: Folder) -> None:
+    """Write DIR/report.html, one page of what the runs say, and its numbers as analysis/*.json."""
+    from raypipe.driver.analysis.finished import open_finished
+    from raypipe.driver.analysis.report import report as written
+
+    print(written(open_finished(folder)))
 
 
 def depth(folder: Folder, query_set: QuerySet = None, as_json: AsJson = False) -> None:
