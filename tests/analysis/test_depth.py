@@ -2,7 +2,14 @@ import numpy as np
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.analysis.depth import cut, depths_up_to, longest, reranked_at
+from raypipe.analysis.depth import (
+    RECALL_DEPTHS,
+    RERANKED_DEPTHS,
+    cut,
+    depths_up_to,
+    longest,
+    reranked_at,
+)
 
 
 def run(*lines):
@@ -33,6 +40,11 @@ def test_depths_end_with_the_deepest_there_is():
     assert depths_up_to(40, (5, 10, 50)) == [5, 10, 40]
     assert depths_up_to(10, (10, 5, 5)) == [5, 10]
     assert depths_up_to(3, (5, 10)) == [3]
+
+
+def test_the_depths_are_the_papers():
+    assert RECALL_DEPTHS == (5, 10, 20, 50, 100, 200, 500, 1000, 2000)
+    assert RERANKED_DEPTHS == (5, 10, 50, 100, 500, 1000)
 
 
 def test_a_run_is_cut_at_a_rank_and_its_longest_list_counted():

@@ -4,6 +4,10 @@ import pytest
 
 from raypipe import schema
 from raypipe.analysis.tradeoff import (
+    DRAWS,
+    K0S,
+    K1S,
+    NUM_SEEDS,
     Setting,
     cell_run,
     cheapest,
@@ -33,6 +37,7 @@ def test_the_grid_has_every_method_and_only_draws_that_leave_pairs_out():
     of_ten = [(s.method, s.m) for s in found if s.k0 == 100 and s.k1 == 10]
     assert of_ten == [(name, None) for name in ("sum", "binary", "min", "max")]
     assert [s.m for s in found if s.k0 == 50 and s.k1 == 30 and s.m] == [10, 20]
+    assert [s.m for s in settings([50], [11]) if s.m] == [], "10 of the 10 others are all pairs"
 
 
 RUN = pa.table(
@@ -55,6 +60,30 @@ def test_a_cell_is_made_of_the_pairs_that_are_held():
     assert len(lacking(RUN, pair, 0, HELD)[0]) == 0
     found = cell_run(RUN, pair, 0, HELD, SCORES)
     assert found["passage_row"].to_pylist() == [6, 5, 7]
+
+
+def test_a_draw_asks_for_m_pairs_of_each_and_depends_on_the_seed():
+    run = pa.table(
+        [
+            pa.array([0] * 9, pa.int32()),
+            pa.array(range(9), pa.int64()),
+            pa.array(range(1, 10), pa.int32()),
+            pa.array([1.0] * 9, pa.float32()),
+            pa.array(["mono"] * 9),
+        ],
+        schema=schema.RUN,
+    )
+    draws = [wanted_pairs(run, Setting(9, 6, "sample", 2), seed) for seed in (0, 1)]
+    for queries, first, second in draws:
+        assert first.tolist() == [i for i in range(6) for _ in range(2)]
+        assert set(second.tolist()) <= set(range(6)) and not any(first == second)
+        assert len(queries) == 12
+    assert draws[0][2].tolist() != draws[1][2].tolist()
+
+
+def test_the_grid_is_the_papers():
+    assert (K0S, K1S) == ((50, 100, 200, 500, 1000), (10, 20, 30, 40, 50))
+    assert (DRAWS, NUM_SEEDS) == ((10, 20, 30, 40), 10)
 
 
 def test_pairs_that_were_not_scored_are_named_and_never_made_up():

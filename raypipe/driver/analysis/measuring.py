@@ -58,10 +58,11 @@ def recalls(finished: Finished, depths: Sequence[int]) -> dict[int, str]:
     return {depth: f"R@{depth}" if grade == 1 else f"R(rel={grade})@{depth}" for depth in depths}
 
 
-def about(finished: Finished, query_set: str) -> list[str]:
-    """The notes of every table: topics, what is relevant, and what the start weights saw."""
+def about(finished: Finished, query_set: str, unit: Unit = "passages") -> list[str]:
+    """The notes of every table: the topics and what counts as relevant."""
     evaluated = finished.recipe.evaluate
-    notes = [f"{len(set(judgements_of(finished, query_set)['query_id'].to_pylist())):,} topics"]
+    topics = set(judgements_of(finished, query_set, unit)["query_id"].to_pylist())
+    notes = [f"{len(topics):,} topics"]
     if evaluated is not None and evaluated.topics:
         notes.append(f"topics: {evaluated.topics}")
     if evaluated is not None and evaluated.relevance:

@@ -47,11 +47,12 @@ def overview(finished: Finished, query_set: str, unit: Unit = "passages") -> Sec
     if len(runs) > 1:
         tables.append(_differences(compared.rows, base))
     best = max(runs, key=lambda name: means[name][measures[0]])
-    notes = [_best(best, base, compared.rows, measures[0]), *about(finished, query_set)]
+    notes = [_best(best, base, compared.rows, measures[0]), *about(finished, query_set, unit)]
     saw = {told[name]["model"]: told[name].get("start_weights") for name in runs}
     notes += [f"{model}: its start weights saw {what}" for model, what in saw.items() if what]
     notes.append("ms/query: wall time of the whole chain over all queries, loading excluded")
-    return Section("overview", query_set, tables, (), notes)
+    name = "overview" if unit == "passages" else "overview of documents"
+    return Section(name, query_set, tables, (), notes)
 
 
 def _inferences(system: Mapping[str, Any], num_queries: int) -> float | None:

@@ -39,3 +39,9 @@ def test_a_chart_has_the_tables_values(finished):
     assert points == [(n, recall["dense",][str(n)]) for n, _ in points] and len(points) == 3
     assert section.charts[1].lines.keys() == {"first over dense"}
     assert "3 topics" in section.notes and "topics: three" in section.notes
+
+
+def test_candidates_end_with_the_longest_list(analysed):
+    deep = analysed(k0=30, k1=3, name="deep")
+    found = rows(depth(deep, "test").tables[1], "candidates")
+    assert [number for (number,) in found] == [5, 10, 20]

@@ -1,9 +1,10 @@
 import shutil
+from types import SimpleNamespace
 
 import pytest
 
 from raypipe.driver.analysis.finished import open_finished
-from raypipe.driver.analysis.measuring import judgements_of
+from raypipe.driver.analysis.measuring import judgements_of, recalls
 from raypipe.errors import IncompleteError, InputError
 
 
@@ -35,3 +36,12 @@ def test_only_a_complete_pipeline_is_opened(finished, tmp_path):
         open_finished(copy)
     (copy / "summary.json").write_text(text)
     assert open_finished(copy).query_sets == ["test", "other"]
+
+
+def test_recall_counts_the_grades_that_the_recipes_own_counts():
+    def with_measures(*measures):
+        evaluate = SimpleNamespace(measures=measures)
+        return SimpleNamespace(recipe=SimpleNamespace(evaluate=evaluate))
+
+    assert recalls(with_measures("nDCG@10", "R(rel=2)@100"), [5]) == {5: "R(rel=2)@5"}
+    assert recalls(with_measures("RR(rel=2)@10"), [5, 10]) == {5: "R@5", 10: "R@10"}

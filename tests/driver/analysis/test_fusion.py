@@ -35,6 +35,11 @@ def test_pairs_in_both_orders_are_merged_in_turns_and_compared_with_the_better(f
             recall.append(sum(p in relevant for p in merged[:5]) / len(relevant))
         assert row["RR@10"] == pytest.approx(sum(reciprocal) / 3)
         assert row["R@5"] == pytest.approx(sum(recall) / 3)
+        whole = [
+            sum(p in in_turns(lists[one][q], lists[other][q]) for p in ps) / len(ps)
+            for q, ps in judged.items()
+        ]
+        assert row["R@40"] == pytest.approx(sum(whole) / 3)
         assert row["better alone"] == better
         assert row["difference"] == pytest.approx(row["RR@10"] - alone[better])
         assert row["low"] <= row["difference"] <= row["high"] and 0 < row["p"] <= 1

@@ -28,3 +28,10 @@ def test_each_reranker_has_the_passages_that_it_moved_with_texts_and_grades(fini
         rises.append(before - after)
     largest = max(b - runs["first"][key] for key, b in runs["dense"].items() if b <= 8)
     assert rises[0] == largest
+
+
+def test_a_long_text_is_cut(finished, monkeypatch):
+    monkeypatch.setattr("raypipe.driver.analysis.movers.NUM_CHARACTERS", 12)
+    texts = [row[-1] for row in movers(finished, "test").tables[0].rows]
+    assert any(len(text) == 12 + len(" ...") and text.endswith(" ...") for text in texts)
+    assert all(len(text) <= 12 + len(" ...") for text in texts)

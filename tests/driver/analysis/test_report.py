@@ -2,9 +2,12 @@ import json
 import re
 
 import pytest
+from small_documents import recipe_of, write_inputs
 
+import raypipe
 from raypipe.analysis.section import shown
 from raypipe.cli.main import run
+from raypipe.driver.analysis.finished import open_finished
 from raypipe.driver.analysis.report import report
 
 
@@ -48,7 +51,7 @@ def test_the_first_screen_names_the_best_system_with_its_costs(written, finished
         rows["second"]["inferences/query"] == 8 + 20 and rows["dense"]["inferences/query"] is None
     )
     best = max(means, key=lambda name: means[name]["RR@10"])
-    assert overview["notes"][0].startswith(f"best by RR@10: {best}")
+    assert overview["notes"][0].startswith(f"best by RR@10: {best}, {means[best]['RR@10']:.4f}")
     assert {row[0] for row in differences["rows"]} == set(means) - {"dense"}
     judged = {("q1", p) for p in ("p1", "p2", "p9")} | {("q2", "p7"), ("q3", "p3")}
     top = [
@@ -62,7 +65,12 @@ def test_the_stores_and_the_recipe_are_told(written, finished):
     _, twins = written
     making = twins["making.json"]
     names = [row[0] for row in making["tables"][0]["rows"]]
-    assert names == list(finished.summary["stages"])
+    stages = finished.summary["stages"]
+    assert names == list(stages)
+    for name, _, rows, copied, shards, _, coverage, _ in making["tables"][0]["rows"]:
+        told = stages[name]
+        assert (rows, copied, coverage) == (told["rows"], told["copied"], told["coverage"])
+        assert shards == told["shards"]["planned"]
     assert (
         making["values"]["recipe.yaml"] == (finished.workspace.folder / "recipe.yaml").read_text()
     )
@@ -75,3 +83,15 @@ def test_a_page_is_the_same_bytes_again_and_verify_is_content(written, finished,
     assert run(["report", folder])[0] == 0
     assert path.read_bytes() == before and str(path) in capsys.readouterr().out
     assert run(["verify", folder])[0] == 0
+
+
+def test_runs_of_documents_have_an_overview_of_their_own(tmp_path, tiny_model, tiny_mono):
+    write_inputs(tmp_path)
+    done = raypipe.run(recipe_of(tmp_path, tiny_model, tiny_mono), tmp_path / "work")
+    opened = open_finished(tmp_path / "work")
+    path = report(opened)
+    told = json.loads((path.parent / "analysis/overview-of-documents.test.json").read_bytes())
+    systems = told["tables"][0]
+    measured = {row[0]: row[3] for row in systems["rows"]}
+    means = done.summary["measures"]["test"]
+    assert measured == {name: next(iter(values.values())) for name, values in means.items()}

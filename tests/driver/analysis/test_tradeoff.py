@@ -1,6 +1,10 @@
+import numpy as np
 import pytest
 
-from raypipe.driver.analysis.tradeoff import tradeoff
+from raypipe.analysis.tradeoff import Setting, cell_run
+from raypipe.driver.analysis.measuring import means
+from raypipe.driver.analysis.tradeoff import _each, tradeoff
+from raypipe.stages.scoring.candidates import keys_of
 
 
 def cells(section):
@@ -59,3 +63,25 @@ def test_the_cheapest_cell_within_the_loss_is_named_as_chosen(finished):
     (section,) = tradeoff(finished, "test", loss=1.0)
     (note,) = [note for note in section.notes if "cheapest" in note]
     assert "k0 8, no second reranker" in note and "chosen on these queries" in note
+
+
+def test_sample_is_the_mean_of_ten_draws_and_their_spread(finished, monkeypatch):
+    monkeypatch.setattr("raypipe.analysis.tradeoff.DRAWS", (2,))
+    (section,) = tradeoff(finished, "test")
+    cell = cells(section)[8, 5, "sample"]
+    pairs, run = finished.pairs("pairs", "test"), finished.run("first", "test")
+    held, scores = keys_of(pairs), pairs["score"].to_numpy()
+    values = []
+    for seed in range(10):
+        drawn = cell_run(run, Setting(8, 5, "sample", 2), seed, held, scores)
+        values.append(means(finished, "test", drawn, ["RR@10"])["RR@10"])
+    assert len(set(values)) > 1
+    assert cell["RR@10"] == pytest.approx(np.mean(values))
+    assert cell["spread of RR@10"] == pytest.approx(np.std(values, ddof=1))
+    assert (cell["m"], cell["inferences, paper"], cell["inferences, needed"]) == (2, 8 + 5, 8 + 10)
+
+
+def test_the_time_of_an_inference_is_told_only_where_it_is_known():
+    below, above = {"ms_per_query": 2.0}, {"ms_per_query": 8.0, "inferences": 30}
+    assert _each(below, above, 10) == pytest.approx(6.0 * 10 / 30)
+    assert _each(above, above, 10) is None and _each(below, {"ms_per_query": None}, 10) is None
