@@ -24,7 +24,7 @@ from run import Bench  # noqa: E402
 from traced import Calm, relevant  # noqa: E402
 
 FOLDERS = ("ranking", "evaluation", "text", "engines", "stages", "storage", "models", "training")
-FOLDERS += ("leaderboard", "driver", "cluster", "data", "config", "api")
+FOLDERS += ("analysis", "leaderboard", "driver", "cluster", "data", "config", "api")
 TABLE = ROOT / "tests" / "mutation" / "equivalent.toml"
 MARKS = ("gpu", "long", "ray", "jvm")
 

@@ -28,7 +28,7 @@ OPTIONS = leaves(typer.main.get_command(app))
 
 
 def verb_of(words):
-    return tuple(words[: 2 if words[0] in ("leaderboard", "model") else 1])
+    return tuple(words[: 2 if words[0] in ("analyse", "leaderboard", "model") else 1])
 
 
 def test_the_table_of_commands_has_every_verb_once():

@@ -12,6 +12,7 @@ import typer.exceptions
 
 from raypipe import numerics
 from raypipe.cli.verbs import (
+    analyse,
     compare,
     leaderboard,
     model,
@@ -42,6 +43,7 @@ rerank.register(app)
 train.register(app)
 reindex.register(app)
 upkeep.register(app)
+analyse.register(app)
 compare.register(app)
 model.register(app)
 

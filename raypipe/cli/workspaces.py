@@ -15,7 +15,7 @@ DEFAULT_FOLDERS = {
 VERBS = (*DEFAULT_FOLDERS, "prepare", "tokenize", "encode", "index", "search", "score", "aggregate")
 """Those that work in a workspace, new or not."""
 ONLY_IN_FOLDERS = ("train", "quickstart")
-READERS = ("status", "verify", "gc", "history", "rollback")
+READERS = ("analyse", "report", "status", "verify", "gc", "history", "rollback")
 """Those whose argument is a workspace."""
 WORKSPACES_READ = ("--index", "--collection", "--pairs")
 """Options that name a workspace, to read it."""

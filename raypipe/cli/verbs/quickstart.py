@@ -72,5 +72,7 @@ def _next(out: Path) -> str:
         "Runs, measures and this table are in the workspace. Next, change a setting; only what\n"
         "depends on it is computed:\n\n"
         f"    {program} pipeline quickstart --out {out} stages.fused.method=alternate\n\n"
+        "See what the runs say on one page, with charts and single queries:\n\n"
+        f"    {program} report {out}\n\n"
         f"For your own collection, start from a recipe that `{program} recipes` lists."
     )

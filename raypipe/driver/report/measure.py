@@ -67,7 +67,12 @@ def measure(
         counts = {s.name: _inferences(s.chain, results) for s in ranked}
         inferences = {name: count for name, count in counts.items() if count is not None}
         found.systems[query_set] = {
-            s.name: {"reranks": s.reranks, "model": s.model, "ms_per_query": times[s.name]}
+            s.name: {
+                "reranks": s.reranks,
+                "model": s.model,
+                "start_weights": s.start_weights,
+                "ms_per_query": times[s.name],
+            }
             for s in ranked
         }
         for name, count in inferences.items():

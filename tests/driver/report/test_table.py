@@ -68,7 +68,7 @@ def test_the_table_says_what_is_to_be_known(small_workspace):
     assert (summary["status"], summary["exit"], summary["reason"]) == ("complete", 0, "complete")
     assert list(summary["systems"]["dev"]) == ["dense", "given", "fused"]
     assert summary["systems"]["dev"]["given"] == {
-        "reranks": "as read", "model": "run.trec", "ms_per_query": None,
+        "reranks": "as read", "model": "run.trec", "start_weights": "", "ms_per_query": None,
     }  # fmt: skip
     assert summary["systems"]["dev"]["fused"]["reranks"] == "given + dense"
     assert summary["systems"]["dev"]["fused"]["model"] == "rrf"

@@ -1,0 +1,1 @@
+"""What a researcher computes from finished runs: functions of tables alone."""

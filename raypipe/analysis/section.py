@@ -1,0 +1,73 @@
+"""What an analysis says: tables, charts and notes, from which text, JSON and the page are made."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+Value = str | int | float | None
+"""A cell of a table; None where there is nothing to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under named columns."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Value]]
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Lines over a common axis."""
+
+    title: str
+    x: str
+    y: str
+    lines: Mapping[str, Sequence[tuple[float, float]]]
+    """Name -> points in the order of x."""
+    log_x: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One analysis of one query set."""
+
+    name: str
+    query_set: str
+    tables: Sequence[Table]
+    charts: Sequence[Chart] = ()
+    notes: Sequence[str] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """What does not fit a table, for programs."""
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, for `json.dumps`."""
+        return asdict(self)
+
+
+def shown(value: Value) -> str:
+    """A cell as text: four digits after the point, thousands apart, `-` for nothing."""
+    if value is None:
+        return "-"
+    if isinstance(value, str):
+        return " ".join(value.split()).replace("|", "\\|")
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
+
+
+def to_text(section: Section) -> str:
+    """The section's tables as Markdown, then its notes."""
+    blocks = [f"## {section.name}: {section.query_set}", ""]
+    for table in section.tables:
+        cells = [list(table.columns), *([shown(value) for value in row] for row in table.rows)]
+        blocks += [f"{table.title}", "", *_lines(cells), ""]
+    return "\n".join([*blocks, *(f"- {note}" for note in section.notes)]).rstrip()
+
+
+def _lines(cells: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[place]) for row in cells) for place in range(len(cells[0]))]
+    padded = [
+        "| " + " | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) + " |"
+        for row in cells
+    ]
+    return [padded[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *padded[1:]]

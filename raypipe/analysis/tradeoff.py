@@ -1,0 +1,111 @@
+"""Quality against inferences: the cells of a grid over k0, k1 and the aggregation.
+
+Source: Nogueira et al. 2019 (Multi-stage document ranking with BERT), Figures 2 to 4. A cell is
+computed from stored scores alone, and only if every score that it needs is there.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from raypipe.ranking.by_key import aggregate_by_key
+from raypipe.ranking.candidates import Keys, missing, pairs
+
+K0S = (50, 100, 200, 500, 1000)
+K1S = (10, 20, 30, 40, 50)
+DRAWS = (10, 20, 30, 40)
+"""m of SAMPLE."""
+NUM_SEEDS = 10
+"""Draws whose mean is told for SAMPLE, with seeds from 0."""
+METHODS = ("sum", "binary", "min", "max")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One cell: which candidates are scored and how."""
+
+    k0: int
+    k1: int = 0
+    """0: no second reranker."""
+    method: str = ""
+    m: int | None = None
+    """Pairs drawn for each candidate, for SAMPLE."""
+
+    @property
+    def on_paper(self) -> int:
+        """Inferences a query on the paper's axes: k0, and k1 (k1 - 1) or k1 (m - 1) pairs."""
+        if not self.k1:
+            return self.k0
+        return self.k0 + self.k1 * ((self.k1 if self.m is None else self.m) - 1)
+
+    @property
+    def needed(self) -> int:
+        """Inferences a query that are really needed: k1 min(m, k1 - 1) pairs."""
+        if not self.k1:
+            return self.k0
+        drawn = self.k1 - 1 if self.m is None else min(self.m, self.k1 - 1)
+        return self.k0 + self.k1 * drawn
+
+
+def settings(k0s: Iterable[int], k1s: Iterable[int]) -> list[Setting]:
+    """The grid: for each k0 the first reranker alone, then every k1 with every aggregation."""
+    found = []
+    for k0 in k0s:
+        found.append(Setting(k0))
+        for k1 in k1s:
+            found += [Setting(k0, k1, method) for method in METHODS]
+            found += [Setting(k0, k1, "sample", m) for m in DRAWS if m < k1 - 1]
+    return found
+
+
+def wanted_pairs(run: pa.Table, setting: Setting, seed: int) -> Keys:
+    """The pairs that a cell needs of a run (schema.RUN), sorted."""
+    columns = (run[name].to_numpy() for name in ("query_row", "passage_row", "rank"))
+    return pairs(*columns, k1=setting.k1, sample=setting.m, seed=seed)
+
+
+def lacking(run: pa.Table, setting: Setting, seed: int, held: Keys) -> Keys:
+    """The pairs that a cell needs and that were not scored, sorted."""
+    wanted = wanted_pairs(run, setting, seed)
+    absent = missing(wanted, held)
+    first, second, third = (column[absent] for column in wanted)
+    return first, second, third
+
+
+def cell_run(
+    run: pa.Table,
+    setting: Setting,
+    seed: int,
+    held: Keys,
+    probabilities: NDArray[np.float32],
+) -> pa.Table:
+    """What the second reranker makes of the first one's run (schema.RUN), from held pairs.
+
+    Raises:
+        InputError: a pair that it needs was not scored.
+    """
+    return aggregate_by_key(
+        run,
+        wanted_pairs(run, setting, seed),
+        held,
+        probabilities,
+        method=setting.method,
+        k=setting.k1,
+        tail="keep",
+        scored_by="duo",
+    )
+
+
+def cheapest(cells: Sequence[tuple[Setting, float]], loss: float) -> tuple[Setting, float] | None:
+    """Of the cells whose measure is within `loss` of the best one, that with fewest inferences.
+
+    Ties go to the higher measure, then to the first. None if there are no cells.
+    """
+    if not cells:
+        return None
+    best = max(value for _, value in cells)
+    near = [(setting, value) for setting, value in cells if value >= best - loss]
+    return min(near, key=lambda cell: (cell[0].needed, -cell[1]))

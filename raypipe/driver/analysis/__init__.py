@@ -1,0 +1,1 @@
+"""What finished workspaces tell: the analyses of raypipe/analysis over stored runs."""

@@ -1,0 +1,80 @@
+"""The analysis `depth` of a finished workspace; see `raypipe.analysis.depth`."""
+
+from raypipe.analysis.depth import (
+    RECALL_DEPTHS,
+    RERANKED_DEPTHS,
+    depths_up_to,
+    longest,
+    reranked_at,
+)
+from raypipe.analysis.section import Chart, Section, Table, Value
+from raypipe.config.pipeline.kinds import MonoScore
+from raypipe.driver.analysis.finished import Finished
+from raypipe.driver.analysis.measuring import about, means, measures_of, recalls
+
+FIRST_STAGES = ("read", "search", "fuse")
+"""What makes a run without a reranker."""
+
+
+def depth(finished: Finished, query_set: str) -> Section:
+    """Recall of each first stage by depth, and each reranker by its number of candidates.
+
+    Depths beyond a run's longest list are left out. A reranker's values come from its one scoring.
+    """
+    recall, reranked = _recall(finished, query_set), _reranked(finished, query_set)
+    depths = sorted({number for values in recall.values() for number in values})
+    measures = measures_of(finished)
+    tables = [
+        Table(
+            "Recall of the first stages by depth",
+            ["first stage", *map(str, depths)],
+            [[name, *(values.get(number) for number in depths)] for name, values in recall.items()],
+        )
+    ]
+    lines = {name: [*values.items()] for name, values in recall.items()}
+    charts = [Chart("Recall by depth", "depth", "recall", lines, log_x=True)]
+    if reranked:
+        rows: list[list[Value]] = [
+            [name, run, number, *(found[measure] for measure in measures)]
+            for (name, run), by_depth in reranked.items()
+            for number, found in by_depth.items()
+        ]
+        title = "Rerankers by the number of candidates"
+        tables.append(Table(title, ["reranker", "over", "candidates", *measures], rows))
+        by_candidates = {
+            f"{name} over {run}": [(n, found[measures[0]]) for n, found in by_depth.items()]
+            for (name, run), by_depth in reranked.items()
+        }
+        title = f"{measures[0]} by candidates"
+        charts.append(Chart(title, "candidates", measures[0], by_candidates, log_x=True))
+    return Section("depth", query_set, tables, charts, about(finished, query_set))
+
+
+def _recall(finished: Finished, query_set: str) -> dict[str, dict[int, float]]:
+    found = {}
+    for name in finished.systems(query_set):
+        if finished.recipe.stages[name].do not in FIRST_STAGES:
+            continue
+        run = finished.run(name, query_set)
+        names = recalls(finished, depths_up_to(longest(run), RECALL_DEPTHS))
+        values = means(finished, query_set, run, [*names.values()])
+        found[name] = {number: values[measure] for number, measure in names.items()}
+    return found
+
+
+def _reranked(
+    finished: Finished, query_set: str
+) -> dict[tuple[str, str], dict[int, dict[str, float]]]:
+    """(reranker, its input) -> candidates -> measure -> mean."""
+    found = {}
+    for name in finished.systems(query_set):
+        stage = finished.recipe.stages[name]
+        if not isinstance(stage, MonoScore):
+            continue
+        first, scored = finished.run(stage.run, query_set), finished.run(name, query_set)
+        by_depth = {}
+        for number in depths_up_to(min(stage.k0, longest(first)), RERANKED_DEPTHS):
+            run = reranked_at(first, scored, scored_by=name, depth=number, tail=stage.tail)
+            by_depth[number] = dict(means(finished, query_set, run, measures_of(finished)))
+        found[name, stage.run] = by_depth
+    return found

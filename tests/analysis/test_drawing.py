@@ -1,0 +1,46 @@
+import re
+import xml.etree.ElementTree as ElementTree
+
+from raypipe.analysis.drawing import COLOURS, svg
+from raypipe.analysis.section import Chart
+
+LINES = {"bm25 <&>": [(5, 0.25), (10, 0.5)], "dense": [(5, 0.1), (10, 0.2)]}
+CHART = Chart("Recall", "depth", "recall", LINES, log_x=True)
+
+
+def test_a_chart_is_one_element_with_its_words_as_text_and_the_same_bytes_again():
+    drawn = svg(CHART)
+    root = ElementTree.fromstring(drawn)
+    assert root.tag.endswith("}svg")
+    words = {element.text for element in root.iter() if element.tag.endswith("}text")}
+    assert {"depth", "recall", "bm25 <&>", "dense", "5", "10"} <= words
+    assert svg(CHART) == drawn and drawn.startswith("<svg")
+
+
+def test_lines_have_colours_of_their_own_and_the_rest_has_the_pages():
+    drawn = svg(CHART)
+    assert "currentColor" in drawn and "#010203" not in drawn
+    assert {"#0072b2", "#d55e00"} <= set(re.findall(r"stroke: (#[0-9a-f]{6})", drawn))
+
+
+def test_points_lie_where_their_values_are():
+    """Logarithmic in x: 20 is as far from 10 as 10 from 5; twice as high is half as low."""
+    chart = Chart("C", "x", "y", {"a": [(5, 0.0), (10, 1.0), (20, 3.0)]}, True)
+    root = ElementTree.fromstring(svg(chart))
+    paths = [element.get("d") or "" for element in root.iter() if element.tag.endswith("}path")]
+    (path,) = [each for each in paths if each.count("L") == 2 and "z" not in each]
+    points = [tuple(map(float, at.split())) for at in re.findall(r"[ML] ([\d.]+ [\d.]+)", path)]
+    (x1, y1), (x2, y2), (x3, y3) = points
+    assert abs((x2 - x1) - (x3 - x2)) < 0.01
+    assert abs((y1 - y2) * 3 - (y1 - y3)) < 0.01
+
+
+def test_more_lines_than_colours_have_other_markers():
+    lines = {f"s{n}": [(1, n), (2, n + 1)] for n in range(len(COLOURS) + 1)}
+    drawn = svg(Chart("C", "x", "y", lines))
+    uses = re.findall(r'<use xlink:href="#(\w+)" [^>]*style="fill: #(\w+)', drawn)
+    markers = {}
+    for marker, colour in uses:
+        markers.setdefault(colour, set()).add(marker)
+    of_first = markers[COLOURS[0][1:].lower()]
+    assert len(of_first) == 2, "the ninth line has the first one's colour and another marker"

@@ -1,0 +1,40 @@
+import json
+
+from raypipe.analysis.section import Chart, Section, Table, shown, to_text
+
+TABLE = Table("Values", ["name", "n", "mean"], [["a|b\nc", 1234, 0.25], ["d", 5, None]])
+SECTION = Section(
+    "depth", "dev", [TABLE], [Chart("C", "x", "y", {"a": [(1, 2.0)]})], ["two topics"]
+)
+
+
+def test_cells_are_four_digits_thousands_apart_and_one_line():
+    assert [shown(v) for v in (0.5, -0.00004, 1234567, None)] == [
+        "0.5000",
+        "-0.0000",
+        "1,234,567",
+        "-",
+    ]
+    assert shown("a|b\n c") == "a\\|b c"
+
+
+def test_a_section_is_markdown_tables_then_notes():
+    assert to_text(SECTION).splitlines() == [
+        "## depth: dev",
+        "",
+        "Values",
+        "",
+        "| name   | n     | mean   |",
+        "|--------|-------|--------|",
+        "| a\\|b c | 1,234 | 0.2500 |",
+        "| d      | 5     | -      |",
+        "",
+        "- two topics",
+    ]
+
+
+def test_json_has_every_value_as_it_is():
+    found = json.loads(json.dumps(SECTION.to_json()))
+    assert found["tables"][0]["rows"] == [["a|b\nc", 1234, 0.25], ["d", 5, None]]
+    assert found["charts"][0]["lines"] == {"a": [[1, 2.0]]}
+    assert (found["name"], found["query_set"], found["notes"]) == ("depth", "dev", ["two topics"])

@@ -1,0 +1,102 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from raypipe import schema
+from raypipe.analysis.tradeoff import (
+    DRAWS,
+    K0S,
+    K1S,
+    NUM_SEEDS,
+    Setting,
+    cell_run,
+    cheapest,
+    lacking,
+    settings,
+    wanted_pairs,
+)
+from raypipe.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("setting", "on_paper", "needed"),
+    [
+        (Setting(1000), 1000, 1000),
+        (Setting(1000, 50, "sum"), 1000 + 50 * 49, 1000 + 50 * 49),
+        (Setting(1000, 50, "sample", 20), 1000 + 50 * 19, 1000 + 50 * 20),
+        (Setting(1000, 10, "sample", 40), 1000 + 10 * 39, 1000 + 10 * 9),
+    ],
+)
+def test_inferences_on_the_papers_axes_and_really_needed(setting, on_paper, needed):
+    assert (setting.on_paper, setting.needed) == (on_paper, needed)
+
+
+def test_the_grid_has_every_method_and_only_draws_that_leave_pairs_out():
+    found = settings([50, 100], [10, 30])
+    assert [s for s in found if s.k0 == 50 and not s.k1] == [Setting(50)]
+    of_ten = [(s.method, s.m) for s in found if s.k0 == 100 and s.k1 == 10]
+    assert of_ten == [(name, None) for name in ("sum", "binary", "min", "max")]
+    assert [s.m for s in found if s.k0 == 50 and s.k1 == 30 and s.m] == [10, 20]
+    assert [s.m for s in settings([50], [11]) if s.m] == [], "10 of the 10 others are all pairs"
+
+
+RUN = pa.table(
+    [
+        pa.array([0, 0, 0], pa.int32()),
+        pa.array([5, 6, 7], pa.int64()),
+        pa.array([1, 2, 3], pa.int32()),
+        pa.array([3.0, 2.0, 1.0], pa.float32()),
+        pa.array(["mono"] * 3),
+    ],
+    schema=schema.RUN,
+)
+HELD = tuple(np.array(c, np.int64) for c in ([0] * 4, [5, 5, 6, 7], [6, 7, 5, 5]))
+SCORES = np.array([0.2, 0.9, 0.8, 0.1], np.float32)
+
+
+def test_a_cell_is_made_of_the_pairs_that_are_held():
+    pair = Setting(3, 2, "sum")
+    assert [c.tolist() for c in wanted_pairs(RUN, pair, 0)] == [[0, 0], [5, 6], [6, 5]]
+    assert len(lacking(RUN, pair, 0, HELD)[0]) == 0
+    found = cell_run(RUN, pair, 0, HELD, SCORES)
+    assert found["passage_row"].to_pylist() == [6, 5, 7]
+
+
+def test_a_draw_asks_for_m_pairs_of_each_and_depends_on_the_seed():
+    run = pa.table(
+        [
+            pa.array([0] * 9, pa.int32()),
+            pa.array(range(9), pa.int64()),
+            pa.array(range(1, 10), pa.int32()),
+            pa.array([1.0] * 9, pa.float32()),
+            pa.array(["mono"] * 9),
+        ],
+        schema=schema.RUN,
+    )
+    draws = [wanted_pairs(run, Setting(9, 6, "sample", 2), seed) for seed in (0, 1)]
+    for queries, first, second in draws:
+        assert first.tolist() == [i for i in range(6) for _ in range(2)]
+        assert set(second.tolist()) <= set(range(6)) and not any(first == second)
+        assert len(queries) == 12
+    assert draws[0][2].tolist() != draws[1][2].tolist()
+
+
+def test_the_grid_is_the_papers():
+    assert (K0S, K1S) == ((50, 100, 200, 500, 1000), (10, 20, 30, 40, 50))
+    assert (DRAWS, NUM_SEEDS) == ((10, 20, 30, 40), 10)
+
+
+def test_pairs_that_were_not_scored_are_named_and_never_made_up():
+    whole = Setting(3, 3, "sum")
+    assert [c.tolist() for c in lacking(RUN, whole, 0, HELD)] == [[0, 0], [6, 7], [7, 6]]
+    with pytest.raises(InputError, match="2 of 6 pairs"):
+        cell_run(RUN, whole, 0, HELD, SCORES)
+
+
+def test_the_cheapest_cell_within_a_loss_of_the_best():
+    cells = [(Setting(50), 0.30), (Setting(50, 10, "sum"), 0.38), (Setting(50, 10, "min"), 0.39),
+             (Setting(100, 50, "sum"), 0.40)]  # fmt: skip
+    assert cheapest(cells, 0.0) == cells[3]
+    assert cheapest(cells, 0.02) == cells[2]  # as cheap as sum, and better
+    assert cheapest(cells, 0.2) == cells[0]
+    assert cheapest([], 0.1) is None

@@ -1,0 +1,97 @@
+import json
+import re
+
+import pytest
+from small_documents import recipe_of, write_inputs
+
+import raypipe
+from raypipe.analysis.section import shown
+from raypipe.cli.main import run
+from raypipe.driver.analysis.finished import open_finished
+from raypipe.driver.analysis.report import report
+
+
+@pytest.fixture(scope="module")
+def written(finished):
+    path = report(finished)
+    folder = finished.workspace.folder / "analysis"
+    return path, {p.name: json.loads(p.read_bytes()) for p in folder.glob("*.json")}
+
+
+def test_each_section_has_a_twin_and_each_of_its_cells_is_on_the_page(written):
+    path, twins = written
+    assert set(twins) == {
+        "overview.test.json", "depth.test.json", "tradeoff-of-pairs.test.json",
+        "fusion.test.json", "movers.test.json", "queries.test.json", "making.json",
+    }  # fmt: skip
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", path.read_text())
+    expected = [
+        shown(value) if not isinstance(value, str) else value
+        for name in (
+            "overview.test", "depth.test", "tradeoff-of-pairs.test", "fusion.test",
+            "movers.test", "queries.test", "making",
+        )
+        for table in twins[f"{name}.json"]["tables"]
+        for row in table["rows"]
+        for value in row
+    ]  # fmt: skip
+    assert cells == expected
+
+
+def test_the_first_screen_names_the_best_system_with_its_costs(written, finished):
+    _, twins = written
+    overview = twins["overview.test.json"]
+    systems, differences = overview["tables"]
+    means = finished.summary["measures"]["test"]
+    rows = {row[0]: dict(zip(systems["columns"], row, strict=True)) for row in systems["rows"]}
+    assert {name: row["RR@10"] for name, row in rows.items()} == {
+        name: of_system["RR@10"] for name, of_system in means.items()
+    }
+    assert (
+        rows["second"]["inferences/query"] == 8 + 20 and rows["dense"]["inferences/query"] is None
+    )
+    best = max(means, key=lambda name: means[name]["RR@10"])
+    assert overview["notes"][0].startswith(f"best by RR@10: {best}, {means[best]['RR@10']:.4f}")
+    assert {row[0] for row in differences["rows"]} == set(means) - {"dense"}
+    judged = {("q1", p) for p in ("p1", "p2", "p9")} | {("q2", "p7"), ("q3", "p3")}
+    top = [
+        (line["query_id"], line["passage_id"])
+        for line in finished.named(finished.run("given", "test"), "test").to_pylist()
+    ]
+    assert rows["given"]["Judged@10"] == pytest.approx(sum(key in judged for key in top) / len(top))
+
+
+def test_the_stores_and_the_recipe_are_told(written, finished):
+    _, twins = written
+    making = twins["making.json"]
+    names = [row[0] for row in making["tables"][0]["rows"]]
+    stages = finished.summary["stages"]
+    assert names == list(stages)
+    for name, _, rows, copied, shards, _, coverage, _ in making["tables"][0]["rows"]:
+        told = stages[name]
+        assert (rows, copied, coverage) == (told["rows"], told["copied"], told["coverage"])
+        assert shards == told["shards"]["planned"]
+    assert (
+        making["values"]["recipe.yaml"] == (finished.workspace.folder / "recipe.yaml").read_text()
+    )
+
+
+def test_a_page_is_the_same_bytes_again_and_verify_is_content(written, finished, capsys):
+    path, _ = written
+    before = path.read_bytes()
+    folder = str(finished.workspace.folder)
+    assert run(["report", folder])[0] == 0
+    assert path.read_bytes() == before and str(path) in capsys.readouterr().out
+    assert run(["verify", folder])[0] == 0
+
+
+def test_runs_of_documents_have_an_overview_of_their_own(tmp_path, tiny_model, tiny_mono):
+    write_inputs(tmp_path)
+    done = raypipe.run(recipe_of(tmp_path, tiny_model, tiny_mono), tmp_path / "work")
+    opened = open_finished(tmp_path / "work")
+    path = report(opened)
+    told = json.loads((path.parent / "analysis/overview-of-documents.test.json").read_bytes())
+    systems = told["tables"][0]
+    measured = {row[0]: row[3] for row in systems["rows"]}
+    means = done.summary["measures"]["test"]
+    assert measured == {name: next(iter(values.values())) for name, values in means.items()}
