@@ -224,7 +224,7 @@ def test_medquads_headings_which_repeat_its_questions_are_in_no_passage():
     documents = load_training(recipe_text("medquad-cip"), env=ENV).first.collections["documents"]
     for collection in (documents, packaged("medquad-cip-reranked").collection):
         split = collection.split
-        assert (split.title_words, split.headings_words) == (16, 0)
+        assert split.headings_words == 0 and split.title_words in (None, 16)
     assert packaged("medquad-cip-documents").collection.fields.headings is None
 
 
