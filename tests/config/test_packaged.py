@@ -208,8 +208,7 @@ def test_medquads_cip_differs_from_cips_second_run_in_its_sets_and_lengths_alone
     paper, small = phases_of("cip-run2").values(), phases_of("medquad-cip").values()
     for large, phase in zip(paper, small, strict=True):
         theirs, ours = large.training, phase.training
-        for part in ("loss", "batch"):
-            assert getattr(ours, part) == getattr(theirs, part)
+        assert ours.loss == theirs.loss
         for limit in ("query_limit", "total_limit", "head"):
             assert getattr(ours.model, limit) == getattr(theirs.model, limit)
         assert ours.validate_ and theirs.validate_
