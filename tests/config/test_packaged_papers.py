@@ -7,7 +7,7 @@ from packaged_recipes import ENV, packaged
 from raypipe.config import Recipe, load_training, recipe_names, recipe_text
 from raypipe.config.pipeline.kinds import Aggregate, Bm25Search, DuoScore, Fuse, MonoScore
 from raypipe.config.pipeline.kinds.search import Fixed
-from raypipe.config.training.phases import trainings_of
+from raypipe.config.training.phases import Phase, PhasedTraining, trainings_of
 
 
 def bm25_of(recipe: Recipe) -> tuple[float | None, float | None]:
@@ -62,7 +62,7 @@ def test_repberts_text_and_code_differ_in_triples_schedule_clipping_and_precisio
 def test_the_papers_trainings_drop_only_the_evaluation_queries_themselves():
     papers = ("monobert-2019a", "monobert-2019b", "duobert-2019", "repbert", "repbert-code")
     papers += ("mono-bm25-negatives", "mono-repbert-negatives", "msmarco-multistage-tcp")
-    papers += ("cip-run1", "cip-run2", "cip-run3", "car-mono", "car-duo")
+    papers += ("cip-run1", "cip-run2", "cip-run3", "cip-runs", "car-mono", "car-duo")
     for name in recipe_names("train"):
         found = {
             each.near_copy
@@ -118,6 +118,50 @@ def test_two_trainings_differ_in_where_their_negatives_come_from_alone():
         for model in ("of-bm25", "of-repbert")
         for depth in (5, 10, 50, 100)
     }
+
+
+def phases_of(name: str) -> dict[str, Phase]:
+    recipe = load_training(recipe_text(name), env=ENV)
+    assert isinstance(recipe, PhasedTraining)
+    return {phase.name: phase for phase in recipe.phases}
+
+
+def test_cips_three_runs_in_one_training_have_the_phases_of_the_three_recipes():
+    together = phases_of("cip-runs")
+    for run in ("run1", "run2", "run3"):
+        *before, last = alone = list(phases_of(f"cip-{run}").values())
+        for phase, own in zip([*before, last], [*(p.name for p in before), run], strict=True):
+            training = together[own].training
+            assert training.collections.items() >= phase.training.collections.items()
+            shared = {"name": "cip-runs", "collections": training.collections}
+            assert training == phase.training.model_copy(update=shared)
+        chain = [run, together[run].after]
+        while chain[-1] is not None:
+            chain.append(together[chain[-1]].after)
+        assert chain[-2] == "passage-v1" and len(chain) == len(alone) + 1
+
+
+def test_medquads_cip_differs_from_cips_second_run_in_its_sets_and_lengths_alone():
+    paper, small = phases_of("cip-run2").values(), phases_of("medquad-cip").values()
+    for large, phase in zip(paper, small, strict=True):
+        theirs, ours = large.training, phase.training
+        assert ours.loss == theirs.loss
+        for limit in ("query_limit", "total_limit", "head"):
+            assert getattr(ours.model, limit) == getattr(theirs.model, limit)
+        assert ours.validate_ and theirs.validate_
+        assert ours.validate_.measure == theirs.validate_.measure
+        (given,), (found,) = theirs.train.values(), ours.train.values()
+        assert (found.documents is None) == (given.documents is None)
+    assert (found.documents.passages, found.documents.best) == (32, 5)
+    assert [phase.training.train["answers"].negatives.first for phase in [*small][:2]] == [1, 500]
+
+
+def test_medquads_headings_which_repeat_its_questions_are_in_no_passage():
+    documents = load_training(recipe_text("medquad-cip"), env=ENV).first.collections["documents"]
+    for collection in (documents, packaged("medquad-cip-reranked").collection):
+        split = collection.split
+        assert split.headings_words == 0 and split.title_words in (None, 16)
+    assert packaged("medquad-cip-documents").collection.fields.headings is None
 
 
 def test_duobert_is_trained_on_the_texts_of_the_authors_code():
