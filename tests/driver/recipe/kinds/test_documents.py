@@ -213,17 +213,3 @@ def test_scores_that_lack_what_is_aggregated_are_refused_before_any_work(
     with pytest.raises(InputError, match=words):
         run_pipeline(checked, tmp_path / "work", Options(), watcher=Silent())
     assert not (tmp_path / "work" / "stores" / "count@collection").exists()
-
-
-def test_a_baseline_of_another_table_is_told(folder, tmp_path, tiny_model, tiny_mono):
-    body = recipe_of(folder, tiny_model, tiny_mono)
-    body["stages"] = {name: body["stages"][name] for name in ("embeddings", "dense", "given")}
-    for baseline, told in (("dense", True), ("given", False)):
-        body["evaluate"]["baseline"] = baseline
-        checked = load_recipe(body, source="documents")
-        options = Options(until="given")  # it needs no other stage
-        table = run_pipeline(checked, tmp_path / "work", options, watcher=Silent()).table
-        documents = table.partition("## test, documents")[2]
-        assert documents
-        line = "- no differences: the baseline, dense, is not in this table"
-        assert (line in documents) == told
