@@ -54,6 +54,14 @@ def _word_or_count(word: str) -> Callable[[Any], Any]:
     return check
 
 
+def _same_or_part(value: Any) -> Any:
+    if value == "same":
+        return value
+    if type(value) in (int, float) and 0 <= value <= 1:
+        return float(value)
+    raise _expected("a number from 0 to 1, or same")
+
+
 def _location(value: str) -> str:
     scheme, separator, _ = value.partition("://")
     if separator and scheme not in ("file", "s3", "gs"):
@@ -102,4 +110,5 @@ Unit = Annotated[float, Field(ge=0, le=1)]
 Listed = BeforeValidator(_tuple)
 OneOrMore = BeforeValidator(_one_or_more)
 AutoOrCount = Annotated[Literal["auto"] | int, BeforeValidator(_word_or_count("auto"))]
+SameOrPart = Annotated[Literal["same"] | float, BeforeValidator(_same_or_part)]
 AllOrCount = Annotated[Literal["all"] | int, BeforeValidator(_word_or_count("all"))]

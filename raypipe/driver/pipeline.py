@@ -142,7 +142,7 @@ def _run(
         workspace.wrote(made)
     needed = options.reading is None
     named, sources = with_copies(named, workspace.folder / "inputs", collection=needed)
-    named = with_topics(named, workspace, say)
+    named = with_topics(named, workspace, say, frozen=options.frozen)
     if options.frozen:
         refuse_changes(named, workspace)
     judgements = read_first(named)

@@ -46,8 +46,8 @@ def warn_of(measured: Measured) -> None:
         )
     if not measured.num_judged:
         logger.warning(
-            "none of %d retrieved passages is judged: are the passage ids of the run those of the "
-            "qrels?",
+            "none of %d retrieved ids is judged: are the run and the qrels of the same passages, "
+            "or of the same documents?",
             measured.num_retrieved,
         )
 

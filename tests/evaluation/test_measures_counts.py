@@ -68,7 +68,7 @@ def test_lines_and_judged_lines_are_counted_for_the_queries_of_the_qrels(caplog)
 def test_a_run_none_of_whose_passages_is_judged_is_told(caplog):
     with caplog.at_level(logging.WARNING):
         evaluate(run_of({"1": ["x", "y"]}), qrels_of(("1", "a", 1)), ["RR"])
-    assert "none of 2 retrieved passages is judged" in caplog.text
+    assert "none of 2 retrieved ids is judged" in caplog.text
 
 
 def test_the_rank_decides_where_scores_say_otherwise():

@@ -69,4 +69,4 @@ def test_what_cannot_be_measured_is_refused():
 def test_a_run_whose_passages_are_all_unjudged_is_told(caplog):
     found = evaluate(run(("1", "D1", 1, 1.0)), QRELS, ["AP"])
     assert found.num_judged == 0
-    assert "none of 1 retrieved passages is judged" in caplog.text
+    assert "none of 1 retrieved ids is judged" in caplog.text

@@ -94,9 +94,18 @@ def _lines(found: "Description") -> list[str]:
     for name, names in (("unused", found.unused), ("missing", found.missing)):
         rows.append((name, "not known" if names is None else _names(names)))
     if found.made_by:
-        rows.append(("made by", str(found.made_by.get("command"))))
+        rows.append(("made by", _maker(found.made_by)))
     rows += [("note", note) for note in found.notes]
     return [f"{name:18} {value}" for name, value in rows]
+
+
+def _maker(made_by: dict[str, Any]) -> str:
+    """The conversion's command, or the training and the step whose weights were chosen."""
+    if "recipe" not in made_by:
+        return _shown(made_by.get("command"))
+    phase = f", phase {made_by['phase']}" if "phase" in made_by else ""
+    chosen = f"step {_shown(made_by.get('step'))} of {_shown(made_by.get('steps'))}"
+    return f"the training {made_by['recipe']}{phase}, {chosen}"
 
 
 def _label(name: str, part: dict[str, Any]) -> str:

@@ -39,6 +39,8 @@ class Fields(Section):
     headings: Text | None = None
     document: Text | None = None
     """For `by: given`: the id of the document that a passage is part of."""
+    spans: Text | None = None
+    """For `by: given`: where a passage is in its document, as in MS MARCO v2: `(0,75),(80,99)`."""
 
 
 class Split(Section):

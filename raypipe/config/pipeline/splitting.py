@@ -36,6 +36,13 @@ def documents_problems(collection: Collection) -> Iterator[Problem]:
     elif split.by == "given" and fields is not None and fields.document is None:
         text = "missing; by: given needs the field with the id of a passage's document"
         yield Problem(("collection", "fields", "document"), text)
+    if fields is not None:
+        others = ("title", "headings") if split.by == "given" else ("spans",)
+        for name in others:
+            if getattr(fields, name) is not None:
+                yield Problem(
+                    ("collection", "fields", name), f"not read with by: {split.by}; remove it"
+                )
     yield from _of_split(split)
 
 
@@ -50,7 +57,8 @@ def _of_split(split: Split) -> Iterator[Problem]:
     whole = resolved(split)
     assert whole.length is not None and whole.stride is not None
     if whole.stride > whole.length:
-        text = f"found {whole.stride}, more than the length {whole.length}: words would be left out"
+        found = f"found {whole.stride}" if split.stride else f"the default is {whole.stride}"
+        text = f"{found}, more than the length {whole.length}: words would be left out"
         yield Problem((*key, "stride"), f"{text}; expected at most {whole.length}")
 
 

@@ -25,6 +25,7 @@ _EXPECTED = {
     "greater_than_equal": "a number from {ge:g}",
     "greater_than": "a number above {gt:g}",
     "less_than_equal": "a number up to {le:g}",
+    "less_than": "a number below {lt:g}",
     "finite_number": "a finite number",
     "literal_error": "{expected}",
     "expected": "{expected}",

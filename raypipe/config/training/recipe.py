@@ -18,6 +18,7 @@ from raypipe.config.fields import (
     Measure,
     Name,
     NotNegative,
+    SameOrPart,
     Section,
     Seed,
     Source,
@@ -179,7 +180,7 @@ class Training(Section):
     train: Annotated[dict[Name, TrainingSet], Field(min_length=1)]
     dev: dict[Name, DevSet] = {}
     guard: dict[Name, Guarded] = {}
-    near_copy: Annotated[Unit | Literal["same"], Source(OWN)] = 0.6
+    near_copy: Annotated[SameOrPart, Source(OWN)] = 0.6
     """Training queries at least this similar to a guarded query are dropped, from 0 to 1 by their
     words and these words' rarity; `same` drops only the same text, in any case and punctuation."""
     loss: Loss

@@ -188,6 +188,8 @@ def _notes(
     counted = [(system, inferences[system]) for system in measured if system in inferences]
     notes += [f"{system}: {count:,} inferences" for system, count in counted]
     notes.append("ms/query: wall time of the whole chain over all queries, loading excluded")
+    if wanted.baseline is not None and wanted.baseline not in measured:
+        notes.append(f"no differences: the baseline, {wanted.baseline}, is not in this table")
     for system, of_system in measured.items():
         if of_system.missing_queries:
             missing = len(of_system.missing_queries)

@@ -1,16 +1,56 @@
 """The phases of a training, one after the other: each begins from an earlier one's model."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from raypipe.config.training.phases import Phase, PhasedTraining
-from raypipe.config.training.recipe import Training
+from raypipe.config.training.recipe import DevSet, Guarded, Training, TrainingSet
+from raypipe.data.qrels import read_qrels
+from raypipe.data.queries import read_queries
 from raypipe.driver.mirror import address_of
 from raypipe.driver.training.part import Part
-from raypipe.errors import InputError
+from raypipe.driver.training.place import long_problems, start_model
+from raypipe.errors import InputError, RaypipeError
 from raypipe.training.job import conventions_of_training
+
+
+def check_phases(recipe: Training | PhasedTraining) -> None:
+    """Returns nothing if later phases and guards can be read, and later lengths fit the model.
+
+    A training without phases reads them before its first step; those of a later phase would
+    otherwise be read only once the phases before it have been trained.
+
+    Raises:
+        InputError: every problem, with its phase.
+    """
+    if isinstance(recipe, Training):
+        return
+    start, problems = start_model(recipe.first), _unreadable(recipe.first.guard.values())
+    for phase in recipe.phases[1:]:
+        training = phase.training
+        told = long_problems(training, start)
+        told += _unreadable([*training.train.values(), *training.dev.values()])
+        problems += [f"phase {phase.name}: {problem}" for problem in told]
+    if problems:
+        raise InputError(problems)
+
+
+_READERS: dict[str, Callable[[Path], object]] = {"queries": read_queries, "qrels": read_qrels}
+
+
+def _unreadable(sets: Iterable[TrainingSet | DevSet | Guarded]) -> list[str]:
+    """The problems of the sets' queries and qrels that are on this machine."""
+    named = {(getattr(each, kind), kind) for each in sets for kind in _READERS}
+    problems = []
+    for path, kind in sorted(each for each in named if each[0] is not None):
+        try:
+            if "://" not in path:
+                _READERS[kind](Path(path))
+        except InputError as error:
+            problems += error.problems
+    return problems
 
 
 def check_reachable(recipe: Training | PhasedTraining, folder: Path, *, joins: bool) -> None:
@@ -77,7 +117,12 @@ def in_phases(
     for number, part in enumerate(parts_of(recipe, models), 1):
         if part.phase is not None and isinstance(recipe, PhasedTraining):
             say(f"phase {part.phase} ({number} of {len(recipe.phases)})")
-        summary, table, folder = train(part)
+        try:
+            summary, table, folder = train(part)
+        except RaypipeError as error:
+            if part.phase is not None:
+                error.add_note(f"in phase {part.phase}")
+            raise
         if part.phase is None:
             return summary, table, folder
         models[part.phase], summaries[part.phase] = folder, summary

@@ -57,18 +57,7 @@ def check_fits(
     Raises:
         InputError: they do not fit.
     """
-    problems = []
-    conventions = conventions_of_training(recipe.model)
-    if isinstance(conventions, Conventions):
-        longest = max(conventions.query_limit, conventions.passage_limit) + 2
-    else:
-        longest = conventions.total_limit
-    positions = start.config()["max_position_embeddings"]
-    if longest > positions:
-        problems.append(
-            f"model: its limits allow {longest} tokens, {recipe.model.start} has {positions} "
-            "positions; lower total_limit or, for an encoder, passage_limit"
-        )
+    problems = long_problems(recipe, start)
     if recipe.model.adapter is not None and start.adapter is not None:
         problems.append(
             f"model.start: {recipe.model.start} is an adapter itself; start from its base "
@@ -80,6 +69,22 @@ def check_fits(
     problems += missing_problems(recipe, start)
     if problems:
         raise InputError(problems)
+
+
+def long_problems(recipe: Training, start: ModelFolder) -> list[str]:
+    """The problem of inputs that are longer than the starting model's positions."""
+    conventions = conventions_of_training(recipe.model)
+    if isinstance(conventions, Conventions):
+        longest = max(conventions.query_limit, conventions.passage_limit) + 2
+    else:
+        longest = conventions.total_limit
+    positions = start.config()["max_position_embeddings"]
+    if longest <= positions:
+        return []
+    return [
+        f"model: its limits allow {longest} tokens, {recipe.model.start} has {positions} "
+        "positions; lower total_limit or, for an encoder, passage_limit"
+    ]
 
 
 def threads_of(recipe: Training, chosen: devices.Devices, options: TrainOptions) -> int:

@@ -16,7 +16,7 @@ from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.training.finish import finish
 from raypipe.driver.training.log import Follower
 from raypipe.driver.training.part import Part
-from raypipe.driver.training.phases import check_reachable, in_phases
+from raypipe.driver.training.phases import check_phases, check_reachable, in_phases
 from raypipe.driver.training.place import (
     TrainInvocation,
     TrainOptions,
@@ -79,6 +79,7 @@ def run_training(
         if each.validate_ is not None and each.masking is None:
             parse_measures([each.validate_.measure])
     first = trainings_of(recipe)[0]
+    check_phases(recipe)
     check_reachable(recipe, out, joins=place_of(first, options).joins)
     workspace = Workspace(out, first.stores)
     with invocation(workspace, recipe.name) as summary, interruptible() as should_stop:

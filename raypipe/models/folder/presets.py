@@ -131,7 +131,7 @@ def conventions_problems(found: AnyConventions) -> list[str]:
         if found.kind != "pretrained":
             problems.append(f"kind: expected pretrained, found {found.kind!r}")
         if not _is_count(found.total_limit) or found.total_limit < LEAST_TOKENS:
-            problems.append(f"total_limit: expected a count of tokens, found {found.total_limit!r}")
+            problems.append(_too_few(found.total_limit, LEAST_TOKENS))
         return problems
     if found.kind != "encoder":
         problems.append(f"kind: expected encoder, mono or duo, found {found.kind!r}")
@@ -150,8 +150,9 @@ def _pair_problems(found: PairConventions) -> list[str]:
         value = getattr(found, name)
         if value is not None and not _is_count(value):
             problems.append(f"{name}: expected a count of word pieces or null, found {value!r}")
-    if not _is_count(found.total_limit) or found.total_limit < 2 * found.num_passages + 3:
-        problems.append(f"total_limit: expected a count of tokens, found {found.total_limit!r}")
+    fewest = 2 * found.num_passages + 3
+    if not _is_count(found.total_limit) or found.total_limit < fewest:
+        problems.append(_too_few(found.total_limit, fewest))
     if found.relevant_label not in (None, 0, 1):
         problems.append(f"relevant_label: expected 0, 1 or null, found {found.relevant_label!r}")
     if found.score not in SCORES:
@@ -174,6 +175,10 @@ def _pair_problems(found: PairConventions) -> list[str]:
                 f"need {least}"
             )
     return problems
+
+
+def _too_few(found: object, fewest: int) -> str:
+    return f"total_limit: expected {fewest} tokens or more, found {found!r}"
 
 
 def _is_count(value: object) -> bool:

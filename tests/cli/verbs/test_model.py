@@ -52,6 +52,25 @@ def test_show_tells_conventions_with_their_sources_and_the_tensors(monobert, cap
     assert "score              log-probability  (raypipe.json)" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("made_by", "told"),
+    [
+        ({"recipe": "r", "step": 1200, "steps": 5000}, "the training r, step 1,200 of 5,000"),
+        (
+            {"recipe": "r", "phase": "p", "step": 1, "steps": 2},
+            "the training r, phase p, step 1 of 2",
+        ),
+        ({"command": "raypipe model convert x"}, "raypipe model convert x"),
+        ({"by": "another tool"}, "none"),
+    ],
+)
+def test_show_tells_what_made_a_model(monobert, capsys, made_by, told):
+    path = monobert / "raypipe.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "made_by": made_by}))
+    assert run(["model", "show", str(monobert)])[0] == 0
+    assert f"made by            {told}\n" in capsys.readouterr().out
+
+
 def test_a_mono_model_without_its_head_is_shown_and_exits_2(monobert, capsys):
     file = monobert / "model.safetensors"
     weights = load_file(file)

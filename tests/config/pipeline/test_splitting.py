@@ -75,9 +75,22 @@ def test_zero_words_in_front_are_kept_as_zero():
             "passage's document",
         ),
         (
-            "format: msmarco-doc-v2, split: {length: 40}",
-            "collection.split.stride: found 50, more than the length 40: words would be left out; "
+            "format: jsonl, fields: {id: a, body: b, document: c, title: d}, split: {by: given}",
+            "collection.fields.title: not read with by: given; remove it",
+        ),
+        (
+            "format: jsonl, fields: {id: a, body: b, spans: d}, split: {}",
+            "collection.fields.spans: not read with by: words; remove it",
+        ),
+        (
+            "format: msmarco-doc-v2, split: {length: 40, stride: 41}",
+            "collection.split.stride: found 41, more than the length 40: words would be left out; "
             "expected at most 40",
+        ),
+        (
+            "format: msmarco-doc-v2, split: {length: 40}",
+            "collection.split.stride: the default is 50, more than the length 40: words "
+            "would be left out; expected at most 40",
         ),
         (
             "format: msmarco-doc-v2, split: {by: whole, at_most: 3}",

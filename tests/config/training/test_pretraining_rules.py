@@ -37,7 +37,10 @@ MONO = {"start": "minilm", "preset": "monobert"}
         ({"masking": None, "validate": None}, "masking: missing; write masking: {next_sentence"),
         ({"masking": {"held_out": 5}}, "masking.next_sentence"),
         ({"masking": {"next_sentence": False}}, "masking.held_out: missing; validate needs"),
-        ({"masking": {"next_sentence": False, "share": 1.0, "held_out": 1}}, "masking.share"),
+        (
+            {"masking": {"next_sentence": False, "share": 1.0, "held_out": 1}},
+            "masking.share: expected a number below 1; found 1.0",
+        ),
         ({"validate": None}, "validate: missing; it says when to measure on masking.held_out"),
         ({"validate": {"every": 50}}, "expected masked_word_loss in a pre-training, found nDCG@10"),
         ({"loss": {"name": "cross-entropy"}}, "expected a loss of pretrained models"),

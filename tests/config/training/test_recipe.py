@@ -1,6 +1,18 @@
+import pytest
 from training_text import load
 
 from raypipe.config.training.recipe import Adapter, Optimiser, TrainResources, Validate
+from raypipe.errors import InputError
+
+
+@pytest.mark.parametrize("value", ["1.5", "-0.1", ".nan", "true", "foo", "[0.5]"])
+def test_a_near_copy_is_a_part_or_the_same(value):
+    assert load("near_copy=same").near_copy == "same"
+    assert [load(f"near_copy={n}").near_copy for n in ("0", "1", "0.25")] == [0.0, 1.0, 0.25]
+    with pytest.raises(InputError) as found:
+        load(f"near_copy={value}")
+    (problem,) = found.value.problems
+    assert "near_copy: expected a number from 0 to 1, or same; found " in problem
 
 
 def test_defaults_are_those_of_the_papers():

@@ -41,6 +41,8 @@ def test_json_lines_are_read_by_the_names_given():
     with pytest.raises(ValueError, match='expected a string in "text"'):
         kind.document(json.dumps({"key": "a", "text": None}).encode())
     assert get_format("jsonl", {"id": "key", "body": "text"}).home is None
+    home = get_format("jsonl", {"id": "i", "body": "b", "document": "d", "spans": "at"}).home
+    assert home(b'{"i": "p", "b": "x", "d": "D", "at": "(7,9)"}') == ("D", "(7,9)")
 
 
 def test_a_passage_of_v2_says_its_document_and_its_spans():

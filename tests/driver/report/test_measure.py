@@ -1,7 +1,8 @@
 from types import SimpleNamespace
 
+from raypipe.config import Evaluate
 from raypipe.driver.recipe.chain import Chain
-from raypipe.driver.report.measure import _inferences, _ms
+from raypipe.driver.report.measure import _inferences, _ms, _notes
 from raypipe.names import Role, of_stage, scoring_of
 
 ONE, TWO = of_stage("a", "dev"), of_stage("b", "dev")
@@ -30,3 +31,19 @@ def test_inferences_are_the_rows_of_scores_alone():
     assert _inferences(Chain((ONE, SCORES)), results) == 7
     assert _inferences(Chain((ONE, SCORES), held=True), results) is None
     assert _inferences(Chain((ONE,)), results) is None
+
+
+def test_a_table_without_its_baseline_says_so():
+    basis = SimpleNamespace(
+        recipe=SimpleNamespace(collection=SimpleNamespace(format="msmarco-doc-v1")),
+        collection=lambda: stored(0.0),
+        documents=lambda: stored(0.0),
+        queries=lambda name: stored(0.0),
+    )
+    measured = {"maxp": SimpleNamespace(missing_queries=())}
+    told = {}
+    for baseline in ("bm25", "maxp", None):
+        wanted = Evaluate(measures=("RR@10",), baseline=baseline)
+        told[baseline] = _notes(basis, wanted, "dev", measured, {}, "documents")
+    line = "no differences: the baseline, bm25, is not in this table"
+    assert told["bm25"] == [*told["maxp"], line] and told["maxp"] == told[None]

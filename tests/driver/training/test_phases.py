@@ -172,3 +172,32 @@ def assert_equal(left, right):
     assert left.keys() == right.keys()
     for name in left:
         assert equal(left[name], right[name]), name
+
+
+def test_what_is_wrong_with_a_later_phase_is_told_before_any_training(
+    small_recipe, train, tmp_path
+):
+    bad = {name: tmp_path / f"{name}.txt" for name in ("queries", "qrels")}
+    for path in bad.values():
+        path.write_text("no tab\n")
+    body = yaml.safe_load(small_recipe().read_text())
+    files = {name: str(path) for name, path in bad.items()}
+    second = {**SHORT, "train": {"docs": {**body["train"]["docs"], **files}}}
+    second["model"] = {"total_limit": 65}
+    said = []
+    with pytest.raises(InputError) as found:
+        train(phases_of(small_recipe(), SHORT, second), tmp_path / "out", said=said)
+    long, *others = found.value.problems
+    assert long.startswith("phase part-2: model: its limits allow 65 tokens, ")
+    assert [each.partition(": expected")[0] for each in others] == [
+        f"phase part-2: {bad['qrels']}: line 1",
+        f"phase part-2: {bad['queries']}: line 1",
+    ]
+    assert not said and not (tmp_path / "out").exists()
+
+
+def test_an_error_within_a_phase_names_it(small_recipe, train, tmp_path):
+    second = {"steps": None, "epochs": 0.1, "validate": {"every": 500}}
+    with pytest.raises(InputError, match="validate.every: expected at most") as found:
+        train(phases_of(small_recipe(), SHORT, second), tmp_path / "out")
+    assert found.value.__notes__ == ["in phase part-2"]

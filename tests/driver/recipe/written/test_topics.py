@@ -4,7 +4,7 @@ from car_files import page, section, under
 from raypipe.config import load_recipe
 from raypipe.driver.recipe.written.topics import with_topics
 from raypipe.driver.workspace import Workspace
-from raypipe.errors import InputError
+from raypipe.errors import InputError, RefusedError
 
 RECIPE = """
 format: 1
@@ -80,6 +80,38 @@ def test_a_damaged_file_is_refused_and_mended_by_the_same_command(recipe, tmp_pa
             with_topics(recipe, workspace, print)
     (tmp_path / "pages.cbor").write_bytes(A)
     assert with_topics(recipe, workspace, print).queries["all"].car is None
+
+
+@pytest.mark.parametrize("file", ["queries.tsv", "qrels.txt"])
+@pytest.mark.parametrize("text", [None, "A/S 0 p9 1\n"])
+def test_a_file_of_topics_that_was_edited_or_deleted_is_made_again(recipe, tmp_path, file, text):
+    workspace = Workspace(tmp_path / "out")
+    with_topics(recipe, workspace, print)
+    made = tmp_path / "out/topics/judged" / file
+    before = made.read_text()
+    made.write_text(text) if text else made.unlink()
+    with_topics(recipe, workspace, print)
+    assert made.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("override", "line"),
+    [
+        ("queries.judged.car.level=article", "queries.judged.car.level: top-level -> article"),
+        ("queries.released.car.level=article", "released.car.level: hierarchical -> article"),
+        ("queries.judged.car.outlines=pages.cbor", "queries.judged.car.outlines: none -> given"),
+    ],
+)
+def test_frozen_topics_are_not_made_with_other_settings(recipe, tmp_path, override, line):
+    workspace = Workspace(tmp_path / "out")
+    with_topics(recipe, workspace, print, frozen=True)  # there is nothing to compare with
+    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.*")}
+    other = load_recipe(RECIPE, base=tmp_path, overrides=[override])
+    with pytest.raises(RefusedError, match=line):
+        with_topics(other, workspace, print, frozen=True)
+    assert {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.*")} == before
+    (tmp_path / "pages.cbor").write_bytes(A + A)  # content may change
+    with_topics(recipe, workspace, print, frozen=True)
 
 
 @pytest.mark.parametrize(
