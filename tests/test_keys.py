@@ -65,7 +65,7 @@ def test_a_key_has_its_values_its_default_and_its_docstring():
     rows = {row.key: row for row in keys.rows(Training)}
     assert rows["optimiser.clip_after"].values == "`step`, `batch`"
     assert rows["optimiser.clip_after"].default == "`step`"
-    assert rows["near_copy"].values == "number, `same`"
+    assert rows["near_copy"].values == "`same`, number"
     assert rows["steps"].text == "Updates of the weights."
     assert rows["train.NAME.documents.best"].default == "-"
     assert rows["dev.NAME.k"].default == "`1000`"

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config.training.phases import Phase, PhasedTraining
-from raypipe.config.training.recipe import DevSet, Guarded, Training, TrainingSet
+from raypipe.config.training.recipe import Training
+from raypipe.config.training.sets import DevSet, Guarded, TrainingSet
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
 from raypipe.driver.mirror import address_of
