@@ -110,6 +110,18 @@ def test_beside_a_measurer_nothing_is_measured_here_and_checkpoints_wait_for_it(
     assert float(late.weight) == 10.0, "the weights of the newest step are back"
 
 
+def test_after_late_measurements_training_goes_on_from_the_newest_weights(course):
+    found = course()
+    stop = Interrupted("stop", 143)
+    with pytest.raises(Interrupted):
+        found.go(beside=True, should_stop=lambda: stop if len(found.steps) == 8 else None)
+    assert found.measured == [] and found.checkpoints[-1] == 8
+    late = course()
+    late.go()
+    assert late.measured == [3.0, 6.0, 9.0, 10.0] and late.steps == [8, 9]
+    assert (float(late.weight), float(late.moment)) == (10.0, 20.0), "not those of step 6 and 2 more"
+
+
 def test_measurements_that_are_missing_need_their_checkpoints(course):
     found = course()
     found.go(beside=True)
