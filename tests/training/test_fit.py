@@ -119,7 +119,9 @@ def test_after_late_measurements_training_goes_on_from_the_newest_weights(course
     late = course()
     late.go()
     assert late.measured == [3.0, 6.0, 9.0, 10.0] and late.steps == [8, 9]
-    assert (float(late.weight), float(late.moment)) == (10.0, 20.0), "not those of step 6 and 2 more"
+    assert (float(late.weight), float(late.moment)) == (10.0, 20.0), (
+        "not those of step 6 and 2 more"
+    )
 
 
 def test_measurements_that_are_missing_need_their_checkpoints(course):

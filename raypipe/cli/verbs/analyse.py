@@ -1,4 +1,4 @@
-"""The commands report and analyse: depth, tradeoff, fusion, movers and queries."""
+"""The commands report and analyse: depth, tradeoff, consistency, fusion, movers and queries."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on s
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     analyse = typer.Typer(no_args_is_help=True, help="What the runs of a finished pipeline say.")
-    for verb in (depth, tradeoff, fusion, movers, queries):
+    for verb in (depth, tradeoff, consistency, fusion, movers, queries):
         analyse.command()(verb)
     app.add_typer(analyse, name="analyse")
     app.command()(report)
@@ -57,6 +57,21 @@ def tradeoff(
 
     finished, chosen = _opened(folder, query_set)
     _print([part for each in chosen for part in found(finished, each, loss=loss)], as_json)
+
+
+def consistency(
+    folder: Folder,
+    reference: Annotated[
+        Path, typer.Option(help="A run file: what the reranker's negatives were taken from.")
+    ],
+    query_set: QuerySet = None,
+    as_json: AsJson = False,
+) -> None:
+    """The share of each first stage's passages that a reference run has too, by depth."""
+    from raypipe.driver.analysis.consistency import consistency as found
+
+    finished, chosen = _opened(folder, query_set)
+    _print([found(finished, each, reference) for each in chosen], as_json)
 
 
 def fusion(folder: Folder, query_set: QuerySet = None, as_json: AsJson = False) -> None:
