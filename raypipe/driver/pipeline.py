@@ -128,8 +128,6 @@ def _run(
 ) -> str:
     """The table; the summary is filled before a limit may refuse what was built."""
     began = time.monotonic()
-    write_out(workspace.folder, "recipe.yaml", resolved_yaml(recipe).encode())
-    workspace.wrote(workspace.folder / "recipe.yaml")
     wanted = recipe.resources
     place = Place(wanted.backend, options.ray_address, options.allow_open_cluster)
     chosen = devices_at(
@@ -146,6 +144,8 @@ def _run(
     if options.frozen:
         refuse_changes(named, workspace)
     judgements = read_first(named)
+    write_out(workspace.folder, "recipe.yaml", resolved_yaml(recipe).encode())
+    workspace.wrote(workspace.folder / "recipe.yaml")
     backends = LazyBackends(
         lambda: started(place, chosen, num_cpus=chosen.num_actors), lambda: chosen
     )
