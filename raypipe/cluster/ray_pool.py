@@ -121,7 +121,12 @@ class RayBackend:
             return []
         ray.wait(refs, num_returns=1, timeout=seconds)
         ready, _ = ray.wait(refs, num_returns=len(refs), timeout=0)
-        events = [self._polled_event(r) if r in self._polls else self._event(r) for r in ready]
+        events = []
+        for ref in ready:
+            if ref in self._polls:
+                events.append(self._polled_event(ref))
+            elif ref in self._work:  # an event before this one may have ended its worker
+                events.append(self._event(ref))
         return [event for event in events if event is not None]
 
     def kill(self, worker: int) -> None:

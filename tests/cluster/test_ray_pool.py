@@ -12,7 +12,7 @@ from typing import ClassVar
 import pytest
 import ray
 
-from raypipe.cluster.backend import Task
+from raypipe.cluster.backend import Lost, Mode, Task
 from raypipe.cluster.loop import Limits, run
 from raypipe.cluster.ray_pool import RayBackend
 from raypipe.cluster.ray_start import start_local
@@ -149,6 +149,29 @@ def test_the_shard_of_a_killed_actor_is_computed_by_another(cluster, tmp_path):
 @pytest.mark.fault(
     19, "a worker on Ray that hangs is ended after its 5 seconds, 12 of 12 rows there"
 )
+@pytest.mark.fault(1, "a death that two answers tell at once is one event")
+def test_a_death_that_two_answers_tell_at_once_is_one_event(cluster, tmp_path):
+    stage = Rows(str(tmp_path), "hangs")
+    ledger = Ledger(PosixStorage(tmp_path / "stores"), "rows", stage.spec, stage.shards(None))
+    backend = RayBackend(local=cluster)
+    worker = backend.start(Task(stage, ledger, ("", "")))
+    while not (events := backend.wait(1.0)):
+        pass
+    (ready,) = events
+    backend.submit(worker, ledger.shards[2], (), Mode.PLAIN)
+    while not (tmp_path / "hangs").exists():
+        time.sleep(0.05)
+    os.kill(ready.process.pid, signal.SIGKILL)
+    asked = len(backend._polls)
+    backend._polled = 0.0
+    backend._poll()
+    assert len(backend._polls) >= asked
+    refs = [*backend._work, *backend._polls]
+    assert len(refs) == 2 and ray.wait(refs, num_returns=2, timeout=60)[1] == []
+    assert [type(event) for event in backend.wait(1.0)] == [Lost]
+    assert backend._work == {} and backend._polls == {}
+
+
 def test_a_hung_actor_is_found_and_its_shard_goes_elsewhere(cluster, tmp_path):
     stage = Rows(str(tmp_path), "hangs")
     manifest, report, _ = work(cluster, tmp_path, stage, silent_seconds=5.0)

@@ -49,10 +49,9 @@ def build(root, version):
 
 
 def built(root, *versions):
-    work = Workspace(root)
-    work.mark()
+    Workspace(root).mark()
     for version in versions:
-        work.refer("toy", spec(version).fingerprint())
+        Workspace(root).refer("toy", spec(version).fingerprint())  # each an invocation
         build(root, version)
 
 
