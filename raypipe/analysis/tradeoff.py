@@ -81,8 +81,12 @@ def cell_run(
     seed: int,
     held: Keys,
     probabilities: NDArray[np.float32],
+    *,
+    tail: str = "keep",
 ) -> pa.Table:
     """What the second reranker makes of the first one's run (schema.RUN), from held pairs.
+
+    `tail` is that of the stage that aggregates the pairs, `keep` or `drop`.
 
     Raises:
         InputError: a pair that it needs was not scored.
@@ -94,7 +98,7 @@ def cell_run(
         probabilities,
         method=setting.method,
         k=setting.k1,
-        tail="keep",
+        tail=tail,
         scored_by="duo",
     )
 

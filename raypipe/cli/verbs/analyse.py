@@ -115,8 +115,17 @@ def _opened(folder: Path, query_set: str | None) -> "tuple[Finished, list[str]]"
     finished = open_finished(folder)
     if query_set is not None and query_set not in finished.query_sets:
         raise InputError(f"--queries {query_set}: expected one of {', '.join(finished.query_sets)}")
-    measured = finished.summary["measures"]
-    chosen = [query_set] if query_set is not None else [*measured]
+    measured = [
+        name
+        for name in finished.summary["measures"]
+        if finished.recipe.queries[name].qrels_of("passages") is not None
+    ]
+    chosen = [query_set] if query_set is not None else measured
+    if not chosen and finished.summary["measures"]:
+        raise InputError(
+            f"{folder}: no query set has judgements of passages, only of documents; `raypipe "
+            "report` tells of their runs, and `analyse` needs qrels under queries in the recipe"
+        )
     if not chosen:
         raise InputError(
             f"{folder}: no query set was measured; add qrels and evaluate to the recipe"

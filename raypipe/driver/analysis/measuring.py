@@ -28,8 +28,17 @@ def judgements_of(finished: Finished, query_set: str, unit: Unit = "passages") -
 
 
 def measures_of(finished: Finished) -> Sequence[str]:
-    """The recipe's measures."""
-    return finished.recipe.evaluate.measures if finished.recipe.evaluate is not None else ()
+    """The recipe's measures, one or more.
+
+    Raises:
+        InputError: it has none.
+    """
+    if finished.recipe.evaluate is None:
+        raise InputError(
+            f"{finished.workspace.folder / 'recipe.yaml'}: expected measures under evaluate, found "
+            "none; add evaluate to the recipe, and run it again"
+        )
+    return finished.recipe.evaluate.measures
 
 
 def measured(

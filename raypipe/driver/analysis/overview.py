@@ -3,10 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ir_measures.measures import SumAgg
+
 from raypipe.analysis.section import Section, Table, Value
 from raypipe.driver.analysis.finished import Finished
 from raypipe.driver.analysis.measuring import about, judgements_of, measures_of
 from raypipe.evaluation.compare import Comparison, compare, unjudged
+from raypipe.evaluation.measures import evaluate
+from raypipe.evaluation.names import parse_measures
 from raypipe.vocabulary import Unit
 
 JUDGED_AT = 10
@@ -22,14 +26,16 @@ def overview(finished: Finished, query_set: str, unit: Unit = "passages") -> Sec
     evaluated = finished.recipe.evaluate
     named = evaluated.baseline if evaluated is not None else None
     base = named if named in runs else next(iter(runs))
-    compared = compare(runs, judged, measures, baseline=base)
+    of_system = {name: evaluate(run, judged, measures, warn=False) for name, run in runs.items()}
+    comparable = [measure for measure in measures if not _is_count(measure)]
+    compared = compare(runs, judged, comparable, baseline=base).rows if comparable else []
     known: dict[str, set[str]] = {}
     pairs = zip(judged["query_id"].to_pylist(), judged["passage_id"].to_pylist(), strict=True)
     for query, passage in pairs:
         known.setdefault(query, set()).add(passage)
     told = finished.summary["systems"][query_set]
     num_queries = len(finished.queries(query_set))
-    means = {name: found.mean for name, found in compared.per_query.items()}
+    means = {name: found.mean for name, found in of_system.items()}
     rows: list[list[Value]] = [
         [
             name,
@@ -44,15 +50,37 @@ def overview(finished: Finished, query_set: str, unit: Unit = "passages") -> Sec
     ]
     columns = ["system", "reranks", "model", *measures, f"Judged@{JUDGED_AT}", "ms/query"]
     tables = [Table("Systems", [*columns, "inferences/query"], rows)]
-    if len(runs) > 1:
-        tables.append(_differences(compared.rows, base))
-    best = max(runs, key=lambda name: means[name][measures[0]])
-    notes = [_best(best, base, compared.rows, measures[0]), *about(finished, query_set, unit)]
+    if len(runs) > 1 and comparable:
+        tables.append(_differences(compared, base))
+    notes = []
+    if comparable:
+        best = max(runs, key=lambda name: means[name][comparable[0]])
+        notes.append(_best(best, base, compared, comparable[0]))
+    notes += [*about(finished, query_set, unit), *_stale(finished, query_set, means)]
     saw = {told[name]["model"]: told[name].get("start_weights") for name in runs}
     notes += [f"{model}: its start weights saw {what}" for model, what in saw.items() if what]
     notes.append("ms/query: wall time of the whole chain over all queries, loading excluded")
     name = "overview" if unit == "passages" else "overview of documents"
     return Section(name, query_set, tables, (), notes)
+
+
+def _is_count(measure: str) -> bool:
+    """Whether it is a sum over the queries, such as NumRel, which has no mean to compare."""
+    (parsed,) = parse_measures([measure]).values()
+    return isinstance(parsed.aggregator(), SumAgg)
+
+
+def _stale(
+    finished: Finished, query_set: str, means: Mapping[str, Mapping[str, float]]
+) -> list[str]:
+    """A note if the judgements give other values now than when the recipe was run."""
+    told = finished.summary["measures"].get(query_set, {})
+    if all(told[name] == dict(means[name]) for name in means if name in told):
+        return []
+    return [
+        f"stale: the judgements of {query_set} changed since the recipe was run; this page has "
+        "their values now, table.md and summary.json have the earlier ones; run the recipe again"
+    ]
 
 
 def _inferences(system: Mapping[str, Any], num_queries: int) -> float | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from raypipe.analysis.section import Section, Table, Value
 from raypipe.driver.analysis.finished import Finished
 from raypipe.driver.analysis.measuring import about, judgements_of, measured, measures_of
+from raypipe.errors import InputError
 from raypipe.evaluation.measured import Measured
 
 NUM_QUERIES = 10
@@ -20,8 +21,17 @@ def queries(finished: Finished, query_set: str, *, num: int = NUM_QUERIES) -> Se
 
     A query's change is that of the last system of the recipe against the recipe's baseline, or
     against the first system. The hardest queries are those whose best system is worst.
+
+    Raises:
+        InputError: no judgements of passages, no measures, or no run of passages.
     """
+    relevant = _numbers_relevant(finished, query_set)
     measure, systems = measures_of(finished)[0], finished.systems(query_set)
+    if not systems:
+        raise InputError(
+            f"{finished.workspace.folder}: the query set {query_set} has no run of passages, only "
+            "of documents; expected a stage that ranks passages"
+        )
     of_system: dict[str, Measured] = {
         name: measured(finished, query_set, finished.run(name, query_set), [measure])
         for name in systems
@@ -35,7 +45,6 @@ def queries(finished: Finished, query_set: str, *, num: int = NUM_QUERIES) -> Se
     judged = [query for query in values[base] if query in texts]
     change = {query: values[best][query] - values[base][query] for query in judged}
     highest = {query: max(of_one[query] for of_one in values.values()) for query in judged}
-    relevant = _numbers_relevant(finished, query_set)
 
     def listed(title: str, chosen: list[str]) -> Table:
         rows: list[list[Value]] = [

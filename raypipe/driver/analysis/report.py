@@ -1,6 +1,7 @@
 """Writes report.html and its twins in JSON, analysis/NAME.json, into a workspace."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from raypipe.driver.mirror import write_out
 from raypipe.errors import InputError
 
 PAGE = "report.html"
+_OWN = re.compile(r"(overview(-of-documents)?|depth|tradeoff-of-[^.]+|fusion|movers|queries)\..+\.")
+"""The beginnings of the names of twins; other files in the folder are left alone."""
 
 
 def report(finished: Finished) -> Path:
@@ -38,15 +41,21 @@ def report(finished: Finished) -> Path:
     sections.append(making(finished))
     folder = finished.workspace.folder
     (folder / "analysis").mkdir(exist_ok=True)
-    for section in sections:
-        parts = [
-            section.name.replace(" ", "-"),
-            *([section.query_set] if section.query_set else []),
-        ]
+    twins = {_file_of(section): section for section in sections}
+    for path in (folder / "analysis").glob("*.json"):
+        if path.name not in twins and _OWN.match(path.name):
+            path.unlink()  # of an earlier recipe: nothing on the page has its numbers
+    for name, section in twins.items():
         data = json.dumps(section.to_json(), indent=1).encode() + b"\n"
-        write_out(folder, f"analysis/{'.'.join(parts)}.json", data)
+        write_out(folder, f"analysis/{name}", data)
     write_out(folder, PAGE, page(f"raypipe: {finished.recipe.name}", sections).encode())
     return folder / PAGE
+
+
+def _file_of(section: Section) -> str:
+    """The name of a section's twin: that of the section, and of its query set if it has one."""
+    parts = [section.name.replace(" ", "-"), section.query_set, "json"]
+    return ".".join(part for part in parts if part)
 
 
 def _of(finished: Finished, query_set: str) -> Iterator[Section]:

@@ -92,6 +92,7 @@ def _of_stage(
     runs = {
         k0: reranked_at(first, scored, scored_by=duo.run, depth=k0, tail=mono.tail) for k0 in k0s
     }
+    tail = next((stage.tail for stage in _aggregates(finished, name).values()), "keep")
     cells: list[_Cell] = []
     absent: list[Keys] = []
     for setting in grid:
@@ -101,7 +102,7 @@ def _of_stage(
             absent += gaps
             continue
         made = (
-            [cell_run(run, setting, seed, held, probabilities) for seed in seeds]
+            [cell_run(run, setting, seed, held, probabilities, tail=tail) for seed in seeds]
             if setting.k1
             else [run]
         )
@@ -187,9 +188,15 @@ def _costs(finished: Finished, query_set: str, name: str) -> _Costs:
     num_queries = len(finished.queries(query_set))
     first = told[mono.run].get("ms_per_query")
     single = _each(told[mono.run], told[duo.run], num_queries)
-    of_pairs = [n for n, s in stages.items() if isinstance(s, Aggregate) and s.pairs == name]
+    of_pairs = [*_aggregates(finished, name)]
     pair = _each(told[duo.run], told[of_pairs[0]], num_queries) if of_pairs else None
     return _Costs(first, single, pair)
+
+
+def _aggregates(finished: Finished, pairs: str) -> dict[str, Aggregate]:
+    """The stages that make runs of a duoBERT stage's pairs; the first one's tail is the grid's."""
+    stages = finished.recipe.stages.items()
+    return {n: s for n, s in stages if isinstance(s, Aggregate) and s.pairs == pairs}
 
 
 def _each(below: Mapping[str, float], above: Mapping[str, float], num_queries: int) -> float | None:

@@ -25,7 +25,7 @@ def analysed(tiny_model, tiny_mono, tiny_duo, tmp_path_factory):
     given = [f"{q} Q0 p{(3 * n + 1) % 30} {n} {40 - n} x\n" for q in QUERIES for n in range(1, 11)]
     (folder / "run.trec").write_text("".join(given))
 
-    def run(k0=8, k1=5, name="work"):
+    def run(k0=8, k1=5, name="work", tail="keep", measures=("RR@10", "R@5"), without=None):
         models = {"tiny": tiny_model, "mono": tiny_mono, "duo": tiny_duo}
         query_set = {"file": f"{folder}/queries.tsv", "qrels": f"{folder}/qrels.txt"}
         recipe = {
@@ -43,13 +43,14 @@ def analysed(tiny_model, tiny_mono, tiny_duo, tmp_path_factory):
                 },
                 "first": {"do": "score", "run": "dense", "model": "mono", "k0": k0},
                 "pairs": {"do": "score", "run": "first", "model": "duo", "k1": k1},
-                "second": {"do": "aggregate", "pairs": "pairs", "method": "sum"},
-                "least": {"do": "aggregate", "pairs": "pairs", "method": "min"},
+                "second": {"do": "aggregate", "pairs": "pairs", "method": "sum", "tail": tail},
+                "least": {"do": "aggregate", "pairs": "pairs", "method": "min", "tail": tail},
             },
-            "evaluate": {"measures": ["RR@10", "R@5"], "baseline": "dense", "topics": "three"},
+            "evaluate": {"measures": [*measures], "baseline": "dense", "topics": "three"},
             "resources": {"backend": "inline", "device": "cpu"},
             "stores": str(folder / "stores"),
         }
+        recipe.pop(without, None)
         loaded = load_recipe(yaml.safe_dump(recipe, sort_keys=False), source="analysed")
         run_pipeline(loaded, folder / name, Options(), watcher=Silent())
         return open_finished(folder / name)
