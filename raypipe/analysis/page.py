@@ -22,6 +22,7 @@ th, td { border-bottom: 1px solid var(--line); padding: .25rem .6rem; text-align
 td.number { font-variant-numeric: tabular-nums; text-align: right; white-space: nowrap; }
 figure { margin: 1.5rem 0; } figcaption { font-weight: 600; }
 svg { height: auto; max-width: 44rem; width: 100%; }
+p.lead { font-size: 1.125rem; font-weight: 600; }
 pre { border: 1px solid var(--line); overflow-x: auto; padding: 1rem; }
 ul.notes { color: inherit; font-size: .875rem; opacity: .85; }
 @media print { nav { display: none; } .wide { overflow: visible; } h2 { break-before: page; } }
@@ -58,6 +59,7 @@ def _section(anchor: str, section: Section) -> str:
     )
     return (
         f'<section id="{anchor}"><h2>{_heading(section)}</h2>\n'
+        + (f'<p class="lead">{html.escape(section.lead)}</p>\n' if section.lead else "")
         + "".join(map(_table, section.tables))
         + figures
         + texts
@@ -68,16 +70,16 @@ def _section(anchor: str, section: Section) -> str:
 
 def _table(table: Table) -> str:
     head = "".join(f"<th>{html.escape(column)}</th>" for column in table.columns)
-    rows = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in table.rows)
+    rows = "".join(f"<tr>{''.join(map(_cell, row, table.columns))}</tr>" for row in table.rows)
     return (
         f'<div class="wide"><table><caption>{html.escape(table.title)}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>\n"
     )
 
 
-def _cell(value: Value) -> str:
+def _cell(value: Value, column: str) -> str:
     if isinstance(value, str):
         return f"<td>{html.escape(value)}</td>"
     if isinstance(value, float) and not math.isfinite(value):
         return '<td class="number">-</td>'
-    return f'<td class="number">{shown(value)}</td>'
+    return f'<td class="number">{html.escape(shown(value, column))}</td>'

@@ -6,6 +6,7 @@ from typing import Any
 
 Value = str | int | float | None
 """A cell of a table; None where there is nothing to say."""
+SMALLEST_P = 0.0001
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +41,23 @@ class Section:
     notes: Sequence[str] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
     """What does not fit a table, for programs."""
+    lead: str = ""
+    """What to know first, in a sentence."""
 
     def to_json(self) -> dict[str, Any]:
         """All of it, for `json.dumps`."""
         return asdict(self)
 
 
-def shown(value: Value) -> str:
-    """A cell as text: four digits after the point, thousands apart, `-` for nothing."""
+def shown(value: Value, column: str = "") -> str:
+    """A cell as text: four digits after the point, thousands apart, `-` for nothing.
+
+    A p below 0.0001, in a column `p` or `p (...)`, is shown as such: it is never 0.
+    """
     if value is None:
         return "-"
+    if column.split(" ")[0] == "p" and isinstance(value, float) and value < SMALLEST_P:
+        return f"<{SMALLEST_P}"
     if isinstance(value, str):
         return " ".join(value.split()).replace("|", "\\|")
     return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
@@ -58,8 +66,10 @@ def shown(value: Value) -> str:
 def to_text(section: Section) -> str:
     """The section's tables as Markdown, then its notes."""
     blocks = [f"## {section.name}: {section.query_set}", ""]
+    blocks += [section.lead, ""] if section.lead else []
     for table in section.tables:
-        cells = [list(table.columns), *([shown(value) for value in row] for row in table.rows)]
+        rows = [[*map(shown, row, table.columns)] for row in table.rows]
+        cells = [list(table.columns), *rows]
         blocks += [f"{table.title}", "", *_lines(cells), ""]
     return "\n".join([*blocks, *(f"- {note}" for note in section.notes)]).rstrip()
 

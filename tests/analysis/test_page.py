@@ -10,7 +10,8 @@ SECTIONS = [
         [Chart("C", "x", "y", {"a": [(1, 2.0), (2, 3.0)]}), Chart("none", "x", "y", {})],
         ["two <topics>"],
     ),
-    Section("making", "", [Table("T", ["a"], [[float("nan")]])], values={"recipe.yaml": "a: <b>"}),
+    Section("making", "", [Table("T", ["p"], [[float("nan")], [1e-6]])],
+            values={"recipe.yaml": "a: <b>"}, lead="first <of> all"),
 ]  # fmt: skip
 
 
@@ -42,7 +43,7 @@ class Read(HTMLParser):
 def test_the_cells_are_the_sections_values_as_shown():
     found = Read(page("raypipe: x", SECTIONS)).tables
     assert found[0] == [["<b>&", "1,234", "0.2500"], ["d", "5", "-"]]
-    assert found[1] == [["-"]]
+    assert found[1] == [["-"], ["<0.0001"]]
     assert shown(0.25) == "0.2500"
 
 
@@ -53,7 +54,12 @@ def test_the_page_asks_for_nothing_and_has_every_note_and_picture():
     addresses = [a[k] for _, a in read.elements for k in ("href", "src", "xlink:href") if k in a]
     assert all(address.startswith("#") for address in addresses)
     assert tags.count("svg") == 1, "a chart without lines is left out"
-    assert "two <topics>" in read.text and "a: <b>" in read.text and "raypipe: <x>" in read.text
+    assert (
+        "two <topics>" in read.text
+        and "first <of> all" in read.text
+        and "a: <b>" in read.text
+        and "raypipe: <x>" in read.text
+    )
     assert text.startswith("<!doctype html>") and "prefers-color-scheme: dark" in text
     assert "@import" not in text and "url(http" not in text
 

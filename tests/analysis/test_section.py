@@ -18,6 +18,19 @@ def test_cells_are_four_digits_thousands_apart_and_one_line():
     assert shown("a|b\n c") == "a\\|b c"
 
 
+def test_a_p_is_never_0_and_other_small_values_are_what_they_are():
+    assert [shown(0.00005, column) for column in ("p", "p (Holm)", "mean", "precision")] == [
+        "<0.0001", "<0.0001", "0.0001", "0.0001",
+    ]  # fmt: skip
+    assert (shown(0.0001, "p"), shown(None, "p"), shown("x", "p")) == ("0.0001", "-", "x")
+
+
+def test_what_to_know_first_comes_first():
+    section = Section("overview", "dev", [Table("T", ["p"], [[1e-5]])], lead="best: a")
+    assert to_text(section).splitlines()[2:4] == ["best: a", ""]
+    assert "| <0.0001 |" in to_text(section)
+
+
 def test_a_section_is_markdown_tables_then_notes():
     assert to_text(SECTION).splitlines() == [
         "## depth: dev",

@@ -5,7 +5,7 @@ from typing import Any
 
 from ir_measures.measures import SumAgg
 
-from raypipe.analysis.section import Section, Table, Value
+from raypipe.analysis.section import Section, Table, Value, shown
 from raypipe.driver.analysis.finished import Finished
 from raypipe.driver.analysis.measuring import about, judgements_of, measures_of
 from raypipe.evaluation.compare import Comparison, compare, unjudged
@@ -52,16 +52,16 @@ def overview(finished: Finished, query_set: str, unit: Unit = "passages") -> Sec
     tables = [Table("Systems", [*columns, "inferences/query"], rows)]
     if len(runs) > 1 and comparable:
         tables.append(_differences(compared, base))
-    notes = []
+    lead, notes = "", []
     if comparable:
         best = max(runs, key=lambda name: means[name][comparable[0]])
-        notes.append(_best(best, base, compared, comparable[0]))
+        lead = _best(best, base, compared, comparable[0])
     notes += [*about(finished, query_set, unit), *_stale(finished, query_set, means)]
     saw = {told[name]["model"]: told[name].get("start_weights") for name in runs}
     notes += [f"{model}: its start weights saw {what}" for model, what in saw.items() if what]
     notes.append("ms/query: wall time of the whole chain over all queries, loading excluded")
     name = "overview" if unit == "passages" else "overview of documents"
-    return Section(name, query_set, tables, (), notes)
+    return Section(name, query_set, tables, (), notes, lead=lead)
 
 
 def _is_count(measure: str) -> bool:
@@ -125,5 +125,5 @@ def _best(best: str, base: str, rows: list[Comparison], measure: str) -> str:
     p = row.p_randomisation
     return (
         f"best by {measure}: {best}, {row.mean:.4f}; {found.mean:+.4f} "
-        f"[{found.low:+.4f}, {found.high:+.4f}] over {base}, p {p:.4f}"
+        f"[{found.low:+.4f}, {found.high:+.4f}] over {base}, p {shown(p, 'p')}"
     )

@@ -1,5 +1,6 @@
 import json
 import re
+from html import escape
 
 import pytest
 from small_documents import recipe_of, write_inputs
@@ -26,14 +27,14 @@ def test_each_section_has_a_twin_and_each_of_its_cells_is_on_the_page(written):
     }  # fmt: skip
     cells = re.findall(r"<td[^>]*>([^<]*)</td>", path.read_text())
     expected = [
-        shown(value) if not isinstance(value, str) else value
+        escape(shown(value, column) if not isinstance(value, str) else value)
         for name in (
             "overview.test", "depth.test", "tradeoff-of-pairs.test", "fusion.test",
             "movers.test", "queries.test", "making",
         )
         for table in twins[f"{name}.json"]["tables"]
         for row in table["rows"]
-        for value in row
+        for value, column in zip(row, table["columns"], strict=True)
     ]  # fmt: skip
     assert cells == expected
 
@@ -51,7 +52,7 @@ def test_the_first_screen_names_the_best_system_with_its_costs(written, finished
         rows["second"]["inferences/query"] == 8 + 20 and rows["dense"]["inferences/query"] is None
     )
     best = max(means, key=lambda name: means[name]["RR@10"])
-    assert overview["notes"][0].startswith(f"best by RR@10: {best}, {means[best]['RR@10']:.4f}")
+    assert overview["lead"].startswith(f"best by RR@10: {best}, {means[best]['RR@10']:.4f}")
     assert {row[0] for row in differences["rows"]} == set(means) - {"dense"}
     judged = {("q1", p) for p in ("p1", "p2", "p9")} | {("q2", "p7"), ("q3", "p3")}
     top = [
