@@ -31,7 +31,7 @@ def test_a_count_is_shown_and_compared_with_nothing(analysed):
         name: of_system["NumRet"] for name, of_system in means.items()
     }
     assert {row[1] for row in differences.rows} == {"RR@10"}
-    assert overview(opened, "test").notes[0].startswith("best by RR@10: ")
+    assert overview(opened, "test").lead.startswith("best by RR@10: ")
     counts = overview(analysed(name="counts", measures=["NumRet"]), "test")
     assert len(counts.tables) == 1 and "3 topics" in counts.notes
 
