@@ -10,6 +10,7 @@ from raypipe.errors import InputError
 
 if TYPE_CHECKING:
     from raypipe.analysis.section import Section
+    from raypipe.config.pipeline.parts import QuerySet
     from raypipe.driver.analysis.finished import Finished
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A pipeline's workspace.")]
@@ -118,7 +119,7 @@ def _opened(folder: Path, query_set: str | None) -> "tuple[Finished, list[str]]"
     measured = [
         name
         for name in finished.summary["measures"]
-        if finished.recipe.queries[name].qrels_of("passages") is not None
+        if not _by_document_alone(finished.recipe.queries[name])
     ]
     chosen = [query_set] if query_set is not None else measured
     if not chosen and finished.summary["measures"]:
@@ -131,6 +132,11 @@ def _opened(folder: Path, query_set: str | None) -> "tuple[Finished, list[str]]"
             f"{folder}: no query set was measured; add qrels and evaluate to the recipe"
         )
     return finished, chosen
+
+
+def _by_document_alone(queries: "QuerySet") -> bool:
+    """Whether it has judgements of documents only; builtin sets and topics name no file."""
+    return queries.document_qrels is not None and queries.qrels is None
 
 
 def _print(sections: "list[Section]", as_json: bool) -> None:

@@ -88,7 +88,7 @@ def _of_stage(
     pairs = finished.pairs(name, query_set)
     held, probabilities = keys_of(pairs), pairs["score"].to_numpy()
     k0s = depths_up_to(min(mono.k0, longest(first)), K0S)
-    grid = settings(k0s, depths_up_to(duo.k1, K1S))
+    grid = settings(k0s, depths_up_to(min(duo.k1, longest(scored)), K1S))
     runs = {
         k0: reranked_at(first, scored, scored_by=duo.run, depth=k0, tail=mono.tail) for k0 in k0s
     }

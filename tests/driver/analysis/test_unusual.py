@@ -90,3 +90,10 @@ def test_query_sets_judged_by_document_alone_have_no_analysis_of_passages(
     sections = json.loads(capsys.readouterr().out)["sections"]
     assert [section["query_set"] for section in sections] == ["both"]
     assert depth(open_finished(tmp_path / "work"), "both").tables
+
+
+def test_the_grid_ends_with_the_longest_list(analysed):
+    (section,) = tradeoff(analysed(k0=30, k1=50, name="longer"), "test")
+    (table,) = section.tables
+    found = {(row[0], row[1], row[2], row[5]) for row in table.rows if row[2] in ("-", "sum")}
+    assert found == {(20, 0, "-", 20), (20, 10, "sum", 20 + 90), (20, 20, "sum", 20 + 380)}
