@@ -36,7 +36,6 @@ TESTED_ELSEWHERE = {
     "data/files/rows.py": "data/test_queries.py",
     "driver/analysis/making.py": "driver/analysis/test_report.py",
     "driver/analysis/measuring.py": "driver/analysis/test_finished.py",
-    "driver/analysis/overview.py": "driver/analysis/test_report.py",
     "driver/generations/accepting.py": "cli/verbs/test_reindex.py",
     "driver/recipe/kinds/encode.py": "driver/test_pipeline_inputs_seen.py",
     "driver/recipe/kinds/fuse.py": "driver/test_pipeline_settings.py",

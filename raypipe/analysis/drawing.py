@@ -1,6 +1,7 @@
 """Charts as SVG for a page: text stays text, and its colour is the page's."""
 
 import io
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ def svg(chart: Chart) -> str:
 
     settings: Any = {
         "svg.fonttype": "none",
-        "svg.hashsalt": "raypipe",
+        "svg.hashsalt": repr(chart),  # names within the picture differ from those of others
         "font.family": "sans-serif",
         "font.size": 10,
         **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor"), _INK),
@@ -47,6 +48,8 @@ def svg(chart: Chart) -> str:
         drawn = io.StringIO()
         figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None})
     text = drawn.getvalue()
+    used = set(re.findall(r'(?:href="|url\()#([^")]+)', text))
+    text = re.sub(r' id="([^"]+)"', lambda at: at[0] if at[1] in used else "", text)
     return text[text.index("<svg") :].replace(_INK, "currentColor")
 
 

@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from ir_measures.measures import SumAgg
 
 from raypipe.errors import InputError
 from raypipe.evaluation.difference import Difference, difference
 from raypipe.evaluation.measured import Measured
 from raypipe.evaluation.measures import evaluate
-from raypipe.evaluation.names import parse_measures
+from raypipe.evaluation.names import counts_in
 from raypipe.evaluation.paired import SEED, holm, randomisation_tests, t_test
 from raypipe.evaluation.ties import Ties
 
@@ -76,9 +75,7 @@ def compare(
     Raises:
         InputError: an unknown measure, a count, or a run without judged queries.
     """
-    counts = [
-        name for name, m in parse_measures(measures).items() if isinstance(m.aggregator(), SumAgg)
-    ]
+    counts = counts_in(measures)
     if counts:
         raise InputError(f"{', '.join(counts)}: a count over all queries; name measures with means")
     measured = {name: evaluate(run, qrels, measures) for name, run in runs.items()}

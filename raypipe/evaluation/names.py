@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Sequence
 
 import ir_measures
-from ir_measures.measures import registry
+from ir_measures.measures import SumAgg, registry
 
 from raypipe.errors import InputError
 
@@ -26,6 +26,16 @@ def parse_measures(measures: Sequence[str]) -> dict[str, ir_measures.Measure]:
     if problems:
         raise InputError(problems)
     return parsed
+
+
+def counts_in(measures: Sequence[str]) -> list[str]:
+    """Those of the measures that are sums over the queries, such as NumRel: they have no mean.
+
+    Raises:
+        InputError: see `parse_measures`.
+    """
+    parsed = parse_measures(measures)
+    return [name for name, measure in parsed.items() if isinstance(measure.aggregator(), SumAgg)]
 
 
 def _parse(name: str) -> ir_measures.Measure:

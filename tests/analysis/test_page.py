@@ -64,6 +64,14 @@ def test_the_page_asks_for_nothing_and_has_every_note_and_picture():
     assert "@import" not in text and "url(http" not in text
 
 
+def test_no_name_in_the_page_is_given_twice():
+    charts = [Chart(f"C{n}", "x", "y", {"a": [(1, 2.0), (2, n)], "b": [(1, n)]}) for n in (1, 2)]
+    section = Section("depth", "dev", [], charts)
+    names = [a["id"] for _, a in Read(page("x", [section, section])).elements if "id" in a]
+    own = [name for name in names if name not in ("s0", "s1")]
+    assert len(own) == 2 * len(set(own)), "each picture is there twice, each with names of its own"
+
+
 def test_links_lead_to_the_sections():
     read = Read(page("x", SECTIONS))
     wanted = {a["href"][1:] for tag, a in read.elements if tag == "a"}

@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.evaluation.names import parse_measures
+from raypipe.evaluation.names import counts_in, parse_measures
 
 
 def test_all_bad_names_are_told_at_once_with_the_nearest_known_one():
@@ -40,3 +40,8 @@ def test_cutoffs_and_grades_at_the_ends_of_their_range_are_taken():
     assert list(parse_measures(names)) == names
     with pytest.raises(InputError, match="found none"):
         parse_measures([])
+
+
+def test_counts_are_told_from_measures_with_a_mean():
+    assert counts_in(["NumRel", "nDCG@10", "NumRet", "AP"]) == ["NumRel", "NumRet"]
+    assert counts_in(["RR@10"]) == []

@@ -9,8 +9,8 @@ import typer
 from raypipe.errors import InputError
 
 if TYPE_CHECKING:
+    from raypipe import config
     from raypipe.analysis.section import Section
-    from raypipe.config.pipeline.parts import QuerySet
     from raypipe.driver.analysis.finished import Finished
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A pipeline's workspace.")]
@@ -134,7 +134,7 @@ def _opened(folder: Path, query_set: str | None) -> "tuple[Finished, list[str]]"
     return finished, chosen
 
 
-def _by_document_alone(queries: "QuerySet") -> bool:
+def _by_document_alone(queries: "config.QuerySet") -> bool:
     """Whether it has judgements of documents only; builtin sets and topics name no file."""
     return queries.document_qrels is not None and queries.qrels is None
 

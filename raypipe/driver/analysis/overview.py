@@ -3,14 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ir_measures.measures import SumAgg
-
 from raypipe.analysis.section import Section, Table, Value, shown
 from raypipe.driver.analysis.finished import Finished
 from raypipe.driver.analysis.measuring import about, judgements_of, measures_of
 from raypipe.evaluation.compare import Comparison, compare, unjudged
 from raypipe.evaluation.measures import evaluate
-from raypipe.evaluation.names import parse_measures
+from raypipe.evaluation.names import counts_in
 from raypipe.vocabulary import Unit
 
 JUDGED_AT = 10
@@ -27,7 +25,8 @@ def overview(finished: Finished, query_set: str, unit: Unit = "passages") -> Sec
     named = evaluated.baseline if evaluated is not None else None
     base = named if named in runs else next(iter(runs))
     of_system = {name: evaluate(run, judged, measures, warn=False) for name, run in runs.items()}
-    comparable = [measure for measure in measures if not _is_count(measure)]
+    counts = counts_in(measures)
+    comparable = [measure for measure in measures if measure not in counts]
     compared = compare(runs, judged, comparable, baseline=base).rows if comparable else []
     known: dict[str, set[str]] = {}
     pairs = zip(judged["query_id"].to_pylist(), judged["passage_id"].to_pylist(), strict=True)
@@ -62,12 +61,6 @@ def overview(finished: Finished, query_set: str, unit: Unit = "passages") -> Sec
     notes.append("ms/query: wall time of the whole chain over all queries, loading excluded")
     name = "overview" if unit == "passages" else "overview of documents"
     return Section(name, query_set, tables, (), notes, lead=lead)
-
-
-def _is_count(measure: str) -> bool:
-    """Whether it is a sum over the queries, such as NumRel, which has no mean to compare."""
-    (parsed,) = parse_measures([measure]).values()
-    return isinstance(parsed.aggregator(), SumAgg)
 
 
 def _stale(
