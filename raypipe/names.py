@@ -5,6 +5,7 @@ a rendered name apart, whatever the names are:
 
     bm25.dev  embeddings  embeddings.dev       what a stage makes, including its query vectors
     parts@dense.dev  tune@bm25                 a stage's intermediate results
+    filled@pairs.dev                           what the cells of a grid need beside a stage's pairs
     count@collection  passages@collection  ids@collection  hashes@collection
     documents@collection  windows@collection  homes@collection  map@collection
     document-ids@collection                    of a collection whose passages are parts of documents
@@ -53,6 +54,7 @@ class Role(Enum):
     """The result of a stage: an index, embeddings, a run or pairs."""
     PARTS = "parts"
     TUNE = "tune"
+    FILLED = "filled"
     EXAMPLES = "examples"
     WEIGHTS = "weights"
 
@@ -75,6 +77,7 @@ _THINGS = {
     Role.RESULT: Thing.STAGE,
     Role.PARTS: Thing.STAGE,
     Role.TUNE: Thing.STAGE,
+    Role.FILLED: Thing.STAGE,
     Role.EXAMPLES: Thing.TRAINING,
     Role.WEIGHTS: Thing.TRAINING,
 }

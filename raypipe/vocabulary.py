@@ -27,6 +27,8 @@ Language = (
 """Languages with an analyzer of Lucene, as Anserini and Pyserini name them."""
 FusionMethod = Literal["alternate", "rrf", "weighted", "average"]
 Aggregation = Literal["sum", "binary", "min", "max", "sample", "symmetric-sum", "symmetric-log-sum"]
+Precision = Literal["fp32", "tf32", "bf16", "fp16"]
+"""In which a model's matrix products are computed; see raypipe.models.machine.precision."""
 ScoreScale = Literal["log-probability", "probability", "raw"]
 """What a monoBERT model's scores are; a duoBERT model's are always probabilities."""
 SplitBy = Literal["words", "sentences", "whole", "given"]
@@ -44,6 +46,8 @@ LossName = Literal[
     "pairwise-hinge",
     "masked-language-model",
 ]
+TableFormat = Literal["md", "csv", "latex", "json"]
+"""What `raypipe table` writes."""
 Tail = Literal["keep", "drop"]
 """What happens to the candidates below the first k, which the reranker does not score."""
 

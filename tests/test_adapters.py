@@ -8,6 +8,7 @@ from safetensors import safe_open
 
 from raypipe.models.folder.adapters import SHIPPED, WEIGHTS, shipped_folder
 from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.model_folder import measurements
 from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import load_scorer
 from raypipe.text.pairs import TextSlice
@@ -56,3 +57,23 @@ def test_the_mono_prefers_the_passage_that_answers():
     queries = part_of(model, [query] * 2)
     scores = scorer.score(queries, [part_of(model, passages)])
     assert scores[0] > scores[1]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_score_says_where_an_adapter_was_measured(name, tmp_path, capsys):
+    from raypipe.cli.main import run
+
+    told = measurements(resolve_model(name))
+    assert "Python's documentation +0." in told and "TREC DL 2021" in told
+    assert "docs/adapters.md" in told
+    files = {flag: tmp_path / flag for flag in ("run", "collection", "queries")}
+    for file in files.values():
+        file.write_text("x")
+    options = [part for flag, file in files.items() for part in (f"--{flag}", str(file))]
+    status = run(["score", *options, "--model", name, "--out", str(tmp_path / "out")])[0]
+    assert status == 2 and f"{name}: {told}" in capsys.readouterr().err
+
+
+def test_a_model_without_such_measurements_says_nothing(tiny_mono, tmp_path):
+    assert measurements(resolve_model(str(tiny_mono))) is None
+    assert measurements(resolve_model("minilm")) is None

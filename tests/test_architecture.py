@@ -12,6 +12,7 @@ LAYERS = [
         "config",
         "schema",
         "errors",
+        "markdown",
         "names",
         "numerics",
         "package",

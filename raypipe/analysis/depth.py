@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from raypipe.ranking.by_key import lines_of
 from raypipe.ranking.candidates import positions
@@ -32,6 +33,25 @@ def longest(run: pa.Table) -> int:
 def cut(run: pa.Table, depth: int) -> pa.Table:
     """The lines with a rank up to `depth`, in their order."""
     return run.filter(pc.less_equal(run["rank"], depth))
+
+
+def down_to(
+    run: pa.Table,
+    query_rows: NDArray[np.int64],
+    passage_rows: NDArray[np.int64],
+    *,
+    most: int = 1,
+) -> pa.Table:
+    """The lines down to the last one of each query that is among the given pairs.
+
+    A query's first `most` lines are always kept.
+    """
+    ones = np.full(len(query_rows), -1, np.int64)
+    known = positions(lines_of(run), (query_rows, passage_rows, ones)) >= 0
+    of_line, rank = run["query_row"].to_numpy(), run["rank"].to_numpy()
+    last = np.full(int(of_line.max(initial=0)) + 1, most, rank.dtype)
+    np.maximum.at(last, of_line[known], rank[known])
+    return run.filter(pa.array(rank <= last[of_line]))
 
 
 def reranked_at(

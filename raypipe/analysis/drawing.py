@@ -10,6 +10,14 @@ from raypipe.analysis.section import Chart
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#8C564B")
 """Told apart on light and dark ground, and by most who are colour-blind (Okabe and Ito)."""
 MARKERS = "osD^vPX*"
+MOST_MARKED = 50
+"""Points of a line that has marks; more would hide each other."""
+LEGEND_COLUMNS = 4
+"""Of the legend below the axes, where it hides no point."""
+LEAST_SPAN = 0.05
+"""Of the vertical axis."""
+NEAREST = 1.3
+"""The least ratio of two labelled values on an axis of powers."""
 _INK = "#010203"
 """In the place of the page's colour until the picture is drawn."""
 
@@ -36,15 +44,21 @@ def svg(chart: Chart) -> str:
             colour = COLOURS[number % len(COLOURS)]
             marker = MARKERS[number // len(COLOURS) % len(MARKERS)]
             xs, ys = [x for x, _ in points], [y for _, y in points]
-            axes.plot(xs, ys, marker=marker, markersize=4, color=colour, label=name)
+            size = 4 if len(points) <= MOST_MARKED else 0
+            axes.plot(xs, ys, marker=marker, markersize=size, color=colour, label=name)
         axes.set(xlabel=chart.x, ylabel=chart.y)
+        low, high = axes.get_ylim()
+        if high - low < LEAST_SPAN:  # a small difference is not to look like a large one
+            middle = (low + high) / 2
+            axes.set_ylim(middle - LEAST_SPAN / 2, middle + LEAST_SPAN / 2)
         if chart.log_x:
             axes.set_xscale("log")
             _ticks(axes, sorted({x for points in chart.lines.values() for x, _ in points}))
         axes.grid(visible=True, alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
-        if len(chart.lines) > 1:
-            axes.legend(frameon=False, fontsize=8, ncols=1 + len(chart.lines) // 12)
+        if chart.lines:
+            columns = min(len(chart.lines), LEGEND_COLUMNS)
+            figure.legend(loc="outside lower center", frameon=False, fontsize=9, ncols=columns)
         drawn = io.StringIO()
         figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None})
     text = drawn.getvalue()
@@ -54,8 +68,11 @@ def svg(chart: Chart) -> str:
 
 
 def _ticks(axes: Any, values: Sequence[float]) -> None:
-    """The values themselves, thinned to a dozen, in the place of powers of ten."""
-    step = -(-len(values) // 12)
-    shown = values[::step]
+    """The values themselves, thinned to a dozen that do not touch, not powers of ten."""
+    apart: list[float] = []
+    for value in values:
+        if not apart or value >= NEAREST * apart[-1]:
+            apart.append(value)
+    shown = apart[:: -(-len(apart) // 12)]
     axes.set_xticks(shown, [f"{value:,.0f}" for value in shown])
     axes.minorticks_off()

@@ -3,30 +3,56 @@
 import html
 import math
 from collections.abc import Sequence
+from itertools import starmap
 
 from raypipe.analysis.drawing import svg
+from raypipe.analysis.plain import plain
 from raypipe.analysis.section import Section, Table, Value, shown
 
 STYLE = """
-:root { color-scheme: light dark; --ground: #fff; --ink: #1b1b1b; --soft: #6668; --line: #8884; }
-@media (prefers-color-scheme: dark) { :root { --ground: #161616; --ink: #e6e6e6; } }
+:root { color-scheme: light dark; --ground: #fff; --ink: #1b1b1b; --soft: #5c5c5c;
+  --line: #8884; --card: #f4f5f7; }
+@media (prefers-color-scheme: dark) {
+  :root { --ground: #161616; --ink: #e6e6e6; --soft: #a6a6a6; --card: #232425; } }
 body { background: var(--ground); color: var(--ink); font: 16px/1.5 system-ui, sans-serif;
-  margin: 0 auto; max-width: 72rem; padding: 1rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.25rem; margin-top: 2.5rem; } h3 { font-size: 1rem; }
-nav a { margin-right: 1rem; } a { color: inherit; }
+  margin: 0 auto; max-width: 72rem; overflow-wrap: break-word; padding: 1rem; }
+h1 { font-size: 1.5rem; margin: .5rem 0; } h2 { font-size: 1.25rem; margin-top: 2.5rem; }
+h3 { font-size: 1rem; } nav a { display: inline-block; margin-right: 1rem; } a { color: inherit; }
+section:first-of-type h2 { margin-top: 1rem; }
+p.lead { font-size: 1.125rem; font-weight: 600; }
+dl.facts { display: grid; gap: .5rem;
+  grid-template-columns: repeat(auto-fill, minmax(10rem, 1fr)); }
+dl.facts div { background: var(--card); border-radius: .4rem; padding: .5rem .75rem; }
+dl.facts div.long { grid-column: 1 / -1; }
+dl.facts dt { color: var(--soft); font-size: .8125rem; } dl.facts dd { margin: 0; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .875rem; }
-caption { caption-side: top; font-weight: 600; padding: .5rem 0; text-align: left; }
-th, td { border-bottom: 1px solid var(--line); padding: .25rem .6rem; text-align: left;
-  vertical-align: top; }
-td.number { font-variant-numeric: tabular-nums; text-align: right; white-space: nowrap; }
-figure { margin: 1.5rem 0; } figcaption { font-weight: 600; }
-svg { height: auto; max-width: 44rem; width: 100%; }
-p.lead { font-size: 1.125rem; font-weight: 600; }
-pre { border: 1px solid var(--line); overflow-x: auto; padding: 1rem; }
-ul.notes { color: inherit; font-size: .875rem; opacity: .85; }
-@media print { nav { display: none; } .wide { overflow: visible; } h2 { break-before: page; } }
+caption { caption-side: top; font-weight: 600; padding: 1rem 0 .25rem; text-align: left; }
+th, td { border-bottom: 1px solid var(--line); max-width: 26rem; padding: .25rem .6rem;
+  text-align: left; vertical-align: top; }
+th:first-child, td:first-child { padding-left: 0; }
+th { color: var(--soft); font-weight: 600; vertical-align: bottom; }
+td.number, th.number { font-variant-numeric: tabular-nums; text-align: right; }
+td.number, td.short { white-space: nowrap; } td.long { min-width: 16rem; }
+td.text { min-width: 8rem; overflow-wrap: anywhere; }
+div.figures { display: grid; gap: 1.5rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(30rem, 100%), 1fr)); margin: 1.5rem 0; }
+figure { margin: 0; overflow-x: auto; } figcaption { font-weight: 600; }
+svg { height: auto; max-width: 44rem; min-width: 30rem; width: 100%; }
+pre { background: var(--card); font-size: .8125rem; overflow-x: auto; padding: 1rem; }
+ul.notes { color: var(--soft); font-size: .875rem; padding-left: 1.25rem; }
+@media print {
+  :root { --ground: #fff; --ink: #000; --soft: #444; --card: #f4f5f7; }
+  @page { margin: 12mm; size: A4 landscape; }
+  body { font-size: 10pt; max-width: none; padding: 0; } nav { display: none; }
+  .wide, figure, pre { overflow: visible; } pre { white-space: pre-wrap; }
+  table, ul.notes { font-size: 7.5pt; }
+  td.long, td.text { min-width: 0; } td.short { white-space: normal; }
+  th, td { padding: .15rem .35rem; } svg { max-width: 16cm; min-width: 0; }
+  figure, tr, dl.facts div { break-inside: avoid; } h2, h3, caption { break-after: avoid; } }
 """
+SHORT, LONG = 20, 60
+"""Characters of a cell that stands on one line, and of a cell or fact that is given more room."""
 
 
 def page(title: str, sections: Sequence[Section]) -> str:
@@ -42,7 +68,8 @@ def page(title: str, sections: Sequence[Section]) -> str:
 
 
 def _heading(section: Section) -> str:
-    return html.escape(": ".join(part for part in (section.name, section.query_set) if part))
+    parts = (section.name, section.query_set)
+    return html.escape(plain(": ".join(part for part in parts if part)))
 
 
 def _section(anchor: str, section: Section) -> str:
@@ -53,33 +80,53 @@ def _section(anchor: str, section: Section) -> str:
         if any(chart.lines.values())
     )
     texts = "".join(
-        f"<h3>{html.escape(name)}</h3><pre>{html.escape(text)}</pre>"
-        for name, text in section.values.items()
-        if isinstance(text, str)
+        f"<details><summary>{html.escape(name)}</summary><pre>{html.escape(text)}</pre></details>"
+        for name, text in section.texts.items()
     )
+    facts = "".join(starmap(_fact, section.facts.items()))
     return (
         f'<section id="{anchor}"><h2>{_heading(section)}</h2>\n'
-        + (f'<p class="lead">{html.escape(section.lead)}</p>\n' if section.lead else "")
+        + (f'<p class="lead">{html.escape(plain(section.lead))}</p>\n' if section.lead else "")
+        + (f'<dl class="facts">{facts}</dl>\n' if facts else "")
         + "".join(map(_table, section.tables))
-        + figures
+        + (f'<div class="figures">{figures}</div>\n' if figures else "")
         + texts
         + (f'<ul class="notes">{notes}</ul>' if notes else "")
         + "</section>\n"
     )
 
 
+def _fact(name: str, value: Value) -> str:
+    text = shown(value, name)
+    room = _LONG if len(text) > LONG else ""
+    return f"<div{room}><dt>{html.escape(name)}</dt><dd>{html.escape(text)}</dd></div>"
+
+
 def _table(table: Table) -> str:
-    head = "".join(f"<th>{html.escape(column)}</th>" for column in table.columns)
+    of_numbers = [
+        any(isinstance(row[place], int | float) for row in table.rows)
+        for place in range(len(table.columns))
+    ]
+    head = "".join(
+        f"<th{_NUMBER if numbers else ''}>{html.escape(column)}</th>"
+        for column, numbers in zip(table.columns, of_numbers, strict=True)
+    )
     rows = "".join(f"<tr>{''.join(map(_cell, row, table.columns))}</tr>" for row in table.rows)
     return (
-        f'<div class="wide"><table><caption>{html.escape(table.title)}</caption>'
+        f'<div class="wide"><table><caption>{html.escape(plain(table.title))}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>\n"
     )
 
 
+_ROOMS = ("number", "short", "text", "long")
+_NUMBER, _SHORT, _TEXT, _LONG = (f' class="{room}"' for room in _ROOMS)
+
+
 def _cell(value: Value, column: str) -> str:
     if isinstance(value, str):
-        return f"<td>{html.escape(value)}</td>"
+        value = plain(value)
+        room = _LONG if len(value) > LONG else _SHORT if len(value) <= SHORT else _TEXT
+        return f"<td{room}>{html.escape(value)}</td>"
     if isinstance(value, float) and not math.isfinite(value):
-        return '<td class="number">-</td>'
-    return f'<td class="number">{html.escape(shown(value, column))}</td>'
+        return f"<td{_NUMBER}>-</td>"
+    return f"<td{_NUMBER}>{html.escape(shown(value, column))}</td>"

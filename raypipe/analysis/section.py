@@ -4,9 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from raypipe.analysis.plain import plain
+from raypipe.markdown import cell, markdown_table
+
 Value = str | int | float | None
 """A cell of a table; None where there is nothing to say."""
 SMALLEST_P = 0.0001
+COARSE = ("ms/query", "inferences", "computed", "seconds")
+"""Beginnings of the names of columns whose numbers have one digit after the point, or none."""
+SIGNED = ("difference", "low", "high")
+"""Columns of differences, which have a sign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +46,12 @@ class Section:
     tables: Sequence[Table]
     charts: Sequence[Chart] = ()
     notes: Sequence[str] = ()
-    values: Mapping[str, Any] = field(default_factory=dict)
-    """What does not fit a table, for programs."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Name -> a longer text, such as a file."""
     lead: str = ""
     """What to know first, in a sentence."""
+    facts: Mapping[str, Value] = field(default_factory=dict)
+    """What to know next: label -> value."""
 
     def to_json(self) -> dict[str, Any]:
         """All of it, for `json.dumps`."""
@@ -52,15 +61,22 @@ class Section:
 def shown(value: Value, column: str = "") -> str:
     """A cell as text: four digits after the point, thousands apart, `-` for nothing.
 
-    A p below 0.0001, in a column `p` or `p (...)`, is shown as such: it is never 0.
+    Times and inferences have one digit after the point, or none if they are whole, and differences
+    a sign. A p below 0.0001, in a column `p` or `p (...)`, is shown as such: it is never 0.
     """
     if value is None:
         return "-"
     if column.split(" ")[0] == "p" and isinstance(value, float) and value < SMALLEST_P:
         return f"<{SMALLEST_P}"
     if isinstance(value, str):
-        return " ".join(value.split()).replace("|", "\\|")
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
+        return cell(plain(value))
+    if isinstance(value, int):
+        return f"{value:,}"
+    if column in SIGNED:
+        return f"{value:+.4f}"
+    if column.startswith(COARSE):
+        return f"{value:,.0f}" if value.is_integer() else f"{value:,.1f}"
+    return f"{value:.4f}"
 
 
 def to_text(section: Section) -> str:
@@ -69,15 +85,5 @@ def to_text(section: Section) -> str:
     blocks += [section.lead, ""] if section.lead else []
     for table in section.tables:
         rows = [[*map(shown, row, table.columns)] for row in table.rows]
-        cells = [list(table.columns), *rows]
-        blocks += [f"{table.title}", "", *_lines(cells), ""]
+        blocks += [f"{table.title}", "", *markdown_table(table.columns, rows), ""]
     return "\n".join([*blocks, *(f"- {note}" for note in section.notes)]).rstrip()
-
-
-def _lines(cells: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[place]) for row in cells) for place in range(len(cells[0]))]
-    padded = [
-        "| " + " | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) + " |"
-        for row in cells
-    ]
-    return [padded[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *padded[1:]]

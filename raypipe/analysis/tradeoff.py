@@ -4,7 +4,7 @@ Source: Nogueira et al. 2019 (Multi-stage document ranking with BERT), Figures 2
 computed from stored scores alone, and only if every score that it needs is there.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe.ranking.by_key import aggregate_by_key
-from raypipe.ranking.candidates import Keys, missing, pairs
+from raypipe.ranking.candidates import Keys, pairs
 
 K0S = (50, 100, 200, 500, 1000)
 K1S = (10, 20, 30, 40, 50)
@@ -41,13 +41,25 @@ class Setting:
             return self.k0
         return self.k0 + self.k1 * ((self.k1 if self.m is None else self.m) - 1)
 
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A setting with what it costs and gives."""
+
+    setting: Setting
+    singles: float
+    """Inferences a query of the first reranker that these queries' lists ask for."""
+    pairs: float
+    """Inferences a query of the second: k1 min(m, k1 - 1) where lists are long enough."""
+    means: Mapping[str, float]
+    """Measure -> mean over the topics; for SAMPLE the mean over its draws."""
+    spread: float | None = None
+    """Standard deviation of the first measure over the draws of SAMPLE."""
+
     @property
-    def needed(self) -> int:
-        """Inferences a query that are really needed: k1 min(m, k1 - 1) pairs."""
-        if not self.k1:
-            return self.k0
-        drawn = self.k1 - 1 if self.m is None else min(self.m, self.k1 - 1)
-        return self.k0 + self.k1 * drawn
+    def needed(self) -> float:
+        """Inferences a query that are really needed."""
+        return self.singles + self.pairs
 
 
 def settings(k0s: Iterable[int], k1s: Iterable[int]) -> list[Setting]:
@@ -62,23 +74,15 @@ def settings(k0s: Iterable[int], k1s: Iterable[int]) -> list[Setting]:
 
 
 def wanted_pairs(run: pa.Table, setting: Setting, seed: int) -> Keys:
-    """The pairs that a cell needs of a run (schema.RUN), sorted."""
+    """The pairs that a setting asks for of a run (schema.RUN), sorted."""
     columns = (run[name].to_numpy() for name in ("query_row", "passage_row", "rank"))
     return pairs(*columns, k1=setting.k1, sample=setting.m, seed=seed)
-
-
-def lacking(run: pa.Table, setting: Setting, seed: int, held: Keys) -> Keys:
-    """The pairs that a cell needs and that were not scored, sorted."""
-    wanted = wanted_pairs(run, setting, seed)
-    absent = missing(wanted, held)
-    first, second, third = (column[absent] for column in wanted)
-    return first, second, third
 
 
 def cell_run(
     run: pa.Table,
     setting: Setting,
-    seed: int,
+    wanted: Keys,
     held: Keys,
     probabilities: NDArray[np.float32],
     *,
@@ -86,14 +90,15 @@ def cell_run(
 ) -> pa.Table:
     """What the second reranker makes of the first one's run (schema.RUN), from held pairs.
 
-    `tail` is that of the stage that aggregates the pairs, `keep` or `drop`.
+    `wanted` are the setting's pairs; `tail`, `keep` or `drop`, is that of the stage that
+    aggregates them.
 
     Raises:
         InputError: a pair that it needs was not scored.
     """
     return aggregate_by_key(
         run,
-        wanted_pairs(run, setting, seed),
+        wanted,
         held,
         probabilities,
         method=setting.method,
@@ -103,13 +108,11 @@ def cell_run(
     )
 
 
-def cheapest(cells: Sequence[tuple[Setting, float]], loss: float) -> tuple[Setting, float] | None:
+def cheapest(cells: Sequence[Cell], measure: str, loss: float) -> Cell | None:
     """Of the cells whose measure is within `loss` of the best one, that with fewest inferences.
 
     Ties go to the higher measure, then to the first. None if there are no cells.
     """
-    if not cells:
-        return None
-    best = max(value for _, value in cells)
-    near = [(setting, value) for setting, value in cells if value >= best - loss]
-    return min(near, key=lambda cell: (cell[0].needed, -cell[1]))
+    best = max((cell.means[measure] for cell in cells), default=0.0)
+    near = [cell for cell in cells if cell.means[measure] >= best - loss]
+    return min(near, key=lambda cell: (cell.needed, -cell.means[measure]), default=None)

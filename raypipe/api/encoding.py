@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.api.given.models import device_of, model_of
+from raypipe.api.given.models import model_of, placed
 from raypipe.api.given.texts import Given, texts_of
 from raypipe.errors import InputError
 
@@ -19,11 +19,12 @@ def encode(
     side: str = "passage",
     preset: str | None = None,
     device: str = "auto",
+    precision: str = "auto",
 ) -> NDArray[np.float16]:
     """One embedding per text, float16 [texts, dimension], in the order of the texts.
 
-    The bytes are those that a pipeline's `encode` stage stores: computed in float32, rounded to the
-    nearest float16, and independent of the other texts. The model stays open for the next call.
+    The bytes are those that a pipeline's `encode` stage stores: rounded to the nearest
+    float16, and independent of the other texts. The model stays open for the next call.
 
     Args:
         texts: a list, a dictionary id -> text, or a table with a text column and ids.
@@ -31,6 +32,7 @@ def encode(
         side: passage or query: some models treat the two differently.
         preset: settings by name, if the folder does not state them.
         device: auto, cpu or cuda.
+        precision: auto, fp32, tf32, bf16 or fp16, of the model's products; see `docs/design.md`.
 
     Raises:
         InputError: no texts, no such model, or a model that is not an encoder.
@@ -43,4 +45,5 @@ def encode(
     assert opened.encoder.kind == "encoder"  # otherwise `encoder` raises
     from raypipe.stages.in_memory import encode_texts
 
-    return encode_texts(opened, found.texts, side=side, device=device_of(device))
+    opened, where = placed(opened, device, precision)
+    return encode_texts(opened, found.texts, side=side, device=where)

@@ -87,13 +87,13 @@ class HeldSearch:
 
     def _dense(self, asked: Texts, stage: str, model: str, depth: int, device: str) -> pa.Table:
         from raypipe.engines.exact.search import topk_block_stream
-        from raypipe.stages.encode import refuse_other_model
+        from raypipe.stages.encode import precision_of, refuse_other_model
         from raypipe.stages.in_memory import encode_texts
         from raypipe.stages.search import ranked_vectors
 
         embeddings = self._held.stored(of_stage(stage))
         wanted = self._held.recipe.models[model]
-        opened = model_of(wanted.path, wanted.preset)
+        opened = model_of(wanted.path, wanted.preset).in_precision(precision_of(embeddings))
         refuse_other_model(embeddings, opened)
         vectors = encode_texts(opened, asked.texts, side="query", device=device_of(device))
         blocks = (

@@ -29,6 +29,7 @@ def rerank(
     tail: Tail = "keep",
     preset: str | None = None,
     device: str = "auto",
+    precision: str = "auto",
 ) -> pa.Table:
     """The run with each query's first k candidates reordered; the others stay below, in order.
 
@@ -54,6 +55,7 @@ def rerank(
         tail: keep or drop the candidates below the first k.
         preset: settings by name, if the model's folder does not state them.
         device: auto, cpu or cuda.
+        precision: auto, fp32, tf32, bf16 or fp16, of the model's products; see `docs/design.md`.
 
     Raises:
         InputError: bad input, or a candidate of the first k without a score.
@@ -69,7 +71,16 @@ def rerank(
     if scores is None:
         if queries is None or passages is None:
             raise InputError("rerank: expected scores, or queries and passages to score now")
-        found = score(table, queries, passages, model=model, k=k, preset=preset, device=device)
+        found = score(
+            table,
+            queries,
+            passages,
+            model=model,
+            k=k,
+            preset=preset,
+            device=device,
+            precision=precision,
+        )
         k = k or (K1 if "other_id" in found.column_names else K0)
         scores = found
     k = k or pc.max(table["rank"]).as_py() or 1

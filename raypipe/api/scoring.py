@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from raypipe.api.given.models import device_of, model_of
+from raypipe.api.given.models import model_of, placed
 from raypipe.api.given.numbers import count_of
 from raypipe.api.given.runs import Run, run_of
 from raypipe.api.given.tables import is_table
@@ -32,6 +32,7 @@ def score(
     model: str | Path = ...,
     preset: str | None = ...,
     device: str = ...,
+    precision: str = ...,
 ) -> NDArray[np.float32]: ...
 @overload
 def score(
@@ -43,6 +44,7 @@ def score(
     k: int | None = ...,
     preset: str | None = ...,
     device: str = ...,
+    precision: str = ...,
 ) -> pa.Table: ...
 def score(
     candidates: Tuples | Run,
@@ -53,6 +55,7 @@ def score(
     k: int | None = None,
     preset: str | None = None,
     device: str = "auto",
+    precision: str = "auto",
 ) -> NDArray[np.float32] | pa.Table:
     """Scores of candidates, the same as a pipeline's `score` stage stores.
 
@@ -72,6 +75,7 @@ def score(
         k: for a run, candidates per query: k0 for monoBERT, 1000 by default; k1 for duoBERT, 50.
         preset: settings by name, if the folder does not state them.
         device: auto, cpu or cuda.
+        precision: auto, fp32, tf32, bf16 or fp16, of the model's products; see `docs/design.md`.
 
     Raises:
         InputError: bad texts, ids of the run that are not among those given, no such model, or an
@@ -81,7 +85,7 @@ def score(
     opened = model_of(model, preset)
     kind = opened.reranker.kind
     if queries is None and passages is None:
-        return _tuples(candidates, opened, device_of(device))
+        return _tuples(candidates, *placed(opened, device, precision))
     if queries is None or passages is None:
         raise InputError("score: a run needs queries and passages; tuples of texts need neither")
     asked, answers = texts_of(queries, "query"), texts_of(passages, "passage")
@@ -93,7 +97,8 @@ def score(
     keys = pairs(*columns, k1=k) if kind == "duo" else singles(*columns, k0=k)
     from raypipe.stages.in_memory import score_texts
 
-    found = score_texts(opened, asked.texts, answers.texts, keys, device=device_of(device))
+    opened, where = placed(opened, device, precision)
+    found = score_texts(opened, asked.texts, answers.texts, keys, device=where)
     query_rows, first, second = keys
     table = {"query_id": asked.ids.take(query_rows), "passage_id": answers.ids.take(first)}
     if kind == "mono":

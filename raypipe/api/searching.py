@@ -32,6 +32,7 @@ def search(
     b: float = BM25_B,
     preset: str | None = None,
     device: str = "auto",
+    precision: str = "auto",
 ) -> pa.Table:
     """The best `depth` passages of each query: query_id, passage_id, rank from 1, score float32.
 
@@ -50,6 +51,7 @@ def search(
         k1: BM25's parameter, like `b`.
         preset: settings by name, if the model's folder does not state them.
         device: the model's device: auto, cpu or cuda.
+        precision: auto, fp32, tf32, bf16 or fp16, of the model's products; see `docs/design.md`.
 
     Raises:
         InputError: bad texts or ids, embeddings that do not fit or are not finite, no such model.
@@ -60,7 +62,7 @@ def search(
         asked, answers = _texts_alone(queries, "query"), _texts_alone(passages, "passage")
         k1, b = number_of("k1", k1, low=0), number_of("b", b, low=0, high=1)
         return _bm25(asked, answers, depth=min(depth, len(answers.ids)), k1=k1, b=b)
-    options = {"model": model, "preset": preset, "device": device}
+    options = {"model": model, "preset": preset, "device": device, "precision": precision}
     query_names, query_vectors = _side(queries, "query", query_ids, options)
     passage_names, passage_vectors = _side(passages, "passage", passage_ids, options)
     run = _exact(query_vectors, passage_vectors, depth=depth)

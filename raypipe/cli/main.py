@@ -19,7 +19,9 @@ from raypipe.cli.verbs import (
     pipeline,
     quickstart,
     reindex,
+    reproduce,
     rerank,
+    show,
     single,
     train,
     upkeep,
@@ -44,6 +46,8 @@ train.register(app)
 reindex.register(app)
 upkeep.register(app)
 analyse.register(app)
+show.register(app)
+reproduce.register(app)
 compare.register(app)
 model.register(app)
 

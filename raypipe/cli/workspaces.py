@@ -15,12 +15,15 @@ DEFAULT_FOLDERS = {
 VERBS = (*DEFAULT_FOLDERS, "prepare", "tokenize", "encode", "index", "search", "score", "aggregate")
 """Those that work in a workspace, new or not."""
 ONLY_IN_FOLDERS = ("train", "quickstart")
-READERS = ("analyse", "report", "status", "verify", "gc", "history", "rollback")
+READERS = ("analyse", "report", "show", "table", "status", "verify", "gc", "history", "rollback")
 """Those whose argument is a workspace."""
 WORKSPACES_READ = ("--index", "--collection", "--pairs")
 """Options that name a workspace, to read it."""
 FLAGS = frozenset(
-    "--json --frozen --train --accept --yes --allow-open-cluster --allow-fewer-rows --help".split()
+    (
+        "--json --html --each --fill --frozen --train --accept --yes --allow-open-cluster "
+        "--allow-fewer-rows --inputs --help"
+    ).split()
 )
 """Options without a value."""
 

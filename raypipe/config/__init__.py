@@ -10,7 +10,7 @@ from raypipe.config.pipeline.select import select
 from raypipe.config.training.load import load_training
 from raypipe.config.training.paths import missing_training_inputs
 from raypipe.config.training.recipe import Training
-from raypipe.config.yaml.resolved import read_resolved, resolved_yaml
+from raypipe.config.yaml.resolved import read_resolved, resolved_yaml, settings
 
 __all__ = [
     "Collection",
@@ -32,5 +32,6 @@ __all__ = [
     "recipe_text",
     "resolved_yaml",
     "select",
+    "settings",
     "verb_of",
 ]

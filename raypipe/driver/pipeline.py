@@ -14,10 +14,8 @@ from raypipe.driver.generations.drift import limits_of
 from raypipe.driver.generations.publish import Built, Publication, publish
 from raypipe.driver.generations.retire import retire_older
 from raypipe.driver.invocation import invocation
-from raypipe.driver.machine.backends import LazyBackends
-from raypipe.driver.machine.devices import Devices
 from raypipe.driver.machine.inputs import with_copies
-from raypipe.driver.machine.place import Place, devices_at, started
+from raypipe.driver.machine.place import Place
 from raypipe.driver.machine.signals import interruptible
 from raypipe.driver.mirror import write_out
 from raypipe.driver.recipe.basis import Basis
@@ -33,15 +31,12 @@ from raypipe.driver.recipe.written.builtin import with_files
 from raypipe.driver.recipe.written.topics import with_topics
 from raypipe.driver.report.measure import measure
 from raypipe.driver.report.summary import summary_of
+from raypipe.driver.working import backends_at, basis_at, devices_for, sizing_of
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError
 from raypipe.names import StoreName, Thing
-from raypipe.stages.stage import Needs, Sizing
 from raypipe.storage.generation_readers import held_generation
 from raypipe.storage.generations import Generation, generation_numbers, newest_generation
-
-SHARD_TOKENS = {"cpu": 60_000, "cuda": 4_000_000}
-"""About 10 s of MiniLM on one core, so that progress is visible; about 4M tokens on a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +125,10 @@ def _run(
     began = time.monotonic()
     wanted = recipe.resources
     place = Place(wanted.backend, options.ray_address, options.allow_open_cluster)
-    chosen = devices_at(
-        place, wanted.device, gpus=wanted.gpus, actors=wanted.actors, threads=wanted.threads
-    )
+    chosen = devices_for(place, wanted)
     say(chosen.line())
+    precise = recipe.resources.model_copy(update={"precision": chosen.precision})
+    recipe = recipe.model_copy(update={"resources": precise})
     made = workspace.folder / "python-docs"
     named = with_files(recipe, made)
     if named is not recipe:
@@ -146,14 +141,12 @@ def _run(
     judgements = read_first(named)
     write_out(workspace.folder, "recipe.yaml", resolved_yaml(recipe).encode())
     workspace.wrote(workspace.folder / "recipe.yaml")
-    backends = LazyBackends(
-        lambda: started(place, chosen, num_cpus=chosen.num_actors), lambda: chosen
-    )
+    backends = backends_at(place, chosen)
     allowed = _allowed(named, selected) if options.only else None
     execution = Execution(
         workspace=workspace,
         backends=backends,
-        sizing=_sizing(recipe, chosen),
+        sizing=sizing_of(wanted, chosen),
         watcher=watcher,
         max_failed_rows=wanted.max_failed_rows,
         numerics_one=wanted.numerics == "one",
@@ -164,14 +157,7 @@ def _run(
         should_stop=should_stop,
         on_change=say,
     )
-    budget = wanted.budget_tokens
-    basis = Basis(
-        named,
-        execution,
-        needs=Needs(num_gpus=1.0 if chosen.device == "cuda" else 0.0, threads=chosen.threads),
-        budget_tokens=budget if isinstance(budget, int) else None,
-        sources=sources,
-    )
+    basis = basis_at(named, execution, chosen, sources)
     try:
         if options.tokens_of is not None:
             basis.tokens(options.tokens_of)
@@ -238,17 +224,6 @@ def _allowed(recipe: Recipe, selected: list[str]) -> Callable[[StoreName], bool]
         return store.thing is Thing.STAGE and store.owner in selected
 
     return allowed
-
-
-def _sizing(recipe: Recipe, chosen: Devices) -> Sizing:
-    wanted = recipe.resources
-    tokens = wanted.shard_tokens
-    return Sizing(
-        num_actors=chosen.num_actors,
-        shard_tokens=tokens if isinstance(tokens, int) else SHARD_TOKENS[chosen.device],
-        shard_rows=wanted.shard_rows,
-        shard_queries=wanted.shard_queries,
-    )
 
 
 def to_stderr(line: str) -> None:

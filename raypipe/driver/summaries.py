@@ -10,6 +10,8 @@ from raypipe.errors import CorruptError
 from raypipe.storage.records import Json, digest
 
 FILE = "summary.json"
+FORMAT = 2
+"""1 had no notes, and of inferences neither `computed` nor `copied`; it is still read."""
 _SEAL = "sha256"
 
 
@@ -17,7 +19,7 @@ def new_summary(recipe: str | None) -> dict[str, Json]:
     """The summary of an invocation that begins, with an id of its own."""
     run = uuid.uuid4().hex[:12]
     state = {"status": "running", "exit": None, "reason": None}
-    return {"format": 1, **state, "run": run, "recipe": recipe}
+    return {"format": FORMAT, **state, "run": run, "recipe": recipe}
 
 
 def write_summary(folder: Path, summary: Mapping[str, Json]) -> None:

@@ -1,16 +1,18 @@
 """Compares several runs with one, measure by measure."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from raypipe.errors import InputError
-from raypipe.evaluation.difference import Difference, difference
+from raypipe.evaluation.difference import Difference, differences
 from raypipe.evaluation.measured import Measured
-from raypipe.evaluation.measures import evaluate
+from raypipe.evaluation.measures import evaluate, grades_of
 from raypipe.evaluation.names import counts_in
 from raypipe.evaluation.paired import SEED, holm, randomisation_tests, t_test
 from raypipe.evaluation.ties import Ties
@@ -28,7 +30,8 @@ class Comparison:
     n: int
     """Number of queries of the qrels; a query missing from the run counts 0."""
     unjudged: float
-    """Share of the first k rows that have no judgement; k is the measure's cutoff, or 10."""
+    """Share of the first k rows that have no judgement; k is the measure's cutoff, or 10. Not a
+    number where only measured values are compared."""
     difference: Difference | None
     """With its 95% interval. This and the next five are None for the baseline itself."""
     wins: int | None
@@ -79,21 +82,51 @@ def compare(
     if counts:
         raise InputError(f"{', '.join(counts)}: a count over all queries; name measures with means")
     measured = {name: evaluate(run, qrels, measures) for name, run in runs.items()}
-    pairs = [(name, m) for m in measures for name in runs if name != baseline]
-    deltas = [_deltas(measured[name], measured[baseline], m) for name, m in pairs]
+    judged = grades_of(qrels)
+    shares = {
+        (name, m): unjudged(run, judged, _cutoff(m)) for name, run in runs.items() for m in measures
+    }
+    return compare_measured(measured, measures, baseline=baseline, shares=shares, seed=seed)
+
+
+def compare_measured(
+    measured: Mapping[str, Measured],
+    measures: Sequence[str],
+    *,
+    baseline: str,
+    shares: Mapping[tuple[str, str], float] = MappingProxyType({}),
+    seed: int = SEED,
+) -> Compared:
+    """`compare` of runs that are measured already, over the same queries.
+
+    Args:
+        measured: name -> values, which have all of the measures.
+        measures: none of them a count.
+        baseline: one of the names.
+        shares: (name, measure) -> share of unjudged rows, if it is to be told.
+        seed: seed of the bootstrap and of the randomisation test.
+    """
+    pairs = [(name, m) for m in measures for name in measured if name != baseline]
+    values = [(measured[name].per_query[m], measured[baseline].per_query[m]) for name, m in pairs]
+    deltas = [np.array([mine[query] - base[query] for query in base]) for mine, base in values]
     randomised = randomisation_tests(deltas, seed=seed)
-    tests = dict(zip(pairs, zip(deltas, randomised, holm(randomised), strict=True), strict=True))
-    judged = _judged(qrels)
+    corrected, intervals = holm(randomised), differences(values, seed=seed)
+    tests = dict(
+        zip(pairs, zip(deltas, randomised, corrected, intervals, strict=True), strict=True)
+    )
     rows = [
-        _row(name, m, measured, baseline, tests, unjudged(runs[name], judged, _cutoff(m)), seed)
+        _row(name, m, measured[name], tests.get((name, m)), shares.get((name, m), math.nan))
         for m in measures
-        for name in runs
+        for name in measured
     ]
-    return Compared(rows, measured, len(pairs))
+    return Compared(rows, dict(measured), len(pairs))
 
 
-def unjudged(run: pa.Table, judged: Mapping[str, set[str]], k: int) -> float:
-    """Share of unjudged rows at ranks 1 to k, over the queries that have judgements."""
+def unjudged(run: pa.Table, judged: Mapping[str, Container[str]], k: int) -> float:
+    """Share of unjudged rows at ranks 1 to k, over the queries that have judgements.
+
+    `judged` has the judged passages of each query, as `grades_of` gives them.
+    """
     top = run.filter(pc.less_equal(run["rank"], k))
     total = missing = 0
     for query, passage in zip(
@@ -105,51 +138,28 @@ def unjudged(run: pa.Table, judged: Mapping[str, set[str]], k: int) -> float:
     return missing / total if total else 0.0
 
 
-def _judged(qrels: pa.Table) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for query, passage in zip(
-        qrels["query_id"].to_pylist(), qrels["passage_id"].to_pylist(), strict=True
-    ):
-        found.setdefault(query, set()).add(passage)
-    return found
-
-
-def _deltas(
-    run: Measured, baseline: Measured, measure: str
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    values, base = run.per_query[measure], baseline.per_query[measure]
-    return np.array([values[query] - base[query] for query in base])
-
-
 def _cutoff(measure: str) -> int:
     _, _, cutoff = measure.partition("@")
     return int(cutoff) if cutoff.isdigit() else DEFAULT_CUTOFF
 
 
-_Tests = Mapping[tuple[str, str], tuple[np.ndarray[tuple[int], np.dtype[np.float64]], float, float]]
+_Test = tuple[np.ndarray[tuple[int], np.dtype[np.float64]], float, float, Difference]
+"""Differences by query, p, corrected p, and the mean difference with its interval."""
 
 
-def _row(
-    name: str,
-    measure: str,
-    measured: Mapping[str, Measured],
-    baseline: str,
-    tests: _Tests,
-    share: float,
-    seed: int,
-) -> Comparison:
-    mean, num = measured[name].mean[measure], measured[name].num_topics[measure]
-    if name == baseline:
+def _row(name: str, measure: str, of_run: Measured, test: _Test | None, share: float) -> Comparison:
+    """One comparison; without a test it is the baseline's own."""
+    mean, num = of_run.mean[measure], of_run.num_topics[measure]
+    if test is None:
         return Comparison(name, measure, mean, num, share, *[None] * 7)
-    deltas, p, corrected = tests[name, measure]
-    values, base = measured[name].per_query[measure], measured[baseline].per_query[measure]
+    deltas, p, corrected, found = test
     return Comparison(
         run=name,
         measure=measure,
         mean=mean,
         n=num,
         unjudged=share,
-        difference=difference(values, base, seed=seed),
+        difference=found,
         wins=int((deltas > 0).sum()),
         ties=int((deltas == 0).sum()),
         losses=int((deltas < 0).sum()),

@@ -1,6 +1,6 @@
 """The difference of two systems on the same queries, with an interval."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,14 +29,31 @@ def difference(
 
     Source: Efron and Tibshirani 1993, chapter 13.
     """
-    assert values.keys() == baseline.keys() and values
-    deltas = np.array([values[query] - baseline[query] for query in sorted(values)])
+    (found,) = differences([(values, baseline)], seed=seed)
+    return found
+
+
+def differences(
+    pairs: Sequence[tuple[Mapping[str, float], Mapping[str, float]]], *, seed: int = SEED
+) -> list[Difference]:
+    """`difference` of each pair (values, baseline), which all have as many queries.
+
+    The resamples are drawn once for all of them, which saves more than half of the time.
+    """
+    assert all(values.keys() == base.keys() and values for values, base in pairs)
+    deltas = [np.array([values[q] - base[q] for q in sorted(values)]) for values, base in pairs]
+    if not deltas:
+        return []
+    num = len(deltas[0])
+    assert all(len(of_pair) == num for of_pair in deltas)
     rng = np.random.default_rng(seed)
-    means = np.concatenate(
-        [
-            deltas[rng.integers(0, len(deltas), (BATCH, len(deltas)))].mean(axis=1)
-            for _ in range(RESAMPLES // BATCH)
-        ]
-    )
-    low, high = np.quantile(means, [0.025, 0.975])
-    return Difference(float(deltas.mean()), float(low), float(high))
+    means = np.empty((len(deltas), RESAMPLES))
+    for start in range(0, RESAMPLES, BATCH):
+        drawn = rng.integers(0, num, (BATCH, num))
+        for place, of_pair in enumerate(deltas):
+            means[place, start : start + BATCH] = of_pair[drawn].mean(axis=1)
+    found = []
+    for of_pair, resampled in zip(deltas, means, strict=True):
+        low, high = np.quantile(resampled, [0.025, 0.975])
+        found.append(Difference(float(of_pair.mean()), float(low), float(high)))
+    return found

@@ -53,7 +53,7 @@ class Measuring:
         """
         self._parsed = parse_measures(measures)
         _check_qrels(qrels)
-        self._judgements = _by_query(qrels, "relevance")
+        self._judgements = grades_of(qrels)
         self._per_query = {name: dict.fromkeys(self._judgements, 0.0) for name in self._parsed}
         self._in_run: dict[str, None] = {}
         self._num_retrieved = self._num_judged = 0
@@ -115,11 +115,11 @@ def _check_qrels(qrels: pa.Table) -> None:
         raise InputError(problems)
 
 
-def _by_query(qrels: pa.Table, column: str) -> dict[str, dict[str, int]]:
-    """Query id -> passage id -> grade, queries in order of first appearance."""
+def grades_of(qrels: pa.Table) -> dict[str, dict[str, int]]:
+    """Query id -> passage id -> grade, from schema.QRELS; queries as they first appear."""
     found: dict[str, dict[str, int]] = {}
-    columns = (qrels["query_id"], qrels["passage_id"], qrels[column])
-    for query, passage, grade in zip(*(c.to_pylist() for c in columns), strict=True):
+    columns = (qrels[name].to_pylist() for name in ("query_id", "passage_id", "relevance"))
+    for query, passage, grade in zip(*columns, strict=True):
         found.setdefault(query, {})[passage] = grade
     return found
 

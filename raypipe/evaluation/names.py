@@ -38,6 +38,16 @@ def counts_in(measures: Sequence[str]) -> list[str]:
     return [name for name, measure in parsed.items() if isinstance(measure.aggregator(), SumAgg)]
 
 
+def cutoffs_in(measures: Sequence[str]) -> list[int]:
+    """The cutoffs of those of the measures that have one, ascending, each once.
+
+    Raises:
+        InputError: see `parse_measures`.
+    """
+    parsed = parse_measures(measures).values()
+    return sorted({each.params["cutoff"] for each in parsed if "cutoff" in each.params})
+
+
 def _parse(name: str) -> ir_measures.Measure:
     measure = ir_measures.parse_measure(name)
     measure.validate_params()

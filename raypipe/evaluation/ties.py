@@ -194,7 +194,7 @@ def _means(
     found = {}
     for order in ORDERS:
         changed = evaluate(_table(run, kept, keys[order]), some, measures)
-        wanted = [m for m in measures if order not in ("best", "worst") or _is_sortable(m)]
+        wanted = [m for m in measures if order not in ("best", "worst") or is_sortable(m)]
         found[order] = {m: _mean(whole.per_query[m] | changed.per_query[m]) for m in wanted}
     return found
 
@@ -203,8 +203,9 @@ def _mean(values: dict[str, float]) -> float:
     return sum(values.values()) / len(values)
 
 
-def _is_sortable(measure: str) -> bool:
-    return measure.split("@")[0].split("(")[0] in SORTABLE
+def is_sortable(measure: str) -> bool:
+    """Whether no value of the measure falls when a passage of higher grade moves up."""
+    return measure.split("@")[0].split("(")[0] in SORTABLE and "gains" not in measure
 
 
 def _table(run: _Scored, lines: Int64, key: NDArray[np.generic]) -> pa.Table:

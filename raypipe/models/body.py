@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need i
 
 
 class Body(Protocol):
-    """Weights of an encoder, fp32, without a reranker's head."""
+    """Weights of an encoder, fp32 until they are moved, without a reranker's head."""
 
     @property
     def width(self) -> int:
@@ -30,8 +30,8 @@ class Body(Protocol):
     def linears(self) -> Sequence[Linear]:
         """The linear layers, whose products are tested for effects of neighbouring rows."""
 
-    def to(self: B, device: str) -> B:
-        """The weights on `cpu` or `cuda`; sets products there to full precision."""
+    def to(self: B, device: str, precision: str = ...) -> B:
+        """The weights on `cpu` or `cuda`, those of the linear layers in the precision's dtype."""
 
     def with_third_segment(self: B, choice: str | None) -> B:
         """The body with three segment rows, for a duoBERT model; see `segments`, which raises."""

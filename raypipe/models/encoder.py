@@ -11,9 +11,10 @@ from raypipe.models.body import Body
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import layouts_of, load_weights
 from raypipe.models.halving import in_halves
-from raypipe.models.neighbours import shapes_of
+from raypipe.models.machine.neighbours import shapes_of
+from raypipe.models.machine.placing import Place, settle_on
+from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import attend_by_length, groups_of, pool
-from raypipe.models.placing import Place, settle_on
 from raypipe.text.batching import batches
 from raypipe.text.inputs import Layout, Layouts, make_inputs
 from raypipe.text.pairs import TextSlice, taken
@@ -68,6 +69,7 @@ class Encoder:
 
     @torch.inference_mode()
     def _forward(self, texts: TextSlice, layout: Layout) -> NDArray[np.float32]:
+        set_products(self._place.precision)
         inputs = make_inputs([texts], layout)
         groups = groups_of(inputs.lengths)
         device = self._place.device
@@ -92,7 +94,9 @@ def load_encoder(
     threads: int = 1,
     budget_tokens: int | None = None,
 ) -> Encoder:
-    """The model on a device, fp32; on one thread if rows would affect each other (see `settle`).
+    """The model on a device, in its precision.
+
+    On one thread if rows would affect each other; see `settle`.
 
     Args:
         model: the folder.
@@ -104,13 +108,14 @@ def load_encoder(
         InputError: another architecture, missing tensors, a tokenizer without special tokens, or
             limits beyond the model's positions or segments.
     """
-    body: Body = model.family.read(load_weights(model), model.config()).to(device)
+    body: Body = model.family.read(load_weights(model), model.config()).to(device, model.precision)
     layouts = layouts_of(model)
     longest = _longest(model, layouts)
     _check_fits(model, body, layouts, longest)
     place = settle_on(
         device,
         shapes_of(body),
+        precision=model.precision,
         threads=threads,
         budget_tokens=budget_tokens,
         longest=longest,

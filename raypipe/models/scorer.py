@@ -13,9 +13,10 @@ from raypipe.models.folder.conventions import PairConventions
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import layouts_of, load_weights
 from raypipe.models.halving import in_halves
-from raypipe.models.neighbours import shapes_of
+from raypipe.models.machine.neighbours import shapes_of
+from raypipe.models.machine.placing import Place, settle_on
+from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import attend_by_length, first_tokens, groups_of
-from raypipe.models.placing import Place, settle_on
 from raypipe.text.batching import batches
 from raypipe.text.inputs import Layouts, make_inputs
 from raypipe.text.pairs import TextSlice, piece_counts, taken
@@ -78,6 +79,7 @@ class Scorer:
 
     @torch.inference_mode()
     def _forward(self, texts: Sequence[TextSlice]) -> Float64:
+        set_products(self._place.precision)
         inputs = make_inputs(texts, self._layout)
         groups = groups_of(inputs.lengths)
         ids, positions, segments = (
@@ -115,7 +117,9 @@ def load_scorer(
     threads: int = 1,
     budget_tokens: int | None = None,
 ) -> Scorer:
-    """The model on a device, fp32; on one thread if rows would affect each other (see `settle`).
+    """The model on a device, in its precision.
+
+    On one thread if rows would affect each other; see `settle`.
 
     Args:
         model: the folder.
@@ -127,8 +131,8 @@ def load_scorer(
         InputError: another architecture, no head, missing tensors, a tokenizer without special
             tokens, limits beyond the model's positions, or no choice of the third segment.
     """
-    weights = load_weights(model)
     conventions = model.reranker
+    weights = load_weights(model)
     try:
         body: Body = model.family.read(weights, model.config())
         head = model.family.head(weights, relevant_label=conventions.relevant_label)
@@ -145,10 +149,11 @@ def load_scorer(
         )
     if max(layouts["pair"].segments) >= body.num_segments:
         raise InputError(f"{model.folder}: expected two segment rows, found {body.num_segments}")
-    body, head = body.to(device), head.to(device)
+    body, head = body.to(device, model.precision), head.to(device)
     place = settle_on(
         device,
         shapes_of(body, *head.linears),
+        precision=model.precision,
         threads=threads,
         budget_tokens=budget_tokens,
         longest=conventions.total_limit,

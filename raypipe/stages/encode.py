@@ -1,6 +1,6 @@
 """The stage that encodes word pieces as embeddings, fp16 [rows, dim] in each shard."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from raypipe.storage.stored import Stored, spec_over
 
 @dataclass(frozen=True)
 class EncodeStage:
-    """One embedding per row of tokens; computed in fp32, stored as the nearest fp16."""
+    """One embedding per row of tokens, in the model's precision, stored as the nearest fp16."""
 
     tokens: Stored
     model: ModelFolder
@@ -137,6 +137,13 @@ def refuse_other_model(embeddings: Stored, model: ModelFolder) -> None:
             f"{embeddings.origin}: the model differs from the one that encoded these passages: "
             f"{found}. Its queries would not fit: re-index, or name the model that encoded them"
         )
+
+
+def precision_of(embeddings: Stored) -> str:
+    """The precision in which a store's vectors were computed."""
+    conventions = embeddings.spec.params["conventions"]
+    assert isinstance(conventions, Mapping)
+    return str(conventions.get("precision", "fp32"))
 
 
 def _settings(model: ModelFolder, side: str) -> tuple[dict[str, Json], str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
+import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
@@ -19,10 +20,15 @@ from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import Scorer, load_scorer
 from raypipe.ranking.candidates import Keys
 from raypipe.stages.encode import as_stored
-from raypipe.stages.texts.tokenize import BATCH_ROWS, MAX_PIECES, SAMPLED_TEXTS, refuse_other_inputs
+from raypipe.stages.texts.tokenize import (
+    BATCH_ROWS,
+    SAMPLED_TEXTS,
+    pieces_of,
+    refuse_other_inputs,
+)
 from raypipe.storage.payloads.tokens import Flat, Offsets, concatenate
 from raypipe.text.pairs import TextSlice
-from raypipe.text.tokenize import tokenize_batch
+from raypipe.text.word_pieces import WordPieces
 
 ENCODED_ROWS = 8192
 """Number of rows held as fp32 at a time; it changes no byte."""
@@ -111,8 +117,8 @@ def score_texts(
 
 @contextmanager
 def _on_threads(model: ModelFolder, device: str) -> Iterator[_Opened]:
-    """The model, with torch set to its number of threads; the caller's number is restored."""
-    before = torch.get_num_threads()
+    """The model, with torch set to its number of threads; the caller's settings are restored."""
+    before, products = torch.get_num_threads(), torch.get_float32_matmul_precision()
     config = json.dumps(model.config(), sort_keys=True)
     files = (model.weights_sha256, model.tokenizer_sha256, config)
     try:
@@ -121,6 +127,7 @@ def _on_threads(model: ModelFolder, device: str) -> Iterator[_Opened]:
         yield opened
     finally:
         torch.set_num_threads(before)
+        torch.set_float32_matmul_precision(products)
 
 
 @lru_cache(maxsize=MODELS_KEPT)
@@ -136,11 +143,9 @@ def _pieces(
     """The word pieces of a tokenize stage, after its check of 1,000 texts."""
     refuse_other_inputs(tokenizer, list(texts[:: -(-len(texts) // SAMPLED_TEXTS) or 1]), model)
     prefix = model.conventions.prefix(side)
-    parts = []
-    for start in range(0, max(len(texts), 1), BATCH_ROWS):
-        prefixed = [prefix + text for text in texts[start : start + BATCH_ROWS]]
-        parts.append(tokenize_batch(tokenizer, prefixed, max_pieces=MAX_PIECES))
-    return concatenate(parts)
+    starts = range(0, len(texts), BATCH_ROWS)
+    batches = (pa.array(texts[start : start + BATCH_ROWS], pa.string()) for start in starts)
+    return concatenate([*pieces_of(WordPieces(tokenizer), batches, prefix)])
 
 
 def _parts(

@@ -6,6 +6,7 @@ from typing import Protocol, TypeVar
 import torch
 
 from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.machine.precision import refuse_unable
 from raypipe.stages.stage import Site
 from raypipe.storage.records import Json
 
@@ -25,8 +26,10 @@ def open_model(
     """The model, loaded by `load` on the worker's device, and the facts that the worker reports.
 
     Raises:
-        InputError: the errors of `load`.
+        InputError: this worker does not multiply in the model's precision; and the errors of
+            `load`.
     """
+    refuse_unable(model.precision, site.device)
     found = load(model, device=site.device, threads=site.threads, budget_tokens=budget_tokens)
     facts = {"torch": torch.__version__, "numerics": found.numerics, "device": site.device}
     return found, facts

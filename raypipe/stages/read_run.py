@@ -1,5 +1,6 @@
 """The stage that reads an existing ranking as a run of this collection and query set."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -13,10 +14,11 @@ from raypipe.data.ids import IdIndex
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.parts import NotInPartsError, read_parts
 from raypipe.evaluation.run_files.runs import read_run
+from raypipe.ranking.order import ranks as ranks_of
 from raypipe.stages.query_blocks import Sides, opened_blocks
 from raypipe.stages.stage import Needs, Opened, Site, Sizing
 from raypipe.stages.texts.ids import holds_documents, id_index
-from raypipe.storage.records import Shard, hash_file
+from raypipe.storage.records import Json, Shard, hash_file
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, spec_over
 
@@ -31,6 +33,8 @@ class ReadRunStage:
     file: Path
     sides: Sides
     ids: Stored
+    of_larger: bool = False
+    """Whether the file ranks a larger collection: lines of passages that are not here go."""
     needs: Needs = Needs()
     skips_rows: ClassVar[bool] = False
 
@@ -38,7 +42,7 @@ class ReadRunStage:
     def spec(self) -> StageSpec:
         """The file, the collection and the queries."""
         content = {"content:run": hash_file(self.file)}
-        params = {"name": self.name}
+        params = {"name": self.name, **({"of_larger": True} if self.of_larger else {})}
         return spec_over("read", 1, params, self.sides.stores(), produces="run", content=content)
 
     def shards(self, sizing: Sizing) -> list[Shard]:
@@ -52,16 +56,18 @@ class ReadRunStage:
     def open(self, site: Site) -> Opened:
         """See Stage; the run, with the file's ranks and scores.
 
-        Its `run` raises InputError for ids that are not in the collection or the query set, with
-        the first ten.
+        With `of_larger`, ranks count the lines that are kept, and the facts say how many lines the
+        file has and how many of them were left out. Its `run` raises InputError for ids that are
+        not in the collection or the query set, with the first ten, and if no line is kept.
         """
         return opened_blocks(site, self._block)
 
-    def _block(self, shard: Shard) -> pa.Table:
+    def _block(self, shard: Shard) -> pa.Table | tuple[pa.Table, Mapping[str, Json]]:
         query_ids = self.sides.queries.table(schema.QUERIES)["query_id"].to_pylist()
         rows = _Rows(
             {query_id: row for row, query_id in enumerate(query_ids)},
             id_index(self.sides.collection, self.ids),
+            self.of_larger,
         )
         try:  # in parts, since the ids of a whole run are large
             found = [rows.of(part) for part in read_parts(self.file)]
@@ -73,9 +79,21 @@ class ReadRunStage:
         self._refuse("passage", rows.unknown_passages)
         queries, passages, ranks, scores = (np.concatenate(c) for c in zip(*found, strict=True))
         order = np.lexsort((ranks, queries))
-        names = pa.repeat(pa.scalar(self.name, pa.string()), len(order))
-        columns = [queries[order], passages[order], ranks[order], scores[order], names]
-        return pa.table(columns, schema=schema.RUN)
+        columns = [column[order] for column in (queries, passages, ranks, scores)]
+        if not self.of_larger:
+            return self._table(columns)
+        kept = columns[1] >= 0
+        if not kept.any():
+            raise InputError(
+                f"{self.file}: expected a ranking of a larger collection, found no line of this one"
+            )
+        columns = [column[kept] for column in columns]
+        columns[2] = ranks_of(columns[0])
+        return self._table(columns), {"lines": len(kept), "left_out": int((~kept).sum())}
+
+    def _table(self, columns: Sequence[NDArray[np.generic]]) -> pa.Table:
+        names = pa.repeat(pa.scalar(self.name, pa.string()), len(columns[0]))
+        return pa.table([*columns, names], schema=schema.RUN)
 
     def _refuse(self, kind: str, unknown: set[str]) -> None:
         if unknown:
@@ -83,9 +101,10 @@ class ReadRunStage:
             where = "query set" if kind == "query" else "collection"
             if kind == "passage" and holds_documents(self.sides.collection):
                 kind = "document"
+            remedy = ", or name its own with larger_collection" if kind != "query" else ""
             raise InputError(
                 f"{self.file}: {len(unknown)} {kind} ids are not in the {where}, first {shown}; "
-                f"read the run with the {where} it was made for"
+                f"read the run with the {where} it was made for{remedy}"
             )
 
 
@@ -95,6 +114,7 @@ class _Rows:
 
     queries: dict[str, int]
     passages: IdIndex
+    of_larger: bool
     unknown_queries: set[str] = field(default_factory=set)
     unknown_passages: set[str] = field(default_factory=set)
 
@@ -105,5 +125,7 @@ class _Rows:
         passage_ids = run["passage_id"].to_pylist()
         passage_rows = self.passages.rows_of(passage_ids).astype(np.int32)
         self.unknown_queries |= {query_ids[place] for place in np.flatnonzero(query_rows < 0)}
-        self.unknown_passages |= {passage_ids[place] for place in np.flatnonzero(passage_rows < 0)}
+        if not self.of_larger:
+            unknown = np.flatnonzero(passage_rows < 0)
+            self.unknown_passages |= {passage_ids[place] for place in unknown}
         return query_rows, passage_rows, run["rank"].to_numpy(), run["score"].to_numpy()

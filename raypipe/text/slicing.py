@@ -7,7 +7,10 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from raypipe.text.inputs import Inputs, Layout, make_inputs
-from raypipe.text.pairs import TextSlice
+from raypipe.text.pairs import TextSlice, taken
+
+ALL = 1 << 40
+"""More pieces than any text has."""
 
 
 def first_difference(
@@ -17,20 +20,26 @@ def first_difference(
 
     It compares the ids of each text alone and, with `pair`, ids and segments of each text with the
     next one, and of the last with the first. A tokenizer without a post-processor makes no inputs
-    to compare with.
+    to compare with. The word pieces are those that stages would store.
     """
     if tokenizer.post_processor is None or not texts:
         return None
+    import pyarrow as pa  # not at the top: models are opened where there is no pyarrow
+
+    from raypipe.text.word_pieces import WordPieces
+
+    flat, offsets = WordPieces(tokenizer).of(pa.array(texts, pa.string()), max_pieces=ALL)
+    alone = TextSlice(flat, offsets[:-1], np.diff(offsets))
     whole = tokenizer.encode_batch_fast(texts, add_special_tokens=True)
-    made = _rows(sliced(tokenizer, [texts], single))
+    made = _rows(make_inputs([alone], single))
     for text, (ids, _), own in zip(texts, made, whole, strict=True):
         if ids != own.ids:
             return text
     if pair is None:
         return None
-    following = [*texts[1:], texts[0]]
-    both = tokenizer.encode_batch_fast(list(zip(texts, following, strict=True)))
-    made = _rows(sliced(tokenizer, [texts, following], pair))
+    both = tokenizer.encode_batch_fast(list(zip(texts, [*texts[1:], texts[0]], strict=True)))
+    following = taken(alone, np.roll(np.arange(len(texts)), -1))
+    made = _rows(make_inputs([alone, following], pair))
     for text, (ids, segments), own in zip(texts, made, both, strict=True):
         if ids != own.ids or segments != own.type_ids:
             return text

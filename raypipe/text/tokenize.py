@@ -17,7 +17,7 @@ def tokenize_batch(
     It equals the first `max_pieces` pieces of the tokenizer's own call on the whole text. A long
     text is first cut at white space, and later in the text if that gave too few pieces.
     """
-    dtype = np.uint16 if tokenizer.get_vocab_size() < 1 << 16 else np.uint32
+    dtype = piece_dtype(tokenizer)
     wanted = max_pieces * CHARACTERS_A_PIECE
     cut = [_cut(text, wanted) for text in texts]
     found = tokenizer.encode_batch_fast(cut, add_special_tokens=False)
@@ -30,6 +30,11 @@ def tokenize_batch(
     every = (piece for row in pieces for piece in row)
     flat: NDArray[np.uint16 | np.uint32] = np.fromiter(every, dtype, count=int(offsets[-1]))
     return flat, offsets
+
+
+def piece_dtype(tokenizer: Tokenizer) -> type[np.uint16] | type[np.uint32]:
+    """uint16 if the vocabulary has fewer than 65,536 entries, else uint32."""
+    return np.uint16 if tokenizer.get_vocab_size() < 1 << 16 else np.uint32
 
 
 def _pieces_of_long(tokenizer: Tokenizer, text: str, max_pieces: int, wanted: int) -> list[int]:

@@ -7,6 +7,7 @@ from raypipe.analysis.depth import (
     RERANKED_DEPTHS,
     cut,
     depths_up_to,
+    down_to,
     longest,
     reranked_at,
 )
@@ -77,3 +78,17 @@ def test_a_candidate_without_a_score_is_ranked_only_below_the_candidates():
 def test_a_reranker_that_scored_nothing_leaves_no_candidate():
     none = reranked_at(FIRST, FIRST, scored_by="mono", depth=3, tail="keep")
     assert none["passage_row"].to_pylist() == [1]
+
+
+def test_a_run_goes_down_to_its_last_wanted_line_and_never_below_so_many():
+    lines = [(0, 5, 1), (0, 6, 2), (0, 7, 3), (0, 8, 4), (2, 5, 1), (2, 6, 2), (2, 9, 3)]
+    whole = run(*((*line, 0.0, "x") for line in lines))
+    wanted = (np.array([0, 0, 1, 2]), np.array([5, 7, 9, 3]))
+
+    def kept(most):
+        found = down_to(whole, *wanted, most=most)
+        return list(zip(*(found[c].to_pylist() for c in ("query_row", "rank")), strict=True))
+
+    assert kept(1) == [(0, 1), (0, 2), (0, 3), (2, 1)]
+    assert kept(2) == [(0, 1), (0, 2), (0, 3), (2, 1), (2, 2)]
+    assert len(down_to(whole.slice(0, 0), *wanted)) == 0

@@ -28,7 +28,7 @@ def test_points_lie_where_their_values_are():
     chart = Chart("C", "x", "y", {"a": [(5, 0.0), (10, 1.0), (20, 3.0)]}, True)
     root = ElementTree.fromstring(svg(chart))
     paths = [element.get("d") or "" for element in root.iter() if element.tag.endswith("}path")]
-    (path,) = [each for each in paths if each.count("L") == 2 and "z" not in each]
+    path = next(each for each in paths if each.count("L") == 2 and "z" not in each)
     points = [tuple(map(float, at.split())) for at in re.findall(r"[ML] ([\d.]+ [\d.]+)", path)]
     (x1, y1), (x2, y2), (x3, y3) = points
     assert abs((x2 - x1) - (x3 - x2)) < 0.01
@@ -44,3 +44,23 @@ def test_more_lines_than_colours_have_other_markers():
         markers.setdefault(colour, set()).add(marker)
     of_first = markers[COLOURS[0][1:].lower()]
     assert len(of_first) == 2, "the ninth line has the first one's colour and another marker"
+
+
+def words_of(drawn):
+    root = ElementTree.fromstring(drawn)
+    return [element.text for element in root.iter() if element.tag.endswith("}text")]
+
+
+def test_labels_of_an_axis_do_not_touch_and_a_single_line_has_its_name():
+    points = [(100, 0.1), (500, 0.2), (594, 0.3), (1000, 0.4)]
+    words = words_of(svg(Chart("C", "depth", "y", {"only": points}, log_x=True)))
+    assert "594" not in words and {"100", "500", "1,000", "only"} <= set(words)
+
+
+def test_a_small_difference_does_not_fill_the_picture():
+    numbers = [
+        float(word)
+        for word in words_of(svg(Chart("C", "x", "y", {"a": [(1, 0.5), (2, 0.501)]})))
+        if re.fullmatch(r"0\.\d+", word)
+    ]
+    assert max(numbers) - min(numbers) >= 0.03

@@ -11,7 +11,7 @@ SECTIONS = [
         ["two <topics>"],
     ),
     Section("making", "", [Table("T", ["p"], [[float("nan")], [1e-6]])],
-            values={"recipe.yaml": "a: <b>"}, lead="first <of> all"),
+            texts={"recipe.yaml": "a: <b>"}, lead="first <of> all"),
 ]  # fmt: skip
 
 
@@ -45,6 +45,18 @@ def test_the_cells_are_the_sections_values_as_shown():
     assert found[0] == [["<b>&", "1,234", "0.2500"], ["d", "5", "-"]]
     assert found[1] == [["-"], ["<0.0001"]]
     assert shown(0.25) == "0.2500"
+
+
+def test_a_columns_name_is_to_the_right_if_its_cells_are_numbers():
+    heads = [a.get("class") for tag, a in Read(page("x", SECTIONS)).elements if tag == "th"]
+    assert heads == [None, "number", "number", "number"]
+
+
+def test_a_name_stays_on_its_line_and_a_text_is_wide():
+    cells = ["a name", "bm25 + dense, first 100", "3e64f309478e0d38775122a8429f68", "word " * 20]
+    section = Section("movers", "", [Table("T", ["a", "b", "c", "d"], [cells])])
+    found = [a.get("class") for tag, a in Read(page("x", [section])).elements if tag == "td"]
+    assert found == ["short", "text", "text", "long"]
 
 
 def test_the_page_asks_for_nothing_and_has_every_note_and_picture():

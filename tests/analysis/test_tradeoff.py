@@ -8,10 +8,10 @@ from raypipe.analysis.tradeoff import (
     K0S,
     K1S,
     NUM_SEEDS,
+    Cell,
     Setting,
     cell_run,
     cheapest,
-    lacking,
     settings,
     wanted_pairs,
 )
@@ -19,16 +19,19 @@ from raypipe.errors import InputError
 
 
 @pytest.mark.parametrize(
-    ("setting", "on_paper", "needed"),
+    ("setting", "on_paper"),
     [
-        (Setting(1000), 1000, 1000),
-        (Setting(1000, 50, "sum"), 1000 + 50 * 49, 1000 + 50 * 49),
-        (Setting(1000, 50, "sample", 20), 1000 + 50 * 19, 1000 + 50 * 20),
-        (Setting(1000, 10, "sample", 40), 1000 + 10 * 39, 1000 + 10 * 9),
+        (Setting(1000), 1000),
+        (Setting(1000, 50, "sum"), 1000 + 50 * 49),
+        (Setting(1000, 50, "sample", 20), 1000 + 50 * 19),
     ],
 )
-def test_inferences_on_the_papers_axes_and_really_needed(setting, on_paper, needed):
-    assert (setting.on_paper, setting.needed) == (on_paper, needed)
+def test_inferences_on_the_papers_axes(setting, on_paper):
+    assert setting.on_paper == on_paper
+
+
+def test_inferences_really_needed_are_those_of_the_lists():
+    assert Cell(Setting(1000, 50, "sum"), 700.5, 2000, {}).needed == 2700.5
 
 
 def test_the_grid_has_every_method_and_only_draws_that_leave_pairs_out():
@@ -57,9 +60,11 @@ SCORES = np.array([0.2, 0.9, 0.8, 0.1], np.float32)
 def test_a_cell_is_made_of_the_pairs_that_are_held():
     pair = Setting(3, 2, "sum")
     assert [c.tolist() for c in wanted_pairs(RUN, pair, 0)] == [[0, 0], [5, 6], [6, 5]]
-    assert len(lacking(RUN, pair, 0, HELD)[0]) == 0
-    found = cell_run(RUN, pair, 0, HELD, SCORES)
+    wanted = wanted_pairs(RUN, pair, 0)
+    found = cell_run(RUN, pair, wanted, HELD, SCORES)
     assert found["passage_row"].to_pylist() == [6, 5, 7]
+    alone = cell_run(RUN, pair, wanted, HELD, SCORES, tail="drop")
+    assert alone["passage_row"].to_pylist() == [6, 5]
 
 
 def test_a_draw_asks_for_m_pairs_of_each_and_depends_on_the_seed():
@@ -81,6 +86,20 @@ def test_a_draw_asks_for_m_pairs_of_each_and_depends_on_the_seed():
     assert draws[0][2].tolist() != draws[1][2].tolist()
 
 
+def test_a_draw_is_charged_only_the_pairs_that_it_needs():
+    """43 queries, k0 100, k1 10, m 5: 43 (100 + 10 * 5), and not 43 (100 + 10 * 9)."""
+    lines = [(q, p, p + 1, 1.0, "mono") for q in range(43) for p in range(100)]
+    run = pa.Table.from_pylist(
+        [dict(zip(schema.RUN.names, line, strict=True)) for line in lines], schema=schema.RUN
+    )
+    needed = {
+        method: len(run) + len(wanted_pairs(run, Setting(100, 10, method, m), 0)[0])
+        for method, m in (("sample", 5), ("sum", None))
+    }
+    assert needed == {"sample": 6450, "sum": 8170}
+    assert Setting(100, 10, "sample", 5).on_paper == 100 + 10 * 4
+
+
 def test_the_grid_is_the_papers():
     assert (K0S, K1S) == ((50, 100, 200, 500, 1000), (10, 20, 30, 40, 50))
     assert (DRAWS, NUM_SEEDS) == ((10, 20, 30, 40), 10)
@@ -88,15 +107,18 @@ def test_the_grid_is_the_papers():
 
 def test_pairs_that_were_not_scored_are_named_and_never_made_up():
     whole = Setting(3, 3, "sum")
-    assert [c.tolist() for c in lacking(RUN, whole, 0, HELD)] == [[0, 0], [6, 7], [7, 6]]
+    wanted = wanted_pairs(RUN, whole, 0)
     with pytest.raises(InputError, match="2 of 6 pairs"):
-        cell_run(RUN, whole, 0, HELD, SCORES)
+        cell_run(RUN, whole, wanted, HELD, SCORES)
 
 
 def test_the_cheapest_cell_within_a_loss_of_the_best():
-    cells = [(Setting(50), 0.30), (Setting(50, 10, "sum"), 0.38), (Setting(50, 10, "min"), 0.39),
-             (Setting(100, 50, "sum"), 0.40)]  # fmt: skip
-    assert cheapest(cells, 0.0) == cells[3]
-    assert cheapest(cells, 0.02) == cells[2]  # as cheap as sum, and better
-    assert cheapest(cells, 0.2) == cells[0]
-    assert cheapest([], 0.1) is None
+    told = [(Setting(50), 50, 0, 0.30), (Setting(50, 10, "sum"), 50, 90, 0.38),
+            (Setting(50, 10, "min"), 50, 90, 0.39), (Setting(100, 50, "sum"), 100, 2450, 0.40),
+            (Setting(100, 40, "sum"), 20, 9, 0.395)]  # fmt: skip
+    cells = [Cell(setting, k0, pairs, {"RR@10": mean}) for setting, k0, pairs, mean in told]
+    assert cheapest(cells, "RR@10", 0.0) == cells[3]
+    assert cheapest(cells, "RR@10", 0.009) == cells[4], "its lists were short"
+    assert cheapest(cells[:4], "RR@10", 0.02) == cells[2], "as cheap as sum, and better"
+    assert cheapest(cells[:4], "RR@10", 0.2) == cells[0]
+    assert cheapest([], "RR@10", 0.1) is None

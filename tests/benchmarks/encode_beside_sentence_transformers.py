@@ -2,7 +2,8 @@
 
     python tests/benchmarks/encode_beside_sentence_transformers.py NFCORPUS_FOLDER
 
-Rounds alternate in order; ratios are paired within a round. Every text is an NFCorpus passage cut
+In every precision in which this CPU multiplies. Rounds alternate in order; ratios are paired within
+a round, to raypipe in the same precision. Every text is an NFCorpus passage cut
 to a length drawn from MS MARCO's (mean 55 words, sd 21). Both sides must agree before anything is
 timed.
 """
@@ -18,10 +19,11 @@ import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 
-from raypipe.models.device import numerics_class
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import open_tokenizer
+from raypipe.models.machine.device import numerics_class
+from raypipe.models.machine.precision import DTYPES, able
 from raypipe.text.tokenize import tokenize_batch
 
 NUM_TEXTS, ROUNDS = 192, 5
@@ -38,32 +40,43 @@ def main() -> None:
     torch.set_num_threads(1)
     texts = texts_of(Path(sys.argv[1]))
     model = resolve_model("minilm")
-    tokenizer, encoder = open_tokenizer(model), load_encoder(model, threads=1)
-    peer = SentenceTransformer(str(model.folder), device="cpu")
+    tokenizer, here = open_tokenizer(model), able("cpu")
+    encoders = {p: load_encoder(model.in_precision(p), threads=1) for p in here}
+    peers = {
+        p: SentenceTransformer(str(model.folder), device="cpu", model_kwargs={"dtype": DTYPES[p]})
+        for p in here
+    }
 
-    def ours(budget):
+    def ours(precision, budget):
         pieces = tokenize_batch(tokenizer, texts, max_pieces=512)
-        return encoder.encode(*pieces, side="passage", budget_tokens=budget)
+        return encoders[precision].encode(*pieces, side="passage", budget_tokens=budget)
 
-    def theirs(batch):
-        return peer.encode(texts, batch_size=batch, normalize_embeddings=True)
+    def theirs(precision, batch):
+        return peers[precision].encode(texts, batch_size=batch, normalize_embeddings=True)
 
-    np.testing.assert_allclose(ours(2048), theirs(32), atol=1e-5)
-    ways = {("raypipe", 2048): lambda: ours(2048)}
-    ways |= {("sentence-transformers", b): partial(theirs, b) for b in (8, 16, 32, 64)}
-    seconds: dict[tuple[str, int], list[float]] = {way: [] for way in ways}
+    exact = ours("fp32", 2048)
+    for precision in here:
+        atol = 1e-5 if precision == "fp32" else 2e-2
+        np.testing.assert_allclose(ours(precision, 2048), exact, atol=atol)
+        np.testing.assert_allclose(theirs(precision, 32), exact, atol=atol)
+    ways = {("raypipe", p, b): partial(ours, p, b) for p in here for b in (2048, 4096)}
+    ways |= {
+        ("sentence-transformers", p, b): partial(theirs, p, b)
+        for p in here
+        for b in (8, 16, 32, 64)
+    }
+    seconds: dict[tuple[str, str, int], list[float]] = {way: [] for way in ways}
     for number in range(ROUNDS):
         for way in list(ways)[:: 1 if number % 2 else -1]:
             began = time.process_time()
             ways[way]()
             seconds[way].append(time.process_time() - began)
-    base = np.array(seconds["raypipe", 2048])
     print(numerics_class("cpu"))
-    for (name, size), found in seconds.items():
-        ratio = np.array(found) / base
+    for (name, precision, size), found in seconds.items():
+        ratio = np.array(found) / np.array(seconds["raypipe", precision, 2048])
         rate = NUM_TEXTS / np.median(found)
         print(
-            f"{name} {size}: {rate:.1f} passages per CPU second; raypipe is "
+            f"{name} {precision} {size}: {rate:.1f} passages per CPU second; raypipe is "
             f"{np.median(ratio):.2f}x [{ratio.min():.2f}, {ratio.max():.2f}]"
         )
 

@@ -44,7 +44,7 @@ import torch  # noqa: E402
 from gpu_peers import peers_of  # noqa: E402
 from gpu_work import FULL, QUICK, Work, operations  # noqa: E402
 
-from raypipe.models.device import BUDGET_TOKENS, numerics_class  # noqa: E402
+from raypipe.models.machine.device import BUDGET_TOKENS, numerics_class  # noqa: E402
 
 
 def wait(device):

@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from raypipe.models.device import numerics_class
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import layouts_of, load_weights, open_tokenizer
 from raypipe.models.folder.presets import PRESETS
+from raypipe.models.machine.device import numerics_class
 from raypipe.text.inputs import make_inputs
 from raypipe.text.pairs import TextSlice, taken
 from raypipe.text.tokenize import tokenize_batch

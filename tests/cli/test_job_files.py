@@ -8,7 +8,9 @@ JOBS = sorted((Path(__file__).parents[2] / "jobs").glob("*.py"))
 
 
 def test_there_is_one_for_each_command_that_runs_on_a_cluster():
-    expected = "aggregate encode index pipeline prepare reindex score search tokenize train"
+    expected = (
+        "aggregate encode index pipeline prepare reindex reproduce score search tokenize train"
+    )
     assert " ".join(path.stem for path in JOBS) == expected
 
 

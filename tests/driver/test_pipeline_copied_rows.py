@@ -65,6 +65,10 @@ def test_a_changed_collection_is_built_by_copying_and_equals_one_from_nothing(
     change(mendable)
     summary = invoke()
     assert copied(summary) == COPIED and sources(tmp_path) == {}
+    told = summary["systems"]["test"]["mono"]
+    assert (told["inferences"], told["computed"], told["copied"]) == (6, 0, 6)
+    line = "- mono: 6 scores copied from an older store, not computed\n"
+    assert line in (tmp_path / "work" / "table.md").read_text()
     for store, num_copied in COPIED.items():
         stage = summary["stages"][store]
         events = done_events(tmp_path / "work" / "stores", store, stage["fingerprint"])
@@ -72,7 +76,8 @@ def test_a_changed_collection_is_built_by_copying_and_equals_one_from_nothing(
         assert stage["rows"] == (6 if "scores" in store else 9)
     calm()
     assert verify(open_workspace(tmp_path / "work")) == []
-    assert copied(invoke()) == {}  # everything stands
+    again = invoke()
+    assert copied(again) == {} and again["systems"] == summary["systems"]  # everything stands
 
 
 def test_rows_are_not_encoded_again(mendable, invoke, monkeypatch):

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import pytest
 from small_invocation import Watching
 
-from raypipe.driver import pipeline
+from raypipe.driver import working
 from raypipe.driver.machine import devices
 from raypipe.driver.machine.devices import Devices
 from raypipe.driver.machine.place import Place, devices_at, started
@@ -41,7 +41,7 @@ def test_a_gpu_is_needed_by_each_actor_where_there_is_one(invocable, monkeypatch
         seen.append((given["needs"].num_gpus, given["needs"].threads, given["budget_tokens"]))
         raise Built
 
-    monkeypatch.setattr(pipeline, "Basis", basis)
+    monkeypatch.setattr(working, "Basis", basis)
     for device in (CUDA, Devices("cpu", 0, "", 0, 1, 2, "2")):
         monkeypatch.setattr(devices, "choose", lambda *_, d=device, **__: d)
         with pytest.raises(Built):

@@ -55,18 +55,6 @@ def test_selected_stages_are_asked_in_order_for_each_reported_set(monkeypatch):
     assert systems == {"dev": ["mono"]}
 
 
-def test_resources_become_shards_and_actors():
-    chosen = SimpleNamespace(num_actors=3, device="cuda", threads=2)
-    sizing = pipeline._sizing(load_recipe(RECIPE, source="x"), chosen)
-    assert (sizing.num_actors, sizing.shard_tokens) == (3, 4_000_000)
-    chosen.device = "cpu"
-    given = ["resources.shard_tokens=7", "resources.shard_rows=8", "resources.shard_queries=9"]
-    sizing = pipeline._sizing(load_recipe(RECIPE, source="x"), chosen)
-    assert sizing.shard_tokens == 60_000
-    sizing = pipeline._sizing(load_recipe(RECIPE, overrides=given, source="x"), chosen)
-    assert (sizing.shard_tokens, sizing.shard_rows, sizing.shard_queries) == (7, 8, 9)
-
-
 def test_lines_go_to_stderr(capsys):
     pipeline.to_stderr("x")
     assert capsys.readouterr() == ("", "x\n")

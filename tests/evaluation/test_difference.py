@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from raypipe.evaluation.difference import difference
+from raypipe.evaluation.difference import difference, differences
 from raypipe.evaluation.paired import randomisation_tests
 
 
@@ -39,3 +39,11 @@ def test_the_interval_of_a_difference_agrees_with_scipys_bootstrap():
     assert found.mean == pytest.approx((a - b).mean())
     assert found.low == pytest.approx(expected.low, abs=0.005)
     assert found.high == pytest.approx(expected.high, abs=0.005)
+
+
+def test_differences_together_are_those_of_each_pair_to_the_last_bit():
+    rng = np.random.default_rng(3)
+    of_query = [{str(n): float(v) for n, v in enumerate(rng.random(50))} for _ in range(4)]
+    pairs = [(of_query[0], of_query[1]), (of_query[2], of_query[1]), (of_query[3], of_query[3])]
+    assert differences(pairs, seed=5) == [difference(*pair, seed=5) for pair in pairs]
+    assert differences([]) == []

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from raypipe.models.bert.weights import read_bert
-from raypipe.models.device import full_precision
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.opening import load_weights
+from raypipe.models.machine.precision import set_products
 from raypipe.models.scorer import load_scorer
 from raypipe.training.steps.determinism import make_deterministic
 
@@ -51,15 +51,14 @@ def test_whatever_computes_on_cuda_switches_tf32_off(models, random_bert, load, 
 
 def test_full_precision_holds_on_the_cpu_too():
     torch.set_float32_matmul_precision("medium")
-    full_precision()
+    set_products()
     assert torch.get_float32_matmul_precision() == "highest"
     assert relative_error("cpu") < 5e-6
 
 
-def test_weights_that_move_all_move_and_set_the_precision(models, random_bert):
+def test_weights_that_move_all_move(models, random_bert):
     """`meta` is a device that every machine has: nothing may stay behind."""
     model = models(random_bert.Shape(layers=2, hidden=64, heads=4, words=1000))
-    torch.set_float32_matmul_precision("high")
     bert = read_bert(load_weights(model), model.config()).to("meta")
     every = [bert.words, bert.positions, bert.segments, *bert.norm]
     for layer in bert.layers:
@@ -68,7 +67,6 @@ def test_weights_that_move_all_move_and_set_the_precision(models, random_bert):
         every += layer.norm_output
     assert len(every) == 5 + 2 * 12
     assert {tensor.device.type for tensor in every} == {"meta"}
-    assert torch.get_float32_matmul_precision() == "highest"
 
 
 def test_training_on_cuda_refuses_what_adds_in_no_fixed_order(monkeypatch):

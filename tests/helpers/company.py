@@ -88,11 +88,12 @@ def scorer_differs(model, threads, lengths=LENGTHS):
     return differ, scorer.numerics
 
 
-def found(folder, name, threads):
+def found(folder, name, threads, precision="fp32"):
     """What differs of one model, and its numerics class."""
     scores = name.endswith(("mono", "duo"))
     preset = "monobert" if name == "minilm-mono" else None
     model = resolve_model("minilm" if name == "minilm" else str(folder / name), preset)
+    model = model.in_precision(precision)
     differ, numerics = (scorer_differs if scores else encoder_differs)(model, threads)
     return {"differ": differ, "numerics": numerics}
 

@@ -85,3 +85,42 @@ def test_ids_that_nobody_has_are_refused(stores, tmp_path, line, said):
     ids, sides = stores.finished(IdsStage(collection)), Sides(queries, collection)
     with pytest.raises(InputError, match=said):
         stores.finished(ReadRunStage("given", run_file(tmp_path, line), sides, ids))
+
+
+def larger(stores, tmp_path, text, *, of_larger=True):
+    collection, queries = stores.passages(["a", "b", "c"]), stores.queries("x", "y", "z")
+    sides, ids = Sides(queries, collection), stores.finished(IdsStage(collection))
+    file = run_file(tmp_path, text)
+    return stores.finished(ReadRunStage("given", file, sides, ids, of_larger=of_larger))
+
+
+def test_a_ranking_of_a_larger_collection_keeps_its_own_passages_with_ranks_and_counts_the_others(
+    stores, tmp_path
+):
+    text = (
+        "q0 Q0 far 1 9 t\nq0 Q0 p2 2 8 t\nq0 Q0 away 3 7 t\nq0 Q0 p0 4 6 t\n"
+        "q1 Q0 far 1 9 t\nq2 Q0 p1 1 5 t\nq2 Q0 gone 2 4 t\n"
+    )
+    stored = larger(stores, tmp_path, text)
+    assert rows_of(stored.whole_table(schema.RUN)) == [
+        (0, 2, 1, 8.0, "given"), (0, 0, 2, 6.0, "given"), (2, 1, 1, 5.0, "given"),
+    ]  # fmt: skip
+    facts = stored.manifest.records[0].facts
+    assert (facts["rows"], facts["lines"], facts["left_out"]) == (3, 7, 4)
+
+
+def test_without_lost_lines_it_is_the_file_and_says_so(stores, tmp_path):
+    text = "q0 Q0 p2 1 8 t\nq0 Q0 p0 2 6 t\n"
+    stored = larger(stores, tmp_path, text)
+    plain = larger(stores, tmp_path, text, of_larger=False)
+    assert rows_of(stored.whole_table(schema.RUN)) == rows_of(plain.whole_table(schema.RUN))
+    assert stored.manifest.records[0].facts["left_out"] == 0
+    assert "left_out" not in plain.manifest.records[0].facts
+    assert stored.spec.fingerprint() != plain.spec.fingerprint()
+
+
+def test_a_ranking_of_a_larger_collection_without_any_line_of_this_one_is_refused(stores, tmp_path):
+    with pytest.raises(InputError, match="found no line of this one"):
+        larger(stores, tmp_path, "q0 Q0 far 1 9 t\nq1 Q0 away 1 8 t\n")
+    with pytest.raises(InputError, match="1 query ids are not in the query set, first q9"):
+        larger(stores, tmp_path, "q9 Q0 p0 1 9 t\n")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from raypipe import numerics
 from raypipe.errors import InputError
+from raypipe.vocabulary import Precision, words
 
 if TYPE_CHECKING:
     from raypipe.models.folder.model_folder import ModelFolder
@@ -37,11 +38,29 @@ def device_of(device: str) -> str:
     """
     if device not in DEVICES:
         raise InputError(f"device: expected one of {', '.join(DEVICES)}; found {device!r}")
-    return _chosen(device)
+    return _chosen(device, "auto")[0]
+
+
+def placed(model: "ModelFolder", device: str, precision: str) -> tuple["ModelFolder", str]:
+    """The model in a precision, unless it has its own, and the device (see `device_of`).
+
+    As in a pipeline, auto means fp32 on a CPU, on a GPU bf16 or, before Ampere, fp16.
+
+    Raises:
+        InputError: another word, or a precision in which the device does not multiply.
+    """
+    device_of(device)
+    known = ("auto", *words(Precision))
+    if precision not in known:
+        raise InputError(f"precision: expected one of {', '.join(known)}; found {precision!r}")
+    found, of_device = _chosen(device, precision)
+    return model.in_precision(of_device), found
 
 
 @cache
-def _chosen(device: str) -> str:
+def _chosen(device: str, precision: str) -> tuple[str, str]:
+    """Device and precision."""
     from raypipe.driver.machine.devices import choose
 
-    return choose(device).device
+    found = choose(device, precision=precision)
+    return found.device, found.precision

@@ -1,6 +1,8 @@
 """The commands report and analyse: depth, tradeoff, consistency, fusion, movers and queries."""
 
 import json
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +11,6 @@ import typer
 from raypipe.errors import InputError
 
 if TYPE_CHECKING:
-    from raypipe import config
     from raypipe.analysis.section import Section
     from raypipe.driver.analysis.finished import Finished
 
@@ -23,18 +24,52 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on s
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     analyse = typer.Typer(no_args_is_help=True, help="What the runs of a finished pipeline say.")
-    for verb in (depth, tradeoff, consistency, fusion, movers, queries):
+    for verb in (depth, tradeoff, consistency, fusion, movers, queries, training_size):
         analyse.command()(verb)
     app.add_typer(analyse, name="analyse")
     app.command()(report)
 
 
-def report(folder: Folder) -> None:
-    """Write DIR/report.html, one page of what the runs say, and its numbers as analysis/*.json."""
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A workspace.")],
+    other: Annotated[
+        Path | None,
+        typer.Argument(metavar="[DIR2]", help="A pipeline's workspace to set beside the first."),
+    ] = None,
+    pair: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A=B", help="With DIR2: compare DIR's system A with DIR2's system B too."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="With DIR2: where the page is written.  [default: DIR-beside-DIR2]"),
+    ] = None,
+) -> None:
+    """Write report.html, one page of what the runs say, and its numbers as analysis/*.json."""
     from raypipe.driver.analysis.finished import open_finished
+    from raypipe.driver.analysis.pages.training import trained_folder
     from raypipe.driver.analysis.report import report as written
+    from raypipe.driver.analysis.report import report_beside, report_training
 
-    print(written(open_finished(folder)))
+    if other is None:
+        if pair or out is not None:
+            raise InputError("--pair and --out: expected two workspaces, DIR and DIR2")
+        trained = trained_folder(folder)
+        print(written(open_finished(folder)) if trained is None else report_training(trained))
+        return
+    one, second = open_finished(folder), open_finished(other)
+    names = [each.workspace.folder.resolve().name for each in (one, second)]
+    pairs = [_pair(text) for text in pair or []]
+    print(report_beside(one, second, out or Path("-beside-".join(names)), pairs))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    one, equals, other = text.partition("=")
+    if not (one and equals and other):
+        raise InputError(f"--pair {text}: expected A=B, a system of each workspace")
+    return one, other
 
 
 def depth(folder: Folder, query_set: QuerySet = None, as_json: AsJson = False) -> None:
@@ -51,19 +86,73 @@ def tradeoff(
     loss: Annotated[
         float, typer.Option(help="Name the cheapest cell that is at most this far below the best.")
     ] = 0.005,
+    choose_on: Annotated[
+        str | None,
+        typer.Option(help="Choose the cell on this query set, and show it on the others."),
+    ] = None,
+    fill: Annotated[
+        bool,
+        typer.Option("--fill", help="First score the pairs that the cells lack, beside the runs."),
+    ] = False,
+    allow_open_cluster: Annotated[
+        bool,
+        typer.Option(
+            "--allow-open-cluster",
+            help="With --fill: accept a cluster without token authentication.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Quality against inferences and time over k0, k1 and the aggregations, from stored scores."""
-    from raypipe.driver.analysis.tradeoff import tradeoff as found
+    from raypipe.driver.analysis.grid.choosing import check_choice
+    from raypipe.driver.analysis.grid.choosing import chosen as found_elsewhere
+    from raypipe.driver.analysis.grid.tradeoff import tradeoff as found
 
-    finished, chosen = _opened(folder, query_set)
-    _print([part for each in chosen for part in found(finished, each, loss=loss)], as_json)
+    finished, shown = _opened(folder, query_set)
+    if choose_on is not None:
+        shown = [each for each in shown if each != choose_on or each == query_set]
+        check_choice(finished, choose_on, shown)
+    if fill:
+        _fill(finished, [*([] if choose_on is None else [choose_on]), *shown], allow_open_cluster)
+    if choose_on is None:
+        sections = [part for each in shown for part in found(finished, each, loss=loss)]
+    else:
+        sections = found_elsewhere(finished, choose_on, shown, loss=loss)
+    if not sections:
+        raise InputError(
+            f"{folder}: expected a duoBERT stage (score with k1) over a monoBERT stage (score with "
+            "k0), found none"
+        )
+    _print(sections, as_json)
+
+
+def _fill(finished: "Finished", query_sets: list[str], allow_open_cluster: bool) -> None:
+    from raypipe.driver.analysis.grid.filling import fill
+    from raypipe.driver.pipeline import to_stderr
+    from raypipe.driver.report.progress import TerminalWatcher
+
+    watcher = TerminalWatcher(sys.stderr)
+    try:
+        fill(
+            finished,
+            query_sets,
+            watcher=watcher,
+            say=to_stderr,
+            ray_address=os.environ.get("RAY_ADDRESS"),
+            allow_open_cluster=allow_open_cluster,
+        )
+    finally:
+        watcher.stop()
 
 
 def consistency(
     folder: Folder,
     reference: Annotated[
-        Path, typer.Option(help="A run file: what the reranker's negatives were taken from.")
+        str,
+        typer.Option(
+            help="A run file, or a system of the recipe: what the reranker's negatives were taken "
+            "from."
+        ),
     ],
     query_set: QuerySet = None,
     as_json: AsJson = False,
@@ -80,33 +169,61 @@ def fusion(folder: Folder, query_set: QuerySet = None, as_json: AsJson = False) 
     from raypipe.driver.analysis.fusion import fusion as found
 
     finished, chosen = _opened(folder, query_set)
-    _print([found(finished, each) for each in chosen], as_json)
+    sections = [part for each in chosen if (part := found(finished, each)) is not None]
+    if not sections:
+        raise InputError(
+            f"{folder}: expected two first stages or more (search, or read), found fewer"
+        )
+    _print(sections, as_json)
 
 
 def movers(
     folder: Folder,
     query_set: QuerySet = None,
+    chosen: Annotated[
+        list[str] | None,
+        typer.Option("--query", help="The id of a query: its passages alone. May be repeated."),
+    ] = None,
     num: Annotated[int, typer.Option(help="Passages of each direction.", min=1)] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """The passages that each reranker moved furthest, with their texts and grades."""
-    from raypipe.driver.analysis.movers import movers as found
+    """The passages that rerankers moved furthest, with every rank, their texts and grades."""
+    from raypipe.driver.analysis.by_query.finding import sets_of
+    from raypipe.driver.analysis.by_query.movers import movers as found
 
-    finished, chosen = _opened(folder, query_set)
-    _print([found(finished, each, num=num) for each in chosen], as_json)
+    finished, sets = _opened(folder, query_set)
+    wanted = sets_of(finished, chosen, sets) if chosen else dict.fromkeys(sets, ())
+    _print([found(finished, each, num=num, chosen=own) for each, own in wanted.items()], as_json)
 
 
 def queries(
     folder: Folder,
     query_set: QuerySet = None,
     num: Annotated[int, typer.Option(help="Queries in a list.", min=1)] = 10,
+    each: Annotated[
+        bool, typer.Option("--each", help="Also every query's value and share of unjudged rows.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """The queries that changed most and the hardest, and measures by length and judgements."""
-    from raypipe.driver.analysis.queries import queries as found
+    """The queries that changed most and the hardest, by length and judgements; ties, unjudged."""
+    from raypipe.driver.analysis.by_query.queries import queries as found
+
+    finished, sets = _opened(folder, query_set)
+    _print([found(finished, name, num=num, each=each) for name in sets], as_json)
+
+
+def training_size(folder: Folder, query_set: QuerySet = None, as_json: AsJson = False) -> None:
+    """The monoBERT stages by the number of examples on which their models were trained."""
+    from raypipe.driver.analysis.training_size import training_size as found
 
     finished, chosen = _opened(folder, query_set)
-    _print([found(finished, each, num=num) for each in chosen], as_json)
+    sections = [part for each in chosen if (part := found(finished, each)) is not None]
+    if not sections:
+        raise InputError(
+            f"{folder}: expected two monoBERT stages (score with k0) or more over the same "
+            "candidates, with models that `raypipe train` made of different sizes; found none"
+        )
+    _print(sections, as_json)
 
 
 def _opened(folder: Path, query_set: str | None) -> "tuple[Finished, list[str]]":
@@ -116,12 +233,8 @@ def _opened(folder: Path, query_set: str | None) -> "tuple[Finished, list[str]]"
     finished = open_finished(folder)
     if query_set is not None and query_set not in finished.query_sets:
         raise InputError(f"--queries {query_set}: expected one of {', '.join(finished.query_sets)}")
-    measured = [
-        name
-        for name in finished.summary["measures"]
-        if not _by_document_alone(finished.recipe.queries[name])
-    ]
-    chosen = [query_set] if query_set is not None else measured
+    measured = [name for name in finished.query_sets if finished.measured(name)]
+    chosen = measured if query_set is None else [query_set]
     if not chosen and finished.summary["measures"]:
         raise InputError(
             f"{folder}: no query set has judgements of passages, only of documents; `raypipe "
@@ -132,11 +245,6 @@ def _opened(folder: Path, query_set: str | None) -> "tuple[Finished, list[str]]"
             f"{folder}: no query set was measured; add qrels and evaluate to the recipe"
         )
     return finished, chosen
-
-
-def _by_document_alone(queries: "config.QuerySet") -> bool:
-    """Whether it has judgements of documents only; builtin sets and topics name no file."""
-    return queries.document_qrels is not None and queries.qrels is None
 
 
 def _print(sections: "list[Section]", as_json: bool) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from raypipe.errors import InputError
+from raypipe.markdown import cell, markdown_table
 from raypipe.vocabulary import MEASURES
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def _tables(found: "Compared", names: list[str], base: str) -> list[str]:
         lines += [f"{measure} (n={rows[0].n})", ""]
         header = ["run", "mean", "difference", "95% interval", "wins/ties/losses", "p (t)"]
         header += ["p (randomisation)", "p (Holm)", "unjudged"]
-        lines += _aligned([header, *[_cells(row) for row in rows]])
+        lines += markdown_table(header, [_cells(row) for row in rows])
         lines.append("")
     lines.append(
         f"Differences to {base}. Holm's correction covers the {found.family} comparisons above "
@@ -93,10 +94,10 @@ def _tables(found: "Compared", names: list[str], base: str) -> list[str]:
 
 def _cells(row: "Comparison") -> list[str]:
     if row.difference is None:
-        return [row.run, f"{row.mean:.4f}", *["-"] * 6, f"{row.unjudged:.3f}"]
+        return [cell(row.run), f"{row.mean:.4f}", *["-"] * 6, f"{row.unjudged:.3f}"]
     found = row.difference
     return [
-        row.run,
+        cell(row.run),
         f"{row.mean:.4f}",
         f"{found.mean:+.4f}",
         f"[{found.low:+.4f}, {found.high:+.4f}]",
@@ -142,18 +143,10 @@ def _tie_lines(ties: "dict[str, Ties]", names: list[str]) -> list[str]:
             [order, *[f"{means[m]:.4f}" if m in means else "-" for m in names]]
             for order, means in report.means.items()
         ]
-        lines += _aligned([header, *rows])
+        lines += ["", *markdown_table(header, rows), ""]
         if report.warning:
             lines.append(f"warning: {report.warning}")
     return lines
-
-
-def _aligned(rows: list[list[str]]) -> list[str]:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
 
 
 def _write_per_query(path: Path, found: "Compared", names: list[str], base: str) -> None:

@@ -1,4 +1,4 @@
-"""The commands pipeline and recipes."""
+"""The commands pipeline, table and recipes."""
 
 import json
 import os
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from raypipe.config import Recipe, named_recipe, recipe_names, recipe_text
+from raypipe.errors import InputError
+from raypipe.vocabulary import TableFormat, listed, words
 
 if TYPE_CHECKING:
     from raypipe.driver.pipeline import Options, Outcome
@@ -31,6 +33,7 @@ OpenCluster = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(name="pipeline")(pipeline)
+    app.command()(table)
     app.command()(recipes)
 
 
@@ -60,6 +63,35 @@ def pipeline(
     )
     named = named_recipe(recipe, overrides=overrides or [], env=os.environ)
     execute(named, out, options, as_json=as_json)
+
+
+def table(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A pipeline's workspace.")],
+    written: Annotated[str, typer.Option("--format", help=f"{listed(TableFormat)}.")] = "md",
+    query_set: Annotated[
+        str | None, typer.Option("--queries", help="A query set; by default each one.")
+    ] = None,
+    measures: Annotated[
+        str, typer.Option(help="Measures, in the notation of ir_measures; by default the recipe's.")
+    ] = "",
+    out: Annotated[
+        Path | None, typer.Option(help="Write a file, new or replaced, and print its name.")
+    ] = None,
+) -> None:
+    """Print the results table of a finished pipeline, for a paper or a program."""
+    from raypipe.driver.analysis.finished import open_finished
+    from raypipe.driver.results.results import results
+    from raypipe.driver.results.writing import in_format, write_beside
+
+    if written not in words(TableFormat):
+        raise InputError(f"--format {written}: expected {listed(TableFormat)}")
+    finished = open_finished(folder)
+    found = results(finished, query_set, measures.replace(",", " ").split())
+    text = in_format(found, written)
+    if out is None:
+        print(text, end="")
+    else:
+        print(write_beside(finished, out, text))
 
 
 def recipes(

@@ -42,8 +42,12 @@ def quickstart(
         print(
             json.dumps({**outcome.summary, "train": trained.summary}) if as_json else trained.table
         )
+    from raypipe.driver.analysis.finished import open_finished
+    from raypipe.driver.analysis.report import report
+
+    page = report(open_finished(out))
     if not as_json:
-        print(_next(out))
+        print(_next(out, page))
 
 
 def _train(out: Path, passages: int | None) -> "Trained":
@@ -65,14 +69,15 @@ def _train(out: Path, passages: int | None) -> "Trained":
     return execute_training(training, out / "trained")
 
 
-def _next(out: Path) -> str:
+def _next(out: Path, page: Path) -> str:
     called = Path(sys.argv[0])
     program = str(called) if called.name == "raypipe" else "raypipe"
     return (
         "Runs, measures and this table are in the workspace. Next, change a setting; only what\n"
         "depends on it is computed:\n\n"
         f"    {program} pipeline quickstart --out {out} stages.fused.method=alternate\n\n"
-        "See what the runs say on one page, with charts and single queries:\n\n"
-        f"    {program} report {out}\n\n"
-        f"For your own collection, start from a recipe that `{program} recipes` lists."
+        f"For your own collection, start from a recipe that `{program} recipes` lists.\n\n"
+        f"One page shows what the runs say, with charts and single queries: {page}\n\n"
+        "Open it in a browser. This writes it anew:\n\n"
+        f"    {program} report {out}"
     )

@@ -65,6 +65,7 @@ def score(
     from raypipe.driver.verbs.reading import generation_to_read
     from raypipe.driver.verbs.single_stage import model_of, score_recipe
     from raypipe.models.folder.loading import resolve_model
+    from raypipe.models.folder.model_folder import measurements
 
     named = [("--run", run), ("--collection", collection), ("--queries", queries)]
     named += [("--qrels", qrels)] if qrels else []
@@ -73,7 +74,10 @@ def score(
     ]
     if missing:
         raise InputError(missing)
-    kind = resolve_model(model, preset).reranker.kind
+    opened = resolve_model(model, preset)
+    kind = opened.reranker.kind
+    if (told := measurements(opened)) is not None:
+        typer.echo(f"{model}: {told}", err=True)
     keys = model_of(model, preset)
     if segment_row is not None:
         keys["model"]["segment_row"] = segment_row

@@ -18,7 +18,7 @@ from raypipe.config.fields import (
     Source,
     Text,
 )
-from raypipe.vocabulary import Format, SplitBy, TopicLevel, Unit, units
+from raypipe.vocabulary import Format, Precision, SplitBy, TopicLevel, Unit, units
 
 PACKAGED_MODELS = ("minilm", "minilm-mono", "minilm-duo")
 """The values of `path` that name packaged models: all-MiniLM-L6-v2, and two rerankers based on
@@ -156,6 +156,8 @@ class Evaluate(Section):
     """In the notation of ir_measures."""
     baseline: Name | None = None
     """The stage that the others are compared with."""
+    choose_on: Name | None = None
+    """The query set on which `raypipe report` chooses a trade-off, shown on the others."""
     relevance: Text | None = None
     """What counts as relevant, in words; printed with every table."""
     topics: Text | None = None
@@ -166,6 +168,8 @@ class Resources(Section):
     """Where and how work runs. Nothing here changes a score within one numerics class."""
 
     device: Annotated[Literal["auto", "cpu", "cuda"], Source(OWN)] = "auto"
+    precision: Annotated[Literal["auto", Precision], Source(OWN)] = "auto"
+    """Of the models' products; auto: fp32 on a CPU, bf16 on a GPU that has it, otherwise fp16."""
     gpus: Annotated[AllOrCount, Source(OWN)] = "all"
     """GPUs that are used, of those that Ray sees."""
     actors: Annotated[AutoOrCount, Source(OWN)] = "auto"

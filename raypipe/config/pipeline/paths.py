@@ -66,7 +66,7 @@ def missing_inputs(recipe: Recipe, *, collection: bool = True) -> list[str]:
     and packaged models are not checked.
     """
     problems = []
-    for key, name, wanted in _inputs(recipe):
+    for key, name, wanted in recipe_inputs(recipe):
         if not collection and key.startswith("collection."):
             continue
         if "://" in name:
@@ -79,8 +79,8 @@ def missing_inputs(recipe: Recipe, *, collection: bool = True) -> list[str]:
     return problems
 
 
-def _inputs(recipe: Recipe) -> Iterator[tuple[str, str, str]]:
-    """For each input: (dotted key, path or URI, what is expected there)."""
+def recipe_inputs(recipe: Recipe) -> Iterator[tuple[str, str, str]]:
+    """For each input, in the order of the recipe: (dotted key, path or URI, what is expected)."""
     if recipe.collection.format != "ir-datasets":
         for i, path in enumerate(recipe.collection.input):
             yield f"collection.input.{i}", path, f"passages in format {recipe.collection.format}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from raypipe.config.fields import Section
 from raypipe.config.pipeline.parts import PACKAGED_MODELS
-from raypipe.config.training.phases import PhasedTraining
+from raypipe.config.training.phases import PhasedTraining, trainings_of
 from raypipe.config.training.recipe import Training
 from raypipe.config.yaml.document import Key
 
@@ -52,9 +52,8 @@ def missing_training_inputs(recipe: Training | PhasedTraining) -> list[str]:
         ]
         return list(dict.fromkeys(told))
     problems = []
-    for key, path in _located(recipe, ()):
+    for where, path in _files(recipe):
         if "://" not in path and not Path(path).exists():
-            where = ".".join(str(part) for part in key)
             problems.append(f"{where}: {path}: no such file or folder")
     if recipe.model.start not in PACKAGED_MODELS and not Path(recipe.model.start).exists():
         named = ", ".join(PACKAGED_MODELS)
@@ -66,6 +65,24 @@ def missing_training_inputs(recipe: Training | PhasedTraining) -> list[str]:
     if begun is not None and begun not in PACKAGED_MODELS and not Path(begun).exists():
         problems.append(f"model.adapter.start: {begun}: no such folder")
     return problems
+
+
+def training_inputs(recipe: Training | PhasedTraining) -> list[tuple[str, str]]:
+    """For each input: (dotted key, path or URI), each path once; packaged models are left out."""
+    found: dict[str, str] = {}
+    for part in trainings_of(recipe):
+        adapter = part.model.adapter
+        begun = None if adapter is None else adapter.start
+        models = [("model.start", part.model.start), ("model.adapter.start", begun)]
+        named = [(key, path) for key, path in models if path and path not in PACKAGED_MODELS]
+        for key, path in [*_files(part), *named]:
+            found.setdefault(path, key)
+    return [(key, path) for path, key in found.items()]
+
+
+def _files(recipe: Training) -> Iterator[tuple[str, str]]:
+    """(dotted key, path or URI) of the files of collections and sets."""
+    return ((".".join(map(str, key)), path) for key, path in _located(recipe, ()))
 
 
 def _located(part: Any, key: Key) -> Iterator[tuple[Key, str]]:

@@ -1,42 +1,106 @@
 """The analysis `consistency` of a finished workspace; see `raypipe.evaluation.consistency`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from raypipe.analysis.depth import longest
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from raypipe.analysis.depth import depths_up_to, longest
 from raypipe.analysis.section import Chart, Section, Table
-from raypipe.driver.analysis.depth import FIRST_STAGES
+from raypipe.config.pipeline.kinds import Read
 from raypipe.driver.analysis.finished import Finished
+from raypipe.errors import InputError
 from raypipe.evaluation.consistency import CUTOFFS
 from raypipe.evaluation.consistency import consistency as factor
 from raypipe.evaluation.run_files.runs import read_run
 
+ELSEWHERE = "a larger collection"
 
-def consistency(finished: Finished, query_set: str, reference: Path) -> Section:
-    """The consistency factor of each first stage with a run file, at depths up to its longest list.
+
+def consistency(finished: Finished, query_set: str, reference: str) -> Section:
+    """The consistency factor of each first stage with another run, up to its longest list.
+
+    Only runs over the reference's own collection are compared: a passage that the reference could
+    not find would count as one that it did not choose. The others are named.
+
+    Args:
+        finished: the workspace.
+        query_set: one of its query sets.
+        reference: one of the recipe's systems, or a run file. A file that a stage reads ranks what
+            that stage says; another one with passages that are not in the collection ranks a larger
+            one.
 
     Source: RepBERT (Zhan et al. 2020), Figure 2.
 
     Raises:
-        InputError: the file is not a run, or shares no query with a first stage.
+        InputError: no run, a run that shares no query with a first stage, or no first stage over
+            the reference's collection.
     """
-    given = read_run(reference)
+    given, where, own = _given(finished, query_set, reference)
+    names = [name for name in finished.first_stages(query_set) if name != own]
+    alike = [name for name in names if _of(finished, name, where)]
+    apart = [name for name in names if name not in alike]
+    if not alike:
+        raise InputError(
+            f"--reference {reference}: it ranks {where or 'this collection'}, and no other first "
+            f"stage of {query_set} does ({', '.join(apart) or 'there is none'}): a passage that "
+            "the reference could not find would count as one that it did not choose; give a run "
+            "over the same collection, and name a larger one with larger_collection in the recipe"
+        )
     found, queries = {}, {}
-    for name in finished.systems(query_set):
-        if finished.recipe.stages[name].do not in FIRST_STAGES:
-            continue
+    for name in alike:
         run = finished.run(name, query_set)
-        cutoffs = [cutoff for cutoff in CUTOFFS if cutoff <= longest(run)]
-        if cutoffs:
+        if longest(run):
+            cutoffs = depths_up_to(longest(run), CUTOFFS)
             told = factor(finished.named(run, query_set), given, cutoffs)
             found[name], queries[name] = told.mean, told.num_queries
     depths = sorted({depth for values in found.values() for depth in values})
     rows = [[n, queries[n], *(values.get(d) for d in depths)] for n, values in found.items()]
-    title = f"Share of the first passages that {reference.name} has"
+    title = f"Share of the first passages that {Path(reference).name} has"
     table = Table(title, ["first stage", "queries", *map(str, depths)], rows)
     lines = {name: [*values.items()] for name, values in found.items()}
     chart = Chart("Consistency by depth", "depth", "consistency", lines, log_x=True)
-    notes = [
-        "compare runs over one collection alone: a passage that the reference could not find is "
-        "counted as if it had not",
-    ]
+    notes = _notes(finished, query_set, where, alike, apart)
     return Section("consistency", query_set, [table], [chart], notes)
+
+
+def _notes(
+    finished: Finished,
+    query_set: str,
+    where: str | None,
+    alike: Sequence[str],
+    apart: Sequence[str],
+) -> list[str]:
+    notes = ["the reference counts whole, in any order; every run counts up to its longest list"]
+    if where is not None:
+        notes.append(f"all of these runs, and the reference, rank {where}, not this collection")
+        notes += finished.left_out(query_set, alike)
+    if apart:
+        notes.append(
+            f"left out, since they rank another collection than the reference: {', '.join(apart)}"
+        )
+    return notes
+
+
+def _given(
+    finished: Finished, query_set: str, reference: str
+) -> tuple[pa.Table, str | None, str | None]:
+    """The reference, schema.RUN_FILE, the larger collection that it ranks, and its system."""
+    if reference in finished.systems(query_set):
+        run = finished.named(finished.run(reference, query_set), query_set)
+        return run, finished.larger_collection(reference), reference
+    file = Path(reference)
+    given = read_run(file)
+    for name in finished.first_stages(query_set):
+        stage = finished.recipe.stages[name]
+        if isinstance(stage, Read) and Path(stage.runs[query_set]).resolve() == file.resolve():
+            return given, finished.larger_collection(name), name
+    known = finished.are_here(pc.unique(given["passage_id"]).to_pylist())
+    return given, None if known else ELSEWHERE, None
+
+
+def _of(finished: Finished, name: str, where: str | None) -> bool:
+    """Whether a run ranks the collection `where`; any larger one where its name is not known."""
+    own = finished.larger_collection(name)
+    return own is not None if where == ELSEWHERE else own == where

@@ -10,10 +10,16 @@ from raypipe.analysis.depth import (
 from raypipe.analysis.section import Chart, Section, Table, Value
 from raypipe.config.pipeline.kinds import MonoScore
 from raypipe.driver.analysis.finished import Finished
-from raypipe.driver.analysis.measuring import about, means, measures_of, recalls
-
-FIRST_STAGES = ("read", "search", "fuse")
-"""What makes a run without a reranker."""
+from raypipe.driver.analysis.measuring import (
+    about,
+    marked,
+    means,
+    measures_of,
+    needed,
+    outside,
+    recalls,
+    relevant_grade,
+)
 
 
 def depth(finished: Finished, query_set: str) -> Section:
@@ -47,18 +53,23 @@ def depth(finished: Finished, query_set: str) -> Section:
         }
         title = f"{measures[0]} by candidates"
         charts.append(Chart(title, "candidates", measures[0], by_candidates, log_x=True))
-    return Section("depth", query_set, tables, charts, about(finished, query_set))
+    notes = [
+        *about(finished, query_set),
+        f"recall counts grade {relevant_grade(finished)} or higher",
+        *outside(finished, query_set, finished.first_stages(query_set)),
+    ]
+    return Section("depth", query_set, tables, charts, notes)
 
 
 def _recall(finished: Finished, query_set: str) -> dict[str, dict[int, float]]:
     found = {}
-    for name in finished.systems(query_set):
-        if finished.recipe.stages[name].do not in FIRST_STAGES:
-            continue
+    for name in finished.first_stages(query_set):
         run = finished.run(name, query_set)
         names = recalls(finished, depths_up_to(longest(run), RECALL_DEPTHS))
         values = means(finished, query_set, run, [*names.values()])
-        found[name] = {number: values[measure] for number, measure in names.items()}
+        found[marked(finished, name)] = {
+            number: values[measure] for number, measure in names.items()
+        }
     return found
 
 
@@ -71,10 +82,12 @@ def _reranked(
         stage = finished.recipe.stages[name]
         if not isinstance(stage, MonoScore):
             continue
-        first, scored = finished.run(stage.run, query_set), finished.run(name, query_set)
+        runs = (finished.run(each, query_set) for each in (stage.run, name))
+        measures = measures_of(finished)
+        first, scored = (needed(finished, query_set, r, measures, most=stage.k0) for r in runs)
         by_depth = {}
         for number in depths_up_to(min(stage.k0, longest(first)), RERANKED_DEPTHS):
             run = reranked_at(first, scored, scored_by=name, depth=number, tail=stage.tail)
-            by_depth[number] = dict(means(finished, query_set, run, measures_of(finished)))
-        found[name, stage.run] = by_depth
+            by_depth[number] = dict(means(finished, query_set, run, measures))
+        found[name, marked(finished, stage.run)] = by_depth
     return found

@@ -1,31 +1,26 @@
-"""What was computed, from what and with what: the stores, the recipe and the versions."""
+"""What was computed, from what and with what: the chain of stores, the settings, the versions."""
 
 from raypipe.analysis.section import Section, Table, Value
 from raypipe.driver.analysis.finished import Finished
+from raypipe.driver.analysis.pages.chain import chain
+from raypipe.driver.analysis.pages.settings import settings_table
 
 
 def making(finished: Finished) -> Section:
     """The last invocation's stores in the order in which they were made, and its settings."""
-    stages = finished.summary["stages"]
-    rows: list[list[Value]] = [
-        [
-            name,
-            told["fingerprint"][:12],
-            told["rows"],
-            told["copied"],
-            told["shards"]["planned"],
-            told["shards"]["quarantined"],
-            told["coverage"],
-            "reused" if told["reused"] else told["seconds"],
-        ]
-        for name, told in stages.items()
-    ]
-    columns = ["store", "fingerprint", "rows", "copied", "shards", "quarantined", "coverage"]
-    versions: list[list[Value]] = [[k, str(v)] for k, v in finished.summary["versions"].items()]
-    versions.append(["device", finished.summary["device"]])
     text = (finished.workspace.folder / "recipe.yaml").read_text()
+    made_by = versions(finished)
     tables = [
-        Table("Stores", [*columns, "seconds"], rows),
-        Table("Made by", ["what", "is"], versions),
+        chain(finished),
+        settings_table(finished.recipe),
+        Table("Made by", ["what", "is"], [*map(list, made_by.items())]),
     ]
-    return Section("making", "", tables, values={"recipe.yaml": text})
+    return Section("making", "", tables, texts={"recipe.yaml": text})
+
+
+def versions(finished: Finished) -> dict[str, Value]:
+    """Versions, device and the numerics classes of the stores."""
+    told: dict[str, Value] = {k: str(v) for k, v in finished.summary["versions"].items()}
+    told["device"] = finished.summary["device"]
+    told["numerics"] = "; ".join(finished.numerics()) or None
+    return told

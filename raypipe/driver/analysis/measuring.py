@@ -4,12 +4,16 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from raypipe.analysis.depth import cut, down_to
 from raypipe.driver.analysis.finished import Finished
 from raypipe.errors import InputError
 from raypipe.evaluation.measured import Measured
 from raypipe.evaluation.measures import evaluate
 from raypipe.evaluation.names import parse_measures
 from raypipe.vocabulary import Unit
+
+_OF_JUDGED = frozenset(("AP", "nDCG", "P", "R", "RR", "Rprec", "Success"))
+"""Measures that unjudged passages change only by the ranks of the judged ones below them."""
 
 
 def judgements_of(finished: Finished, query_set: str, unit: Unit = "passages") -> pa.Table:
@@ -50,7 +54,27 @@ def measured(
 ) -> Measured:
     """A run (schema.RUN) of the workspace, measured."""
     judged = judgements_of(finished, query_set, unit)
+    if unit == "passages":
+        run = needed(finished, query_set, run, measures)
     return evaluate(finished.named(run, query_set, unit), judged, measures, warn=False)
+
+
+def needed(
+    finished: Finished, query_set: str, run: pa.Table, measures: Sequence[str], *, most: int = 1
+) -> pa.Table:
+    """The lines of a run of passages without those at the ends of its lists that change no measure.
+
+    They lie below the last judged passage of a query, or below every measure's cutoff, and are most
+    lines of most runs. The first `most` ranks are always kept, for a reranker that may reorder
+    them: it gives the same values with the lines that are left.
+    """
+    parsed = parse_measures(measures).values()
+    if not all(m.NAME in _OF_JUDGED and not m.params.get("judged_only") for m in parsed):
+        return run
+    cutoffs = [measure.params.get("cutoff") for measure in parsed]
+    if None not in cutoffs:
+        run = cut(run, most + max(cutoffs))  # up to `most` lines may be in quarantine and left out
+    return down_to(run, *finished.judged_rows(query_set), most=most)
 
 
 def means(
@@ -60,10 +84,15 @@ def means(
     return measured(finished, query_set, run, measures).mean
 
 
-def recalls(finished: Finished, depths: Sequence[int]) -> dict[int, str]:
-    """Depth -> the name of the recall there, with the lowest relevant grade of the recipe's own."""
+def relevant_grade(finished: Finished) -> int:
+    """The lowest relevant grade: that of the recipe's own recall; 1 if it measures none."""
     parsed = parse_measures(measures_of(finished)).values()
-    grade = next((int(m.params.get("rel", 1)) for m in parsed if m.NAME == "R"), 1)
+    return next((int(m.params.get("rel", 1)) for m in parsed if m.NAME == "R"), 1)
+
+
+def recalls(finished: Finished, depths: Sequence[int]) -> dict[int, str]:
+    """Depth -> the name of the recall there."""
+    grade = relevant_grade(finished)
     return {depth: f"R@{depth}" if grade == 1 else f"R(rel={grade})@{depth}" for depth in depths}
 
 
@@ -77,3 +106,19 @@ def about(finished: Finished, query_set: str, unit: Unit = "passages") -> list[s
     if evaluated is not None and evaluated.relevance:
         notes.append(f"relevant: {evaluated.relevance}")
     return notes
+
+
+def marked(finished: Finished, system: str) -> str:
+    """A system's name, with a star if it ranks a larger collection; see `outside`."""
+    return system if finished.larger_collection(system) is None else f"{system} *"
+
+
+def outside(finished: Finished, query_set: str, systems: Sequence[str]) -> list[str]:
+    """Notes on those systems that rank a larger collection: what the star means, lines lost."""
+    if all(finished.larger_collection(name) is None for name in systems):
+        return []
+    meaning = (
+        "* a ranking of a larger collection, or made of one: its figures compare only with those "
+        "of other runs over that collection"
+    )
+    return [meaning, *finished.left_out(query_set, systems)]

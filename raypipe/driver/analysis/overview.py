@@ -1,84 +1,127 @@
 """The first screen of a report: which system is best, by how much, at what cost, seen by whom."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
+import pyarrow as pa
+
+from raypipe.analysis.depth import cut
 from raypipe.analysis.section import Section, Table, Value, shown
 from raypipe.driver.analysis.finished import Finished
-from raypipe.driver.analysis.measuring import about, judgements_of, measures_of
-from raypipe.evaluation.compare import Comparison, compare, unjudged
-from raypipe.evaluation.measures import evaluate
+from raypipe.driver.analysis.measuring import (
+    about,
+    judgements_of,
+    marked,
+    measured,
+    measures_of,
+    outside,
+)
+from raypipe.driver.report.measure import OF_WIKIPEDIA, WIKIPEDIA
+from raypipe.driver.report.table import INFERENCES, rows_of
+from raypipe.evaluation.compare import Comparison, compare_measured
 from raypipe.evaluation.names import counts_in
 from raypipe.vocabulary import Unit
 
 JUDGED_AT = 10
+JUDGED = f"Judged@{JUDGED_AT}"
+COSTS = ("ms/query", "inferences/query", "computed/query")
 
 
-def overview(finished: Finished, query_set: str, unit: Unit = "passages") -> Section:
-    """Every system with its measures, cost and share of judged passages, and the best in words."""
-    judged, measures = judgements_of(finished, query_set, unit), measures_of(finished)
-    runs = {
-        name: finished.named(finished.run(name, query_set), query_set, unit)
-        for name in finished.systems(query_set, unit)
+def overview(
+    finished: Finished,
+    query_set: str,
+    unit: Unit = "passages",
+    *,
+    changes: Sequence[str] = (),
+    facts: Mapping[str, Value] = MappingProxyType({}),
+) -> Section:
+    """Every system with its measures, cost and share of judged passages, and the best in words.
+
+    Args:
+        finished: the workspace.
+        query_set: one with judgements of the unit.
+        unit: what the systems rank.
+        changes: what has changed since the last invocation, a line each.
+        facts: what else to tell of the workspace.
+    """
+    judgements_of(finished, query_set, unit)  # tells if there are none
+    measures = measures_of(finished)
+    systems = finished.systems(query_set, unit)
+    runs = {name: finished.run(name, query_set) for name in systems}
+    of_system = {
+        name: measured(finished, query_set, run, measures, unit) for name, run in runs.items()
     }
+    means = {name: found.mean for name, found in of_system.items()}
     evaluated = finished.recipe.evaluate
     named = evaluated.baseline if evaluated is not None else None
-    base = named if named in runs else next(iter(runs))
-    of_system = {name: evaluate(run, judged, measures, warn=False) for name, run in runs.items()}
+    here = [name for name in runs if finished.larger_collection(name) is None] or [*runs]
+    base = named if named in here else here[0]
     counts = counts_in(measures)
     comparable = [measure for measure in measures if measure not in counts]
-    compared = compare(runs, judged, comparable, baseline=base).rows if comparable else []
-    known: dict[str, set[str]] = {}
-    pairs = zip(judged["query_id"].to_pylist(), judged["passage_id"].to_pylist(), strict=True)
-    for query, passage in pairs:
-        known.setdefault(query, set()).add(passage)
+    where = finished.larger_collection(base)
+    alike = [name for name in runs if finished.larger_collection(name) == where]
+    of_alike = {name: of_system[name] for name in alike}
+    compared = compare_measured(of_alike, comparable, baseline=base).rows
     told = finished.summary["systems"][query_set]
-    num_queries = len(finished.queries(query_set))
-    means = {name: found.mean for name, found in of_system.items()}
+    found = rows_of(told, means, {}, num_queries=len(finished.queries(query_set)))
     rows: list[list[Value]] = [
         [
-            name,
-            told[name]["reranks"] or None,
-            told[name]["model"] or None,
-            *(means[name][measure] for measure in measures),
-            1.0 - unjudged(run, known, JUDGED_AT),
-            told[name]["ms_per_query"],
-            _inferences(told[name], num_queries),
+            marked(finished, row.system),
+            row.reranks or None,
+            row.model or None,
+            *(row.values[measure] for measure in measures),
+            *([] if JUDGED in measures else [_judged(finished, runs[row.system], query_set, unit)]),
+            row.ms_per_query,
+            row.inferences,
+            row.computed,
         ]
-        for name, run in runs.items()
+        for row in found
     ]
-    columns = ["system", "reranks", "model", *measures, f"Judged@{JUDGED_AT}", "ms/query"]
-    tables = [Table("Systems", [*columns, "inferences/query"], rows)]
-    if len(runs) > 1 and comparable:
+    judged_at = [] if JUDGED in measures else [JUDGED]
+    columns = ["system", "reranks", "model", *measures, *judged_at, *COSTS]
+    tables = [Table("Systems", columns, rows)]
+    if len(alike) > 1 and comparable:
         tables.append(_differences(compared, base))
-    lead, notes = "", []
+    lead, told_first, saw_first = "", dict[str, Value](), dict[str, Value]()
     if comparable:
-        best = max(runs, key=lambda name: means[name][comparable[0]])
+        best = max(alike, key=lambda name: means[name][comparable[0]])
         lead = _best(best, base, compared, comparable[0])
-    notes += [*about(finished, query_set, unit), *_stale(finished, query_set, means)]
+        of_best = dict(zip(columns, rows[[*runs].index(best)], strict=True))
+        told_first = {f"{name} of {best}": of_best[name] for name in (JUDGED, *COSTS)}
+        saw_first["its start weights saw"] = told[best].get("start_weights") or "it has none"
+    changed = [*changes, *stale(finished, query_set, means)]
+    told_first |= {**facts, "changed since": "; ".join(changed) or "nothing", **saw_first}
+    notes = [*about(finished, query_set, unit), *outside(finished, query_set, [*runs])]
+    notes += [f"stale: {line}" for line in changed]
+    if finished.recipe.collection.format in OF_WIKIPEDIA:
+        notes.append(WIKIPEDIA)
     saw = {told[name]["model"]: told[name].get("start_weights") for name in runs}
     notes += [f"{model}: its start weights saw {what}" for model, what in saw.items() if what]
     notes.append("ms/query: wall time of the whole chain over all queries, loading excluded")
+    notes += [INFERENCES] if any("inferences" in told[name] for name in runs) else []
     name = "overview" if unit == "passages" else "overview of documents"
-    return Section(name, query_set, tables, (), notes, lead=lead)
+    return Section(name, query_set, tables, (), notes, lead=lead, facts=told_first)
 
 
-def _stale(
+def _judged(finished: Finished, run: pa.Table, query_set: str, unit: Unit) -> float:
+    """The measure Judged@10, where the recipe does not have it."""
+    return measured(finished, query_set, cut(run, JUDGED_AT), [JUDGED], unit).mean[JUDGED]
+
+
+def stale(
     finished: Finished, query_set: str, means: Mapping[str, Mapping[str, float]]
 ) -> list[str]:
-    """A note if the judgements give other values now than when the recipe was run."""
+    """A line if the judgements give other values now than when the recipe was run.
+
+    Measures that the recipe does not have are not compared.
+    """
     told = finished.summary["measures"].get(query_set, {})
-    if all(told[name] == dict(means[name]) for name in means if name in told):
+    if all(told.get(n, {}).get(m, v) == v for n in means for m, v in means[n].items()):
         return []
     return [
-        f"stale: the judgements of {query_set} changed since the recipe was run; this page has "
+        f"the judgements of {query_set} changed since the recipe was run; this page has "
         "their values now, table.md and summary.json have the earlier ones; run the recipe again"
     ]
-
-
-def _inferences(system: Mapping[str, Any], num_queries: int) -> float | None:
-    count = system.get("inferences")
-    return count / num_queries if count is not None and num_queries else None
 
 
 def _differences(rows: list[Comparison], base: str) -> Table:
@@ -110,13 +153,20 @@ def _differences(rows: list[Comparison], base: str) -> Table:
 
 
 def _best(best: str, base: str, rows: list[Comparison], measure: str) -> str:
-    """The best system in one sentence."""
-    (row,) = [row for row in rows if (row.run, row.measure) == (best, measure)]
-    if row.difference is None:
-        return f"best by {measure}: {best}, the baseline, {row.mean:.4f}"
+    """The best system in one sentence; if that is the baseline, the next best too."""
+    of_measure = {row.run: row for row in rows if row.measure == measure}
+    row = of_measure.pop(best)
+    if row.difference is not None:
+        return f"best by {measure}: {best}, {row.mean:.4f}; {_compared(row, base)}"
+    said = f"best by {measure}: {best}, the baseline, {row.mean:.4f}"
+    if not of_measure:
+        return said
+    after = max(of_measure.values(), key=lambda row: row.mean)
+    return f"{said}; next {after.run}, {after.mean:.4f}; {_compared(after, base)}"
+
+
+def _compared(row: Comparison, base: str) -> str:
     found = row.difference
-    p = row.p_randomisation
-    return (
-        f"best by {measure}: {best}, {row.mean:.4f}; {found.mean:+.4f} "
-        f"[{found.low:+.4f}, {found.high:+.4f}] over {base}, p {shown(p, 'p')}"
-    )
+    assert found is not None  # only the baseline has none
+    p = shown(row.p_randomisation, "p")
+    return f"{found.mean:+.4f} [{found.low:+.4f}, {found.high:+.4f}] over {base}, p {p}"

@@ -1,26 +1,30 @@
-"""Writes report.html and its twins in JSON, analysis/NAME.json, into a workspace."""
+"""Which sections the page of a workspace has, of two side by side, and of a training."""
 
-import json
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from raypipe.analysis.page import page
-from raypipe.analysis.section import Section
+from raypipe.analysis.section import Section, Value
+from raypipe.driver.analysis.by_query.movers import movers
+from raypipe.driver.analysis.by_query.queries import queries
 from raypipe.driver.analysis.depth import depth
 from raypipe.driver.analysis.finished import Finished
 from raypipe.driver.analysis.fusion import fusion
+from raypipe.driver.analysis.grid.choosing import chosen
+from raypipe.driver.analysis.grid.tradeoff import tradeoff
 from raypipe.driver.analysis.making import making
-from raypipe.driver.analysis.movers import movers
 from raypipe.driver.analysis.overview import overview
-from raypipe.driver.analysis.queries import queries
-from raypipe.driver.analysis.tradeoff import tradeoff
-from raypipe.driver.mirror import write_out
+from raypipe.driver.analysis.pages.beside import beside
+from raypipe.driver.analysis.pages.stale import changed_since
+from raypipe.driver.analysis.pages.training import (
+    TrainedFolder,
+    dropped,
+    made_by_training,
+    training,
+    trainings_of,
+)
+from raypipe.driver.analysis.pages.writing import write_page
+from raypipe.driver.analysis.training_size import training_size
 from raypipe.errors import InputError
-
-PAGE = "report.html"
-_OWN = re.compile(r"(overview(-of-documents)?|depth|tradeoff-of-[^.]+|fusion|movers|queries)\..+\.")
-"""The beginnings of the names of twins; other files in the folder are left alone."""
 
 
 def report(finished: Finished) -> Path:
@@ -37,46 +41,74 @@ def report(finished: Finished) -> Path:
             f"{finished.workspace.folder}: no query set was measured; add qrels and evaluate to "
             "the recipe, and run it again"
         )
-    sections = [section for query_set in measured for section in _of(finished, query_set)]
+    trainings = trainings_of(finished)
+    changes, facts = changed_since(finished), _facts(finished, trainings)
+    sections = [
+        section for query_set in measured for section in _of(finished, query_set, changes, facts)
+    ]
+    sections += [training(trained, name) for name, trained in trainings.items()]
     sections.append(making(finished))
-    folder = finished.workspace.folder
-    (folder / "analysis").mkdir(exist_ok=True)
-    twins = {_file_of(section): section for section in sections}
-    for path in (folder / "analysis").glob("*.json"):
-        if path.name not in twins and _OWN.match(path.name):
-            path.unlink()  # of an earlier recipe: nothing on the page has its numbers
-    for name, section in twins.items():
-        data = json.dumps(section.to_json(), indent=1).encode() + b"\n"
-        write_out(folder, f"analysis/{name}", data)
-    write_out(folder, PAGE, page(f"raypipe: {finished.recipe.name}", sections).encode())
-    return folder / PAGE
+    return write_page(finished.workspace.folder, f"raypipe: {finished.recipe.name}", sections)
 
 
-def _file_of(section: Section) -> str:
-    """The name of a section's twin: that of the section, and of its query set if it has one."""
-    parts = [section.name.replace(" ", "-"), section.query_set, "json"]
-    return ".".join(part for part in parts if part)
+def report_beside(
+    one: Finished, other: Finished, out: Path, pairs: Sequence[tuple[str, str]] = ()
+) -> Path:
+    """The page of two workspaces side by side, in a folder of its own.
+
+    `pairs` names systems to compare that have different names, one of each workspace.
+
+    Raises:
+        InputError: the folder is a workspace, or the two have nothing in common.
+    """
+    if any((out / name).exists() for name in ("workspace.json", "summary.json")):
+        raise InputError(f"--out {out}: it is a workspace, with a page of its own; name another")
+    sections = beside(one, other, pairs)
+    out.mkdir(parents=True, exist_ok=True)
+    names = [each.workspace.folder.name for each in (one, other)]
+    return write_page(out, f"raypipe: {names[0]} (A) and {names[1]} (B)", sections)
 
 
-def _of(finished: Finished, query_set: str) -> Iterator[Section]:
-    """The sections of one query set."""
-    if finished.judgements(query_set, "documents") is not None and finished.systems(
-        query_set, "documents"
-    ):
-        yield overview(finished, query_set, "documents")
-    if finished.judgements(query_set) is None or not finished.systems(query_set):
+def report_training(trained: TrainedFolder) -> Path:
+    """The page of a training's workspace: its curves, its data and its recipe."""
+    recipe = str(trained.summary["recipe"])
+    sections = [training(trained, recipe), made_by_training(trained)]
+    return write_page(trained.folder, f"raypipe: {recipe}", sections)
+
+
+def _facts(finished: Finished, trainings: Mapping[str, TrainedFolder]) -> Mapping[str, Value]:
+    """What the first screen says of the workspace as a whole."""
+    stages = finished.summary["stages"].values()
+    quarantined = sum(told["shards"]["quarantined"] for told in stages)
+    found: dict[str, Value] = {
+        "coverage, the least of a store": min((told["coverage"] for told in stages), default=1.0),
+        "rows in quarantine": quarantined,
+    }
+    for name, trained in trainings.items():
+        found[f"the guard of {name} dropped"] = dropped(trained)
+    return found
+
+
+def _of(
+    finished: Finished, query_set: str, changes: Sequence[str], facts: Mapping[str, Value]
+) -> Iterator[Section]:
+    """The sections of one query set; of runs of passages, those that the recipe has stages for."""
+    if finished.measured(query_set, "documents"):
+        yield overview(finished, query_set, "documents", changes=changes, facts=facts)
+        yield queries(finished, query_set, unit="documents")
+    if not finished.measured(query_set):
         return
-    yield overview(finished, query_set)
+    yield overview(finished, query_set, changes=changes, facts=facts)
     yield depth(finished, query_set)
-    yield from _if_any(lambda: tradeoff(finished, query_set))
-    yield from _if_any(lambda: [fusion(finished, query_set)])
-    yield movers(finished, query_set)
+    yield from tradeoff(finished, query_set)
+    wanted = finished.recipe.evaluate
+    choose_on = None if wanted is None else wanted.choose_on
+    if choose_on not in (None, query_set) and finished.measured(choose_on):
+        yield from chosen(finished, choose_on, [query_set])
+    if (sizes := training_size(finished, query_set)) is not None:
+        yield sizes
+    if (merged := fusion(finished, query_set)) is not None:
+        yield merged
+    if (moved := movers(finished, query_set)).tables:
+        yield moved
     yield queries(finished, query_set)
-
-
-def _if_any(made: Callable[[], list[Section]]) -> list[Section]:
-    """The sections, or none if the recipe has not what they need."""
-    try:
-        return made()
-    except InputError:
-        return []

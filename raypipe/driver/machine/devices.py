@@ -3,10 +3,12 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from raypipe.errors import InputError
+from raypipe.vocabulary import Precision
 
 MAX_CPU_ACTORS = 8  # each holds its own weights; on one machine more add little
 
@@ -22,19 +24,23 @@ class Devices:
     num_actors: int
     threads: int
     torch: str
+    precision: Precision = "fp32"
+    """Of the models' products, unless a model's own settings fix another."""
 
     def line(self) -> str:
-        """`device: 2 x NVIDIA H100 (of 8 visible), torch 2.13+cu130, fp16, 2 actors`."""
+        """`device: 2 x NVIDIA H100 (of 8 visible), torch 2.13+cu130, bf16, 2 actors`."""
         actors = f"{self.num_actors} actor{'s' if self.num_actors > 1 else ''}"
         if self.device == "cpu":
-            return f"device: CPU, torch {self.torch}, fp32, {actors} x {self.threads} threads"
+            here = f"device: CPU, torch {self.torch}, {self.precision}"
+            return f"{here}, {actors} x {self.threads} threads"
         found = f"{self.num_gpus} x {self.gpu_name} (of {self.gpus_visible} visible)"
-        return f"device: {found}, torch {self.torch}, fp32, {actors}"
+        return f"device: {found}, torch {self.torch}, {self.precision}, {actors}"
 
 
 def choose(
     device: str = "auto",
     *,
+    precision: str = "auto",
     gpus: int | str = "all",
     actors: int | str = "auto",
     threads: int | str = "auto",
@@ -42,10 +48,12 @@ def choose(
     """The devices of an invocation on this machine.
 
     Raises:
-        InputError: cuda is requested, or visible, but torch cannot use it; or more GPUs are
-            requested than exist.
+        InputError: cuda is requested, or visible, but torch cannot use it; more GPUs are
+            requested than exist; or the device does not multiply in the precision.
     """
     import torch
+
+    from raypipe.models.machine.precision import auto, refuse_unable
 
     usable = torch.cuda.device_count() if torch.cuda.is_available() else 0
     visible = nvidia_devices()
@@ -57,10 +65,14 @@ def choose(
             "this driver, or set resources.device=cpu"
         )
     if device == "cpu" or not usable:
-        return _cpu(actors, threads, torch.__version__)
+        own = auto("cpu") if precision == "auto" else precision
+        refuse_unable(own, "cpu")
+        return _cpu(actors, threads, torch.__version__, own)
     wanted = usable if gpus == "all" else int(gpus)
     if wanted > usable:
         raise InputError(f"resources.gpus: {wanted} requested, {usable} can be used")
+    own = auto("cuda") if precision == "auto" else precision
+    refuse_unable(own, "cuda")
     return Devices(
         device="cuda",
         num_gpus=wanted,
@@ -69,6 +81,7 @@ def choose(
         num_actors=wanted if actors == "auto" else int(actors),
         threads=1 if threads == "auto" else int(threads),
         torch=torch.__version__,
+        precision=cast(Precision, own),
     )
 
 
@@ -76,6 +89,8 @@ def of_cluster(
     resources: Mapping[str, float],
     device: str = "auto",
     *,
+    capability: Callable[[], tuple[int, int] | None],
+    precision: str = "auto",
     gpus: int | str = "all",
     actors: int | str = "auto",
     threads: int | str = "auto",
@@ -85,6 +100,8 @@ def of_cluster(
     Args:
         resources: what the cluster has now, from `ray.cluster_resources()`. An explicit number of
             GPUs may exceed it: an autoscaling cluster starts nodes for waiting actors.
+        capability: asks a worker for its GPU's compute capability, if `auto` depends on it;
+            None where torch can use no GPU, so that workers compute on the CPU.
 
     Raises:
         InputError: cuda is requested, but the cluster has no GPU and the recipe does not say how
@@ -92,18 +109,25 @@ def of_cluster(
     """
     import torch
 
+    from raypipe.models.machine.precision import auto
+
     visible = int(resources.get("GPU", 0))
     if device == "cpu" or (device == "auto" and not visible):
         per_actor = 1 if threads == "auto" else int(threads)
         cores = int(resources.get("CPU", 0)) or num_cores()
         num_actors = max(1, cores // per_actor) if actors == "auto" else int(actors)
-        return Devices("cpu", 0, "", 0, num_actors, per_actor, torch.__version__)
+        own = auto("cpu") if precision == "auto" else cast(Precision, precision)
+        return Devices("cpu", 0, "", 0, num_actors, per_actor, torch.__version__, own)
     if gpus == "all" and not visible:
         raise InputError(
             "resources.device: cuda: the cluster has no GPU now; start a node with one, or name "
             "the count that a scaling cluster will start: resources.gpus=N"
         )
     wanted = visible if gpus == "all" else int(gpus)
+    own = cast(Precision, precision)
+    if precision == "auto":
+        found = capability()
+        own = auto("cpu") if found is None else auto("cuda", found)
     return Devices(
         device="cuda",
         num_gpus=wanted,
@@ -112,6 +136,7 @@ def of_cluster(
         num_actors=wanted if actors == "auto" else int(actors),
         threads=1 if threads == "auto" else int(threads),
         torch=torch.__version__,
+        precision=own,
     )
 
 
@@ -137,7 +162,7 @@ def num_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _cpu(actors: int | str, threads: int | str, torch: str) -> Devices:
+def _cpu(actors: int | str, threads: int | str, torch: str, precision: str) -> Devices:
     # One thread per actor is the fastest use of few cores: no barriers between small products.
     num_actors = min(num_cores(), MAX_CPU_ACTORS) if actors == "auto" else int(actors)
     per_actor = max(1, num_cores() // num_actors) if threads == "auto" else int(threads)
@@ -149,4 +174,5 @@ def _cpu(actors: int | str, threads: int | str, torch: str) -> Devices:
         num_actors=num_actors,
         threads=per_actor,
         torch=torch,
+        precision=cast(Precision, precision),
     )

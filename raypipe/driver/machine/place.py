@@ -31,14 +31,16 @@ def devices_at(place: Place, device: str, **asked: Any) -> Devices:
     Args:
         place: where to look.
         device: auto, cpu or cuda.
-        asked: `gpus`, `actors` and `threads` of the recipe's resources; see `devices.choose`.
+        asked: `precision`, `gpus`, `actors` and `threads` of the recipe's resources; see
+            `devices.choose`.
     """
     if not place.joins or place.ray_address is None:
         return devices.choose(device, **asked)
     from raypipe.cluster import ray_start
+    from raypipe.driver.machine.capability import gpu_capability
 
     resources = ray_start.connect(place.ray_address, allow_open=place.allow_open_cluster)
-    return devices.of_cluster(resources, device, **asked)
+    return devices.of_cluster(resources, device, capability=gpu_capability, **asked)
 
 
 def started(place: Place, chosen: Devices, *, num_cpus: int) -> Backend:

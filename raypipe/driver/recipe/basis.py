@@ -111,6 +111,9 @@ class Basis:
         if name not in self.models:
             wanted = self.recipe.models[name]
             found = resolve_model(wanted.path, wanted.preset, segment_row=wanted.segment_row)
+            precision = self.recipe.resources.precision
+            if precision != "auto":  # a pipeline has chosen by now
+                found = found.in_precision(precision)
             self.models = {**self.models, name: found}
         return self.models[name]
 

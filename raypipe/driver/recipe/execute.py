@@ -155,7 +155,8 @@ class Execution:
             manifest = ledger.publish(self.max_failed_rows, one_numerics=self.numerics_one)
             # Only a store that a single invocation computed has a time.
             seconds = None if report.num_reused else report.working_seconds
-            ledger.note({"event": "published", "working_seconds": seconds})
+            told = {"working_seconds": seconds, "copied": report.num_copied}
+            ledger.note({"event": "published", **told})
             ledger.storage.sweep()
             return manifest, report
         finally:
@@ -224,6 +225,8 @@ class Execution:
         self.backends.warm()
 
     def _finish(self, name: StoreName, manifest: Manifest, report: Report | None) -> None:
+        published = _published(self.workspace, manifest)
+        seconds, copied = published.get("working_seconds"), published.get("copied")
         result = StageResult(
             store=manifest.store,
             fingerprint=manifest.fingerprint,
@@ -235,7 +238,8 @@ class Execution:
             coverage=manifest.coverage,
             num_copied=report.num_copied if report else 0,
             seconds=report.seconds if report else 0.0,
-            working_seconds=_working_seconds(self.workspace, manifest),
+            working_seconds=float(seconds) if isinstance(seconds, int | float) else None,
+            num_copied_when_made=copied if isinstance(copied, int) else 0,
         )
         self.results[name] = result
         self.watcher.ended(manifest.store, result)
@@ -255,16 +259,14 @@ def _compare_workers(store: str, seen: dict[str, Json], facts: Mapping[str, Json
             )
 
 
-def _working_seconds(workspace: Workspace, manifest: Manifest) -> float | None:
-    """Computing time of the invocation that published the store, from the end of its log.
+def _published(workspace: Workspace, manifest: Manifest) -> Mapping[str, Json]:
+    """What the invocation that published the store told of it, from the end of its log.
 
     The log of a store of many shards is not read whole: in a bucket each line is a request.
     """
     lines = workspace.stores.newest(f"{manifest.store}/{manifest.fingerprint}/attempts.jsonl")
     attempts = (event for line in islice(lines, _LAST_LINES) for event in events(line))
-    published = (event for event in attempts if event.get("event") == "published")
-    seconds = next(published, {}).get("working_seconds")
-    return float(seconds) if isinstance(seconds, int | float) else None
+    return next((event for event in attempts if event.get("event") == "published"), {})
 
 
 _LAST_LINES = 20

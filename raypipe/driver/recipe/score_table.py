@@ -11,7 +11,7 @@ from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, StoreName, scoring_of, tokens_of
-from raypipe.stages.scoring.candidates import CandidatesStage, Part, Request, candidates_spec
+from raypipe.stages.scoring.candidates import Asking, CandidatesStage, Part, candidates_spec
 from raypipe.stages.scoring.score import ScoreStage, score_spec
 from raypipe.stages.scoring.token_rows import PassageTokensStage
 from raypipe.stages.texts.tokenize import TokenizeStage
@@ -31,7 +31,7 @@ class ScoreTable:
     base: StageSpec
 
     def parts(
-        self, request: Request, run: Stored, *, stands: bool
+        self, request: Asking, run: Stored, *, stands: bool
     ) -> tuple[tuple[Part, ...], Chain]:
         """Every part, after completing the request's own, and the stores that this took.
 
@@ -46,7 +46,7 @@ class ScoreTable:
             spec = candidates_spec(self.base, number)
             manifest = read_manifest(run.storage, str(store), spec.fingerprint())
             if manifest is None and stands:
-                return tuple(before), Chain(held=True)
+                return tuple(before), Chain(held=True, whole=False)
             if manifest is None or manifest.records[0].facts["request"] == asked:
                 planned = CandidatesStage(self.base, number, run, request, tuple(before))
                 part = Part(self.basis.stores.ensure(store, planned), None)
@@ -55,6 +55,20 @@ class ScoreTable:
             else:
                 part = Part(Stored(run.storage, manifest), None)
             before.append(replace(part, scores=self._committed(number, part)))
+
+    def held(self) -> tuple[Part, ...]:
+        """Every part as far as it is committed."""
+        found: list[Part] = []
+        storage = self.basis.collection().storage
+        while True:
+            number = len(found) + 1
+            fingerprint = candidates_spec(self.base, number).fingerprint()
+            store = str(self._store(Role.CANDIDATES, number))
+            manifest = read_manifest(storage, store, fingerprint)
+            if manifest is None:
+                return tuple(found)
+            part = Part(Stored(storage, manifest), None)
+            found.append(replace(part, scores=self._committed(number, part)))
 
     def _store(self, role: Role, number: int) -> StoreName:
         return scoring_of(role, self.model_name, self.query_set, number)

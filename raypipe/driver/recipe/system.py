@@ -26,3 +26,5 @@ class System:
     """What a run ranks."""
     ranked: Stored | None = None
     """The run whose candidates were scored."""
+    note: str = ""
+    """What every table with the system says below it."""

@@ -51,3 +51,5 @@ class StageResult:
     seconds: float
     working_seconds: float | None
     """Computing time of the store without loading; None if several invocations computed it."""
+    num_copied_when_made: int = 0
+    """Rows whose values the invocation that completed the store took from older stores."""

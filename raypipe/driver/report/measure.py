@@ -1,7 +1,7 @@
 """Writes the runs and their measures."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,22 +9,26 @@ from typing import Any
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.config import Evaluate
+from raypipe.config import Evaluate, Recipe
+from raypipe.config.pipeline.larger import larger_collections
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.system import System
 from raypipe.driver.recipe.watching import StageResult
-from raypipe.driver.report.table import Row, render
+from raypipe.driver.report.inferences import Inferences, inferences
+from raypipe.driver.report.table import INFERENCES, render, rows_of, title_of
 from raypipe.driver.workspace import Workspace
-from raypipe.evaluation.difference import difference
+from raypipe.evaluation.difference import Difference, difference
 from raypipe.evaluation.exports import write_msmarco, write_trec
 from raypipe.evaluation.measured import Measured
 from raypipe.evaluation.measures import evaluate
-from raypipe.names import Role, StoreName
+from raypipe.names import StoreName
 from raypipe.stages.run_tables import with_ids
 from raypipe.storage.files import replace_file
 from raypipe.vocabulary import Unit, units
 
+OF_WIKIPEDIA = ("trec-car", "trec-car-tools")
+"""Formats whose passages are Wikipedia's."""
 WIKIPEDIA = (
     "the passages are Wikipedia's: start weights that saw all of it, as BERT's own, saw the test's "
     "pages; Nogueira & Cho 2019 pre-trained on the half of TREC CAR's training folds alone"
@@ -38,6 +42,8 @@ class Measurement:
 
     systems: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     means: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+    notes: dict[str, dict[Unit, list[str]]] = field(default_factory=dict)
+    """Query set -> unit -> the lines below its table."""
     table: str = ""
 
 
@@ -63,20 +69,17 @@ def measure(
             continue
         tables = _write_runs(workspace, basis, query_set, ranked)
         num_queries = basis.queries(query_set).num_rows
-        times = {s.name: _ms(s.chain, results, num_queries) for s in ranked}
-        counts = {s.name: _inferences(s.chain, results) for s in ranked}
-        inferences = {name: count for name, count in counts.items() if count is not None}
-        found.systems[query_set] = {
+        counts = inferences(ranked, results)
+        told = found.systems[query_set] = {
             s.name: {
                 "reranks": s.reranks,
                 "model": s.model,
                 "start_weights": s.start_weights,
-                "ms_per_query": times[s.name],
+                "ms_per_query": _ms(s.chain, results, num_queries),
+                **(counts[s.name].to_json() if s.name in counts else {}),
             }
             for s in ranked
         }
-        for name, count in inferences.items():
-            found.systems[query_set][name]["inferences"] = count
         if recipe.evaluate is None:
             continue
         per_query: dict[str, Measured] = {}
@@ -90,9 +93,31 @@ def measure(
                 for system in of_unit
             }
             per_query |= measured
-            notes = _notes(basis, recipe.evaluate, query_set, measured, inferences, unit)
-            title = query_set if unit == "passages" else f"{query_set}, documents"
-            blocks.append(_block(recipe.evaluate, title, of_unit, measured, times, notes))
+            notes = _notes(basis, recipe.evaluate, query_set, measured, counts, unit)
+            apart = _apart(recipe, measured)
+            notes += [system.note for system in of_unit if system.note]
+            if apart:
+                notes.append(
+                    f"no differences to {recipe.evaluate.baseline}, which ranks another "
+                    f"collection: {', '.join(apart)}"
+                )
+            found.notes.setdefault(query_set, {})[unit] = notes
+            alike = {name: of_one for name, of_one in measured.items() if name not in apart}
+            rows = rows_of(
+                told,
+                {name: of_system.mean for name, of_system in measured.items()},
+                _differences(recipe.evaluate, alike),
+                num_queries=num_queries,
+            )
+            block = render(
+                title_of(query_set, unit),
+                rows,
+                measures=recipe.evaluate.measures,
+                num_topics=next(iter(measured.values())).num_topics,
+                baseline=recipe.evaluate.baseline,
+                notes=notes,
+            )
+            blocks.append(block)
         if per_query:
             path = workspace.folder / "measures" / f"{query_set}.tsv"
             _write_measures(path, per_query)
@@ -130,40 +155,25 @@ def _write_measures(path: Path, measured: Mapping[str, Measured]) -> None:
     replace_file(path, "".join(lines).encode())
 
 
-def _block(
-    wanted: Evaluate,
-    title: str,
-    systems: Sequence[System],
-    measured: Mapping[str, Measured],
-    times: Mapping[str, float | None],
-    notes: Sequence[str],
-) -> str:
-    baseline = wanted.baseline
-    rows = []
-    for system in systems:
-        of_system = measured[system.name]
-        compared = {}
-        if baseline is not None and baseline in measured and system.name != baseline:
-            base = measured[baseline].per_query
-            compared = {m: difference(of_system.per_query[m], base[m]) for m in wanted.measures}
-        row = Row(
-            system=system.name,
-            reranks=system.reranks,
-            model=system.model,
-            values=of_system.mean,
-            ms_per_query=times[system.name],
-            start_weights_saw=system.start_weights,
-            differences=compared,
-        )
-        rows.append(row)
-    return render(
-        title,
-        rows,
-        measures=wanted.measures,
-        num_topics=next(iter(measured.values())).num_topics,
-        baseline=baseline,
-        notes=notes,
-    )
+def _differences(
+    wanted: Evaluate, measured: Mapping[str, Measured]
+) -> dict[str, dict[str, Difference]]:
+    """System -> measure -> its difference to the baseline, if the baseline was measured."""
+    if wanted.baseline is None or wanted.baseline not in measured:
+        return {}
+    base = measured[wanted.baseline].per_query
+    return {
+        name: {m: difference(found.per_query[m], base[m]) for m in wanted.measures}
+        for name, found in measured.items()
+        if name != wanted.baseline
+    }
+
+
+def _apart(recipe: Recipe, measured: Iterable[str]) -> list[str]:
+    """The systems that rank another collection than the baseline: what differs is not theirs."""
+    larger = larger_collections(recipe.stages)
+    baseline = recipe.evaluate.baseline if recipe.evaluate is not None else None
+    return [name for name in measured if baseline and larger[name] != larger[baseline]]
 
 
 def _notes(
@@ -171,7 +181,7 @@ def _notes(
     wanted: Evaluate,
     query_set: str,
     measured: Mapping[str, Measured],
-    inferences: Mapping[str, int],
+    counts: Mapping[str, Inferences],
     unit: Unit,
 ) -> list[str]:
     notes = []
@@ -179,15 +189,20 @@ def _notes(
         notes.append(f"topics: {wanted.topics}")
     if wanted.relevance:
         notes.append(f"relevant: {wanted.relevance}")
-    if basis.recipe.collection.format in ("trec-car", "trec-car-tools"):
+    if basis.recipe.collection.format in OF_WIKIPEDIA:
         notes.append(WIKIPEDIA)
     sizes = f"{basis.collection().num_rows:,} passages"
     if unit == "documents":
         sizes = f"{basis.documents().num_rows:,} documents, {sizes}"
     notes.append(f"{sizes}, {basis.queries(query_set).num_rows:,} queries")
-    counted = [(system, inferences[system]) for system in measured if system in inferences]
-    notes += [f"{system}: {count:,} inferences" for system, count in counted]
     notes.append("ms/query: wall time of the whole chain over all queries, loading excluded")
+    counted = {system: counts[system] for system in measured if system in counts}
+    notes += [INFERENCES] if counted else []
+    notes += [
+        f"{system}: {count.copied:,} scores copied from an older store, not computed"
+        for system, count in counted.items()
+        if count.copied
+    ]
     if wanted.baseline is not None and wanted.baseline not in measured:
         notes.append(f"no differences: the baseline, {wanted.baseline}, is not in this table")
     for system, of_system in measured.items():
@@ -195,12 +210,6 @@ def _notes(
             missing = len(of_system.missing_queries)
             notes.append(f"{system}: {missing} judged queries without a result; each counts 0")
     return notes
-
-
-def _inferences(chain: Chain, results: Mapping[StoreName, StageResult]) -> int | None:
-    """Number of candidates that rerankers scored for a system; None if that is unknown."""
-    scores = [results[store].num_rows for store in chain.stores if store.role is Role.SCORES]
-    return sum(scores) if scores and not chain.held else None
 
 
 def _ms(chain: Chain, results: Mapping[StoreName, StageResult], num_queries: int) -> float | None:

@@ -14,10 +14,11 @@ from raypipe.package import VERSION
 def summary_of(
     measurement: Measurement, results: Mapping[StoreName, StageResult], chosen: devices.Devices
 ) -> dict[str, Any]:
-    """The entries for systems, measures, stages, device and versions."""
+    """The entries for systems, measures, notes, stages, device and versions."""
     return {
         "systems": measurement.systems,
         "measures": measurement.means,
+        "notes": measurement.notes,
         "stages": {
             str(store): {
                 "seconds": round(result.seconds, 2),

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from raypipe.markdown import markdown_table
 from raypipe.training.checkpoints.history import best_of, measured_sets
 from raypipe.training.job import Job
 
@@ -20,12 +21,15 @@ def training_table(
         on = "held-out inputs" if job.is_pretraining else "dev sets"
         measure = recipe.validate_.measure
         lines += [f"{measure} on {on}:", ""]
-        lines += [f"| step | {' | '.join(names)} | mean |", f"|{'---|' * (len(names) + 2)}"]
-        best = best_of(history, measure)
-        for each in history:
-            values = " | ".join(f"{value:.4f}" for value in each["values"])
-            mark = " (chosen)" if each is best and len(history) > 1 else ""
-            lines.append(f"| {each['step']:,}{mark} | {values} | {each['mean']:.4f} |")
+        best = best_of(history, measure) if len(history) > 1 else None
+        rows = [
+            [
+                f"{each['step']:,}{' (chosen)' if each is best else ''}",
+                *(f"{value:.4f}" for value in (*each["values"], each["mean"])),
+            ]
+            for each in history
+        ]
+        lines += markdown_table(["step", *names, "mean"], rows)
         chosen = "the model is the checkpoint that is best here, so these are not test results"
         once = "measured once: nothing was chosen on these queries"
         if job.is_pretraining:

@@ -10,6 +10,7 @@ from raypipe.driver.upkeep.file_damage import file_damage
 from raypipe.driver.upkeep.store_damage import GONE, Place, store_damage
 from raypipe.driver.workspace import Workspace, read_refs
 from raypipe.errors import CorruptError
+from raypipe.names import Role
 from raypipe.storage.generations import (
     REFUSED,
     ROOT,
@@ -23,6 +24,7 @@ from raypipe.storage.root import ROOT_FORMAT, root_damage
 from raypipe.storage.store_records import read_manifest
 
 __all__ = ["Damage", "verify"]
+FILLED = f"{Role.FILLED.value}@"
 
 
 @dataclass
@@ -140,11 +142,12 @@ def _generations(workspace: Workspace, referred: _Referred) -> Iterator[Damage]:
 def _stores(workspace: Workspace, referred: _Referred) -> Iterator[Damage]:
     stores = workspace.stores
     current = referred.used | referred.completed
+    filled = any(store.startswith(FILLED) for store, _ in referred.used)
     for place in sorted(current | referred.generations.keys()):
         complete = place in referred.completed or place in referred.generations
         for damage in store_damage(Place(stores, *place), complete=complete):
             if place in current:
-                yield damage
+                yield _or_fill(damage) if filled and not complete else damage
                 continue
             records = ", ".join(referred.generations[place])
             older = f"run the recipe of {records} again; if its collection has changed since, "
@@ -156,3 +159,9 @@ def _stores(workspace: Workspace, referred: _Referred) -> Iterator[Damage]:
         except CorruptError:
             pass  # told with its remedy
         yield from store_damage(Place(stores, *place), complete=False)
+
+
+def _or_fill(damage: Damage) -> Damage:
+    """Stores beside those of the last invocation may be those of a grid, which it does not make."""
+    also = "; if `raypipe analyse tradeoff --fill` made it, repeat that command too"
+    return replace(damage, remedy=f"{damage.remedy}{also}")

@@ -1,7 +1,7 @@
 """A BERT encoder's weights, read from a checkpoint's tensors."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from raypipe.errors import InputError
 from raypipe.models.bert.tensor_names import prefix_of
-from raypipe.models.device import full_precision
+from raypipe.models.machine.precision import DTYPES
 from raypipe.models.packed import Linear, Updates
 from raypipe.models.segments import with_third_segment
 
@@ -58,17 +58,22 @@ class Bert:
         """The linear layers of all the model's layers, in order."""
         return [p for layer in self.layers for p in (layer.qkv, layer.out, layer.up, layer.down)]
 
-    def to(self, device: str) -> "Bert":
-        """The weights on `cpu` or `cuda`; sets products there to full precision."""
-        if device == "cpu":
-            return self
-        full_precision()
+    def to(self, device: str, precision: str = "fp32") -> "Bert":
+        """The weights on `cpu` or `cuda`, those of the linear layers in the precision's dtype."""
+        dtype = DTYPES[precision]
 
-        def moved(linear: Linear) -> Linear:
-            return tuple(tensor.to(device) for tensor in linear)
+        def moved(linear: Linear, dtype: torch.dtype = torch.float32) -> Linear:
+            return tuple(tensor.to(device, dtype) for tensor in linear)
 
         layers = tuple(
-            Layer(**{field.name: moved(getattr(layer, field.name)) for field in fields(Layer)})
+            Layer(
+                qkv=moved(layer.qkv, dtype),
+                out=moved(layer.out, dtype),
+                norm_attention=moved(layer.norm_attention),
+                up=moved(layer.up, dtype),
+                down=moved(layer.down, dtype),
+                norm_output=moved(layer.norm_output),
+            )
             for layer in self.layers
         )
         return replace(

@@ -27,6 +27,8 @@ class Conventions:
     """Word pieces of a passage, without special tokens."""
     query_prefix: str = ""
     passage_prefix: str = ""
+    precision: str | None = None
+    """fp32, tf32, bf16 or fp16; None means that of the invocation, or else fp32."""
     start_weights_saw: str = "not stated"
     """What the weights were trained on, for tables; not part of the fingerprint."""
 
@@ -77,6 +79,8 @@ class PairConventions:
     word, and `[SEP]` in a text is no special token."""
     query_prefix: str = ""
     passage_prefix: str = ""
+    precision: str | None = None
+    """fp32, tf32, bf16 or fp16; None means that of the invocation, or else fp32."""
     start_weights_saw: str = "not stated"
     """What the weights were trained on, for tables; not part of the fingerprint."""
 
@@ -129,4 +133,6 @@ def _without_words(body: dict[str, Any]) -> dict[str, Any]:
     del body["start_weights_saw"]
     if not body.get("first_tokenizer", True):  # so older stores keep their fingerprints
         del body["first_tokenizer"]
+    if body.get("precision", "fp32") in (None, "fp32"):  # likewise
+        body.pop("precision", None)
     return body

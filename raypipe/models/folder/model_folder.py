@@ -1,13 +1,18 @@
 """A model folder as a value: where it lies, its hashes, its conventions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from raypipe.errors import InputError
 from raypipe.models.family import Family, family_of
-from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
+from raypipe.models.folder.conventions import (
+    AnyConventions,
+    Conventions,
+    PairConventions,
+    PretrainedConventions,
+)
 from raypipe.models.folder.evidence import read_object
 from raypipe.models.folder.presets import PRESETS
 
@@ -52,6 +57,18 @@ class ModelFolder:
         return self.family.files.decisive(self.config_read)
 
     @property
+    def precision(self) -> str:
+        """Of the products: its settings', or else fp32."""
+        return getattr(self.conventions, "precision", None) or "fp32"
+
+    def in_precision(self, precision: str) -> "ModelFolder":
+        """The model computed in this precision, unless its own settings fix another."""
+        own = self.conventions
+        if isinstance(own, PretrainedConventions) or own.precision is not None:
+            return self
+        return replace(self, conventions=replace(own, precision=precision))
+
+    @property
     def encoder(self) -> Conventions:
         """The settings of an encoder.
 
@@ -83,6 +100,15 @@ class ModelFolder:
                 found = f"kind {self.conventions.kind}, which {PRETRAINED}"
             raise InputError(f"{self.path}: expected a monoBERT or duoBERT model, found {found}")
         return self.conventions
+
+
+def measurements(model: ModelFolder) -> str | None:
+    """Where a reranker was measured and what it gained, if its raypipe.json says so."""
+    folder = model.folder if model.adapter is None else model.adapter
+    path = folder / "raypipe.json"
+    made_by = read_object(path).get("made_by") if path.exists() else None
+    told = made_by.get("measured") if isinstance(made_by, dict) else None
+    return told if isinstance(told, str) else None
 
 
 def starting_weights(model: ModelFolder) -> str:

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from raypipe.models.folder.conventions import AnyConventions, PairConventions, PretrainedConventions
+from raypipe.vocabulary import Precision, words
 
 DOCUMENTED = 'docs/commands.md, "Models", says what each key means'
 MAX_PREFIX_CHARACTERS = 10_000
@@ -56,7 +57,12 @@ def plain_problems(found: AnyConventions) -> list[str]:
     if isinstance(found, PairConventions) and not isinstance(found.first_tokenizer, bool):
         value = _shown(found.first_tokenizer)
         problems.append(f"first_tokenizer: expected true or false, found {value}")
-    if isinstance(found, PairConventions | PretrainedConventions):
+    if isinstance(found, PretrainedConventions):
+        return problems
+    if found.precision not in (None, *words(Precision)):
+        expected = f"{', '.join(words(Precision))} or null"
+        problems.append(f"precision: expected {expected}, found {_shown(found.precision)}")
+    if isinstance(found, PairConventions):
         return problems
     if not isinstance(found.normalise, bool):
         problems.append(f"normalise: expected true or false, found {_shown(found.normalise)}")

@@ -5,11 +5,11 @@ two stores: the candidates, fixed by the first worker to commit them, and their 
 gets a part with the candidates that no earlier part has committed; it may be empty.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,19 @@ from raypipe.storage.stored import Stored
 
 CANDIDATE_BYTES = 20
 SCORE_BYTES = 24
+
+
+class Asking(Protocol):
+    """What a growing table has to know of a request for candidates of a run."""
+
+    def keys(self, run: pa.Table) -> Keys:
+        """The requested candidates of a run (schema.RUN), sorted."""
+
+    def num_candidates(self, run: Stored) -> int:
+        """An upper bound of their number."""
+
+    def digest(self, run: Stored) -> str:
+        """The name of this request for that run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +67,15 @@ class Request:
         if self.k1 is None:
             return singles(*columns, k0=self.k)
         return pairs(*columns, k1=self.k1, sample=self.sample, seed=self.seed)
+
+    def num_keys(self, run: pa.Table) -> int:
+        """The number of the requested candidates of a run (schema.RUN)."""
+        kept = run["query_row"].to_numpy()[run["rank"].to_numpy() <= self.k]
+        lengths = np.unique(kept, return_counts=True)[1].astype(np.int64)
+        if self.k1 is None:
+            return len(kept)
+        others = lengths - 1 if self.sample is None else np.minimum(self.sample, lengths - 1)
+        return int((lengths * others).sum())
 
     def to_json(self) -> dict[str, Json]:
         """The request in a fingerprint; a seed matters only for a draw."""
@@ -148,6 +170,18 @@ def find_scores(
     return scores, failed
 
 
+def unscored(
+    wanted: Keys, parts: Sequence[Part], beat: Callable[[], None] = lambda: None
+) -> NDArray[np.bool_]:
+    """Whether each candidate is neither scored in a part nor in quarantine there, bool [N]."""
+    lacking = np.ones(len(wanted[0]), bool)
+    for part in parts:
+        beat()
+        lacking &= missing(wanted, keys_of(part.scored()))
+        lacking &= missing(wanted, part.failed())
+    return lacking
+
+
 @dataclass(frozen=True)
 class CandidatesStage:
     """The requested candidates that no earlier part has committed; fixed once."""
@@ -156,7 +190,7 @@ class CandidatesStage:
     """What the scores depend on; see score.score_base."""
     part: int
     run_store: Stored
-    request: Request
+    request: Asking
     held: tuple[Part, ...]
     needs: Needs = Needs()
     skips_rows: ClassVar[bool] = False
@@ -181,11 +215,7 @@ class CandidatesStage:
     def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         beat(())
         wanted = self.request.keys(self.run_store.whole_table(schema.RUN))
-        lacking = np.ones(len(wanted[0]), bool)
-        for part in self.held:
-            beat(())
-            lacking &= missing(wanted, keys_of(part.scored()))
-            lacking &= missing(wanted, part.failed())
+        lacking = unscored(wanted, self.held, lambda: beat(()))
         first, second, third = (column[lacking] for column in wanted)
         table = pa.table([first.astype(np.int32), second, third], schema=schema.CANDIDATES)
         path = scratch / "candidates.parquet"

@@ -1,5 +1,6 @@
 """The stages that make runs and pairs by selecting from tables of scores."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -9,6 +10,7 @@ import pyarrow as pa
 
 from raypipe import schema
 from raypipe.ranking.by_key import aggregate_by_key, rerank_by_key
+from raypipe.ranking.candidates import Keys
 from raypipe.stages.query_blocks import (
     RUN_ROW_BYTES,
     Sides,
@@ -109,13 +111,18 @@ class PairsStage:
 
     def _block(self, shard: Shard) -> tuple[pa.Table, dict[str, Json]]:
         run = read_queries_of_run(self.run_store, shard.start, shard.stop)
-        wanted = self.request.keys(run)
-        scores, failed = find_scores(
-            self.parts, wanted, (shard.start, shard.stop), what=f"{self.name}, {shard}"
-        )
-        first, second, third = (column[~failed] for column in wanted)
-        columns = [first.astype(np.int32), second, third, scores[~failed]]
-        return pa.table(columns, schema=schema.SCORES), {"failed": int(failed.sum())}
+        return scored_pairs(self.parts, self.request.keys(run), shard, self.name)
+
+
+def scored_pairs(
+    parts: Sequence[Part], wanted: Keys, shard: Shard, name: str
+) -> tuple[pa.Table, dict[str, Json]]:
+    """The scores of a block's pairs (schema.SCORES), and how many of them are in quarantine."""
+    queries = (shard.start, shard.stop)
+    scores, failed = find_scores(parts, wanted, queries, what=f"{name}, {shard}")
+    first, second, third = (column[~failed] for column in wanted)
+    columns = [first.astype(np.int32), second, third, scores[~failed]]
+    return pa.table(columns, schema=schema.SCORES), {"failed": int(failed.sum())}
 
 
 @dataclass(frozen=True)

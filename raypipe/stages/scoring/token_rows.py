@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+import pyarrow as pa
 import tokenizers
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import open_tokenizer
 from raypipe.stages.scoring.candidates import Part
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.stages.texts.ids import column_of_rows
+from raypipe.stages.texts.reading import Strings
 from raypipe.stages.texts.tokenize import (
     BATCH_ROWS,
     SAMPLED_TEXTS,
@@ -36,6 +37,7 @@ from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, spec_over
 from raypipe.text.pairs import TextSlice
+from raypipe.text.word_pieces import WordPieces
 
 Int64 = NDArray[np.int64]
 
@@ -108,26 +110,27 @@ class PassageTokensStage:
         sample = rows[:: -(-len(rows) // SAMPLED_TEXTS) or 1]
         texts = column_of_rows(self.collection, sample, "text")
         refuse_other_inputs(tokenizer, texts, self.model)
-        run = partial(self._run, tokenizer, rows, site.scratch)
+        run = partial(self._run, WordPieces(tokenizer), rows, site.scratch)
         return Opened(run, {"tokenizers": tokenizers.__version__})
 
     def _run(
         self,
-        tokenizer: Tokenizer,
+        word_pieces: WordPieces,
         rows: Int64,
         scratch: Path,
         shard: Shard,
         skip: Rows,
         beat: Beat,
     ) -> Payload:
-        def texts() -> Iterator[list[str]]:
+        def texts() -> Iterator[Strings]:
             for start in range(shard.start, shard.stop, BATCH_ROWS):
                 stop = min(start + BATCH_ROWS, shard.stop)
                 beat(range(start, stop))
-                yield column_of_rows(self.collection, rows[start:stop], "text")
+                found = column_of_rows(self.collection, rows[start:stop], "text")
+                yield pa.array(found, pa.string())
 
         prefix = self.model.conventions.prefix("passage")
-        flat, offsets = concatenate([*pieces_of(tokenizer, texts(), prefix)])
+        flat, offsets = concatenate([*pieces_of(word_pieces, texts(), prefix)])
         path = scratch / f"{shard.index}.safetensors"
         write_tokens(path, flat, offsets)
         return Payload(path, {"rows": shard.num_rows, "pieces": len(flat)})

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import tokenizers
 from tokenizers import Tokenizer
 
@@ -19,6 +20,7 @@ from raypipe.stages.reuse.boundaries import shards_by_content
 from raypipe.stages.reuse.division import Division, Int64, divide, same_payload
 from raypipe.stages.reuse.source import OpenedSource, Source, source_over
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
+from raypipe.stages.texts.reading import Strings, TextReader
 from raypipe.storage.payloads.tokens import (
     Flat,
     Offsets,
@@ -31,7 +33,7 @@ from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec, settings_digest
 from raypipe.storage.stored import Stored, spec_over
 from raypipe.text.slicing import first_difference
-from raypipe.text.tokenize import tokenize_batch
+from raypipe.text.word_pieces import WordPieces
 
 MAX_PIECES = 512
 """No supported model reads more; a longer text is cut early, to save time."""
@@ -81,7 +83,8 @@ class TokenizeStage:
         tokenizer = open_tokenizer(self.model)
         self._check_slicing(tokenizer)
         source = None if self.source is None else OpenedSource(self.source)
-        run = partial(self._run, tokenizer, source, site.scratch)
+        word_pieces, reader = WordPieces(tokenizer), TextReader(self.texts, self.schema)
+        run = partial(self._run, word_pieces, reader, source, site.scratch)
         return Opened(run, {"tokenizers": tokenizers.__version__})
 
     def _check_slicing(self, tokenizer: Tokenizer) -> None:
@@ -98,7 +101,8 @@ class TokenizeStage:
 
     def _run(
         self,
-        tokenizer: Tokenizer,
+        word_pieces: WordPieces,
+        reader: TextReader,
         source: OpenedSource | None,
         scratch: Path,
         shard: Shard,
@@ -110,8 +114,8 @@ class TokenizeStage:
             return same_payload(same, source.path(same), scratch, shard)
         rows = np.arange(shard.start, shard.stop)
         division = divide(rows, None, None if source is None else source.rows(rows))
-        texts = self._texts(rows[division.computed], beat)
-        parts = [*pieces_of(tokenizer, texts, self.prefix)]
+        texts = _texts(reader, rows[division.computed], beat)
+        parts = [*pieces_of(word_pieces, texts, self.prefix)]
         if source is not None:
             parts = [*copied_pieces(source, division), *parts]
         flat, offsets = taken(*concatenate(parts), division.places)
@@ -120,14 +124,12 @@ class TokenizeStage:
         facts = {"rows": shard.num_rows, "pieces": len(flat)}
         return Payload(path, facts, division.num_copied)
 
-    def _texts(self, rows: Int64, beat: Beat) -> Iterator[list[str]]:
-        """Batches of the texts of these rows, ascending."""
-        for first in range(0, len(rows), BATCH_ROWS):
-            batch = rows[first : first + BATCH_ROWS]
-            beat(batch.tolist())
-            start, stop = int(batch[0]), int(batch[-1]) + 1
-            texts = self.texts.table(self.schema, start, stop)["text"]
-            yield texts.take(batch - start).to_pylist()
+
+def _texts(reader: TextReader, rows: Int64, beat: Beat) -> Iterator[Strings]:
+    """Batches of the texts of these rows, ascending."""
+    for batch in reader.batches(rows, BATCH_ROWS):
+        beat(batch.tolist())
+        yield reader.texts(batch)
 
 
 def piece_settings(model: ModelFolder, prefix: str) -> dict[str, Json]:
@@ -144,13 +146,13 @@ def piece_settings(model: ModelFolder, prefix: str) -> dict[str, Json]:
 
 
 def pieces_of(
-    tokenizer: Tokenizer, batches: Iterable[list[str]], prefix: str
+    word_pieces: WordPieces, batches: Iterable[Strings], prefix: str
 ) -> Iterator[tuple[Flat, Offsets]]:
     """The word pieces of each batch of texts; first those of no text, which have the dtype."""
-    yield tokenize_batch(tokenizer, [], max_pieces=MAX_PIECES)
+    yield word_pieces.of(pa.array([], pa.string()), max_pieces=MAX_PIECES)
     for texts in batches:
-        prefixed = [prefix + text for text in texts] if prefix else texts
-        yield tokenize_batch(tokenizer, prefixed, max_pieces=MAX_PIECES)
+        prefixed = pc.binary_join_element_wise(prefix, texts, "") if prefix else texts
+        yield word_pieces.of(prefixed, max_pieces=MAX_PIECES)
 
 
 def copied_pieces(source: OpenedSource, division: Division) -> Iterator[tuple[Flat, Offsets]]:

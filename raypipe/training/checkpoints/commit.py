@@ -1,6 +1,6 @@
 """The end of a training: commits the chosen weights under the training's fingerprint."""
 
-from raypipe.models.device import numerics_class
+from raypipe.models.machine.device import numerics_class
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Shard
 from raypipe.training.checkpoints.export import write_payload

@@ -145,6 +145,11 @@ def made_by(job: Job, step: int) -> dict[str, Any]:
         "batch": recipe.batch * recipe.accumulation,
         "loss": recipe.loss.name,
         "seed": recipe.seed,
+        "settings": recipe.model_dump(
+            mode="json",
+            include={"accumulation": True, "optimiser": True, "dropout": True}
+            | {"loss": True, "model": {"adapter": {"rank", "alpha"}, "head": True}},
+        ),
     }
 
 

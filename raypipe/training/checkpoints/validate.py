@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.evaluation.measures import evaluate
-from raypipe.models.device import BUDGET_TOKENS
 from raypipe.models.folder.conventions import (
     AnyConventions,
     Conventions,
@@ -18,7 +17,8 @@ from raypipe.models.folder.conventions import (
     PretrainedConventions,
 )
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.models.placing import unproven
+from raypipe.models.machine.device import BUDGET_TOKENS
+from raypipe.models.machine.placing import unproven
 from raypipe.models.scorer import Scorer
 from raypipe.ranking.aggregate import aggregate
 from raypipe.ranking.candidates import Keys, pairs, positions, singles

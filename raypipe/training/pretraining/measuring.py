@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from raypipe.models.device import BUDGET_TOKENS
+from raypipe.models.machine.device import BUDGET_TOKENS
 from raypipe.text.batching import batches
 from raypipe.training.model.trainee import Trainee
 from raypipe.training.pretraining.batch import Maker

@@ -4,7 +4,7 @@ import os
 
 import torch
 
-from raypipe.models.device import full_precision
+from raypipe.models.machine.precision import set_products
 
 
 def make_deterministic(device: str, threads: int) -> None:
@@ -18,5 +18,5 @@ def make_deterministic(device: str, threads: int) -> None:
     if device == "cuda":
         # cuBLAS reads this when it starts, so it must be set before the first product.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        full_precision()
+        set_products()
         torch.use_deterministic_algorithms(True)

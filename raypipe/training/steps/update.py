@@ -8,7 +8,7 @@ from torch import Tensor
 
 from raypipe.config.training.recipe import steps_of
 from raypipe.errors import InputError
-from raypipe.models.device import BUDGET_TOKENS
+from raypipe.models.machine.device import BUDGET_TOKENS
 from raypipe.stages.scoring.token_rows import TokenRows
 from raypipe.storage.records import Json
 from raypipe.training.examples.sampler import Sampler

@@ -68,7 +68,7 @@ def test_the_command_tells_sign_interval_and_wins_of_the_run_not_of_the_baseline
     runs, qrels = files(tmp_path, 4)
     out = told(capsys, runs, qrels)
     # RR of the baseline 1, 1/2, 1/3, 1/4: mean 25/48; the run 1: difference 23/48.
-    (line,) = [line for line in out.splitlines() if line.startswith(runs[1] + "  1.0000")]
+    (line,) = [line for line in out.splitlines() if line.startswith(f"| {runs[1]} | 1.0000")]
     assert "+0.4792" in line and " 3/1/0 " in line
 
 

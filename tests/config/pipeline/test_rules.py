@@ -120,6 +120,12 @@ from raypipe.config.pipeline.kinds.search import Tuned
             "evaluate.baseline: expected a stage that makes a run; found 'lucene'; these do: bm25,"
             " dense, fused",
         ),
+        (
+            "baseline: bm25",
+            "baseline: bm25, choose_on: tset",
+            "evaluate.choose_on: expected a query set with judgements; found 'tset'; did you mean "
+            "test? these have: test",
+        ),
         ("nDCG@10", "AP, AP", "evaluate.measures: AP given twice; keep one of them"),
         (
             "qrels: test.txt",

@@ -12,7 +12,7 @@ def test_the_share_of_the_first_passages_that_the_reference_has(finished, tmp_pa
     lines = [f"q1 Q0 {p} {n} {9 - n} x\n" for n, p in enumerate(ranked["q1"][1:8:2], 1)]
     lines += [f"q2 Q0 {p} {n} {9 - n} x\n" for n, p in enumerate(ranked["q2"][:6], 1)]
     reference.write_text("".join(lines))
-    section = consistency(finished, "test", reference)
+    section = consistency(finished, "test", str(reference))
     (table,) = section.tables
     rows = {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
     assert set(rows) == {"dense", "given"} and rows["dense"]["queries"] == 2
@@ -27,4 +27,42 @@ def test_a_reference_without_a_common_query_is_refused(finished, tmp_path):
     reference = tmp_path / "other.trec"
     reference.write_text("z Q0 p1 1 1 x\n")
     with pytest.raises(InputError, match="no query in common"):
-        consistency(finished, "test", reference)
+        consistency(finished, "test", str(reference))
+
+
+def shares(section):
+    (table,) = section.tables
+    return {row[0]: dict(zip(table.columns[1:], row[1:], strict=True)) for row in table.rows}
+
+
+@pytest.mark.parametrize("reference", ["given", "FOLDER/given.trec"])
+def test_runs_over_a_larger_collection_are_compared_with_each_other_alone(outside, reference):
+    finished, folder = outside
+    section = consistency(finished, "test", reference.replace("FOLDER", str(folder)))
+    # Of other's lists, without z1 and p9 of q3: q1 p1 p2 p3 p5, of which given has p1, p3 and p5;
+    # q2 p0 p1, of which it has p1.
+    assert shares(section) == {"other": {"queries": 2, "4": pytest.approx((3 / 4 + 1 / 2) / 2)}}
+    assert (
+        "left out, since they rank another collection than the reference: own, second"
+        in (section.notes[-1])
+    )
+    assert "rank all of it, not this collection" in section.notes[1]
+    assert "other ranks all of it, not this collection: 1 of its 8 lines" in " ".join(section.notes)
+
+
+def test_runs_over_this_collection_are_compared_without_the_others(outside):
+    finished, _ = outside
+    section = consistency(finished, "test", "own")
+    assert shares(section) == {"second": {"queries": 2, "3": pytest.approx((2 / 3 + 1) / 2)}}
+    assert section.notes[-1].endswith("than the reference: given, other")
+
+
+def test_a_file_with_passages_from_elsewhere_is_compared_with_no_run_over_this_collection(
+    outside, finished, tmp_path
+):
+    reference = tmp_path / "official.trec"
+    reference.write_text("q1 Q0 p1 1 2 x\nq1 Q0 z9 2 1 x\n")
+    found = shares(consistency(outside[0], "test", str(reference)))
+    assert set(found) == {"given", "other"}
+    with pytest.raises(InputError, match="ranks a larger collection, and no other first stage"):
+        consistency(finished, "test", str(reference))

@@ -45,3 +45,13 @@ def test_candidates_end_with_the_longest_list(analysed):
     deep = analysed(k0=30, k1=3, name="deep")
     found = rows(depth(deep, "test").tables[1], "candidates")
     assert [number for (number,) in found] == [5, 10, 20]
+
+
+def test_a_run_over_a_larger_collection_is_marked(outside):
+    section = depth(outside[0], "test")
+    found = rows(section.tables[0], "first stage")
+    assert set(found) == {("own",), ("second",), ("given *",), ("other *",)}
+    # q1 has p1 and p9 to find, q2 p1 and z1, which is not here; given: p1 p3 p5 p9, and p1.
+    assert found["given *",]["4"] == pytest.approx((2 / 2 + 1 / 2) / 2)
+    assert "given *" in section.charts[0].lines
+    assert any(note.startswith("* a ranking of a larger collection") for note in section.notes)

@@ -46,3 +46,27 @@ def test_pairs_in_both_orders_are_merged_in_turns_and_compared_with_the_better(f
     dense = finished.named(finished.run("dense", "test"), "test")
     means = evaluate(dense, finished.judgements("test"), ["RR@10"]).mean
     assert means["RR@10"] == alone["dense"]
+
+
+def test_a_run_over_a_larger_collection_is_filtered_before_it_is_merged_and_marked(outside):
+    section = fusion(outside[0], "test")
+    (table,) = section.tables
+    found = {tuple(row[:2]): dict(zip(table.columns, row, strict=True)) for row in table.rows}
+    assert len(found) == 4 + 4 * 3 and {name for name, _ in found} == {
+        "own", "second", "given *", "other *",
+    }  # fmt: skip
+    # given without z0: q1 p1 p3 p5 p9, q2 p1; in turns with second's q1 p0 p1 p9, q2 p1. q1 has
+    # p1 and p9 to find, q2 p1 and z1, which is not here. Only q1's merge p1 p0 p3 p9 is longer.
+    row = found["given *", "second"]
+    assert row["RR@10"] == 1 and row["R@5"] == pytest.approx((2 / 2 + 1 / 2) / 2)
+    assert row["better alone"] == "given *" and row["difference"] == 0
+    assert found["second", "given *"]["RR@10"] == pytest.approx((1 / 2 + 1) / 2)
+    stars = [note for note in section.notes if note.startswith("* a ranking of a larger")]
+    lost = [note for note in section.notes if "were left out" in note]
+    assert len(stars) == 1 and len(lost) == 2
+    assert lost[0].startswith("given ranks all of it, not this collection: 3 of its 8 lines")
+
+
+def test_without_such_a_run_nothing_is_marked(finished):
+    section = fusion(finished, "test")
+    assert "*" not in str(section.tables[0].rows) + str(section.notes)

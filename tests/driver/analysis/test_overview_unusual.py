@@ -9,9 +9,9 @@ import raypipe
 from raypipe.cli.main import run
 from raypipe.driver.analysis.depth import depth
 from raypipe.driver.analysis.finished import open_finished
+from raypipe.driver.analysis.grid.tradeoff import tradeoff
 from raypipe.driver.analysis.overview import overview
 from raypipe.driver.analysis.report import report
-from raypipe.driver.analysis.tradeoff import tradeoff
 
 
 def test_a_recipe_without_measures_is_an_error_of_the_user(analysed, capsys):
@@ -97,3 +97,37 @@ def test_the_grid_ends_with_the_longest_list(analysed):
     (table,) = section.tables
     found = {(row[0], row[1], row[2], row[5]) for row in table.rows if row[2] in ("-", "sum")}
     assert found == {(20, 0, "-", 20), (20, 10, "sum", 20 + 90), (20, 20, "sum", 20 + 380)}
+
+
+def test_inferences_needed_are_counted_from_lists_of_any_length(analysed):
+    """`given` has 10 passages a query, of which k0 asks for 8; here q1 has 3 and q2 has 1."""
+    opened = analysed(name="short", k0=8, k1=5, first="given", lengths={"q1": 3, "q2": 1})
+    (section,) = tradeoff(opened, "test")
+    (table,) = section.tables
+    found = {row[2]: (row[4], row[5]) for row in table.rows}
+    assert found["-"] == (8, (3 + 1 + 8) / 3)
+    assert found["sum"] == (8 + 20, (3 + 1 + 8 + 3 * 2 + 0 + 5 * 4) / 3)
+
+
+def test_a_run_over_a_larger_collection_is_marked_and_neither_best_nor_compared(outside):
+    section = overview(outside[0], "test")
+    systems, differences = section.tables
+    assert [row[0] for row in systems.rows] == ["own", "second", "given *", "other *"]
+    assert systems.columns.count("Judged@10") == 1, "it is one of the recipe's measures"
+    assert {row[0] for row in differences.rows} == {"second"}
+    means = {row[0]: dict(zip(systems.columns, row, strict=True)) for row in systems.rows}
+    assert means["given *"]["RR@10"] == means["own"]["RR@10"] == 1
+    assert section.lead.startswith("best by RR@10: own")
+    assert any(note.startswith("* a ranking of a larger collection") for note in section.notes)
+    assert not any(note.startswith("stale") for note in section.notes)
+    told = (outside[1] / "work" / "table.md").read_text()
+    assert "no differences to own, which ranks another collection: given, other" in told
+    assert "| given " not in told.partition("Difference to own")[2]
+
+
+def test_if_the_baseline_is_best_the_next_best_is_told_with_its_difference(outside):
+    section = overview(outside[0], "test")
+    (row,) = [row for row in section.tables[1].rows if row[1] == "RR@10"]
+    # own has q1's and q2's relevant passage first; second has q1's at rank 2.
+    assert section.lead.startswith("best by RR@10: own, the baseline, 1.0000; next second, 0.7500")
+    assert f"-0.2500 [{row[3]:+.4f}, {row[4]:+.4f}] over own, p {row[6]:.4f}" in section.lead

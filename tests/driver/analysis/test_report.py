@@ -1,6 +1,6 @@
 import json
 import re
-from html import escape
+from html import escape, unescape
 
 import pytest
 from small_documents import recipe_of, write_inputs
@@ -37,6 +37,12 @@ def test_each_section_has_a_twin_and_each_of_its_cells_is_on_the_page(written):
         for value, column in zip(row, table["columns"], strict=True)
     ]  # fmt: skip
     assert cells == expected
+    facts = [unescape(each) for each in re.findall(r"<dd>([^<]*)</dd>", path.read_text())]
+    assert facts == [
+        shown(value, name) for name, value in twins["overview.test.json"]["facts"].items()
+    ]
+    lead = re.findall(r'<p class="lead">([^<]*)</p>', path.read_text())
+    assert [unescape(each) for each in lead] == [twins["overview.test.json"]["lead"]]
 
 
 def test_the_first_screen_names_the_best_system_with_its_costs(written, finished):
@@ -54,6 +60,13 @@ def test_the_first_screen_names_the_best_system_with_its_costs(written, finished
     best = max(means, key=lambda name: means[name]["RR@10"])
     assert overview["lead"].startswith(f"best by RR@10: {best}, {means[best]['RR@10']:.4f}")
     assert {row[0] for row in differences["rows"]} == set(means) - {"dense"}
+    facts = overview["facts"]
+    assert facts[f"Judged@10 of {best}"] == rows[best]["Judged@10"]
+    assert facts[f"ms/query of {best}"] == rows[best]["ms/query"]
+    assert facts["coverage, the least of a store"] == 1.0 and facts["rows in quarantine"] == 0
+    assert (
+        facts["its start weights saw"] == finished.summary["systems"]["test"][best]["start_weights"]
+    )
     judged = {("q1", p) for p in ("p1", "p2", "p9")} | {("q2", "p7"), ("q3", "p3")}
     top = [
         (line["query_id"], line["passage_id"])
@@ -65,16 +78,31 @@ def test_the_first_screen_names_the_best_system_with_its_costs(written, finished
 def test_the_stores_and_the_recipe_are_told(written, finished):
     _, twins = written
     making = twins["making.json"]
-    names = [row[0] for row in making["tables"][0]["rows"]]
+    chain, settings, made_by = making["tables"]
+    told = [dict(zip(chain["columns"], row, strict=True)) for row in chain["rows"]]
+    stores = {row["name"]: row for row in told if row["what"] == "store"}
     stages = finished.summary["stages"]
-    assert names == list(stages)
-    for name, _, rows, copied, shards, _, coverage, _ in making["tables"][0]["rows"]:
-        told = stages[name]
-        assert (rows, copied, coverage) == (told["rows"], told["copied"], told["coverage"])
-        assert shards == told["shards"]["planned"]
+    assert [*stores] == [*stages]
+    for name, row in stores.items():
+        stage = stages[name]
+        assert row["fingerprint"] == stage["fingerprint"][:12]
+        assert [row[key] for key in ("rows", "copied", "coverage")] == [
+            stage[key] for key in ("rows", "copied", "coverage")
+        ]
+        assert row["shards"] == stage["shards"]["planned"]
     assert (
-        making["values"]["recipe.yaml"] == (finished.workspace.folder / "recipe.yaml").read_text()
+        stores["dense.test"]["made from"] == "passages@collection, parts@dense.test, queries@test"
     )
+    files = {row["name"]: row for row in told if row["what"] in ("run", "measures")}
+    hashes = finished.summary["files"]
+    assert all(row["fingerprint"] == hashes[name][:12] for name, row in files.items())
+    assert "runs/test/dense.trec" in files["measures/test.tsv"]["made from"]
+    rows = [row for row in settings["rows"]]
+    assert ["stages.first.k0", "8", "recipe"] in rows
+    assert ["stages.dense.depth", "20", "recipe"] in rows
+    assert ["stages.first.seed", "0", "default; raypipe's choice"] in rows
+    assert dict(made_by["rows"])["device"] == finished.summary["device"]
+    assert making["texts"]["recipe.yaml"] == (finished.workspace.folder / "recipe.yaml").read_text()
 
 
 def test_a_page_is_the_same_bytes_again_and_verify_is_content(written, finished, capsys):

@@ -1,10 +1,14 @@
 """What a machine or a cluster has to run on, and how it is shared among actors."""
 
+from functools import partial
+
 import pytest
 
 from raypipe.driver.machine import devices
-from raypipe.driver.machine.devices import Devices, choose, nvidia_devices, of_cluster
+from raypipe.driver.machine.devices import Devices, choose, nvidia_devices
 from raypipe.errors import InputError
+
+of_cluster = partial(devices.of_cluster, capability=lambda: (9, 0))
 
 
 @pytest.fixture
@@ -16,7 +20,8 @@ def machine(monkeypatch):
         monkeypatch.setattr(devices, "num_cores", lambda: cores)
         monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
         monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
-        monkeypatch.setattr(torch.cuda, "get_device_name", lambda place: f"GPU {place}")
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda place=0: f"GPU {place}")
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (7, 5))
         names = [f"GPU {n}" for n in range(gpus)] if visible is None else visible
         monkeypatch.setattr(devices, "nvidia_devices", lambda: names)
 
@@ -54,6 +59,33 @@ def test_every_gpu_of_the_machine_gets_an_actor_unless_told_otherwise(machine):
     assert choose("cpu").device == "cpu"
     with pytest.raises(InputError, match="5 requested, 4 can be used"):
         choose(gpus=5)
+
+
+def test_auto_is_the_precision_that_the_device_has(machine):
+    machine(16, gpus=1)
+    assert choose().precision == "fp16", "a GPU before Ampere"
+    assert (choose("cpu").precision, choose(precision="fp32").precision) == ("fp32", "fp32")
+    assert "fp16" in choose().line() and "fp32" in choose("cpu").line()
+    with pytest.raises(InputError, match="resources.precision: bf16: expected one of fp32, fp16"):
+        choose(precision="bf16")
+    with pytest.raises(InputError, match="tf32: expected one of fp32.*this CPU"):
+        choose("cpu", precision="tf32")
+
+
+def test_a_cluster_is_asked_only_if_auto_depends_on_it():
+    asked = []
+
+    def capability():
+        asked.append(1)
+        return (8, 0)
+
+    found = partial(devices.of_cluster, capability=capability)
+    assert found(GPU_NODES, precision="fp16").precision == "fp16"
+    assert found({"CPU": 8.0}).precision == found(GPU_NODES, "cpu").precision == "fp32"
+    assert not asked
+    assert found(GPU_NODES).precision == "bf16" and asked == [1]
+    logical = devices.of_cluster(GPU_NODES, capability=lambda: None)
+    assert (logical.device, logical.precision) == ("cuda", "fp32")
 
 
 def test_a_gpu_that_torch_cannot_use_is_no_cpu(machine):

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from raypipe.driver.recipe.execute import _compare_workers, _working_seconds
+from raypipe.driver.recipe.execute import _compare_workers, _published
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError
 
@@ -20,7 +20,7 @@ def test_workers_that_differ_in_what_could_change_bytes_are_refused():
 def test_a_stores_time_is_of_its_last_publication(tmp_path):
     workspace = Workspace(tmp_path / "w")
     manifest = SimpleNamespace(store="x", fingerprint="f")
-    assert _working_seconds(workspace, manifest) is None
+    assert _published(workspace, manifest) == {}
     log = tmp_path / "w" / "stores" / "x" / "f" / "attempts.jsonl"
     log.parent.mkdir(parents=True)
     lines = [{"event": "published", "working_seconds": 1.5}, {"event": "other"}]
@@ -30,6 +30,6 @@ def test_a_stores_time_is_of_its_last_publication(tmp_path):
         ([{"event": "published", "working_seconds": None}], None),
     ):
         log.write_text("".join(json.dumps(line) + "\n" for line in [*lines, *more]))
-        assert _working_seconds(workspace, manifest) == expected
+        assert _published(workspace, manifest)["working_seconds"] == expected
     log.write_text('{"event": "other"}\n')
-    assert _working_seconds(workspace, manifest) is None
+    assert _published(workspace, manifest) == {}

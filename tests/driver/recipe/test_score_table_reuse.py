@@ -13,21 +13,31 @@ def test_a_second_invocation_computes_nothing(finished, run):
     assert all(stage["reused"] for stage in again["stages"].values())
 
 
+def counts(summary, system):
+    told = summary["systems"]["test"][system]
+    return [told[name] for name in ("inferences", "computed", "copied")]
+
+
 def test_other_runs_and_depths_score_only_what_nobody_scored(finished, run, tmp_path):
     root, before = finished
     stores = shutil.copytree(root / "stores", tmp_path / "stores")
     num_queries = len(lines(root / "work", "first"))
     more = run(tmp_path / "more", stores, "stages.mono.k0=15", until="mono")
     assert more["stages"]["scores@mono.test.2"]["rows"] == num_queries * 3
+    assert counts(more, "mono") == [num_queries * 15, num_queries * 3, 0]
     less = run(tmp_path / "less", stores, "stages.mono.k0=5", until="mono")
     assert less["stages"]["scores@mono.test.3"]["rows"] == 0
     assert less["systems"]["test"]["mono"]["ms_per_query"] is None
+    assert counts(less, "mono") == [num_queries * 5, 0, 0]
     # A grid over k0: candidates that the largest k0 never sent to the duo are scored.
     grid = run(tmp_path / "grid", stores, "stages.mono.k0=15")
     fresh = run(tmp_path / "fresh", tmp_path / "fresh-stores", "stages.mono.k0=15")
     assert grid["measures"] == fresh["measures"]
     added = grid["stages"]["scores@duo.test.2"]["rows"]
     assert 0 < added < num_queries * 4 * 3
+    assert counts(grid, "mono") == [num_queries * 15, num_queries * 3, 0]
+    assert counts(grid, "duo-sum") == [num_queries * (15 + 12), added, 0]
+    assert counts(fresh, "duo-sum") == [num_queries * (15 + 12), num_queries * 12, 0]
     for system in ("mono", "duo-sum", "duo-min", "duo-sample"):
         assert lines(tmp_path / "grid", system) == lines(tmp_path / "fresh", system)
 

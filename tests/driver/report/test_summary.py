@@ -9,7 +9,7 @@ def test_a_summary_counts_each_stores_shards():
         seconds=1.23456, num_rows=9, num_shards=4, num_shards_reused=3, num_quarantined=1,
         coverage=0.5, reused=False, fingerprint="f", num_copied=7,
     )  # fmt: skip
-    measurement = SimpleNamespace(systems={"s": 1}, means={"m": 2})
+    measurement = SimpleNamespace(systems={"s": 1}, means={"m": 2}, notes={"n": 3})
     chosen = Devices("cpu", 0, "", 0, 1, 4, "2.13")
     found = summary_of(measurement, {"x": result}, chosen)
     assert found["stages"]["x"] == {
@@ -19,4 +19,5 @@ def test_a_summary_counts_each_stores_shards():
     }  # fmt: skip
     assert found["device"] == "CPU, torch 2.13, fp32, 1 actor x 4 threads"
     assert (found["systems"], found["measures"]) == ({"s": 1}, {"m": 2})
+    assert found["notes"] == {"n": 3}
     assert found["versions"]["torch"] == "2.13"

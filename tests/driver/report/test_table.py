@@ -1,4 +1,4 @@
-from raypipe.driver.report.table import Row, render
+from raypipe.driver.report.table import Row, render, rows_of, title_of
 from raypipe.driver.summaries import read_summary
 from raypipe.evaluation.difference import Difference
 
@@ -42,6 +42,37 @@ def test_a_table_has_n_in_its_header_and_differences_below():
         "dev", rows, measures=["RR@10"], num_topics={"RR@10": 3}, baseline=None, notes=[]
     )
     assert "Difference" not in without
+
+
+def test_inferences_are_told_a_query_and_those_of_a_summary_of_before_are_alone():
+    told = {
+        "bm25": {"ms_per_query": 1.0},
+        "mono": {"ms_per_query": None, "inferences": 5000, "computed": 0},
+        "old": {"ms_per_query": None, "inferences": 10},
+    }
+    told = {
+        name: {"reranks": "a|b", "model": "", "start_weights": "", **of}
+        for name, of in told.items()
+    }
+    means = dict.fromkeys(told, {"AP": 0.5})
+    rows = rows_of(told, means, {"mono": {"AP": Difference(0.0, 0.0, 0.0)}}, num_queries=4)
+    assert [(row.inferences, row.computed) for row in rows] == [
+        (None, None),
+        (1250, 0),
+        (2.5, None),
+    ]
+    assert [list(row.differences) for row in rows] == [[], ["AP"], []]
+    settings = {"measures": ["AP"], "num_topics": {"AP": 2}, "baseline": None, "notes": []}
+    assert render(title_of("dev", "documents"), rows, **settings).splitlines()[:6] == [
+        "## dev, documents",
+        "",
+        "| system | reranks | model | AP (n=2) | ms/query | inferences/query | computed/query |",
+        "|--------|---------|-------|----------|----------|------------------|----------------|",
+        "| bm25   | a\\|b    |       | 0.5000   | 1.0      | -                | -              |",
+        "| mono   | a\\|b    |       | 0.5000   | -        | 1,250.0          | 0.0            |",
+    ]
+    (nobody,) = rows_of({"mono": told["mono"]}, {"mono": {}}, {}, num_queries=0)
+    assert nobody.inferences is None
 
 
 def test_the_table_says_what_is_to_be_known(small_workspace):

@@ -16,10 +16,12 @@ def test_the_first_of_the_best_checkpoints_is_marked_as_chosen():
         {"step": 3000, "mean": 0.5, "values": [0.5, 0.5]},
     ]
     assert training_table(job(), history, ["told"], "books") == (
-        "# mine\n\nRR@10 on dev sets:\n\n| step | a | b | mean |\n|---|---|---|---|\n"
-        "| 10 | 0.2500 | 0.2500 | 0.2500 |\n"
+        "# mine\n\nRR@10 on dev sets:\n\n"
+        "| step           | a      | b      | mean   |\n"
+        "|----------------|--------|--------|--------|\n"
+        "| 10             | 0.2500 | 0.2500 | 0.2500 |\n"
         "| 2,000 (chosen) | 0.2500 | 0.7500 | 0.5000 |\n"
-        "| 3,000 | 0.5000 | 0.5000 | 0.5000 |\n\n"
+        "| 3,000          | 0.5000 | 0.5000 | 0.5000 |\n\n"
         "- the model is the checkpoint that is best here, so these are not test results\n"
         "- told\n- its weights have seen: books\n"
     )
@@ -36,6 +38,9 @@ def test_of_a_pretraining_the_lowest_loss_on_held_out_inputs_is_chosen():
     measure = SimpleNamespace(measure="masked_word_loss")
     own = job(masking=True, train={"docs": None}, validate_=measure)
     table = training_table(own, history, [], "books")
-    assert "masked_word_loss on held-out inputs:" in table and "| step | docs | mean |" in table
+    assert (
+        "masked_word_loss on held-out inputs:" in table
+        and "| step        | docs   | mean   |" in table
+    )
     assert "| 20 (chosen) | 0.2500 | 0.2500 |" in table
     assert "nothing was chosen on these inputs" in training_table(own, history[:1], [], "x")

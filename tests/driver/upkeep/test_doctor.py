@@ -6,8 +6,8 @@ from raypipe.driver.machine.devices import num_cores
 from raypipe.driver.upkeep import doctor
 from raypipe.driver.upkeep.doctor import _numerics, neighbours_line
 from raypipe.errors import InputError
-from raypipe.models.device import numerics_class
-from raypipe.models.neighbours import Settled
+from raypipe.models.machine.device import numerics_class
+from raypipe.models.machine.neighbours import Settled
 
 
 def test_a_finding_tells_what_was_found_or_why_not():

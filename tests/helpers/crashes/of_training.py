@@ -112,6 +112,7 @@ def write(root, step=2):
     recipe = SimpleNamespace(
         model=SimpleNamespace(head=2, adapter=None, draw_missing=False),
         loss=SimpleNamespace(name="l"),
+        model_dump=lambda **given: {},
         **body,
     )
     job = SimpleNamespace(

@@ -9,8 +9,8 @@ import company
 import pytest
 
 from raypipe import numerics
-from raypipe.models.blas import blas
 from raypipe.models.folder.loading import resolve_model
+from raypipe.models.machine.blas import blas
 
 AVX2 = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
 VARIABLES = {numerics.VARIABLE, *AVX2}
@@ -51,7 +51,8 @@ def check(found):
     [
         (1, company.NAMES),
         (2, company.NAMES),
-        (4, company.NAMES[:2]),  # a probe takes 10 s with twice as many threads as cores
+        # A probe takes 10 s with twice as many threads as cores.
+        pytest.param(4, company.NAMES[:2], marks=pytest.mark.long),
         pytest.param(4, company.NAMES[2:], marks=pytest.mark.long),
     ],
 )
@@ -64,6 +65,15 @@ def test_a_rows_bytes_do_not_know_its_neighbours_in_a_tiny_model(tiny_model, thr
     model = resolve_model(str(tiny_model))
     differ, told = company.encoder_differs(model, threads)
     check({"tiny": {"differ": differ, "numerics": told}})
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+@pytest.mark.parametrize("name", ["minilm", "base-duo"])
+def test_nor_in_reduced_precision(models, name, precision):
+    """On AMX, one product of all rows would differ from inner size 768 on."""
+    told = company.found(models, name, 2, precision)
+    check({name: told})
+    assert precision in told["numerics"] and "fp32" not in told["numerics"]
 
 
 def test_nor_with_the_kernels_of_a_cpu_that_has_avx2_alone(models):

@@ -1,5 +1,8 @@
 """Word pieces as a stage; a tokenizer whose inputs cannot be sliced from them is refused."""
 
+import gc
+import itertools
+import weakref
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -24,7 +27,7 @@ from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
 from raypipe.text.inputs import Layout
-from raypipe.text.tokenize import tokenize_batch
+from raypipe.text.word_pieces import WordPieces
 
 
 def test_each_row_is_tokenised_once_whatever_the_number_of_actors(stores, tiny_model):
@@ -167,11 +170,12 @@ class Copying:
     def __init__(self, stores, model, monkeypatch):
         self.stores, self.model, self.asked = stores, model, []
 
-        def tokenized(tokenizer, texts, *, max_pieces):
-            self.asked += texts
-            return tokenize_batch(tokenizer, texts, max_pieces=max_pieces)
+        class Asked(WordPieces):
+            def of(found, texts, *, max_pieces):
+                self.asked += texts.to_pylist()
+                return super().of(texts, max_pieces=max_pieces)
 
-        monkeypatch.setattr(tokenize, "tokenize_batch", tokenized)
+        monkeypatch.setattr(tokenize, "WordPieces", Asked)
         self.older = stores.finished(self.stage(TEXTS_BEFORE, prefix="rank "), Sizing(shard_rows=3))
 
     def stage(self, texts, prefix="rank "):
@@ -252,6 +256,39 @@ def test_rows_to_compute_are_read_in_batches(copying, stores, monkeypatch):
     assert beats == [[0, 2], [3, 5], [6]]
     copying.made(copying.stage(texts))
     assert copying.asked == [f"rank n{n}" for n in range(5)]
+
+
+def test_words_are_remembered_from_shard_to_shard_and_freed_with_the_opened_stage(
+    stores, tiny_model, monkeypatch
+):
+    made = []
+
+    class Kept(WordPieces):
+        def __init__(self, tokenizer):
+            super().__init__(tokenizer)
+            made.append(weakref.ref(self))
+
+    monkeypatch.setattr(tokenize, "WordPieces", Kept)
+    model = resolve_model(str(tiny_model))
+    stage = TokenizeStage(stores.passages(["zebra run", "run zebra"]), schema.PASSAGES, model)
+    opened = stage.open(Site(stores.storage.scratch()))
+    opened.run(Shard(0, 0, 1), (), lambda rows: None)
+    opened.run(Shard(1, 1, 2), (), lambda rows: None)
+    (pieces,) = made
+    assert {b"zebra", b"run"} < set(pieces()._memo._rows)
+    del opened
+    gc.collect()
+    assert pieces() is None
+
+
+def test_a_text_gets_the_pieces_of_its_whole_with_the_prefix(stores, tiny_model):
+    texts = ["zebra", "", "bra run", "\u0301run", "[SEP]run " * 300]
+    model = resolve_model(str(tiny_model))
+    for prefix in ("ze", "query: ", "[SE", "\u0301"):
+        stage = TokenizeStage(stores.passages(texts), schema.PASSAGES, model, prefix=prefix)
+        flat, offsets = stores.finished(stage).tokens(0, len(texts))
+        found = [flat[a:b].tolist() for a, b in itertools.pairwise(offsets)]
+        assert found == [row[:512] for row in pieces(model, [prefix + text for text in texts])]
 
 
 @pytest.mark.fault(31, "3 of 3 empty and blank texts are rows without word pieces, and counted")

@@ -29,6 +29,7 @@ def test_a_trained_model_has_the_names_that_transformers_gives_it(tiny, tmp_path
     recipe = SimpleNamespace(
         model=SimpleNamespace(head=2, adapter=None, draw_missing=False),
         seed=0, name="r", steps=1, batch=1, accumulation=1, loss=SimpleNamespace(name="l"),
+        model_dump=lambda **which: {},
     )  # fmt: skip
     job = SimpleNamespace(
         recipe=recipe,

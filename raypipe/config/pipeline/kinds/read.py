@@ -20,6 +20,9 @@ class Read(Kind):
     runs: Annotated[dict[Name, Location], Field(min_length=1)]
     of: Annotated[Unit, Source(OWN)] = "passages"
     """What the files rank: the collection's passages, or its documents."""
+    larger_collection: Annotated[str, Field(min_length=1), Source(OWN)] | None = None
+    """The name of a larger collection that the files rank, of which this one is a part: lines of
+    passages that are not here are left out and counted, and tables mark the run."""
 
     @property
     def ranks(self) -> Unit:

@@ -1,6 +1,7 @@
 """Pairs -> RUN.SET."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from raypipe.config.pipeline.kinds import Aggregate
 from raypipe.driver.recipe.basis import Basis
@@ -16,17 +17,20 @@ def system(
 ) -> System:
     """A run whose first candidates are ordered by their aggregated probabilities."""
     pairs = inputs[stage.pairs]
-    assert pairs.ranked is not None  # as all pairs have
+    assert pairs.ranked is not None and pairs.chain.asked  # as all pairs have
+    request = Request(k1=stage.k1, sample=stage.m, seed=stage.seed)
     aggregate = AggregateStage(
         name,
         pairs.ranked,
         pairs.stored,
-        Request(k1=stage.k1, sample=stage.m, seed=stage.seed),
+        request,
         stage.method,
         stage.tail,
         basis.sides(query_set),
     )
     store = of_stage(name, query_set)
     stored = basis.stores.ensure(store, aggregate)
-    chain = pairs.chain.then(Chain((store,)))
+    *below, of_pairs = pairs.chain.asked
+    needed = (*below, replace(of_pairs, request=request))  # it may need fewer than were scored
+    chain = replace(pairs.chain, asked=needed).then(Chain((store,)))
     return System(name, "run", stored, chain, pairs.reranks, pairs.model, pairs.start_weights)

@@ -8,6 +8,7 @@ from raypipe.driver.recipe.system import System
 from raypipe.errors import InputError
 from raypipe.names import of_stage
 from raypipe.stages.read_run import ReadRunStage
+from raypipe.storage.stored import Stored
 
 
 def system(basis: Basis, name: str, stage: Read, query_set: str) -> System:
@@ -21,6 +22,18 @@ def system(basis: Basis, name: str, stage: Read, query_set: str) -> System:
     file = Path(stage.runs[query_set])
     sides = basis.sides(query_set, stage.of)
     ids = basis.ids() if stage.of == "passages" else basis.document_ids()
-    read = ReadRunStage(name, file, sides, ids)
+    larger = stage.larger_collection
+    read = ReadRunStage(name, file, sides, ids, of_larger=larger is not None)
     stored = basis.stores.ensure(of_stage(name, query_set), read)
-    return System(name, "run", stored, reranks="as read", model=file.name, unit=stage.of)
+    what = "as read" if larger is None else f"as read, a ranking of {larger}"
+    note = "" if larger is None else left_out(name, larger, stored)
+    return System(name, "run", stored, reranks=what, model=file.name, unit=stage.of, note=note)
+
+
+def left_out(name: str, larger: str, stored: Stored) -> str:
+    """What a table says of a run that was filtered to the collection."""
+    facts = stored.manifest.records[0].facts
+    return (
+        f"{name} ranks {larger}, not this collection: {facts['left_out']:,} of its "
+        f"{facts['lines']:,} lines are of passages that are not here and were left out"
+    )

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from raypipe.config.pipeline.kinds import DuoScore, MonoScore
 from raypipe.driver.recipe.basis import Basis
-from raypipe.driver.recipe.chain import Chain
+from raypipe.driver.recipe.chain import Asked, Chain
 from raypipe.driver.recipe.score_table import ScoreTable
 from raypipe.driver.recipe.system import System
 from raypipe.errors import InputError
@@ -47,12 +47,13 @@ def system(
         return replace(final, parts=parts), chain
 
     store = of_stage(name, query_set)
+    asked = Asked(base.fingerprint(), request, run.identity, run)
     stored, chain = basis.stores.select(store, final, complete)
     return System(
         name,
         stage.produces,
         stored,
-        before.chain.then(chain, Chain((store,))),
+        before.chain.then(chain, Chain((store,), asked=(asked,))),
         f"{stage.run}, first {k}",
         stage.model,
         starting_weights(model),

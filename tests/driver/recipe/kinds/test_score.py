@@ -8,6 +8,9 @@ import pyarrow.parquet as pq
 from reranking_recipe import lines
 
 from raypipe import schema
+from raypipe.driver.analysis.finished import open_finished
+from raypipe.driver.results.plain import markdown
+from raypipe.driver.results.results import results
 from raypipe.driver.upkeep.export import export
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import open_tokenizer
@@ -93,11 +96,23 @@ def test_every_probability_is_kept_and_inferences_are_those_evaluated(finished):
 def test_inferences_are_told_of_each_system(finished):
     root, summary = finished
     num_queries = len(lines(root / "work", "first"))
-    told = {name: system.get("inferences") for name, system in summary["systems"]["test"].items()}
-    both = num_queries * (12 + 12)
-    expected = {"first": None, "mono": num_queries * 12, "duo-sum": both, "duo-min": both}
-    assert told == {**expected, "duo-sample": both}
-    assert f"- duo-sum: {both:,} inferences" in (root / "work" / "table.md").read_text()
+    names = ("inferences", "computed", "copied")
+    told = {
+        system: [entry[name] / num_queries for name in names if name in entry]
+        for system, entry in summary["systems"]["test"].items()
+    }
+    assert told == {
+        "first": [],
+        "mono": [12, 12, 0],
+        "duo-sum": [12 + 4 * 3, 4 * 3, 0],
+        "duo-min": [12 + 3 * 2, 0, 0],
+        "duo-sample": [12 + 4 * 2, 0, 0],
+    }
+    table = (root / "work" / "table.md").read_text()
+    row = next(line for line in table.splitlines() if line.startswith("| duo-min"))
+    assert row.endswith("| 18.0             | 0.0            |")
+    assert "- inferences/query: what the whole chain asks of its rerankers;" in table
+    assert markdown(results(open_finished(root / "work"))) == table
 
 
 def test_runs_and_pairs_are_exported_with_original_ids(finished, tmp_path):

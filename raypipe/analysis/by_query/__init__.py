@@ -1,0 +1,1 @@
+"""What a researcher asks of single queries: functions of tables alone."""

@@ -1,0 +1,100 @@
+"""What equal true scores leave open: a run's measures over every order of its ties."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from raypipe import schema
+from raypipe.evaluation.measured import Measured
+from raypipe.evaluation.measures import evaluate, grades_of
+from raypipe.evaluation.run_files.columns import encode
+from raypipe.evaluation.ties import is_sortable
+
+
+class Range(NamedTuple):
+    """One measure over all orders; means over the queries of the qrels."""
+
+    least: float
+    greatest: float
+    num_queries: int
+    """Queries whose value depends on the order."""
+
+
+class Open(NamedTuple):
+    """What the ties of a run leave open."""
+
+    num_queries: int
+    """Queries with a tie."""
+    num_mixed: int
+    """Queries with a tie between different grades: in no other can a measure depend on it."""
+    ranges: dict[str, Range | None]
+    """Measure -> its range; None where no order is known to be the best, as for counts."""
+
+
+def left_open(run: pa.Table, named: pa.Table, qrels: pa.Table, reported: Measured) -> Open:
+    """The least and the greatest value of each measure over every order of tied passages.
+
+    Tied are neighbours with the same true score of the same stage: a reranker's scores and those of
+    the tail below it are never compared. A tie between a list's last passage and those that were
+    cut off is not known, and not counted. The measures never fall when a passage of higher grade
+    moves up, so each tie by descending grade gives the greatest value and by ascending grade the
+    least. A passage without judgement has grade 0, and so has one with a negative grade.
+
+    Args:
+        run: schema.RUN, each query's lines together in rank order, with true scores.
+        named: schema.RUN_FILE, the same lines.
+        qrels: schema.QRELS.
+        reported: the run's measures in its own order.
+    """
+    queries, block = run["query_row"].to_numpy(), _blocks(run)
+    grades = _grades(named, qrels)
+    tied = np.flatnonzero(block[1:] == block[:-1])
+    mixed = tied[grades[tied] != grades[tied + 1]]
+    known = [name for name in reported.per_query if is_sortable(name)]
+    low, high = ({name: dict(reported.per_query[name]) for name in known} for _ in range(2))
+    kept = np.flatnonzero(np.isin(queries, queries[mixed]))
+    if len(kept) and known:
+        for found, key in ((low, grades), (high, -grades)):
+            order = kept[np.lexsort((key[kept], block[kept]))]
+            again = evaluate(_ordered(named, order, kept), qrels, known, warn=False)
+            others = set(again.missing_queries)
+            for name, values in again.per_query.items():
+                found[name] |= {query: v for query, v in values.items() if query not in others}
+    ranges: dict[str, Range | None] = dict.fromkeys(reported.per_query)
+    for name in known:
+        num = sum(low[name][query] != high[name][query] for query in low[name])
+        ranges[name] = Range(_mean(low[name]), _mean(high[name]), num)
+    return Open(len(np.unique(queries[tied])), len(np.unique(queries[mixed])), ranges)
+
+
+def _blocks(run: pa.Table) -> NDArray[np.int64]:
+    """A number for each line, equal for tied ones and ascending, int64 [N]."""
+    queries, scores = run["query_row"].to_numpy(), run["score"].to_numpy()
+    stages = encode(run["scored_by"]).codes
+    begins = np.ones(len(run), bool)
+    for column in (queries, scores, stages):
+        begins[1:] &= column[1:] == column[:-1]
+    begins[1:] = ~begins[1:]
+    return np.cumsum(begins)
+
+
+def _grades(named: pa.Table, qrels: pa.Table) -> NDArray[np.int64]:
+    """The grade of each line, int64 [N]; 0 for those without judgement or below 0."""
+    judged = grades_of(qrels)
+    pairs = zip(named["query_id"].to_pylist(), named["passage_id"].to_pylist(), strict=True)
+    found = (max(0, judged.get(query, {}).get(passage, 0)) for query, passage in pairs)
+    return np.fromiter(found, np.int64, len(named))
+
+
+def _ordered(named: pa.Table, order: NDArray[np.int64], kept: NDArray[np.int64]) -> pa.Table:
+    """The lines of `order` with the ranks and scores of those of `kept`."""
+    columns = [named["query_id"].take(order), named["passage_id"].take(order)]
+    columns += [named["rank"].take(kept), named["score"].take(kept)]
+    return pa.table(columns, schema=schema.RUN_FILE)
+
+
+def _mean(values: dict[str, float]) -> float:
+    return math.fsum(values.values()) / len(values)

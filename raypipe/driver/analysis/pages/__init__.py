@@ -1,0 +1,1 @@
+"""The page of a workspace, and of two side by side."""

@@ -1,0 +1,180 @@
+"""Quality by the size of a training: monoBERT models that were trained on more and more examples.
+
+Source: Nogueira & Cho 2019 (Passage re-ranking with BERT), Figure 1.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from raypipe.analysis.section import Chart, Section, Table, Value
+from raypipe.config.pipeline.kinds import MonoScore
+from raypipe.driver.analysis.finished import Finished
+from raypipe.driver.analysis.measuring import about, means, measures_of
+from raypipe.models.folder.adapters import adapter_folder
+from raypipe.models.folder.evidence import read_object
+from raypipe.models.folder.loading import resolve_model
+from raypipe.names import of_stage
+
+SIZES = frozenset({"recipe", "phase", "fingerprint", "step", "steps", "settings"})
+"""What a training says of itself that another size changes, or that only names it."""
+_NAME = re.compile(r" \([^()]*\)$")
+"""The training's name at the end of what its weights saw."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A monoBERT stage whose model says how it was trained."""
+
+    system: str
+    stage: MonoScore
+    training: str
+    step: int
+    """Of the checkpoint that was taken."""
+    steps: int
+    """Of the whole training."""
+    batch: int
+    settings: Mapping[str, Any]
+    """Everything else that the model's folder says, by dotted key."""
+
+    @property
+    def examples(self) -> int:
+        """Examples that the weights saw, an example as often as it was taken."""
+        return self.step * self.batch
+
+
+def training_size(finished: Finished, query_set: str) -> Section | None:
+    """The measures of monoBERT stages over one run by the examples that their models saw.
+
+    Models that differ in more than that are on lines of their own, and what differs is told. None
+    if no two such stages rerank the same candidates with models of different sizes.
+    """
+    found = [each for each in _trained(finished) if each.system in finished.systems(query_set)]
+    groups = [group for group in _groups(found) if len({each.examples for each in group}) > 1]
+    if not groups:
+        return None
+    measures, baseline = measures_of(finished), _baseline(finished, query_set)
+    rows: list[list[Value]] = []
+    lines: dict[str, list[tuple[float, float]]] = {}
+    notes = about(finished, query_set)
+    values = {each.system: _means(finished, query_set, each.system) for g in groups for each in g}
+    for group in groups:
+        for kind in _kinds(group):
+            name = f"{kind[0].training} over {kind[0].stage.run}"
+            points = [(float(e.examples), values[e.system][measures[0]]) for e in kind]
+            lines[name if name not in lines else f"{name} ({kind[0].system})"] = points
+        notes += _differing(group)
+        for each in group:
+            row: list[Value] = [each.system, each.training, each.stage.run, each.stage.k0]
+            row += [each.examples, each.step, each.steps, each.batch]
+            rows.append([*row, *(values[each.system][measure] for measure in measures)])
+    if baseline is not None:
+        means_of = _means(finished, query_set, baseline)
+        rows.append([baseline, *[None] * 7, *(means_of[measure] for measure in measures)])
+        sizes = sorted({x for points in lines.values() for x, _ in points})
+        lines[baseline] = [(x, means_of[measures[0]]) for x in (sizes[0], sizes[-1])]
+    columns = ["system", "training", "over", "k0", "examples", "step", "steps", "batch"]
+    tables = [Table("Rerankers by the size of their training", [*columns, *measures], rows)]
+    notes.append(
+        "examples: those that the weights saw up to the step that was taken, an example as often "
+        "as it was taken; each model is a whole training of its own"
+    )
+    title = f"{measures[0]} by examples of training"
+    charts = [Chart(title, "examples", measures[0], lines, log_x=True)]
+    return Section("training-size", query_set, tables, charts, notes)
+
+
+def _trained(finished: Finished) -> Iterator[Trained]:
+    """The monoBERT stages whose models raypipe trained and that are what they were then."""
+    for name, stage in finished.recipe.stages.items():
+        if not isinstance(stage, MonoScore):
+            continue
+        model = finished.recipe.models[stage.model]
+        body = read_object(adapter_folder(model.path) / "raypipe.json")
+        told = body.get("made_by")
+        if not isinstance(told, dict) or not {"recipe", "step", "steps", "batch"} <= told.keys():
+            continue
+        if not _is_the_same(finished, name, stage):
+            continue
+        settings = _flat({k: v for k, v in told.items() if k not in SIZES})
+        settings |= _flat(told.get("settings", {}))
+        own = {k: v for k, v in body.items() if k not in ("made_by", "start_weights_saw")}
+        settings |= _flat(own) | {"saw": _NAME.sub("", str(body.get("start_weights_saw")))}
+        training = f"{told['recipe']}.{told['phase']}" if "phase" in told else str(told["recipe"])
+        step, steps, batch = (int(told[key]) for key in ("step", "steps", "batch"))
+        yield Trained(name, stage, training, step, steps, batch, settings)
+
+
+def _is_the_same(finished: Finished, name: str, stage: MonoScore) -> bool:
+    """Whether the model's folder has the weights with which the stage's scores were computed."""
+    model = finished.recipe.models[stage.model]
+    found = resolve_model(model.path, model.preset, segment_row=model.segment_row)
+    query_set = next(iter(finished.query_sets))
+    scores = finished.stored(of_stage(name, query_set)).spec.params["scores"]
+    return bool(scores["params"]["weights_sha256"] == found.weights_sha256)
+
+
+def _groups(found: Sequence[Trained]) -> list[list[Trained]]:
+    """Those that rerank the same candidates, the smallest training first."""
+    groups: dict[tuple[object, ...], list[Trained]] = {}
+    for each in sorted(found, key=lambda e: e.examples):
+        stage = each.stage
+        groups.setdefault((stage.run, stage.k0, stage.tail, stage.score), []).append(each)
+    return list(groups.values())
+
+
+def _kinds(group: Sequence[Trained]) -> list[list[Trained]]:
+    """Those of a group whose settings agree, where both say them."""
+    kinds: list[list[Trained]] = []
+    for each in group:
+        for kind in kinds:
+            if not _differ(kind[0], each):
+                kind.append(each)
+                break
+        else:
+            kinds.append([each])
+    return kinds
+
+
+def _differ(one: Trained, other: Trained) -> list[str]:
+    """The settings that both say and that differ, sorted."""
+    both = one.settings.keys() & other.settings.keys()
+    return sorted(key for key in both if one.settings[key] != other.settings[key])
+
+
+def _differing(group: Sequence[Trained]) -> list[str]:
+    """What distinguishes the lines, and whose settings are not all known."""
+    kinds = _kinds(group)
+    notes = [
+        f"{kind[0].system} differs from {kinds[0][0].system} in more than the size: "
+        + ", ".join(
+            f"{key} {kinds[0][0].settings[key]} -> {kind[0].settings[key]}"
+            for key in _differ(kinds[0][0], kind[0])
+        )
+        for kind in kinds[1:]
+    ]
+    named = {key for each in group for key in each.settings}
+    unknown = [each.system for each in group if named - each.settings.keys()]
+    if unknown:
+        notes.append(f"not all settings of the training are known of {', '.join(unknown)}")
+    return notes
+
+
+def _baseline(finished: Finished, query_set: str) -> str | None:
+    named = finished.recipe.evaluate
+    baseline = None if named is None else named.baseline
+    return baseline if baseline in finished.systems(query_set) else None
+
+
+def _means(finished: Finished, query_set: str, system: str) -> Mapping[str, float]:
+    return means(finished, query_set, finished.run(system, query_set), measures_of(finished))
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The values by dotted key."""
+    found: dict[str, Any] = {}
+    for key, inner in value.items():
+        name = f"{prefix}{key}"
+        found |= _flat(inner, f"{name}.") if isinstance(inner, Mapping) else {name: inner}
+    return found

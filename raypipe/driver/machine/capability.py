@@ -1,0 +1,34 @@
+"""What a GPU worker of a joined cluster can compute, asked before anything is planned."""
+
+import ray
+
+from raypipe.errors import IncompleteError, first_line
+
+ANSWER_SECONDS = 600.0
+"""A scaling cluster may have to start a node first."""
+
+
+def gpu_capability() -> tuple[int, int] | None:
+    """The CUDA compute capability of the GPU that the cluster gives to a worker, such as (9, 0).
+
+    None if torch can use none there: workers with a logical GPU compute on the CPU.
+
+    Raises:
+        IncompleteError: no answer; the message has the remedy.
+    """
+    asked = ray.remote(_capability).options(num_gpus=1, num_cpus=0, max_retries=3).remote()
+    try:
+        found: tuple[int, int] | None = ray.get(asked, timeout=ANSWER_SECONDS)
+    except ray.exceptions.RayError as error:
+        ray.cancel(asked, force=True)
+        raise IncompleteError(
+            "resources.precision: auto: expected a GPU worker to tell what it can compute, found: "
+            f"{first_line(error)}; try again, or name the precision: fp32, tf32, bf16 or fp16"
+        ) from error
+    return found
+
+
+def _capability() -> tuple[int, int] | None:
+    import torch
+
+    return torch.cuda.get_device_capability() if torch.cuda.is_available() else None

@@ -1,0 +1,1 @@
+"""Reproducing published tables: what is wanted, what is run, what is measured."""

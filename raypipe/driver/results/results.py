@@ -1,0 +1,179 @@
+"""The systems of a finished pipeline with their measures, compared with the recipe's baseline."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from raypipe.driver.analysis.finished import Finished
+from raypipe.driver.analysis.measuring import about, judgements_of, measures_of
+from raypipe.driver.analysis.overview import stale
+from raypipe.driver.report.table import Row, rows_of, title_of
+from raypipe.errors import InputError
+from raypipe.evaluation.compare import Comparison, compare
+from raypipe.evaluation.difference import Difference, difference
+from raypipe.evaluation.measured import Measured
+from raypipe.evaluation.measures import evaluate
+from raypipe.evaluation.names import counts_in, parse_measures
+from raypipe.vocabulary import Unit, units
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The results table of a query set's runs of passages or of documents."""
+
+    recipe: str
+    query_set: str
+    unit: Unit
+    measures: Sequence[str]
+    num_topics: int
+    baseline: str | None
+    """The recipe's, if it is among the systems."""
+    rows: Sequence[Row]
+    comparisons: Mapping[tuple[str, str], Comparison] = field(default_factory=dict)
+    """(system, measure) -> its comparison, for measures with a mean, if there is a baseline."""
+    family: int = 0
+    """Number of comparisons in Holm's correction."""
+    notes: Sequence[str] = ()
+    about: Sequence[str] = ()
+    """The topics, their number, and what counts as relevant."""
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    """System -> the larger collection that it ranks; its values compare with no others."""
+
+    @property
+    def title(self) -> str:
+        """The query set, and what is ranked if it is documents."""
+        return title_of(self.query_set, self.unit)
+
+
+def results(
+    finished: Finished, query_set: str | None = None, measures: Sequence[str] = ()
+) -> list[Results]:
+    """A table for each query set with judgements, or for the one that is named.
+
+    Without `measures` they are the recipe's. The comparisons are those of `compare`: paired tests,
+    with Holm's correction over the systems and measures of one table.
+
+    Raises:
+        InputError: an unknown query set or measure, or nothing that was measured.
+    """
+    known = finished.query_sets
+    if query_set is not None and query_set not in known:
+        raise InputError(f"--queries {query_set}: expected one of {', '.join(known)}")
+    if measures:
+        parse_measures(measures)
+    wanted = list(dict.fromkeys(measures)) or measures_of(finished)
+    found = [
+        _results(finished, name, unit, wanted)
+        for name in (known if query_set is None else [query_set])
+        for unit in units()
+        if finished.measured(name, unit)
+    ]
+    if not found and query_set is not None:
+        judgements_of(finished, query_set)  # tells that there are none
+    if not found:
+        raise InputError(
+            f"{finished.workspace.folder}: no query set was measured; add qrels and evaluate to "
+            "the recipe, and run it again"
+        )
+    return found
+
+
+def _results(finished: Finished, query_set: str, unit: Unit, measures: Sequence[str]) -> Results:
+    judged = judgements_of(finished, query_set, unit)
+    runs = {
+        name: finished.named(finished.run(name, query_set), query_set, unit)
+        for name in finished.systems(query_set, unit)
+    }
+    evaluated = finished.recipe.evaluate
+    baseline = evaluated.baseline if evaluated is not None else None
+    baseline = baseline if baseline in runs else None
+    counts = counts_in(measures)
+    apart = counts if baseline is not None else measures
+    comparable = [measure for measure in measures if measure not in apart]
+    measured: dict[str, list[Measured]] = {name: [] for name in runs}
+    rows: list[Comparison] = []
+    family = 0
+    where = None if baseline is None else finished.larger_collection(baseline)
+    alike = {name: run for name, run in runs.items() if finished.larger_collection(name) == where}
+    if baseline is not None and comparable:
+        compared = compare(alike, judged, comparable, baseline=baseline)
+        rows, family = compared.rows, compared.family
+        for name, of_system in compared.per_query.items():
+            measured[name].append(of_system)
+    for name, run in runs.items():
+        alone = apart if measured[name] else measures
+        if alone:
+            measured[name].append(evaluate(run, judged, alone, warn=False))
+    means = {
+        name: {m: v for each in of for m, v in each.mean.items()} for name, of in measured.items()
+    }
+    comparisons = {(row.run, row.measure): row for row in rows}
+    told = finished.summary["systems"][query_set]
+    notes = finished.summary.get("notes", {}).get(query_set, {}).get(unit)
+    described = about(finished, query_set, unit)
+    return Results(
+        recipe=finished.recipe.name,
+        query_set=query_set,
+        unit=unit,
+        measures=measures,
+        num_topics=len(set(judged["query_id"].to_pylist())),
+        baseline=baseline,
+        rows=rows_of(
+            told,
+            means,
+            _differences(comparisons, {n: measured[n] for n in alike}, baseline, counts),
+            num_queries=len(finished.queries(query_set)),
+        ),
+        comparisons=comparisons,
+        family=family,
+        elsewhere={
+            name: larger
+            for name in runs
+            if (larger := finished.larger_collection(name)) is not None
+        },
+        notes=[
+            *(described if notes is None else notes),
+            *(f"stale: {line}" for line in stale(finished, query_set, means)),
+        ],
+        about=described,
+    )
+
+
+def _differences(
+    comparisons: Mapping[tuple[str, str], Comparison],
+    measured: Mapping[str, Sequence[Measured]],
+    baseline: str | None,
+    counts: Sequence[str],
+) -> dict[str, dict[str, Difference]]:
+    """As the pipeline's own table has them, of counts too, which no test compares."""
+    found: dict[str, dict[str, Difference]] = {}
+    for (system, measure), row in comparisons.items():
+        if row.difference is not None:
+            found.setdefault(system, {})[measure] = row.difference
+    if baseline is None:
+        return found
+    for system, (*_, last) in measured.items():
+        if counts and system != baseline:
+            base = measured[baseline][-1].per_query
+            more = {m: difference(last.per_query[m], base[m]) for m in counts}
+            found.setdefault(system, {}).update(more)
+    return found
+
+
+def entry(table: Results, row: Row, measure: str) -> dict[str, Any]:
+    """What is known of one system by one measure, for JSON; a test's p only where there is one."""
+    found: dict[str, Any] = {"mean": row.values[measure]}
+    compared = table.comparisons.get((row.system, measure))
+    if compared is None or compared.difference is None:
+        return found
+    return found | {
+        "difference": compared.difference.mean,
+        "low": compared.difference.low,
+        "high": compared.difference.high,
+        "wins": compared.wins,
+        "ties": compared.ties,
+        "losses": compared.losses,
+        "p": compared.p_randomisation,
+        "p_holm": compared.p_holm,
+        "p_t": compared.p_t,
+    }

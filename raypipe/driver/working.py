@@ -1,0 +1,55 @@
+"""What work on a recipe's stores asks of a machine: a backend, shards that fit it, the basis."""
+
+from collections.abc import Mapping
+
+from raypipe.config import Recipe
+from raypipe.config.pipeline.parts import Resources
+from raypipe.driver.machine.backends import LazyBackends
+from raypipe.driver.machine.devices import Devices
+from raypipe.driver.machine.place import Place, devices_at, started
+from raypipe.driver.recipe.basis import Basis
+from raypipe.driver.recipe.stores import Stores
+from raypipe.stages.stage import Needs, Sizing
+
+SHARD_TOKENS = {"cpu": 60_000, "cuda": 4_000_000}
+"""About 10 s of MiniLM on one core, so that progress is visible; about 4M tokens on a GPU."""
+
+
+def devices_for(place: Place, wanted: Resources) -> Devices:
+    """The devices that the recipe asks for; see `devices_at`, which raises InputError."""
+    return devices_at(
+        place,
+        wanted.device,
+        precision=wanted.precision,
+        gpus=wanted.gpus,
+        actors=wanted.actors,
+        threads=wanted.threads,
+    )
+
+
+def backends_at(place: Place, chosen: Devices) -> LazyBackends:
+    """A source of backends for these devices; one is started when the first shard needs it."""
+    return LazyBackends(lambda: started(place, chosen, num_cpus=chosen.num_actors), lambda: chosen)
+
+
+def basis_at(recipe: Recipe, stores: Stores, chosen: Devices, sources: Mapping[str, str]) -> Basis:
+    """The recipe's stores, as these devices compute them; `sources` as Basis has them."""
+    budget = recipe.resources.budget_tokens
+    return Basis(
+        recipe,
+        stores,
+        needs=Needs(num_gpus=1.0 if chosen.device == "cuda" else 0.0, threads=chosen.threads),
+        budget_tokens=budget if isinstance(budget, int) else None,
+        sources=sources,
+    )
+
+
+def sizing_of(wanted: Resources, chosen: Devices) -> Sizing:
+    """The sizes of shards that the recipe asks for, or those of the device."""
+    tokens = wanted.shard_tokens
+    return Sizing(
+        num_actors=chosen.num_actors,
+        shard_tokens=tokens if isinstance(tokens, int) else SHARD_TOKENS[chosen.device],
+        shard_rows=wanted.shard_rows,
+        shard_queries=wanted.shard_queries,
+    )

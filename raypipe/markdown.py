@@ -1,0 +1,22 @@
+"""Tables as Markdown, with columns of one width so that they also read well as plain text."""
+
+from collections.abc import Sequence
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table: the header, a rule and a line for each row, cells as they are given.
+
+    A cell may hold no line break and no bare `|`; `cell` makes such a text of any other.
+    """
+    lines = [header, *rows]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(header))]
+    padded = [
+        "| " + " | ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) + " |"
+        for line in lines
+    ]
+    return [padded[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *padded[1:]]
+
+
+def cell(text: str) -> str:
+    """The text on one line, `|` escaped."""
+    return " ".join(text.split()).replace("|", "\\|")

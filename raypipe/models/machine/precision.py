@@ -1,0 +1,82 @@
+"""The precision of a model's matrix products: its dtype, who computes in it, torch's switches.
+
+Weights of linear layers, the inputs of products and attention are in that dtype. Sums, softmax,
+layer normalisation, the residual stream, pooling and a reranker's head are fp32 in every precision.
+"""
+
+from collections.abc import Mapping
+from typing import get_args
+
+import torch
+
+from raypipe.errors import InputError
+from raypipe.vocabulary import Precision
+
+ALL = get_args(Precision)
+DTYPES: Mapping[str, torch.dtype] = {
+    "fp32": torch.float32,
+    "tf32": torch.float32,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+}
+"""By precision. TF32 is fp32 in memory, of whose 23 bits a product reads 10."""
+_CPU_FEATURES: Mapping[str, tuple[str, ...]] = {
+    "bf16": ("amx_bf16", "avx512_bf16"),
+    "fp16": ("amx_fp16", "avx512_fp16"),
+}
+"""Instructions of which one suffices; without them torch computes in fp32 and converts, slower."""
+_CAPABILITIES: Mapping[str, tuple[int, int]] = {"tf32": (8, 0), "bf16": (8, 0), "fp16": (7, 0)}
+"""The least compute capability of a GPU: Ampere, and Volta, whose tensor cores were the first."""
+
+
+def set_products(precision: str = "fp32") -> None:
+    """Multiply in this process as the precision says, and add in fp32.
+
+    TF32 is off in all but `tf32`. That is torch's default, but NVIDIA's containers switch TF32 on
+    by an environment variable.
+    """
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    matmul = torch.backends.cuda.matmul
+    matmul.allow_bf16_reduced_precision_reduction = False
+    matmul.allow_fp16_reduced_precision_reduction = False
+
+
+def able(device: str) -> tuple[Precision, ...]:
+    """The precisions in which this machine's `cpu` or `cuda` multiplies natively; fp32 first."""
+    if device == "cpu":
+        has = torch.cpu.get_capabilities()
+        return tuple(
+            each
+            for each in ALL
+            if each == "fp32" or any(has.get(name) for name in _CPU_FEATURES.get(each, ()))
+        )
+    found = torch.cuda.get_device_capability()
+    return tuple(each for each in ALL if found >= _CAPABILITIES.get(each, (0, 0)))
+
+
+def auto(device: str, capability: tuple[int, int] | None = None) -> Precision:
+    """The precision that `auto` means: fp32 on a CPU, on a GPU bf16 or, before Ampere, fp16.
+
+    `capability` is that of the GPU; None means this machine's.
+    """
+    if device == "cpu":
+        return "fp32"
+    found = torch.cuda.get_device_capability() if capability is None else capability
+    return next(
+        each for each in ("bf16", "fp16", "fp32") if found >= _CAPABILITIES.get(each, (0, 0))
+    )
+
+
+def refuse_unable(precision: str, device: str) -> None:
+    """Returns nothing if this machine's device multiplies in this precision.
+
+    Raises:
+        InputError: it does not.
+    """
+    if precision == "fp32" or precision in (found := able(device)):
+        return
+    where = "this CPU" if device == "cpu" else torch.cuda.get_device_name()
+    raise InputError(
+        f"resources.precision: {precision}: expected one of {', '.join(found)}, in which {where} "
+        "multiplies; choose one of them, or auto, or leave this machine out"
+    )

@@ -1,0 +1,89 @@
+"""The command `show` and `analyse movers --query`, on a small finished pipeline."""
+
+import json
+
+import pytest
+from rich.cells import cell_len
+
+from raypipe.cli.main import run
+
+PIPELINE = """
+format: 1
+name: small
+collection: {{format: msmarco-v1, input: {folder}/passages.tsv}}
+queries: {{test: {{file: {folder}/queries.tsv, qrels: {folder}/qrels.txt}}}}
+stages:
+  one: {{do: read, runs: {{test: {folder}/one.trec}}}}
+  two: {{do: read, runs: {{test: {folder}/two.trec}}}}
+evaluate: {{measures: [RR@10], baseline: one}}
+resources: {{backend: inline, device: cpu}}
+"""
+TEXT = f"a lease {' '.join(['of shards'] * 40)}"
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """Two runs of two queries, one of them judged."""
+    folder = tmp_path_factory.mktemp("show")
+    (folder / "passages.tsv").write_text(f"p1\tthe zebra\np2\t{TEXT}\np3\tx\n")
+    (folder / "queries.tsv").write_text("q1\ta lease\nq2\tzebra\n")
+    (folder / "qrels.txt").write_text("q1 0 p2 1\n")
+    (folder / "one.trec").write_text("q1 Q0 p1 1 9 x\nq1 Q0 p2 2 8.5 x\n")
+    (folder / "two.trec").write_text("q1 Q0 p2 1 9 x\nq2 Q0 p3 1 8 x\n")
+    (folder / "recipe.yaml").write_text(PIPELINE.format(folder=folder))
+    assert run(["pipeline", str(folder / "recipe.yaml"), "--out", str(folder / "work")])[0] == 0
+    return folder / "work"
+
+
+def test_a_query_is_printed_in_a_hundred_columns(work, capsys):
+    capsys.readouterr()
+    assert run(["show", str(work), "--query", "q1"])[0] == 0
+    text = capsys.readouterr().out
+    assert text.splitlines()[:2] == [
+        "query q1 of test, passages: a lease",
+        "judged passages: 1; relevant, of grade 1 or higher: 1",
+    ]
+    assert "one  two\n  2    1  grade 1  p2\n8.5    9  a lease of shards" in text
+    assert "shared: a, lease" in text and "not judged  p1" in text and text.count(" ...") == 1
+    assert max(map(cell_len, text.splitlines())) <= 100
+
+
+def test_one_object_has_every_number_and_the_whole_text(work, capsys):
+    capsys.readouterr()
+    arguments = ["show", str(work), "--query", "q1", "--system", "one", "--num", "1", "--json"]
+    assert run(arguments)[0] == 0
+    (section,) = json.loads(capsys.readouterr().out)["sections"]
+    assert (section["name"], section["lead"]) == ("query q1, passages", "a lease")
+    systems, candidates = section["tables"]
+    assert systems["rows"] == [["one", 2, 0.5, 0.5]]
+    assert candidates["rows"] == [
+        ["p1", "not judged", 1, 9.0, "none", "the zebra"],
+        ["p2", 1, 2, 8.5, "a, lease", TEXT],
+    ]
+
+
+def test_a_page_is_written_and_its_path_printed(work, capsys):
+    capsys.readouterr()
+    assert run(["show", str(work), "--query", "q2", "--html"])[0] == 0
+    page = work / "analysis" / "query.test.q2.html"
+    assert capsys.readouterr().out == f"{page}\n"
+    assert ">not judged</td>" in page.read_text() and page.with_suffix(".json").exists()
+
+
+def test_an_unknown_query_exits_with_2_and_the_nearest_ids(work, tmp_path, capsys):
+    assert run(["show", str(work), "--query", "q3"])[0] == 2
+    told = capsys.readouterr().err
+    assert "no such query in test (2 queries); expected such as q1 or q2" in told
+    assert run(["analyse", "movers", str(work), "--query", "q3"])[0] == 2
+    assert "no such query in test (2 queries)" in capsys.readouterr().err
+    assert run(["show", str(work), "--query", "q1", "--system", "three"])[0] == 2
+    assert "--system three: no run of test; expected one of one, two" in capsys.readouterr().err
+    assert run(["show", str(tmp_path / "nothing"), "--query", "q1"])[0] == 2
+
+
+def test_chosen_queries_and_every_query_can_be_asked_for(work, capsys):
+    capsys.readouterr()
+    assert run(["analyse", "movers", str(work), "--query", "q1", "--query", "q2"])[0] == 0
+    assert "no stage reranks passages" in capsys.readouterr().out
+    assert run(["analyse", "queries", str(work), "--each"])[0] == 0
+    assert "RR@10 of every query" in capsys.readouterr().out

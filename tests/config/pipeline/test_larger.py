@@ -1,0 +1,19 @@
+from raypipe.config.pipeline.kinds import Fuse, Index, Read
+from raypipe.config.pipeline.larger import larger_collections
+
+RUNS = {"dev": "a.trec"}
+
+
+def test_a_run_comes_from_the_larger_collection_of_its_file_or_of_what_it_is_made_of():
+    stages = {
+        "lucene": Index(do="index"),
+        "own": Read(do="read", runs=RUNS),
+        "given": Read(do="read", runs=RUNS, larger_collection="all"),
+        "other": Read(do="read", runs=RUNS, larger_collection="more"),
+        "mixed": Fuse(do="fuse", runs=("own", "given"), method="rrf"),
+        "both": Fuse(do="fuse", runs=("other", "mixed"), method="rrf"),
+    }
+    assert larger_collections(stages) == {
+        "lucene": None, "own": None, "given": "all", "other": "more", "mixed": "all",
+        "both": "more",
+    }  # fmt: skip

@@ -1,0 +1,51 @@
+from types import SimpleNamespace
+
+from raypipe.config import load_recipe
+from raypipe.config.pipeline.parts import Resources
+from raypipe.driver import working
+from raypipe.driver.machine.place import Place
+from raypipe.driver.working import basis_at, devices_for, sizing_of
+
+RECIPE = """
+format: 1
+name: small
+collection: {format: msmarco-v1, input: /c/passages.tsv}
+queries: {dev: {file: /c/q.tsv}}
+models: {tiny: {path: /m/tiny}}
+stages:
+  vectors: {do: encode, model: tiny}
+  dense: {do: search, index: vectors, depth: 2}
+"""
+
+
+def test_resources_become_shards_and_actors():
+    chosen = SimpleNamespace(num_actors=3, device="cuda", threads=2)
+    sizing = sizing_of(load_recipe(RECIPE, source="x").resources, chosen)
+    assert (sizing.num_actors, sizing.shard_tokens) == (3, 4_000_000)
+    chosen.device = "cpu"
+    given = ["resources.shard_tokens=7", "resources.shard_rows=8", "resources.shard_queries=9"]
+    sizing = sizing_of(load_recipe(RECIPE, source="x").resources, chosen)
+    assert sizing.shard_tokens == 60_000
+    sizing = sizing_of(load_recipe(RECIPE, overrides=given, source="x").resources, chosen)
+    assert (sizing.shard_tokens, sizing.shard_rows, sizing.shard_queries) == (7, 8, 9)
+
+
+def test_a_gpu_is_needed_where_the_devices_are_gpus():
+    recipe = load_recipe(RECIPE, overrides=["resources.budget_tokens=77"], source="x")
+    for device, gpus in (("cuda", 1.0), ("cpu", 0.0)):
+        basis = basis_at(recipe, None, SimpleNamespace(device=device, threads=2), {"a": "b"})
+        assert (basis.needs.num_gpus, basis.needs.threads) == (gpus, 2)
+        assert (basis.budget_tokens, basis.sources) == (77, {"a": "b"})
+    assert basis_at(load_recipe(RECIPE, source="x"), None, chosen(), {}).budget_tokens is None
+
+
+def chosen():
+    return SimpleNamespace(device="cpu", threads=1)
+
+
+def test_every_resource_that_devices_depend_on_is_asked_for(monkeypatch):
+    asked = []
+    monkeypatch.setattr(working, "devices_at", lambda *place, **given: asked.append((place, given)))
+    given = {"precision": "fp32", "gpus": 3, "actors": 5, "threads": 7}
+    devices_for(Place("inline"), Resources(device="cpu", **given))
+    assert asked == [((Place("inline"), "cpu"), given)]

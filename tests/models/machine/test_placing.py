@@ -1,0 +1,11 @@
+from raypipe.models.machine.device import BUDGET_TOKENS, MOST_TOKENS, numerics_class
+from raypipe.models.machine.placing import Place, unproven
+
+
+def test_a_place_computes_what_is_asked_for_up_to_what_its_device_takes():
+    place = Place("cpu", 500, "class")
+    assert [place.budget(asked) for asked in (None, 7, 600)] == [500, 7, 600]
+    assert place.budget(10**9) == MOST_TOKENS["cpu"]
+    as_it_is = unproven("cpu")
+    assert as_it_is == Place("cpu", BUDGET_TOKENS["cpu"], numerics_class("cpu", proven=False))
+    assert as_it_is.numerics.endswith("neighbours: unproven")

@@ -1,0 +1,38 @@
+"""Takes the README's pictures of a workspace's page: python tests/pictures.py WORKSPACE.
+
+The browser is the one that CHROMIUM names, or chromium on the PATH. It writes docs/report.png, the
+first screen in light colours, and docs/report-chart.png, a chart in dark ones.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "helpers"))
+from browser import browser, browser_path
+
+DOCS = Path(__file__).parent.parent / "docs"
+FIRST, CHART = "report.png", "report-chart.png"
+WIDTH, HEIGHT = 1100, 720
+
+
+def take(page, report, folder):
+    """Both pictures, of REPORT into FOLDER."""
+    page.open(report, width=WIDTH, height=HEIGHT)
+    page.picture(folder / FIRST)
+    page.open(report, width=WIDTH, height=HEIGHT, scheme="dark")
+    figure = "document.querySelector('div.figures').getBoundingClientRect()"
+    top = page.value(f"{figure}.top + scrollY")
+    page.picture(folder / CHART, top=top - 16, height=page.value(f"{figure}.height") + 32)
+
+
+def main(workspace):
+    """Take them of a workspace's report.html."""
+    path = browser_path()
+    if path is None:
+        sys.exit("no browser: name one with CHROMIUM=PATH, or install chromium")
+    with browser(path) as page:
+        take(page, Path(workspace) / "report.html", DOCS)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
