@@ -75,6 +75,8 @@ def give_memory_back() -> None:
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         torch.cuda.empty_cache()
+    if "jnius" in sys.modules:
+        sys.modules["jnius"].autoclass("java.lang.System").gc()
     pa.default_memory_pool().release_unused()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc alone
     if trim is not None:

@@ -24,7 +24,7 @@ def test_an_actor_gets_what_its_stage_needs_and_its_threads(paper):
     assert options == {
         "num_cpus": 2.0, "num_gpus": 0.5, "runtime_env": {"env_vars": environment},
     }  # fmt: skip
-    assert arguments == (3,) and paper.refs[0].arguments == (TASK,)
+    assert arguments == (3,) and paper.refs[0].arguments == (1, TASK)
     assert paper.waited == [(1, 0.25), (1, 0)]
     RayBackend().start(TASK)
     assert paper.asked[1][1] == (1,)
