@@ -11,6 +11,7 @@ import psutil
 import ray
 
 from raypipe import numerics
+from raypipe.cluster.fewer_daemons import fewer_daemons
 from raypipe.cluster.guard import (
     asks_for_token,
     keep_token_private,
@@ -89,7 +90,7 @@ def start_local(*, num_cpus: int, num_gpus: int = 0, threads: int = 1) -> LocalR
     os.environ.update(environment)
     try:
         keep_token_private(create=True)
-        with loopback_only() as options:
+        with loopback_only() as options, fewer_daemons():
             ray.init(
                 address="local",
                 num_cpus=num_cpus,

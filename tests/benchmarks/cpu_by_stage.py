@@ -84,7 +84,7 @@ def _watched(child: subprocess.Popen[bytes]) -> dict[int, tuple[str, float]]:
         for process in _family(child.pid):
             try:
                 used = process.cpu_times()
-                whole[process.pid] = (process.name(), used.user + used.system)
+                whole[process.pid] = (_daemon(process), used.user + used.system)
             except psutil.Error:
                 continue  # it has ended
         time.sleep(LOOK_SECONDS)
@@ -100,6 +100,15 @@ def _family(pid: int) -> Iterator[psutil.Process]:
         return
 
 
+def _daemon(process: psutil.Process) -> str:
+    """What a process is that does not count itself."""
+    command = " ".join(process.cmdline())
+    if "raypipe.cluster.reaper" in command:
+        return "reaper"
+    of_ray = "/ray/" in command or "ray::" in command and "ray::Actor" not in command
+    return "Ray's daemons and idle processes" if of_ray else "short processes"
+
+
 def _counted(
     samples: Path, whole: dict[int, tuple[str, float]]
 ) -> tuple[Counter[str], Counter[str]]:
@@ -108,18 +117,18 @@ def _counted(
     for pid, (name, used) in whole.items():
         file = samples / f"{pid}.json"
         if not file.exists():
-            by_kind[name if name in ("raylet", "gcs_server", "java") else "short processes"] += used
+            by_kind[name] += used
+            by_stage[name] += used
             continue
         found = json.loads(file.read_text())
         process, counted = found["process"], 0.0
         for stage, kind, seconds in found["counts"]:
             counted += seconds
-            if process == "Lucene":
-                kind = "Lucene"
-            elif process in ("Ray's daemons", "reaper", "other"):
-                kind = process
+            if kind == "sampler":
+                continue
+            kind = "Lucene" if process == "Lucene" else kind
             by_kind[kind] += seconds
-            by_stage[f"{process}: {stage}"] += seconds
+            by_stage[f"{process}: {stage or 'between stages'}"] += seconds
         by_kind["after the last look"] += max(0.0, used - counted)
     return by_kind, by_stage
 

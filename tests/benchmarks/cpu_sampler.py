@@ -41,9 +41,9 @@ PLACES = {
 
 
 def start() -> None:
-    """Begin to count, in a thread that ends with the process."""
+    """Begin to count in a driver or a worker, in a thread that ends with the process."""
     folder = os.environ.get(FOLDER)
-    if folder:
+    if folder and process_kind():
         threading.Thread(target=_Counts(Path(folder)).run, name="cpu sampler", daemon=True).start()
 
 
@@ -124,15 +124,14 @@ def work_in(inside: str) -> str:
 
 
 def process_kind() -> str:
-    """Driver, worker, Lucene's builder, or a daemon of Ray; found by the command line."""
+    """Driver, worker or Lucene's builder, found by the command line; empty for any other."""
     command = " ".join(sys.orig_argv)
     for part, kind in (
         ("raypipe.engines.lucene.build", "Lucene"),
-        ("raypipe.cluster.reaper", "reaper"),
+        ("raypipe.cluster.reaper", ""),
         ("-m raypipe", "driver"),
         ("default_worker.py", "worker"),
-        ("/ray/", "Ray's daemons"),
     ):
         if part in command:
             return kind
-    return "other"
+    return ""

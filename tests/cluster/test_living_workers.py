@@ -54,6 +54,15 @@ def backend(cluster):
     found.end_idle()
 
 
+def test_only_daemons_that_workers_need_run(cluster):
+    below = psutil.Process().children(recursive=True)
+    running = " ".join(word for process in below for word in process.cmdline())
+    for needed in ("gcs_server", "raylet", "DashboardAgent", "RuntimeEnvAgent"):
+        assert needed in running
+    for spared in ("monitor.py", "dashboard.py"):
+        assert spared not in running
+
+
 @dataclass
 class Rows:
     """Each row as a line. The second process that opens it does so only once `gate` exists."""
