@@ -33,8 +33,8 @@ ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers canno
 
 NUM_STAGES = 25
 SHAPE = Shape(layers=4, hidden=256, heads=4)
-MODEL_BYTES = 4 * (30_522 * 256 + 4 * 12 * 256 * 256)
-"""Of its largest matrices; all in all it holds a little more."""
+LAYERS_MIB = 4 * 12 * 256**2 * 4 / 2**20
+"""Of a model's matrices; its embeddings stay in the file and are read where they are needed."""
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +159,7 @@ def test_after_each_of_25_stages_a_process_holds_no_more_than_before(backend, tm
         held.append(resting(backend).memory_info().rss / 2**20)
     assert len(pids) == 1
     freed = [a - b for a, b in zip(opened[5:], held[5:], strict=True)]
-    assert median(freed) > 0.8 * MODEL_BYTES / 2**20, (opened, held)
+    assert median(freed) > LAYERS_MIB, (opened, held)
     assert_flat(held)
 
 
