@@ -9,8 +9,8 @@ from typing import Any
 import ray
 
 from raypipe.cluster.backend import Committed, Mode, Opened, Rows, Site, Task
-from raypipe.cluster.memory import give_memory_back
 from raypipe.cluster.worker import introduce, perform
+from raypipe.models.machine.memory import give_memory_back
 from raypipe.storage.holder import Process, this_process
 from raypipe.storage.records import Json, Shard
 

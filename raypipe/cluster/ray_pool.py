@@ -106,16 +106,21 @@ class RayBackend:
         return Kind(needs.num_cpus, needs.num_gpus, needs.jvm, tuple(missing))
 
     def _fits(self, others: Sequence[Kind]) -> bool:
-        """Whether these have room beside the workers; unknown where other drivers work too."""
+        """Whether these have room beside the workers; unknown where other drivers work too.
+
+        One stage works at a time, so as many processes may wait as there are cores to work on.
+        """
         if self._local is None:
             return False
         have: Mapping[str, float] = ray.cluster_resources()
         kinds = [*(worker.kind for worker in self._workers.values()), *others]
         cpus, gpus = sum(kind.num_cpus for kind in kinds), sum(kind.num_gpus for kind in kinds)
-        return cpus <= have.get("CPU", 0) and gpus <= have.get("GPU", 0)
+        return cpus <= 2 * have.get("CPU", 0) and gpus <= have.get("GPU", 0)
 
     def _new_actor(self, kind: Kind) -> Any:
-        options: dict[str, Any] = {"num_cpus": kind.num_cpus, "num_gpus": kind.num_gpus}
+        # Here no core is reserved, as one that waits must not hold it: `_fits` counts instead.
+        num_cpus = kind.num_cpus if self._local is None else 0.0
+        options: dict[str, Any] = {"num_cpus": num_cpus, "num_gpus": kind.num_gpus}
         if kind.environment:
             options["runtime_env"] = {"env_vars": dict(kind.environment)}
         return Actor.options(**options).remote(self._threads)  # type: ignore[attr-defined]

@@ -113,8 +113,8 @@ def wanting(**needs):
 @pytest.mark.parametrize(
     ("needs", "ended"),
     [
-        ({"num_cpus": 4.0}, []),  # of 6 cores and 3 GPUs a waiting process holds 2 and a half
-        ({"num_cpus": 4.5}, [1]),
+        ({"num_cpus": 10.0}, []),  # twice 6 cores, and 3 GPUs; what waits holds 2 and a half
+        ({"num_cpus": 10.5}, [1]),
         ({"num_gpus": 2.5}, []),
         ({"num_gpus": 2.6}, [1]),
         ({"threads": 8}, []),
@@ -131,13 +131,26 @@ def test_waiting_processes_end_only_for_a_stage_that_has_no_room_beside_them(pap
 def test_the_workers_of_a_stage_count_for_the_room_too(paper):
     backend = ready_worker(paper, local=Local())
     backend.release(1)
-    backend.start(wanting(num_cpus=3.0))
-    assert paper.killed == [], "2 and 3 of 6 cores"
-    backend.start(wanting(num_cpus=3.0))
+    for _ in range(2):
+        backend.start(wanting(num_cpus=5.0, num_gpus=0.0))
+        assert paper.killed == [], "2, 5 and 5 of twice 6 cores"
+    backend.start(wanting(num_cpus=5.0, num_gpus=0.0))
     assert paper.killed == [(1, True)]
     backend.release(2)
     backend.end_idle()
     assert paper.killed == [(1, True), (2, True)]
+
+
+def test_of_two_that_were_let_go_the_ready_one_serves_first(paper):
+    backend = RayBackend(local=Local())
+    for _ in range(2):
+        backend.start(TASK)
+    paper.refs[0].outcome = ({}, "process", "node-a")
+    backend.wait(0.0)
+    backend.release(1)
+    backend.release(2)
+    backend.start(NEXT)
+    assert backend._workers[3].actor.number == 1
 
 
 def test_on_a_joined_cluster_a_gpu_is_free_at_once_and_a_process_without_one_waits(paper):

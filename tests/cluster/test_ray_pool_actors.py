@@ -34,7 +34,7 @@ def test_what_an_actor_inherits_is_not_asked_for_again(paper):
     """Ray starts a new process for every actor whose environment it is asked to set."""
     inherited = {"OMP_NUM_THREADS": "3", **numerics.for_workers()}
     ready_worker(paper, threads=3, local=Local(**inherited))
-    assert paper.asked[0][0] == {"num_cpus": 2.0, "num_gpus": 0.5}
+    assert paper.asked[0][0] == {"num_cpus": 0.0, "num_gpus": 0.5}, "and it reserves no core"
     RayBackend(threads=2, local=Local(**inherited)).start(TASK)
     assert paper.asked[1][0]["runtime_env"] == {"env_vars": {"OMP_NUM_THREADS": "2"}}
 
