@@ -1,4 +1,7 @@
-"""One worker process as a Ray actor, never restarted by Ray; it serves stage after stage."""
+"""One worker process as a Ray actor, which serves stage after stage, and what its death is.
+
+Ray never restarts it.
+"""
 
 import os
 import shutil
@@ -7,9 +10,22 @@ import time
 from typing import Any
 
 import ray
+from ray.exceptions import OutOfMemoryError as RayOutOfMemoryError
+from ray.exceptions import RayActorError
 
-from raypipe.cluster.backend import Committed, Mode, Opened, Rows, Site, Task
+from raypipe.cluster.backend import (
+    Committed,
+    Lost,
+    Mode,
+    Opened,
+    OutOfMemory,
+    Preempted,
+    Rows,
+    Site,
+    Task,
+)
 from raypipe.cluster.worker import introduce, perform
+from raypipe.errors import first_line
 from raypipe.models.machine.memory import give_memory_back
 from raypipe.storage.holder import Process, this_process
 from raypipe.storage.records import Json, Shard
@@ -111,3 +127,21 @@ def _device(gpus: list[Any]) -> str:
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def death(
+    worker: int, error: RayActorError | RayOutOfMemoryError, *, node_is_dead: bool
+) -> Lost | Preempted | OutOfMemory:
+    """The event of a worker whose node is known to be dead, or not; it may not have told it yet."""
+    if isinstance(error, RayOutOfMemoryError):  # the system's own killer says no reason
+        return OutOfMemory(worker, first_line(error))
+    gone = node_is_dead or "its node has died" in str(error)
+    if gone or getattr(error, "preempted", False):
+        return Preempted(worker, str(error))
+    return Lost(worker, _why(error))
+
+
+def _why(error: RayActorError) -> str:
+    """Why an actor ended; for one that could not begin, what was missing on its node."""
+    first, *others = (line.strip() for line in str(error).splitlines() if line.strip())
+    return f"{first} {others[-1]}" if others and "creation task" in first else first

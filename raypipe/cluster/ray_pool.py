@@ -30,8 +30,7 @@ from raypipe.cluster.backend import (
     done_event,
 )
 from raypipe.cluster.idle import IdleActors, Kind
-from raypipe.cluster.ray_actor import Actor
-from raypipe.cluster.ray_deaths import death
+from raypipe.cluster.ray_actor import Actor, death
 from raypipe.cluster.ray_start import LocalRay, actor_environment
 from raypipe.errors import first_line
 from raypipe.storage.records import Shard

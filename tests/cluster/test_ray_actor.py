@@ -7,11 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 import ray
+from ray.exceptions import ActorDiedError, OutOfMemoryError, RayActorError
 from ray_on_paper import SHARD, TASK
 
 from raypipe.cluster import ray_actor
-from raypipe.cluster.backend import Mode, Task
-from raypipe.cluster.ray_actor import Actor
+from raypipe.cluster.backend import Lost, Mode, OutOfMemory, Preempted, Task
+from raypipe.cluster.ray_actor import Actor, death
 from raypipe.errors import InputError
 
 
@@ -151,3 +152,27 @@ def test_a_gpu_that_torch_cannot_use_is_none(monkeypatch, works):
     assert ray_actor._device([]) == "cpu"
     assert ray_actor._device([0]) == ("cuda" if works else "cpu")
     assert ray.is_initialized() is False
+
+
+@pytest.mark.parametrize(
+    ("message", "dead", "kind"),
+    [
+        ("The actor died.", False, Lost),
+        ("The actor died.", True, Preempted),
+        ("The actor died because its node has died.", False, Preempted),
+    ],
+)
+def test_a_worker_whose_node_is_gone_was_preempted_and_any_other_is_lost(message, dead, kind):
+    found = death(3, RayActorError(error_msg=message), node_is_dead=dead)
+    assert found == kind(3, message)
+
+
+def test_ray_may_say_itself_that_a_node_was_taken(monkeypatch):
+    error = ActorDiedError()
+    monkeypatch.setattr(type(error), "preempted", True, raising=False)
+    assert isinstance(death(1, error, node_is_dead=False), Preempted)
+
+
+def test_of_a_want_of_memory_the_first_line_is_told_even_where_the_node_is_gone_too():
+    error = OutOfMemoryError("1 worker(s) were killed\nTop 10 memory users")
+    assert death(2, error, node_is_dead=True) == OutOfMemory(2, "1 worker(s) were killed")
