@@ -34,12 +34,12 @@ cip() {  # the judged documents of MedQuAD's LiveQA questions; `raypipe recipes 
   raypipe pipeline medquad-cip-reranked --out medquad-cip
 }
 
-nfcorpus() {  # the first 40 test questions, with the packaged rerankers in the place of trained ones
-  zcat "$RAYPIPE_DATA/nfcorpus/qrels/test.tsv.gz" |
-    awk 'NR == 1 || $1 in k || n++ < 40 {k[$1]; print}' > first.tsv
-  TRAINED=none raypipe pipeline nfcorpus-reranked --out nfcorpus-reranked \
-    models.mono.path=minilm-mono models.duo.path=minilm-duo \
-    queries.test.qrels="$PWD/first.tsv" stages.mono.k0=20 stages.duo.k1=5
+nfcorpus() {  # all test questions, with the rerankers that docs/training.md trains
+  for c in nfcorpus medquad wikiqa; do raypipe pipeline $c-train --out "$RUNS/$c"; done
+  RUN=$RUNS/nfcorpus/runs/dev/bm25-tuned.trec raypipe train nfcorpus-mono --out trained resources.precision=bf16
+  raypipe train nfcorpus-duo --out trained resources.precision=bf16
+  TRAINED=$PWD/trained
+  raypipe pipeline nfcorpus-reranked --out nfcorpus-reranked
 }
 
 case $name in
