@@ -69,6 +69,8 @@ TESTED_ELSEWHERE = {
     "models/folder/model_folder.py": "models/folder/test_loading.py",
     "ranking/by_id.py": "api/test_fusion.py",
     "ranking/by_key.py": "api/test_reranking.py",
+    "models/renamed/names.py": "models/renamed/test_files.py",
+    "models/renamed/pretraining.py": "models/renamed/test_family.py",
     "stages/in_memory.py": "api/test_encoding.py",
     "stages/opening.py": "stages/test_encode.py",
     "stages/tune.py": "test_names.py",

@@ -87,6 +87,6 @@ def _centre(folder: Path, sample: Sequence[str], seed: int) -> None:
         resolve_model(str(folder), "repbert"), sample, side="passage", device="cpu"
     )
     tensors = _drawn("encoder", seed)
-    last = f"encoder.layer.{LAYERS - 1}.output.LayerNorm.bias"
+    last = [name for name in tensors if name.endswith("LayerNorm.bias")][-1]
     tensors[last] -= torch.from_numpy(vectors.astype(np.float32).mean(axis=0))
     _write(folder, "encoder", tensors)

@@ -78,7 +78,7 @@ def long_problems(recipe: Training, start: ModelFolder) -> list[str]:
         longest = max(conventions.query_limit, conventions.passage_limit) + 2
     else:
         longest = conventions.total_limit
-    positions = start.config()["max_position_embeddings"]
+    positions = start.family.files.num_positions(start.config())
     if longest <= positions:
         return []
     return [
