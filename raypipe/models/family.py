@@ -14,6 +14,7 @@ from raypipe.models.bert import FAMILY as BERT
 from raypipe.models.body import B, Head
 from raypipe.models.renamed import CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBERTA
 from raypipe.models.tensors import Named, Shape
+from raypipe.models.whole import FAMILIES as WHOLE
 from raypipe.text.inputs import Layout
 
 if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need it
@@ -187,6 +188,7 @@ FAMILIES: Mapping[str, Family[Any]] = {
     "distilbert": DISTILBERT,
     "roberta": ROBERTA,
     "xlm-roberta": XLM_ROBERTA,
+    **WHOLE,
 }
 """By model_type of config.json."""
 

@@ -41,7 +41,7 @@ class TrainInvocation:
 
 
 def start_model(recipe: Training) -> ModelFolder:
-    """The starting weights: any BERT model, whatever its own settings."""
+    """The starting weights: any model, whatever its own settings."""
     path = recipe.model.start
     if recipe.model.weights == "random":
         return resolve_configuration(path, recipe.model.preset)
@@ -58,6 +58,10 @@ def check_fits(
         InputError: they do not fit.
     """
     problems = long_problems(recipe, start)
+    try:
+        start.family.files.trained_names([], head=False)
+    except InputError as error:  # an architecture that is not trained
+        raise InputError([f"model.start: {problem}" for problem in error.problems]) from error
     if recipe.model.adapter is not None and start.adapter is not None:
         problems.append(
             f"model.start: {recipe.model.start} is an adapter itself; start from its base "
