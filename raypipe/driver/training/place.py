@@ -57,11 +57,11 @@ def check_fits(
     Raises:
         InputError: they do not fit.
     """
-    problems = long_problems(recipe, start)
     try:
         start.family.files.trained_names([], head=False)
     except InputError as error:  # an architecture that is not trained
         raise InputError([f"model.start: {problem}" for problem in error.problems]) from error
+    problems = long_problems(recipe, start)
     if recipe.model.adapter is not None and start.adapter is not None:
         problems.append(
             f"model.start: {recipe.model.start} is an adapter itself; start from its base "
