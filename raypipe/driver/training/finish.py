@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from raypipe.driver.training.card import model_card
 from raypipe.driver.training.part import Part
 from raypipe.driver.training.sets import Sets
 from raypipe.driver.training.table import training_table
@@ -25,9 +26,9 @@ def finish(
     seen = seen_at_start(job) if part.seen is None else part.seen
     saw = f"{seen}; then {', '.join(recipe.train)} ({part.named})"
     payload = workspace.stores.local(record.sha256)
-    write_model(job, payload, folder, step=record.facts["step"], saw=saw)
-    history = record.facts["history"]
+    history, step = record.facts["history"], record.facts["step"]
     table = training_table(job, history, sets.lines, saw)
+    write_model(job, payload, folder, step=step, saw=saw, card=model_card(job, step, table))
     workspace.wrote(folder)
     summary = {
         "model": f"models/{part.model_name()}",
