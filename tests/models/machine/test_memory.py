@@ -13,6 +13,7 @@ def test_a_process_that_waits_gives_its_memory_back():
         "before = own()\n"
         "arrays = [pa.array(range(1 << 16)) for _ in range(200)]\n"
         "pieces = [bytes(1000) for _ in range(10**5)]\n"
+        "last = bytes(1000)\n"  # it stays, above the pieces in C's heap
         "full = own()\n"
         "del arrays, pieces\n"
         "give_memory_back()\n"
