@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, ranges
+from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, nothing, ranges
 from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.stored import Stored
@@ -39,7 +39,7 @@ def opened_blocks(
     block: Block,
     columns: pa.Schema = schema.RUN,
     *,
-    close: Callable[[], None] = lambda: None,
+    close: Callable[[], None] = nothing,
 ) -> Opened:
     """An opened stage whose payload is the table of each block; one heartbeat per block."""
 

@@ -56,7 +56,7 @@ class Payload:
     """Rows whose values were taken from an older store; it stands in no record."""
 
 
-def _nothing() -> None:
+def nothing() -> None:
     """What is freed once nothing refers to it needs no more."""
 
 
@@ -69,7 +69,7 @@ class Opened:
     beat(rows) before each batch: a heartbeat, and a record of the rows if the worker dies."""
     facts: Mapping[str, Json] = field(default_factory=dict)
     """Versions and numerics class."""
-    close: Callable[[], None] = _nothing
+    close: Callable[[], None] = nothing
     """Frees what would outlive the last reference to this, such as files that a JVM holds open."""
 
 
