@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from raypipe.driver.training.card import model_card
 from raypipe.driver.training.part import Part
 from raypipe.driver.training.sets import Sets
 from raypipe.driver.training.table import training_table
@@ -12,8 +11,9 @@ from raypipe.driver.workspace import Workspace
 from raypipe.models.folder.adapters import adapter_folder
 from raypipe.models.folder.model_folder import starting_weights
 from raypipe.storage.records import Manifest
-from raypipe.training.checkpoints.export import write_model
+from raypipe.training.checkpoints.export import made_by, write_model
 from raypipe.training.job import Job
+from raypipe.training.peers.card import model_card
 
 
 def finish(
@@ -28,7 +28,8 @@ def finish(
     payload = workspace.stores.local(record.sha256)
     history, step = record.facts["history"], record.facts["step"]
     table = training_table(job, history, sets.lines, saw)
-    write_model(job, payload, folder, step=step, saw=saw, card=model_card(job, step, table))
+    card = model_card(job, made_by(job, step), table)
+    write_model(job, payload, folder, step=step, saw=saw, card=card)
     workspace.wrote(folder)
     summary = {
         "model": f"models/{part.model_name()}",

@@ -23,12 +23,12 @@ from raypipe.models.tokenizer import read_tokenizer, tokenizer_sha256
 from raypipe.storage.files import folder_beside, replace_folder
 from raypipe.storage.payloads.writing import writing
 from raypipe.training.checkpoints.export_pretrained import pretrained_config, pretrained_tensors
-from raypipe.training.checkpoints.peers import add_peer_files
 from raypipe.training.checkpoints.store import Checkpoint, Checkpoints
 from raypipe.training.checkpoints.trained_on import FILE, trained_on
 from raypipe.training.job import Job
 from raypipe.training.model.lowrank import LowRank
 from raypipe.training.model.worker import starting_tensors_of
+from raypipe.training.peers.adding import add_peer_files
 from raypipe.training.steps.update import sources_of
 
 TOKENIZER_FILES = (

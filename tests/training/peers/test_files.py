@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from raypipe.models.folder.peer_files import peer_files
 from raypipe.models.folder.presets import PRESETS
+from raypipe.training.peers.files import peer_files
 
 MINILM, MONO, DUO = PRESETS["minilm"], PRESETS["monobert"], PRESETS["duobert"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from raypipe.models.folder.conventions import AnyConventions
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import layout_of, open_tokenizer
-from raypipe.models.folder.peer_files import PeerFiles, peer_files
+from raypipe.training.peers.files import PeerFiles, peer_files
 
 
 def add_peer_files(folder: Path, conventions: AnyConventions, start: ModelFolder) -> None:

@@ -1,24 +1,23 @@
 """A trained model's card: README.md in its folder."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from raypipe.models.folder.conventions import Conventions, PairConventions
-from raypipe.training.checkpoints.export import made_by
-from raypipe.training.checkpoints.peers import peer_notes
 from raypipe.training.job import Job
+from raypipe.training.peers.adding import peer_notes
 
 KINDS = {"encoder": "An encoder", "mono": "A monoBERT reranker", "duo": "A duoBERT reranker"}
 
 
-def model_card(job: Job, step: int, table: str) -> str:
+def model_card(job: Job, made: Mapping[str, Any], table: str) -> str:
     """Markdown with the settings of the training, its data and measures, and how to open it.
 
     Args:
         job: the training.
-        step: of the weights.
+        made: what raypipe.json says of the training (`made_by`).
         table: what the training's table.md says: measures, what the guard left out, data.
     """
-    made = made_by(job, step)
     kind = KINDS.get(job.conventions.kind, "A pre-trained BERT")
     library = "sentence-transformers" if _opens(job) else "raypipe"
     lines = ["---", f"library_name: {library}", "tags: [raypipe]", "---", ""]

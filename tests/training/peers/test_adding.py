@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.presets import PRESETS
 from raypipe.stages.in_memory import encode_texts, score_texts
+from raypipe.training.peers.adding import add_peer_files, peer_notes
 
 TEXTS = ["lease shard rank", "rank", "zebra lease shard " * 9]
 
@@ -84,3 +86,15 @@ def test_a_model_with_segments_for_passages_says_that_others_cannot_open_it(
     card = card_of(trained)
     assert "sentence-transformers cannot open it" in card and "library_name: raypipe" in card
     assert not (trained.model / "modules.json").exists()
+
+
+def test_a_folder_without_a_tokenizers_settings_gets_none_and_its_config_is_kept(
+    tiny_model, tmp_path
+):
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    start = resolve_model(str(tiny_model))
+    add_peer_files(tmp_path, PRESETS["minilm"], start)
+    assert json.loads((tmp_path / "config.json").read_text()) == {"model_type": "bert"}
+    assert not (tmp_path / "tokenizer_config.json").exists()
+    assert peer_notes(PRESETS["minilm"], start) == ()
+    assert peer_notes(PRESETS["duobert"], start) == ()
