@@ -7,6 +7,7 @@ import ir_measures
 from ir_measures.measures import SumAgg, registry
 
 from raypipe.errors import InputError
+from raypipe.evaluation.gdeval import by_gdeval
 
 
 def parse_measures(measures: Sequence[str]) -> dict[str, ir_measures.Measure]:
@@ -57,7 +58,8 @@ def _parse(name: str) -> ir_measures.Measure:
         if isinstance(value, bool) or not 1 <= value <= 1_000_000:
             raise ValueError(f"expected a {name} from 1 to 1000000; found {value!r}")
     if not ir_measures.DefaultPipeline.supports(measure):
-        raise ValueError("needs a package that is not installed")
+        missing = "perl, which" if by_gdeval(measure) else "a package that"
+        raise ValueError(f"needs {missing} is not installed")
     return measure
 
 
