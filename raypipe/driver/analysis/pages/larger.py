@@ -30,7 +30,7 @@ def larger_of(both: Both, query_set: str, named: Sequence[Pair]) -> list[str]:
     """Notes on the compared runs of a larger collection: what the star means, lines left out."""
     notes: list[str] = []
     for letter, finished, names in zip("AB", both, zip(*named, strict=True), strict=False):
-        meaning, *lost = outside(finished, query_set, names) or [""]
+        meaning, *lost = outside(finished, query_set, [*dict.fromkeys(names)]) or [""]
         notes += [meaning] if meaning and meaning not in notes else []
         notes += [f"in {letter}: {line}" for line in lost]
     return notes
