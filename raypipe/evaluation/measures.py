@@ -9,9 +9,8 @@ import pyarrow as pa
 from ir_measures.measures import SumAgg
 
 from raypipe.errors import InputError
-from raypipe.evaluation.gdeval import by_gdeval, numbered, problems_of
 from raypipe.evaluation.measured import Measured, some, warn_of
-from raypipe.evaluation.names import parse_measures
+from raypipe.evaluation.names import by_gdeval, parse_measures, problems_of
 from raypipe.evaluation.run_files.columns import SHOWN, check_run, encode, repeats
 
 QUERIES_AT_ONCE = 256
@@ -127,7 +126,7 @@ def _check_qrels(qrels: pa.Table) -> None:
 
 
 def check_grades(qrels: pa.Table, measures: Sequence[str]) -> None:
-    """Nothing, if every measure takes the grades; see `gdeval`.
+    """Nothing, if every measure takes the grades; see `problems_of`.
 
     Raises:
         InputError: an unknown measure, or grades that a measure does not take.
@@ -182,7 +181,7 @@ def _values(
             for name in given[each.measure]:
                 yield name, each.query_id, float(each.value)
     if own:
-        numbers = numbered(judgements)
+        numbers = {query: str(number) for number, query in enumerate(judgements)}
         names = {number: query for query, number in numbers.items()}
         qrels = {numbers[query]: grades for query, grades in judgements.items()}
         run = {numbers[query]: scores for query, scores in rankings.items()}
