@@ -17,6 +17,9 @@ from raypipe import numerics
 
 numerics.set_strict()  # before any product, as the command line does
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait leave the cores to others
+os.environ.setdefault(
+    "RAY_NUM_REDIS_GET_RETRIES", "120"
+)  # seconds that Ray waits for its own start
 
 if find_spec("hypothesis"):  # a bare machine with a GPU lacks it
     from hypothesis import HealthCheck, settings

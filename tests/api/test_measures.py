@@ -42,7 +42,9 @@ def test_means_are_the_pipelines_and_the_verbs(made, qrels, files, raypipe_here)
     measures = ["nDCG@10", "RR@10"]
     found = raypipe.evaluate(made.runs["test"], qrels, measures)
     assert {n: m.mean for n, m in found.items()} == made.summary["measures"]["test"]
-    told = raypipe_here("evaluate", files / "mono.parquet", "--qrels", files / "qrels.txt", "--json")
+    told = raypipe_here(
+        "evaluate", files / "mono.parquet", "--qrels", files / "qrels.txt", "--json"
+    )
     (of_file,) = json.loads(told.stdout).values()
     own = raypipe.evaluate(files / "mono.parquet", files / "qrels.txt")
     assert of_file == {"mean": own.mean, "n": own.num_topics}

@@ -8,6 +8,8 @@ import pytest
 from raypipe.errors import RefusedError
 from raypipe.storage import doom as doom_module
 from raypipe.storage.doom import doom, doomed_places, spare, wait_for_gc
+from raypipe.storage.places import posix
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import digest
 
 
@@ -70,4 +72,20 @@ def test_a_payload_that_is_marked_is_stored_once_gc_is_done_with_it(storage, mea
     meanwhile(end)
     storage.put(*blob(storage))
     assert doomed_places(storage) == [], "it waited"
+    storage.check(sha256)
+
+
+def test_a_payload_that_gc_took_just_before_its_mark_was_looked_for_is_stored_again(
+    tmp_path, monkeypatch
+):
+    storage = PosixStorage(tmp_path / "stores")
+    sha256, file = blob(storage)
+    storage.put(sha256, file)
+
+    def ended(place, marked):
+        storage.delete(f"blobs/{sha256[:2]}/{sha256}")
+        return False
+
+    monkeypatch.setattr(posix, "wait_for_gc", ended)
+    storage.put(*blob(storage))
     storage.check(sha256)

@@ -110,9 +110,7 @@ PARTS = 20
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_an_invocation_beside_a_paused_gc_keeps_all_that_it_refers_to(
-    used_again, num_steps, part
-):
+def test_an_invocation_beside_a_paused_gc_keeps_all_that_it_refers_to(used_again, num_steps, part):
     work, again = used_again
     num_found, num_deleted = num_steps
     ended, threads = [], []
@@ -172,3 +170,29 @@ def test_a_gc_that_lost_its_lease_stops(used_again, monkeypatch):
     with pytest.raises(RefusedError, match="another gc has taken over"):
         delete(work, found)
     assert all(work.stores.exists(name) for files in found.stores.values() for name in files)
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_gc_that_ends_just_before_a_ref_is_written_takes_nothing_that_is_used(
+    used_again, monkeypatch, complete
+):
+    """It saw no ref and its marks are gone: whoever refers then finds what was deleted."""
+    work, again = used_again
+    doomed = {
+        place: [name for name in files if complete or not name.endswith("/manifest.json")]
+        for place, files in find_garbage(work).stores.items()
+    }
+    assert doomed
+    for place in () if complete else doomed:
+        work.stores.delete(f"{place}/manifest.json")
+    refer = Workspace.refer
+
+    def late(workspace, store, fingerprint):
+        for name in doomed.pop(f"{store}/{fingerprint}", ()):
+            workspace.stores.delete(name)
+        refer(workspace, store, fingerprint)
+
+    monkeypatch.setattr(Workspace, "refer", late)
+    again()
+    assert doomed == {}, "each was referred to"
+    assert verify(Workspace(work.folder)) == []
