@@ -35,8 +35,19 @@ REPOSITORY = Path(__file__).parent.parent
 
 # Four workers where pytest-xdist is installed, on two cores too: files that start Ray mostly wait.
 # These come first, and before them, as one group, those that need Java, so that its process starts
-# once; the short files fill what is left. Without pytest-xdist all run in this process.
+# once; then those that compute for long, so that none begins when the others end; the short files
+# fill what is left. Without pytest-xdist all run in this process.
 NUM_WORKERS = 4
+LONG = (
+    "tests/test_quality.py",
+    "tests/cluster/test_inline_kills.py",
+    "tests/cluster/test_inline_kills_bucket.py",
+    "tests/driver/training/test_phases.py",
+    "tests/driver/training/test_train_examples.py",
+    "tests/fuzz/test_collections.py",
+    "tests/fuzz/test_model_folders.py",
+)
+"""Unmarked files of ten seconds of a core and more."""
 ONE_PROCESS = ("keyword", "maxfail", "usepdb", "trace", "lf", "failedfirst", "stepwise")
 
 
@@ -73,8 +84,10 @@ def pytest_xdist_make_scheduler(config, log):
 def pytest_collection_modifyitems(config, items):
     """On several workers the longest files first; each worker sorts alike."""
     if getattr(config, "workerinput", None):
-        order = {"jvm": 0, "ray": 1, None: 2}
-        items.sort(key=lambda item: order[mark_of(item.location[0])])
+        order = {"jvm": 0, "ray": 1, None: 3}
+        items.sort(
+            key=lambda item: 2 if (path := item.location[0]) in LONG else order[mark_of(path)]
+        )
 
 
 @cache

@@ -113,7 +113,7 @@ def head(tmp_path_factory):
     process = subprocess.Popen(command, env=variables, stdout=log, stderr=log)
     address = f"http://127.0.0.1:{dashboard}"
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while answer(f"{address}/api/version") is None:
             assert process.poll() is None and time.monotonic() < deadline, Path(
                 log.name
@@ -205,7 +205,7 @@ def test_a_killed_driver_leaves_no_success_and_the_next_job_completes(
     out = tmp_path / "work"
     job = ("python", "jobs/pipeline.py", files / "recipe.yaml", "--out", out)
     submitted = head.submit(*job)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while num_committed(out) < 3:
         assert submitted.poll() is None and time.monotonic() < deadline
         time.sleep(0.02)
