@@ -1,4 +1,5 @@
 import dataclasses
+import os
 import signal
 import subprocess
 import sys
@@ -6,6 +7,7 @@ import time
 
 import pytest
 
+from raypipe.storage import holder
 from raypipe.storage.holder import (
     Life,
     Process,
@@ -30,6 +32,18 @@ from raypipe.storage.places.posix import PosixStorage
 )
 def test_what_can_be_proved_of_a_process(change, life):
     assert dataclasses.replace(this_process(), **change).life() is life
+
+
+def test_a_process_finds_itself_once_and_a_child_of_it_anew(monkeypatch):
+    before = this_process()
+    monkeypatch.setattr(holder, "running_process", None)  # whoever asks again fails
+    assert this_process() is before
+    monkeypatch.undo()
+    child = os.fork()
+    if child == 0:
+        forgotten = holder._found.cache_info().currsize == 0
+        os._exit(0 if forgotten and this_process().pid == os.getpid() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_a_killed_but_unreaped_process_is_dead():
