@@ -90,16 +90,16 @@ def plain_sum(
     own = {name.removeprefix(PEFT): tensor.float() for name, tensor in adapter.items()}
     if expected is None or {name: tuple(tensor.shape) for name, tensor in own.items()} != expected:
         return None
-    files, scale = family_of(config).files, settings["lora_alpha"] / settings["r"]
-    summed = {}
-    for canonical, shape in _shapes(config).items():
-        name = files.saved_name(canonical, head=True)
-        tensor = own[name] if name in own else base[name].float()
-        if tuple(tensor.shape) != shape:
-            return None
-        down, up = (own.get(name.removesuffix(".weight") + half) for half in HALVES)
-        summed[name] = tensor if down is None or up is None else tensor + up @ down * scale
-    return summed
+    shapes = _shapes(config)
+    whole = {name: own.get(name, base.get(name)) for name in shapes}
+    fitting = {n: t.float() for n, t in whole.items() if t is not None and t.shape == shapes[n]}
+    if fitting.keys() != shapes.keys() or not base.keys() <= shapes.keys():
+        return None
+    scale = settings["lora_alpha"] / settings["r"]
+    for layer in {name.removesuffix(HALVES[0]) for name in own if name.endswith(HALVES[0])}:
+        down, up = (own[layer + half] for half in HALVES)
+        fitting[f"{layer}.weight"] = fitting[f"{layer}.weight"] + up @ down * scale
+    return fitting
 
 
 def _expected(settings: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Shape] | None:
@@ -118,8 +118,7 @@ def _expected(settings: Mapping[str, Any], config: Mapping[str, Any]) -> dict[st
         return None
     updated = tuple(f".{target}.weight" for target in targets)
     found: dict[str, Shape] = {}
-    for canonical, shape in _shapes(config).items():
-        name = files.saved_name(canonical, head=True)
+    for name, shape in _shapes(config).items():
         module = name.rpartition(".")[0]
         if module.endswith(tuple(whole)):
             found[name] = shape
@@ -129,5 +128,7 @@ def _expected(settings: Mapping[str, Any], config: Mapping[str, Any]) -> dict[st
 
 
 def _shapes(config: Mapping[str, Any]) -> dict[str, Shape]:
-    """Of every tensor of the merged model, by canonical name."""
-    return family_of(config).files.expected_shapes(config, num_labels=config["num_labels"])
+    """Of every tensor of the merged model, by saved name."""
+    files = family_of(config).files
+    shapes = files.expected_shapes(config, num_labels=config["num_labels"])
+    return {files.saved_name(name, head=True): shape for name, shape in shapes.items()}

@@ -109,12 +109,14 @@ def merge(base: Mapping[str, Any], config: Mapping[str, Any], folder: Path) -> d
     segments = family.saved_name(family.SEGMENTS, head=True)
     trained = family.trained_names(base, head=True)
     named = {trained[name]: tensor for name, tensor in base.items() if name in trained}
-    table = named[segments]
+    table = named.get(segments, torch.zeros(0, 0))
     num_segments = max(len(table), len(adapter[own[segments]]) if segments in own else 0)
     num_units = len(adapter[own[family.HEADS[1]]])
     kept = {**config, "num_labels": num_units, "type_vocab_size": num_segments}
     named = {name: tensor for name, tensor in named.items() if name not in family.HEADS}
-    named[segments] = torch.cat([table, torch.zeros(num_segments - len(table), table.shape[1])])
+    if segments in named:
+        added = torch.zeros(num_segments - len(table), table.shape[1])
+        named[segments] = torch.cat([table, added])
     summed = plain_sum(named, adapter, read_object(folder / CONFIG), kept)
     return merged_by_peft(named, kept, folder) if summed is None else summed
 

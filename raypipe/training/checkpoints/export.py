@@ -181,7 +181,9 @@ def _config(job: Job, base: Mapping[str, Tensor]) -> dict[str, Any]:
     config["dtype"] = "float32"
     config.pop("torch_dtype", None)
     files, head = job.start.family.files, isinstance(job.conventions, PairConventions)
-    config["type_vocab_size"] = len(base[files.saved_name(files.SEGMENTS, head=True)])
+    segments = base.get(files.saved_name(files.SEGMENTS, head=True))
+    if segments is not None:
+        config["type_vocab_size"] = len(segments)
     config["architectures"] = [files.architecture(head=head)]
     if not head:
         return config

@@ -184,5 +184,16 @@ def test_tensors_of_other_shapes_or_beyond_the_settings_are_left_to_peft(parts):
     base, own, settings, config = parts
     name = "bert.pooler.dense.bias"
     assert adapters.plain_sum({**base, name: base[name][:-1]}, own, settings, config) is None
+    assert adapters.plain_sum({**base, "another": base[name]}, own, settings, config) is None
     for more in ({f"{PEFT}{name}": base[name]}, {f"{PEFT}classifier.bias": torch.ones(3)}):
         assert adapters.plain_sum(base, {**own, **more}, settings, config) is None
+    del base[name]
+    assert adapters.plain_sum(*parts) is None
+
+
+def test_tensors_in_half_precision_are_summed_in_single(parts):
+    base, own, settings, config = parts
+    halves = [{name: tensor.half() for name, tensor in part.items()} for part in (base, own)]
+    summed = adapters.plain_sum(*halves, settings, config)
+    singles = [{name: tensor.float() for name, tensor in part.items()} for part in halves]
+    assert_same_bits(summed, adapters.plain_sum(*singles, settings, config))
