@@ -161,6 +161,7 @@ def parts(adapter, encoder):
         {"r": 2}, {"r": 0}, {"r": "1"}, {"lora_alpha": "1"}, {"fan_in_fan_out": False},
         {"target_modules": "dense"}, {"target_modules": ["output.dense"]},
         {"target_modules": ["0.output.dense", "word_embeddings"]}, {"target_modules": [0]},
+        {"target_modules": ["er.0.output.dense"]}, {"target_modules": None},
         {"target_modules": []}, {"modules_to_save": None}, {"modules_to_save": [0]},
         {"modules_to_save": ["classifier", "pooler.dense"]}, {"modules_to_save": ["dense"]},
     ],
@@ -189,6 +190,17 @@ def test_tensors_of_other_shapes_or_beyond_the_settings_are_left_to_peft(parts):
         assert adapters.plain_sum(base, {**own, **more}, settings, config) is None
     del base[name]
     assert adapters.plain_sum(*parts) is None
+
+
+def test_updates_of_no_rank_and_of_embeddings_are_left_to_peft(parts):
+    base, own, settings, config = parts
+    classifier = {name: tensor for name, tensor in own.items() if "classifier" in name}
+    for layer, rank in (("encoder.layer.0.output.dense", 0), ("embeddings.word_embeddings", 1)):
+        num_out, num_in = base[f"bert.{layer}.weight"].shape
+        halves = {"A": torch.ones(rank, num_in), "B": torch.ones(num_out, rank)}
+        updates = {f"{PEFT}bert.{layer}.lora_{half}.weight": t for half, t in halves.items()}
+        told = settings | {"r": rank, "target_modules": [layer.partition(".")[2]]}
+        assert adapters.plain_sum(base, classifier | updates, told, config) is None
 
 
 def test_tensors_in_half_precision_are_summed_in_single(parts):
