@@ -42,6 +42,7 @@ LONG = (
     "tests/test_quality.py",
     "tests/cluster/test_inline_kills.py",
     "tests/cluster/test_inline_kills_bucket.py",
+    "tests/driver/recipe/test_graph_reused_rows.py",
     "tests/driver/training/test_phases.py",
     "tests/driver/training/test_train_examples.py",
     "tests/fuzz/test_collections.py",
