@@ -82,6 +82,7 @@ TESTED_ELSEWHERE = {
     "storage/storage.py": "storage/places/test_posix.py",
     "training/examples/sources.py": "driver/training/test_phases_documents.py",
     "training/model/trainee.py": "training/model/test_worker.py",
+    "training/peers/card.py": "training/peers/test_adding.py",
     "vocabulary.py": "config/pipeline/test_load.py",
 }
 """Module -> the test file that covers it, for modules that no test file is named after."""

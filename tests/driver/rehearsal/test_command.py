@@ -9,6 +9,8 @@ import pytest
 
 from raypipe.driver.rehearsal import command
 from raypipe.driver.rehearsal.told import kept
+from raypipe.leaderboard.boards import BOARDS
+from raypipe.leaderboard.metadata import metadata_template
 
 WORDS = "the lease of a shard is held by one driver and the rank of a passage follows its score"
 INLINE = ["resources.backend=inline", "resources.device=cpu"]
@@ -78,7 +80,11 @@ def test_one_percent_is_ranked_measured_and_packed(given, tmp_path):
     summary = json.loads((out / "workspace" / "summary.json").read_bytes())
     assert summary["stages"]["embeddings"]["rows"] == ONE_PERCENT
     metadata = tmp_path / "metadata.json"
-    metadata.write_text("{}")
+    filled = metadata_template(BOARDS["msmarco-passage"], "") | {
+        "team": "t",
+        "model_description": "m",
+    }
+    metadata.write_text(json.dumps(filled))
     runs, data = out / "workspace" / "runs", out / "msmarco"
     arguments = ["--dev", runs / "dev" / "duo-sum.tsv", "--eval", runs / "eval" / "duo-sum.tsv"]
     arguments += ["--dev-queries", data / "queries.dev.small.tsv"]
