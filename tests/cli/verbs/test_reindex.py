@@ -1,8 +1,11 @@
 """Nights of re-indexing as a scheduler calls them: exit codes, lines and JSON."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
+
+from raypipe.cli.main import run
 
 RECIPE = """
 format: 1
@@ -23,6 +26,19 @@ def folder(tmp_path, tiny_model):
     (tmp_path / "my-recipe.yaml").write_text(RECIPE.format(folder=tmp_path, model=tiny_model))
     write(tmp_path, "the zebra", "a lease", "of shards", "run")
     return tmp_path
+
+
+@pytest.fixture
+def raypipe_here(capsys):
+    """A command in this process: its exit code and what it printed."""
+
+    def call(*words):
+        capsys.readouterr()
+        code, _ = run([str(word) for word in words])
+        told = capsys.readouterr()
+        return SimpleNamespace(returncode=code, stdout=told.out, stderr=told.err)
+
+    return call
 
 
 def write(folder, *texts):
