@@ -31,6 +31,7 @@ PLACES = {
     "driver/analysis/": "report page",
     "analysis/": "report page",
     "models/machine/": "probe of rows in company",
+    "models/machine/memory.py": "giving memory back",
     "models/": "opening models",
     "storage/": "storage",
     "text/": "inputs and word pieces",
