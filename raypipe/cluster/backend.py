@@ -132,9 +132,9 @@ class Backend(Protocol):
         """End a worker now, whatever it is doing; no event follows."""
 
     def release(self, worker: int) -> None:
-        """Take leave of a ready and idle worker, as all work is done; no event follows.
+        """Take leave of a worker that computes nothing, as all work is done; no event follows.
 
-        The backend may give its process another task.
+        It may be idle, still opening, or refused. The backend may give its process another task.
         """
 
     def end_idle(self) -> None:

@@ -6,49 +6,66 @@ short stages that is most of its time.
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from raypipe.stages.stage import Needs
 
-IDLE_SECONDS = 10.0
-"""How long an actor waits for a task. Then what it holds of its node is free for others."""
+class Kind(NamedTuple):
+    """What a process is started with; it serves only tasks of its kind.
+
+    A process sees the same GPUs and the same environment as long as it lives. One that holds a GPU
+    computes on it, any other on the CPU.
+    """
+
+    num_cpus: float
+    num_gpus: float
+    jvm: bool
+    """Its tasks start a JVM, whose memory it keeps until it ends."""
+    environment: tuple[tuple[str, str], ...] = ()
 
 
 class _Waiting(NamedTuple):
     since: float
-    needs: Needs
+    ready: bool
+    kind: Kind
     actor: Any
 
 
 class IdleActors:
     """Actors that wait for a task, each with what it holds of its node."""
 
-    def __init__(self, end: Callable[[Any], None], *, seconds: float = IDLE_SECONDS) -> None:
-        """`end` ends an actor's process; a thread calls it for those that wait too long."""
+    def __init__(self, end: Callable[[Any], None], *, seconds: float) -> None:
+        """`end` ends an actor's process; a thread calls it for those that wait so many seconds."""
         self._end, self._seconds = end, seconds
         self._lock = threading.Lock()
         self._waiting: list[_Waiting] = []
         self._timer: threading.Timer | None = None
 
-    def add(self, actor: Any, needs: Needs) -> None:
-        """Keep an actor that was started with these needs."""
+    def add(self, actor: Any, kind: Kind, *, ready: bool = True) -> None:
+        """Keep an actor of this kind; one that is not ready still opens a stage nobody wants."""
         with self._lock:
-            self._waiting.append(_Waiting(time.monotonic(), needs, actor))
+            self._waiting.append(_Waiting(time.monotonic(), ready, kind, actor))
             self._wake_later()
 
-    def take(self, needs: Needs) -> Any | None:
-        """An actor that was started with these needs; None if there is none.
+    def take(self, kind: Kind) -> Any | None:
+        """An actor of this kind; None if there is none.
 
-        The others are ended: what they hold may be what the task needs.
+        Ready ones come first, and of these the one that came last: so the others' time runs out
+        if there is work for few.
         """
         with self._lock:
-            fitting = [waiting for waiting in self._waiting if waiting.needs == needs]
-            others = [waiting for waiting in self._waiting if waiting.needs != needs]
-            self._waiting = fitting[1:]
-            for waiting in others:
-                self._end(waiting.actor)
-        return fitting[0].actor if fitting else None
+            fitting = [waiting for waiting in self._waiting if waiting.kind == kind]
+            if not fitting:
+                return None
+            found = max(fitting, key=lambda waiting: (waiting.ready, waiting.since))
+            self._waiting.remove(found)
+        return found.actor
+
+    def make_room(self, fits: Callable[[Sequence[Kind]], bool]) -> None:
+        """End one after the other, the longest waiting first, until the rest leaves enough room."""
+        with self._lock:
+            while self._waiting and not fits([waiting.kind for waiting in self._waiting]):
+                self._end(self._waiting.pop(0).actor)
 
     def end(self) -> None:
         """End them all."""

@@ -50,6 +50,9 @@ class InlineBackend:
 
     def kill(self, worker: int) -> None:
         """See Backend; between shards nothing is running."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close()
         if self._site is not None:
             shutil.rmtree(self._site.scratch, ignore_errors=True)
 

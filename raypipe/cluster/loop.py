@@ -98,6 +98,8 @@ class Loop:
                 stop = self._should_stop()
                 if stop is not None:
                     raise stop
+            for number in list(self._workers):  # they are still opening, and nothing is left
+                self._let_go(number)
         finally:
             for number in list(self._workers):
                 self._backend.kill(number)
@@ -135,6 +137,9 @@ class Loop:
                 worker.shard, worker.beaten = None, True
                 self._done(shard, seconds, num_copied)
                 self._feed(event.worker)
+            case Failed(shard=None, error=RaypipeError() as error):
+                self._let_go(event.worker)  # refused for this stage, but sound
+                self._failures.failed(None, error)
             case Failed(shard=shard, error=error):
                 worker.shard = None
                 self._failures.failed(shard, error)
@@ -164,13 +169,16 @@ class Loop:
     def _feed(self, number: int) -> None:
         """Give an idle worker the next shard; if none is left, let it go."""
         if not self._pending:
-            del self._workers[number]
-            self._backend.release(number)
+            self._let_go(number)
             return
         shard = self._pending.popleft()
         self._workers[number].shard = shard
         skip, mode = self._failures.next_try(shard)
         self._backend.submit(number, shard, skip, mode)
+
+    def _let_go(self, number: int) -> None:
+        del self._workers[number]
+        self._backend.release(number)
 
     def _give_up(self, number: int) -> None:
         del self._workers[number]

@@ -5,7 +5,8 @@ event: its shard returns to the queue, and a new actor replaces it.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import ray
@@ -23,20 +24,23 @@ from raypipe.cluster.backend import (
     Lost,
     Mode,
     Needs,
-    OutOfMemory,
-    Preempted,
     Ready,
     Rows,
     Task,
     done_event,
 )
-from raypipe.cluster.idle import IdleActors
-from raypipe.cluster.ray_actor import Actor
+from raypipe.cluster.idle import IdleActors, Kind
+from raypipe.cluster.ray_actor import Actor, death
 from raypipe.cluster.ray_start import LocalRay, actor_environment
 from raypipe.errors import first_line
 from raypipe.storage.records import Shard
 
 POLL_SECONDS = 2.0
+IDLE_SECONDS = 60.0
+"""How long a process without work waits for a task on this machine's own cluster. Then its memory
+and its GPU are free; a later stage pays for another start."""
+IDLE_SECONDS_JOINED = 10.0
+"""The same on a cluster that was joined, where others may wait for what it holds."""
 UNREACHABLE_SECONDS = 60.0
 """How long Ray may need to say what became of an actor that does not answer.
 
@@ -44,8 +48,27 @@ A node counts as dead only after some missed heartbeats: 13.6 s after it was kil
 """
 
 
+@dataclass(slots=True)
+class _Worker:
+    """A worker that the loop knows, and the actor whose process it is."""
+
+    actor: Any
+    kind: Kind
+    task: Task
+    reused: bool
+    """It is opening in the process of an earlier worker."""
+    node: str | None = None
+    """Where it is; None until it is ready."""
+    beats: int = 0
+    unreachable_since: float | None = None
+
+
 class RayBackend:
-    """Actors on the connected cluster; see Backend."""
+    """Actors on the connected cluster; see Backend.
+
+    It lives as long as the invocation: the process that one stage leaves serves the next. A
+    worker's number is also the word by which its process knows what is meant for it.
+    """
 
     def __init__(self, *, threads: int = 1, local: LocalRay | None = None) -> None:
         """Ray must be initialised; each actor gets `threads` threads.
@@ -54,49 +77,61 @@ class RayBackend:
         """
         self._local = local
         self._threads = threads
-        self._actors: dict[int, Any] = {}
-        self._nodes: dict[int, str] = {}
+        self._workers: dict[int, _Worker] = {}
         self._work: dict[Any, tuple[int, Shard | None]] = {}
         self._polls: dict[Any, int] = {}
-        self._unreachable: dict[int, float] = {}
-        self._beats: dict[int, int] = {}
-        self._tasks: dict[int, Task] = {}
-        self._idle = IdleActors(self._end)
-        self._reused: set[int] = set()
-        """Workers that are opening in a process of an earlier task."""
+        self._idle = IdleActors(self._end, seconds=IDLE_SECONDS if local else IDLE_SECONDS_JOINED)
         self._started = 0
         self._polled = time.monotonic()
 
     def start(self, task: Task) -> int:
         """See Backend; an actor that does not fit yet waits in Ray's queue without an event."""
         self._started += 1
-        self._tasks[self._started] = task
-        actor = self._idle.take(task.stage.needs)
-        if actor is not None:
-            self._reused.add(self._started)
-        self._open(self._started, actor or self._new_actor(task.stage.needs))
+        kind = self._kind(task.stage.needs)
+        idle = self._idle.take(kind)
+        if idle is None:
+            self._idle.make_room(lambda others: self._fits([*others, kind]))
+        self._open(self._started, idle or self._new_actor(kind), kind, task, reused=bool(idle))
         return self._started
 
-    def _new_actor(self, needs: Needs) -> Any:
-        return Actor.options(  # type: ignore[attr-defined]
-            num_cpus=needs.num_cpus, num_gpus=needs.num_gpus, **self._environment()
-        ).remote(self._threads)
+    def _kind(self, needs: Needs) -> Kind:
+        """What a worker's process must have been started with.
 
-    def _open(self, worker: int, actor: Any) -> None:
-        self._actors[worker] = actor
-        self._beats[worker] = 0
-        self._work[actor.open.remote(self._tasks[worker])] = (worker, None)
-
-    def _environment(self) -> dict[str, Any]:
-        """The environment that Ray must set for an actor because it does not inherit it."""
+        Of the environment that is what Ray has to set because the process does not inherit it.
+        """
         given = {} if self._local is None else self._local.environment
         wanted = actor_environment(self._threads)
-        missing = {name: value for name, value in wanted.items() if given.get(name) != value}
-        return {"runtime_env": {"env_vars": missing}} if missing else {}
+        missing = sorted((name, to) for name, to in wanted.items() if given.get(name) != to)
+        return Kind(needs.num_cpus, needs.num_gpus, needs.jvm, tuple(missing))
+
+    def _fits(self, others: Sequence[Kind]) -> bool:
+        """Whether these have room beside the workers; unknown where other drivers work too.
+
+        One stage works at a time, so as many processes may wait as there are cores to work on.
+        """
+        if self._local is None:
+            return False
+        have: Mapping[str, float] = ray.cluster_resources()
+        kinds = [*(worker.kind for worker in self._workers.values()), *others]
+        cpus, gpus = sum(kind.num_cpus for kind in kinds), sum(kind.num_gpus for kind in kinds)
+        return cpus <= 2 * have.get("CPU", 0) and gpus <= have.get("GPU", 0)
+
+    def _new_actor(self, kind: Kind) -> Any:
+        # Here no core is reserved, as one that waits must not hold it: `_fits` counts instead.
+        num_cpus = kind.num_cpus if self._local is None else 0.0
+        options: dict[str, Any] = {"num_cpus": num_cpus, "num_gpus": kind.num_gpus}
+        if kind.environment:
+            options["runtime_env"] = {"env_vars": dict(kind.environment)}
+        return Actor.options(**options).remote(self._threads)  # type: ignore[attr-defined]
+
+    def _open(self, number: int, actor: Any, kind: Kind, task: Task, *, reused: bool) -> None:
+        self._workers[number] = _Worker(actor, kind, task, reused)
+        self._work[actor.open.remote(number, task)] = (number, None)
 
     def submit(self, worker: int, shard: Shard, skip: Rows, mode: Mode) -> None:
         """See Backend."""
-        self._work[self._actors[worker].run.remote(shard, skip, mode)] = (worker, shard)
+        run = self._workers[worker].actor.run.remote(worker, shard, skip, mode)
+        self._work[run] = (worker, shard)
 
     def check(self) -> None:
         """Returns nothing while every daemon started here runs; otherwise Ray's calls may hang.
@@ -131,28 +166,30 @@ class RayBackend:
 
     def kill(self, worker: int) -> None:
         """See Backend."""
-        actor = self._forget(worker)
-        if actor is not None:
-            self._end(actor)
+        found = self._forget(worker)
+        if found is not None:
+            self._end(found.actor)
 
     def release(self, worker: int) -> None:
-        """See Backend; its process waits for another task, unless it started a JVM."""
-        needs = self._tasks[worker].stage.needs
-        if needs.own_process:
-            self.kill(worker)
-            return
-        actor = self._forget(worker)
-        if actor is not None:
-            actor.rest.remote()
-            self._idle.add(actor, needs)
+        """See Backend; its process waits for another task.
 
-    def _forget(self, worker: int) -> Any | None:
-        """The worker's actor, of which no event follows any more."""
+        On a cluster that was joined, a GPU is free for others at once.
+        """
+        found = self._forget(worker)
+        if found is None:
+            return
+        if self._local is None and found.kind.num_gpus:
+            self._end(found.actor)
+            return
+        found.actor.leave.remote(worker)
+        found.actor.rest.remote(worker)
+        self._idle.add(found.actor, found.kind, ready=found.node is not None)
+
+    def _forget(self, worker: int) -> _Worker | None:
+        """The worker, of which no event follows any more."""
         self._work = {ref: at for ref, at in self._work.items() if at[0] != worker}
         self._polls = {ref: at for ref, at in self._polls.items() if at != worker}
-        self._reused.discard(worker)
-        self._tasks.pop(worker, None)
-        return self._actors.pop(worker, None)
+        return self._workers.pop(worker, None)
 
     def _end(self, actor: Any) -> None:
         if not (self._local and self._local.ended()):
@@ -178,7 +215,7 @@ class RayBackend:
     def close(self) -> None:
         """See Backend; leaves the cluster, and ends it if this process started it."""
         if self._local is None or not self._local.ended():
-            for worker in list(self._actors):
+            for worker in list(self._workers):
                 self.kill(worker)
             self._idle.end()
         if self._local is None or not self._local.ended():
@@ -192,78 +229,60 @@ class RayBackend:
             return
         self._polled = time.monotonic()
         asked = set(self._polls.values())
-        for worker in self._nodes.keys() & self._actors.keys() - asked:
-            self._polls[self._actors[worker].beats.remote()] = worker
+        for number, worker in self._workers.items():
+            if worker.node is not None and number not in asked:
+                self._polls[worker.actor.beats.remote()] = number
 
     def _polled_event(self, ref: Any) -> Event | None:
         """Beating if a batch has begun since the last answer: even a hung forward pass answers."""
-        worker = self._polls.pop(ref)
+        number = self._polls.pop(ref)
         try:
-            count, rows = ray.get(ref)
+            told, count, rows = ray.get(ref)
         except (RayActorError, OutOfMemoryError):
             return None  # its task ends with the same error, which is reported only once
-        if count == self._beats[worker]:
+        worker = self._workers[number]
+        if told != number or count == worker.beats:
             return None
-        self._beats[worker] = count
-        return Beating(worker, rows)
+        worker.beats = count
+        return Beating(number, rows)
 
     def _event(self, ref: Any) -> Event | None:
-        worker, shard = self._work.pop(ref)
+        number, shard = self._work.pop(ref)
+        worker = self._workers[number]
         try:
             result = ray.get(ref)
         except RayTaskError as error:
             cause = error.cause if isinstance(error.cause, Exception) else RuntimeError(str(error))
-            return Failed(worker, shard, cause)
+            return Failed(number, shard, cause)
         except ActorUnavailableError as error:
-            return self._ask_again(worker, shard, error)
-        except OutOfMemoryError as error:  # Ray ended it; the system's own killer says no reason
-            if worker in self._reused:
-                self._open_anew(worker)
+            return self._ask_again(number, shard, error)
+        except (RayActorError, OutOfMemoryError) as error:
+            self._forget(number)
+            if worker.reused:  # it died between two tasks, for which this one is not to blame
+                actor = self._new_actor(worker.kind)
+                self._open(number, actor, worker.kind, worker.task, reused=False)
                 return None
-            self._forget(worker)
-            return OutOfMemory(worker, first_line(error))
-        except RayActorError as error:
-            if worker in self._reused:
-                self._open_anew(worker)
-                return None
-            self._forget(worker)
-            if getattr(error, "preempted", False) or self._node_is_gone(worker, error):
-                return Preempted(worker, str(error))
-            return Lost(worker, _why(error))
-        if worker in self._unreachable:
-            return self._lose(worker, "it answers again, but its work was lost on the way")
+            dead = {node["NodeID"] for node in ray.nodes() if not node["Alive"]}
+            return death(number, error, node_is_dead=worker.node in dead)
+        if worker.unreachable_since is not None:
+            return self._lose(number, "it answers again, but its work was lost on the way")
         if shard is None:
-            self._reused.discard(worker)
-            facts, process, self._nodes[worker] = result
-            return Ready(worker, facts, process)
+            facts, process, worker.node = result
+            worker.reused = False
+            return Ready(number, facts, process)
         done, seconds = result
-        return done_event(worker, shard, done, seconds)
+        return done_event(number, shard, done, seconds)
 
-    def _open_anew(self, worker: int) -> None:
-        """Replace a process that died between two tasks; this one is not to blame."""
-        self._reused.discard(worker)
-        self._open(worker, self._new_actor(self._tasks[worker].stage.needs))
-
-    def _ask_again(self, worker: int, shard: Shard | None, error: Exception) -> Event | None:
+    def _ask_again(self, number: int, shard: Shard | None, error: Exception) -> Event | None:
         """Ask an actor that did not answer until Ray knows why; Lost if that takes too long."""
-        began = self._unreachable.setdefault(worker, self.now())
-        if self.now() - began > UNREACHABLE_SECONDS:
-            return self._lose(worker, first_line(error))
-        self._work[self._actors[worker].beats.remote()] = (worker, shard)
+        worker = self._workers[number]
+        if worker.unreachable_since is None:
+            worker.unreachable_since = self.now()
+        if self.now() - worker.unreachable_since > UNREACHABLE_SECONDS:
+            return self._lose(number, first_line(error))
+        self._work[worker.actor.beats.remote()] = (number, shard)
         return None
 
     def _lose(self, worker: int, reason: str) -> Lost:
         self.kill(worker)
         return Lost(worker, reason)
-
-    def _node_is_gone(self, worker: int, error: Exception) -> bool:
-        """Whether the actor died with its node, also one that had not said yet where it is."""
-        node = self._nodes.get(worker)
-        gone = any(n["NodeID"] == node and not n["Alive"] for n in ray.nodes())
-        return gone or "its node has died" in str(error)
-
-
-def _why(error: RayActorError) -> str:
-    """Why an actor ended; for one that could not begin, what was missing on its node."""
-    first, *others = (line.strip() for line in str(error).splitlines() if line.strip())
-    return f"{first} {others[-1]}" if others and "creation task" in first else first

@@ -1,15 +1,10 @@
-"""What happens inside a worker: it introduces itself, computes and commits, and lets go."""
+"""What happens inside a worker: it introduces itself, computes and commits."""
 
-import ctypes
-import gc
 import hashlib
 import json
 import platform
-import sys
 from collections.abc import Mapping
 from functools import cache
-
-import pyarrow as pa
 
 from raypipe.cluster.backend import Beat, Committed, Mode, Opened, Rows, Site, Task
 from raypipe.cluster.bad_rows import evidence_name
@@ -64,21 +59,6 @@ def perform(
     if skip:
         facts = {**facts, "skipped_rows": sorted(skip)}
     return Committed(task.ledger.commit(shard, payload.path, facts), payload.num_copied)
-
-
-def give_memory_back() -> None:
-    """Return to the system what this process no longer uses; Python, Arrow and C's malloc keep it.
-
-    A process that waits would otherwise hold most of its last stage's peak.
-    """
-    gc.collect()
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
-        torch.cuda.empty_cache()
-    pa.default_memory_pool().release_unused()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc alone
-    if trim is not None:
-        trim(0)
 
 
 def _check_spec(task: Task, when: str) -> None:

@@ -82,7 +82,7 @@ class Bm25Stage:
     b: float
     depth: int
     rm3: Rm3 | None = None
-    needs: Needs = Needs(own_process=True)
+    needs: Needs = Needs(jvm=True)
     skips_rows: ClassVar[bool] = False
 
     @property
@@ -106,7 +106,7 @@ class Bm25Stage:
     def open(self, site: Site) -> Opened:
         """See Stage; unpacks the index into scratch, then computes each block's run."""
         searcher = open_index(self.index, self.sides.collection, site.scratch / "index")
-        return opened_blocks(site, partial(self._block, searcher))
+        return opened_blocks(site, partial(self._block, searcher), close=searcher.close)
 
     def _block(self, searcher: LuceneSearcher, shard: Shard) -> pa.Table:
         queries = self.sides.queries.table(schema.QUERIES, shard.start, shard.stop)
@@ -127,5 +127,9 @@ def open_index(index: Stored, collection: Stored, folder: Path) -> LuceneSearche
     searcher = LuceneSearcher(folder)
     manifest = index.manifest
     name = f"{index.storage.uri}/{manifest.store}/{manifest.fingerprint}"
-    check_index(searcher, name, collection.num_rows, lambda rows: ids_of_rows(collection, rows))
+    try:
+        check_index(searcher, name, collection.num_rows, lambda rows: ids_of_rows(collection, rows))
+    except BaseException:
+        searcher.close()
+        raise
     return searcher

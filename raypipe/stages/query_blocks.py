@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, ranges
+from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, nothing, ranges
 from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.stored import Stored
@@ -34,7 +34,13 @@ def query_blocks(queries: Stored, sizing: Sizing) -> list[Shard]:
     return ranges(queries.num_rows, sizing.shard_queries)
 
 
-def opened_blocks(site: Site, block: Block, columns: pa.Schema = schema.RUN) -> Opened:
+def opened_blocks(
+    site: Site,
+    block: Block,
+    columns: pa.Schema = schema.RUN,
+    *,
+    close: Callable[[], None] = nothing,
+) -> Opened:
     """An opened stage whose payload is the table of each block; one heartbeat per block."""
 
     def run(shard: Shard, skip: Rows, beat: Beat) -> Payload:
@@ -44,7 +50,7 @@ def opened_blocks(site: Site, block: Block, columns: pa.Schema = schema.RUN) -> 
         path = site.scratch / f"{shard.index}.parquet"
         return Payload(path, {"rows": write_table(path, columns, [table]), **facts})
 
-    return Opened(run)
+    return Opened(run, close=close)
 
 
 def num_lines(run: Stored) -> int:

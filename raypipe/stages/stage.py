@@ -20,8 +20,8 @@ class Needs:
     num_cpus: float = 1.0
     num_gpus: float = 0.0
     threads: int = 1
-    own_process: bool = False
-    """Its process serves no other task: it starts a JVM, which holds its memory until the end."""
+    jvm: bool = False
+    """It starts a JVM, which stays in its process until the end: so only such stages share one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,10 @@ class Payload:
     """Rows whose values were taken from an older store; it stands in no record."""
 
 
+def nothing() -> None:
+    """What is freed once nothing refers to it needs no more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Opened:
     """A stage in a worker, ready for its shards."""
@@ -65,6 +69,8 @@ class Opened:
     beat(rows) before each batch: a heartbeat, and a record of the rows if the worker dies."""
     facts: Mapping[str, Json] = field(default_factory=dict)
     """Versions and numerics class."""
+    close: Callable[[], None] = nothing
+    """Frees what would outlive the last reference to this, such as files that a JVM holds open."""
 
 
 class Stage(Protocol):

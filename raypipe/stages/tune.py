@@ -33,7 +33,7 @@ class TuneStage:
     k1: Sequence[float]
     b: Sequence[float]
     depth: int
-    needs: Needs = Needs(own_process=True)
+    needs: Needs = Needs(jvm=True)
     skips_rows: ClassVar[bool] = False
 
     @property
@@ -56,7 +56,7 @@ class TuneStage:
     def open(self, site: Site) -> Opened:
         """See Stage; JSON: the grid with its values, best first; ties by smaller k1, then b."""
         searcher = open_index(self.index, self.collection, site.scratch / "index")
-        return Opened(partial(self._run, searcher, site.scratch))
+        return Opened(partial(self._run, searcher, site.scratch), close=searcher.close)
 
     def _run(
         self, searcher: LuceneSearcher, scratch: Path, shard: Shard, skip: Rows, beat: Beat

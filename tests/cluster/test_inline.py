@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from numbers_stage import SHARDS
 
 from raypipe.cluster.backend import Done, Failed, Mode, Ready
@@ -45,3 +47,18 @@ def test_what_a_stage_raises_becomes_an_event(work):
     assert backend.wait(0.0) == [Failed(1, SHARDS[1], error)]
     assert backend.start(work) == 2
     assert backend.wait(0.0) == [Failed(2, None, error)]
+
+
+def test_what_a_stage_holds_open_is_closed_once_before_its_files_go(work, monkeypatch):
+    seen, whole = [], type(work.stage).open
+
+    def closing(stage, site):
+        return replace(whole(stage, site), close=lambda: seen.append(site.scratch.exists()))
+
+    monkeypatch.setattr(type(work.stage), "open", closing)
+    backend = InlineBackend()
+    backend.start(work)
+    backend.wait(0.0)
+    backend.release(1)
+    backend.close()
+    assert seen == [True]

@@ -148,11 +148,20 @@ def test_a_late_word_of_a_worker_that_was_given_up_changes_nothing():
     assert found.error is None and found.report.num_preempted == 1 and len(found.facts) == 2
 
 
-def test_a_worker_that_is_still_opening_when_all_is_done_is_ended_and_an_idle_one_let_go():
-    """What opens late would write where nobody cleans up any more."""
+def test_when_all_is_done_no_process_ends_not_even_that_of_a_worker_that_is_still_opening():
     found = play(Ready(1, {}), done(1, 0), done(1, 1), done(1, 2), num_actors=2)
     assert found.error is None and found.backend.started == 2
-    assert (found.backend.released, found.backend.killed) == ([1], [2])
+    assert (found.backend.released, found.backend.killed) == ([1, 2], [])
+
+
+def test_a_worker_that_was_refused_is_let_go_and_one_whose_code_failed_is_ended():
+    refused = play(Failed(1, None, InputError("another folder")), num_actors=2)
+    assert isinstance(refused.error, InputError)
+    assert (refused.backend.released, refused.backend.killed) == ([1], [2])
+    broken = play(Failed(1, None, ValueError("no weights")), max_attempts=1)
+    assert (broken.backend.released, broken.backend.killed) == ([], [1])
+    wrong = play(Ready(1, {}), Failed(1, SHARDS[0], InputError("bad")))
+    assert (wrong.backend.released, wrong.backend.killed) == ([], [1])
 
 
 def test_a_stop_ends_every_worker_and_is_raised():

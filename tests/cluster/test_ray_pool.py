@@ -97,7 +97,7 @@ def work(cluster, tmp_path, stage, *, actors=2, nonce=("", ""), **limits):
             on_ready=lambda told, process: facts.append((told, process)),
         )
     finally:
-        for worker in list(backend._actors):
+        for worker in list(backend._workers):
             backend.kill(worker)
         backend.end_idle()
     return ledger.publish(), report, facts

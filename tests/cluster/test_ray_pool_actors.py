@@ -24,7 +24,7 @@ def test_an_actor_gets_what_its_stage_needs_and_its_threads(paper):
     assert options == {
         "num_cpus": 2.0, "num_gpus": 0.5, "runtime_env": {"env_vars": environment},
     }  # fmt: skip
-    assert arguments == (3,) and paper.refs[0].arguments == (TASK,)
+    assert arguments == (3,) and paper.refs[0].arguments == (1, TASK)
     assert paper.waited == [(1, 0.25), (1, 0)]
     RayBackend().start(TASK)
     assert paper.asked[1][1] == (1,)
@@ -34,7 +34,7 @@ def test_what_an_actor_inherits_is_not_asked_for_again(paper):
     """Ray starts a new process for every actor whose environment it is asked to set."""
     inherited = {"OMP_NUM_THREADS": "3", **numerics.for_workers()}
     ready_worker(paper, threads=3, local=Local(**inherited))
-    assert paper.asked[0][0] == {"num_cpus": 2.0, "num_gpus": 0.5}
+    assert paper.asked[0][0] == {"num_cpus": 0.0, "num_gpus": 0.5}, "and it reserves no core"
     RayBackend(threads=2, local=Local(**inherited)).start(TASK)
     assert paper.asked[1][0]["runtime_env"] == {"env_vars": {"OMP_NUM_THREADS": "2"}}
 

@@ -30,7 +30,7 @@ def paper(monkeypatch):
 def test_a_shard_that_is_done_and_one_that_raised(paper):
     backend = ready_worker(paper)
     backend.submit(1, SHARD, (3,), Mode.CAREFUL)
-    assert paper.refs[-1].arguments == (SHARD, (3,), Mode.CAREFUL)
+    assert paper.refs[-1].arguments == (1, SHARD, (3,), Mode.CAREFUL)
     assert backend.wait(0.0) == []
     paper.refs[-1].outcome = (Committed(RECORD, 3), 2.5)
     assert backend.wait(0.0) == [Done(1, SHARD, RECORD, 2.5, 3)]
@@ -130,12 +130,12 @@ def test_ready_workers_are_asked_for_beats_every_two_seconds_and_a_hung_one_beat
     assert (asked.name, [r.name for r in paper.refs].count("beats")) == ("beats", 1)
     clock.seconds = 110.0
     assert backend.wait(0.0) == [] and paper.refs[-1] is asked, "it has not answered yet"
-    asked.outcome = (1, (4, 5))
+    asked.outcome = (1, 1, (4, 5))
     assert backend.wait(0.0) == [Beating(1, (4, 5))]
     for count, events in ((1, []), (2, [Beating(1, (6,))])):
         clock.seconds += 2.0
         backend.wait(0.0)
-        paper.refs[-1].outcome = (count, (6,))
+        paper.refs[-1].outcome = (1, count, (6,))
         assert backend.wait(0.0) == events
     clock.seconds += 2.0
     backend.wait(0.0)
@@ -145,7 +145,7 @@ def test_ready_workers_are_asked_for_beats_every_two_seconds_and_a_hung_one_beat
     backend.wait(0.0)
     beats = paper.refs[-1]
     backend.kill(1)
-    beats.outcome = (9, (7,))
+    beats.outcome = (1, 9, (7,))
     assert backend.wait(0.0) == []
     assert clock.slept == [] and backend.now() == clock.seconds
 

@@ -2,8 +2,6 @@
 
 import hashlib
 import platform
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -128,22 +126,3 @@ def test_stores_alone_are_asked_for_once_a_worker_not_once_a_shard(work, opened)
     work.stage.spec = None  # whoever asks for it fails
     task = Task(work.stage, ledger, ("", ""))
     assert perform(task, opened, SHARDS[0], (), lambda rows: None) is not None
-
-
-def test_a_process_that_waits_gives_its_memory_back():
-    """100 MB of Arrow's and 100 MB of small pieces; measured in a process of its own."""
-    code = (
-        "import psutil, pyarrow as pa\n"
-        "from raypipe.cluster.worker import give_memory_back\n"
-        "own = lambda: psutil.Process().memory_info().rss >> 20\n"
-        "before = own()\n"
-        "arrays = [pa.array(range(1 << 16)) for _ in range(200)]\n"
-        "pieces = [bytes(1000) for _ in range(10**5)]\n"
-        "full = own()\n"
-        "del arrays, pieces\n"
-        "give_memory_back()\n"
-        "print(full - before, own() - before)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    full, left = map(int, done.stdout.split())
-    assert full > 150 and left < full / 3, (full, left)

@@ -13,6 +13,9 @@ from raypipe.storage.records import Shard
 SHARD = Shard(0, 0, 8)
 
 
+ACTS = ("open", "run", "beats", "leave", "rest")
+
+
 class Ref:
     """An answer that stands once `outcome` is set."""
 
@@ -41,7 +44,7 @@ class OnPaper:
         def remote(*arguments):
             self.asked.append((options, arguments))
             number = len(self.asked)
-            methods = {name: Method(self.refs, name) for name in ("open", "run", "beats", "rest")}
+            methods = {name: Method(self.refs, name) for name in ACTS}
             return SimpleNamespace(number=number, **methods)
 
         return SimpleNamespace(remote=remote)

@@ -36,6 +36,8 @@ def test_a_block_beats_once_before_its_table_is_made_and_written_by_its_number(t
 
     opened = opened_blocks(Site(tmp_path), block)
     assert opened == Opened(opened.run, {}) and told == []
+    opened_blocks(Site(tmp_path), block, close=lambda: told.append("closed")).close()
+    assert told.pop() == "closed"
     payload = opened.run(BLOCK, (), told.append)
     assert told == [(), BLOCK]
     assert payload.path == tmp_path / "3.parquet" and payload.facts == {"rows": 2}

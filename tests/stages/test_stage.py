@@ -27,7 +27,7 @@ def test_shards_are_at_most_so_large_as_equal_as_can_be_and_never_none():
 
 
 def test_a_stage_needs_one_core_and_no_gpu_unless_it_says_so():
-    assert Needs() == Needs(num_cpus=1.0, num_gpus=0.0, threads=1, own_process=False)
+    assert Needs() == Needs(num_cpus=1.0, num_gpus=0.0, threads=1, jvm=False)
     assert Sizing() == Sizing(
         num_actors=1, shard_tokens=250_000, shard_rows=100_000, shard_queries=1_000
     )
