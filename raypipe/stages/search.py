@@ -1,9 +1,9 @@
 """The stages of exact search: query blocks x spans of embeddings, then a merge by query block."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.engines.exact.search import topk_block_stream
 from raypipe.engines.exact.spans import plan_spans
+from raypipe.stages.products import TorchProducts
 from raypipe.stages.query_blocks import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
 from raypipe.stages.run_tables import best, dense_table, read_queries_of_run
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
@@ -57,19 +58,21 @@ class PartsStage:
 
     def open(self, site: Site) -> Opened:
         """See Stage; each payload is a run of a block's queries over a span's passages."""
-        import faiss
+        return Opened(partial(self._run, site))
 
-        faiss.omp_set_num_threads(site.threads)
-        return Opened(partial(self._run, site.scratch), {"faiss": faiss.__version__})
-
-    def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+    def _run(self, site: Site, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         queries = _query_vectors(self.queries, shard.start, shard.stop)
-        blocks = self._blocks(shard, beat)
-        rows, scores = topk_block_stream(queries, blocks, depth=self.depth)
+        rows, scores = topk_block_stream(
+            queries,
+            self._blocks(shard, beat),
+            depth=self.depth,
+            products=TorchProducts(site.threads),
+            beat=_at_most_once_a_second(beat),
+        )
         without = [q for q in self.queries.manifest.skipped_rows if shard.start <= q < shard.stop]
         rows[[query - shard.start for query in without]] = -1
         table = dense_table(shard.start, rows, scores, scored_by=self.name)
-        path = scratch / f"{shard.index}.parquet"
+        path = site.scratch / f"{shard.index}.parquet"
         return Payload(path, {"rows": write_table(path, schema.RUN, [table])})
 
     def _blocks(self, shard: Shard, beat: Beat) -> Iterator[tuple[int, NDArray[np.float16]]]:
@@ -125,6 +128,20 @@ def ranked_vectors(
     for low, high in zip([first - 1, *edges], [*edges, last], strict=True):
         if low + 1 < high:
             yield start + low + 1, vectors[low + 1 : high]
+
+
+def _at_most_once_a_second(beat: Beat) -> Callable[[], None]:
+    """A heartbeat without rows; a search of many queries takes longer than a beat may wait."""
+    last = 0.0
+
+    def beaten() -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= 1.0:
+            last = now
+            beat(())
+
+    return beaten
 
 
 def _query_vectors(queries: Stored, start: int, stop: int) -> NDArray[np.float16]:
