@@ -33,10 +33,12 @@ class TorchProducts:
 
     def widen(self, halves: NDArray[np.float16], out: NDArray[np.float32]) -> None:
         """See Products; infinities and NaN stay what they are."""
-        halves = np.ascontiguousarray(halves)
-        # torch warns of read-only memory, as mapped files are; this tensor is only read.
-        memory = (ctypes.c_char * halves.nbytes).from_address(halves.ctypes.data)
-        stored = torch.frombuffer(memory, dtype=torch.float16).view(halves.shape)
+        if halves.flags.writeable:
+            stored = torch.from_numpy(halves)
+        else:  # torch warns of read-only memory, as mapped files are; this tensor is only read
+            halves = np.ascontiguousarray(halves)
+            memory = (ctypes.c_char * halves.nbytes).from_address(halves.ctypes.data)
+            stored = torch.frombuffer(memory, dtype=torch.float16).view(halves.shape)
         torch.from_numpy(out).copy_(stored)
 
     def multiply(

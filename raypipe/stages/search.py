@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.engines.exact.search import topk_block_stream
 from raypipe.engines.exact.spans import plan_spans
-from raypipe.stages.products import TorchProducts
 from raypipe.stages.query_blocks import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
 from raypipe.stages.run_tables import best, dense_table, read_queries_of_run
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
@@ -61,13 +60,15 @@ class PartsStage:
         return Opened(partial(self._run, site))
 
     def _run(self, site: Site, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        queries = _query_vectors(self.queries, shard.start, shard.stop)
+        from raypipe.stages.products import TorchProducts
+
+        queries = query_vectors(self.queries, shard.start, shard.stop)
         rows, scores = topk_block_stream(
             queries,
             self._blocks(shard, beat),
             depth=self.depth,
             products=TorchProducts(site.threads),
-            beat=_at_most_once_a_second(beat),
+            beat=at_most_once_a_second(beat),
         )
         without = [q for q in self.queries.manifest.skipped_rows if shard.start <= q < shard.stop]
         rows[[query - shard.start for query in without]] = -1
@@ -130,7 +131,7 @@ def ranked_vectors(
             yield start + low + 1, vectors[low + 1 : high]
 
 
-def _at_most_once_a_second(beat: Beat) -> Callable[[], None]:
+def at_most_once_a_second(beat: Beat) -> Callable[[], None]:
     """A heartbeat without rows; a search of many queries takes longer than a beat may wait."""
     last = 0.0
 
@@ -144,7 +145,8 @@ def _at_most_once_a_second(beat: Beat) -> Callable[[], None]:
     return beaten
 
 
-def _query_vectors(queries: Stored, start: int, stop: int) -> NDArray[np.float16]:
+def query_vectors(queries: Stored, start: int, stop: int) -> NDArray[np.float16]:
+    """The embeddings of query rows [start, stop), fp16 [Q, D]."""
     parts = [
         queries.vectors(record)[first:last]
         for record, first, last in queries.overlapping(start, stop)

@@ -77,6 +77,7 @@ def measure(
                 "start_weights": s.start_weights,
                 "ms_per_query": _ms(s.chain, results, num_queries),
                 **(counts[s.name].to_json() if s.name in counts else {}),
+                **({"recall_against_exact": s.recall.to_json()} if s.recall else {}),
             }
             for s in ranked
         }
@@ -95,6 +96,7 @@ def measure(
             per_query |= measured
             notes = _notes(basis, recipe.evaluate, query_set, measured, counts, unit)
             apart = _apart(recipe, measured)
+            notes += dict.fromkeys(line for system in of_unit for line in system.approximate)
             notes += [system.note for system in of_unit if system.note]
             if apart:
                 notes.append(

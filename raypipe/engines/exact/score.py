@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-CACHED_VALUES = 1 << 17
-"""Number of values cast to float64 at a time: 1 MiB, which stays in the cache of one core."""
+CACHED_VALUES = 1 << 16
+"""Number of values cast to float64 at a time: 512 KiB, which stays in the cache of one core."""
 EXACT_FLOAT64 = 2.0**53 * 2.0**-48
 """If |query| |passage| is at most this (32), every partial sum is a multiple of 2^-48 and less than
 2^53 of them, so float64 is exact in any order. This covers all normalised embeddings."""
