@@ -3,9 +3,10 @@
     python tests/benchmarks/search_beside_faiss.py share [--rows 1000000] [--threads 1] [--rounds 5]
     python tests/benchmarks/search_beside_faiss.py faiss [--rows 300000]
 
-`share`: raypipe streams fp16 shards of 100,000 rows from mapped files; beside it the products alone,
-in the library and the block size that are fastest here. `faiss`: one thread, queries in batches of
-32, 64 and 128, against `IndexFlatIP` with its own settings, which holds the vectors as fp32.
+`share`: raypipe streams fp16 shards of 100,000 rows from mapped files; beside it the products
+alone, in the library and the block size that are fastest here. `faiss`: one thread, queries in
+batches of 32, 64 and 128, against `IndexFlatIP` with its own settings, which holds the vectors as
+fp32.
 
 Random unit vectors of 768 dimensions. Before any time is taken, ids and scores are compared with
 float64 products. Rounds alternate in order. A share or ratio is that of one round, its median with
@@ -45,7 +46,7 @@ def main() -> int:
 
 
 def share(shards, queries, options) -> None:
-    """Seconds of the products, seconds of the search, and the share of both in CPU and wall time."""
+    """Seconds of the products and of the search, and their share, in CPU and in wall time."""
     work = {"search": lambda: search(shards, queries, options.threads)}
     products, name = _fastest_products(shards, queries)
     print(f"fastest products: {name}", flush=True)
@@ -95,7 +96,7 @@ def search(shards, queries, threads):
 
 
 def _fastest_products(shards, queries):
-    """The products of all rows with the queries, by the fastest of two libraries and three sizes."""
+    """The products of all rows with the queries, by the faster library and its best block."""
     import numpy as np
     import torch
 

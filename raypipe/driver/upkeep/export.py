@@ -29,8 +29,9 @@ def export(store: Path | str, to: str, out: Path, *, generation: int | None = No
     """The number of rows exported into the folder `out`, which appears complete or not at all.
 
     numpy: embeddings.npy (fp16 [rows, dim]) and ids.txt. faiss: `index` (flat, inner product) and
-    `docid`, pyserini's folder of a dense index; or the index of an `ann` stage. pyserini: a
-    Lucene folder, or a collection as JSON lines. parquet: a collection, a run or a duoBERT model's pairs, with original ids.
+    `docid`, pyserini's folder of a dense index; or the index of an `ann` stage, and `docid`.
+    pyserini: a Lucene folder, or a collection as JSON lines. parquet: a collection, a run or a
+    duoBERT model's pairs, with original ids.
 
     Args:
         store: STORES/NAME or STORES/NAME/FINGERPRINT; see `which_store`.
