@@ -4,7 +4,8 @@ A recipe's own names hold lower-case letters, digits and hyphens, so `.` and `@`
 a rendered name apart, whatever the names are:
 
     bm25.dev  embeddings  embeddings.dev       what a stage makes, including its query vectors
-    parts@dense.dev  tune@bm25                 a stage's intermediate results
+    parts@dense.dev  tune@bm25  centres@lists  a stage's intermediate results
+    recall@near.dev                            of an approximate search, against exact search
     filled@pairs.dev                           what the cells of a grid need beside a stage's pairs
     count@collection  passages@collection  ids@collection  hashes@collection
     documents@collection  windows@collection  homes@collection  map@collection
@@ -55,6 +56,8 @@ class Role(Enum):
     PARTS = "parts"
     TUNE = "tune"
     FILLED = "filled"
+    CENTRES = "centres"
+    RECALL = "recall"
     EXAMPLES = "examples"
     WEIGHTS = "weights"
 
@@ -78,6 +81,8 @@ _THINGS = {
     Role.PARTS: Thing.STAGE,
     Role.TUNE: Thing.STAGE,
     Role.FILLED: Thing.STAGE,
+    Role.CENTRES: Thing.STAGE,
+    Role.RECALL: Thing.STAGE,
     Role.EXAMPLES: Thing.TRAINING,
     Role.WEIGHTS: Thing.TRAINING,
 }

@@ -89,6 +89,7 @@ class HeldSearch:
         from raypipe.engines.exact.search import topk_block_stream
         from raypipe.stages.encode import precision_of, refuse_other_model
         from raypipe.stages.in_memory import encode_texts
+        from raypipe.stages.products import TorchProducts
         from raypipe.stages.search import ranked_vectors
 
         embeddings = self._held.stored(of_stage(stage))
@@ -101,7 +102,8 @@ class HeldSearch:
             for record in embeddings.manifest.records
             for block in ranked_vectors(embeddings, record, 0, record.shard.num_rows)
         )
-        return dense_table(0, *topk_block_stream(vectors, blocks, depth=depth), scored_by=stage)
+        found = topk_block_stream(vectors, blocks, depth=depth, products=TorchProducts())
+        return dense_table(0, *found, scored_by=stage)
 
     def _bm25(
         self, asked: Texts, stage: str, k1: float, b: float, rm3: Rm3 | None, depth: int

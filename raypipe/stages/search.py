@@ -1,9 +1,9 @@
 """The stages of exact search: query blocks x spans of embeddings, then a merge by query block."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -56,21 +56,24 @@ class PartsStage:
 
     def open(self, site: Site) -> Opened:
         """See Stage; each payload is a run of a block's queries over a span's passages."""
-        import faiss
+        return Opened(partial(self._run, site))
 
-        faiss.omp_set_num_threads(site.threads)
-        return Opened(partial(self._run, site.scratch), {"faiss": faiss.__version__})
-
-    def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+    def _run(self, site: Site, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         from raypipe.engines.exact.search import topk_block_stream
+        from raypipe.stages.products import TorchProducts
 
-        queries = _query_vectors(self.queries, shard.start, shard.stop)
-        blocks = self._blocks(shard, beat)
-        rows, scores = topk_block_stream(queries, blocks, depth=self.depth)
+        queries = query_vectors(self.queries, shard.start, shard.stop)
+        rows, scores = topk_block_stream(
+            queries,
+            self._blocks(shard, beat),
+            depth=self.depth,
+            products=TorchProducts(site.threads),
+            beat=at_most_once_a_second(beat),
+        )
         without = [q for q in self.queries.manifest.skipped_rows if shard.start <= q < shard.stop]
         rows[[query - shard.start for query in without]] = -1
         table = dense_table(shard.start, rows, scores, scored_by=self.name)
-        path = scratch / f"{shard.index}.parquet"
+        path = site.scratch / f"{shard.index}.parquet"
         return Payload(path, {"rows": write_table(path, schema.RUN, [table])})
 
     def _blocks(self, shard: Shard, beat: Beat) -> Iterator[tuple[int, NDArray[np.float16]]]:
@@ -128,7 +131,22 @@ def ranked_vectors(
             yield start + low + 1, vectors[low + 1 : high]
 
 
-def _query_vectors(queries: Stored, start: int, stop: int) -> NDArray[np.float16]:
+def at_most_once_a_second(beat: Beat) -> Callable[[], None]:
+    """A heartbeat without rows; a search of many queries takes longer than a beat may wait."""
+    last = 0.0
+
+    def beaten() -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= 1.0:
+            last = now
+            beat(())
+
+    return beaten
+
+
+def query_vectors(queries: Stored, start: int, stop: int) -> NDArray[np.float16]:
+    """The embeddings of query rows [start, stop), fp16 [Q, D]."""
     parts = [
         queries.vectors(record)[first:last]
         for record, first, last in queries.overlapping(start, stop)

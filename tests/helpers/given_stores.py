@@ -21,6 +21,11 @@ from raypipe.storage.stored import Stored
 
 VERSIONS = {
     "aggregate": 2,
+    "ann-codes": 1,
+    "ann-hnsw": 1,
+    "ann-recall": 1,
+    "ann-search": 1,
+    "ann-train": 1,
     "candidates": 1,
     "count": 2,
     "documents": 1,

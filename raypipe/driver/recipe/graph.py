@@ -3,7 +3,7 @@
 `basis` makes the stores that are not stages; `kinds` makes those of each kind of stage.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.kinds import system_of
@@ -27,5 +27,7 @@ class Graph:
         key = (name, None if stage.produces == "index" else query_set)
         if key not in self._known:
             inputs = {other: self.system(other, query_set) for other in stage.inputs}
-            self._known[key] = system_of(self.basis, name, stage, query_set, inputs)
+            made = system_of(self.basis, name, stage, query_set, inputs)
+            told = [line for one in (*inputs.values(), made) for line in one.approximate]
+            self._known[key] = replace(made, approximate=tuple(dict.fromkeys(told)))
         return self._known[key]

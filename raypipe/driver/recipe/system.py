@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from raypipe.config.pipeline.kinds import Produces
 from raypipe.driver.recipe.chain import Chain
+from raypipe.stages.ann.recall import Recall
 from raypipe.storage.stored import Stored
 from raypipe.vocabulary import Unit
 
@@ -26,5 +27,9 @@ class System:
     """What a run ranks."""
     ranked: Stored | None = None
     """The run whose candidates were scored."""
+    recall: Recall | None = None
+    """Of an approximate search, against exact search."""
+    approximate: tuple[str, ...] = ()
+    """What every table says below it of each approximate search that the system goes back to."""
     note: str = ""
     """What every table with the system says below it."""

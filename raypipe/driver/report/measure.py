@@ -74,6 +74,7 @@ def measure(
                 "start_weights": s.start_weights,
                 "ms_per_query": _ms(s.chain, results, num_queries),
                 **(counts[s.name].to_json() if s.name in counts else {}),
+                **({"recall_against_exact": s.recall.to_json()} if s.recall else {}),
             }
             for s in ranked
         }
@@ -96,6 +97,7 @@ def measure(
             apart = apart_of(recipe.evaluate, larger, measured)
             notes = notes_of(basis, recipe.evaluate, query_set, measured, counts, unit)
             notes += [OUTSIDE] if any(larger[name] is not None for name in measured) else []
+            notes += dict.fromkeys(line for system in of_unit for line in system.approximate)
             notes += [system.note for system in of_unit if system.note]
             if apart:
                 notes.append(

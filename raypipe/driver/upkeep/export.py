@@ -1,6 +1,7 @@
 """Writes a finished store as files that other tools read."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,8 +29,9 @@ def export(store: Path | str, to: str, out: Path, *, generation: int | None = No
     """The number of rows exported into the folder `out`, which appears complete or not at all.
 
     numpy: embeddings.npy (fp16 [rows, dim]) and ids.txt. faiss: `index` (flat, inner product) and
-    `docid`, pyserini's folder of a dense index. pyserini: a Lucene folder, or a collection as
-    JSON lines. parquet: a collection, a run or a duoBERT model's pairs, with original ids.
+    `docid`, pyserini's folder of a dense index; or the index of an `ann` stage, and `docid`.
+    pyserini: a Lucene folder, or a collection as JSON lines. parquet: a collection, a run or a
+    duoBERT model's pairs, with original ids.
 
     Args:
         store: STORES/NAME or STORES/NAME/FINGERPRINT; see `which_store`.
@@ -123,6 +125,25 @@ def _faiss(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
     return stored.num_rows
 
 
+def _graph(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
+    """The graph as it is stored; its ids are rows, that is lines of docid from 0."""
+    shutil.copyfile(stored.path(stored.manifest.records[0]), out / "index")
+    _write_lines(out / "docid", _ids(stores, _upstream(stores, spec, "embeddings")[0]))
+    return stored.num_rows
+
+
+def _lists(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
+    """The centres with all codes as one index of faiss; its ids are rows, as those of a graph."""
+    from raypipe.engines.ann.files import write_index
+    from raypipe.stages.ann.opened import opened_lists
+
+    upstream, embeddings = _upstream(stores, spec, "embeddings")
+    index = opened_lists(stored, _upstream(stores, spec, "centres")[1], embeddings)
+    write_index(index, out / "index")
+    _write_lines(out / "docid", _ids(stores, upstream))
+    return stored.num_rows
+
+
 def _lucene(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
     unpack_folder(stored.path(stored.manifest.records[0]), out)
     (out / ROWS_FILE).unlink()
@@ -181,6 +202,8 @@ def _write_lines(path: Path, lines: list[str]) -> None:
 _WRITERS: dict[tuple[str, str], Callable[[Storage, StageSpec, Stored, Path], int]] = {
     ("vectors", "numpy"): _numpy,
     ("vectors", "faiss"): _faiss,
+    ("ann-hnsw", "faiss"): _graph,
+    ("ann-ivf-pq", "faiss"): _lists,
     ("lucene", "pyserini"): _lucene,
     ("passages", "pyserini"): _json_lines,
     ("passages", "parquet"): _passages,

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.engines.exact.score import widen
+from raypipe.engines.exact.score import Widen, widen
 from raypipe.errors import InputError
 
 NAMED_ROWS = 10
 FP16_BEYOND = 65536.0
-"""For an infinity or a NaN, `widen` writes a value of at least this magnitude."""
+"""For an infinity or a NaN, `widen` writes a NaN or a value of at least this magnitude."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,44 @@ def checked_shards(
     return tuple(shards)
 
 
+def cut(shards: Sequence[ShardVectors], num_rows: int) -> Iterator[tuple[ShardVectors, ...]]:
+    """The rows of all shards in ascending order, in pieces of `num_rows`; the last may have fewer.
+
+    A piece that goes over the end of a shard has a part of each; no data is read or copied.
+    """
+    parts: list[ShardVectors] = []
+    missing = num_rows
+    for shard in shards:
+        start = 0
+        while start < len(shard.vectors):
+            taken = shard.vectors[start : start + missing]
+            parts.append(ShardVectors(shard.first_row + start, taken))
+            start, missing = start + len(taken), missing - len(taken)
+            if missing == 0:
+                yield tuple(parts)
+                parts, missing = [], num_rows
+    if parts:
+        yield tuple(parts)
+
+
+def cast(
+    parts: Sequence[ShardVectors], buffer: NDArray[np.float32], widen_into: Widen = widen
+) -> Block:
+    """The parts of one piece as a block, written over the first rows of `buffer` [n, D].
+
+    Raises:
+        InputError: a row holds a NaN or an infinity; the message names the rows.
+    """
+    stop = 0
+    for part in parts:
+        start, stop = stop, stop + len(part.vectors)
+        widen_into(part.vectors, buffer[start:stop])
+    rows = np.concatenate([np.arange(part.first_row, part.stop_row) for part in parts])
+    norms = upper_norms(buffer[:stop])
+    refuse_nonfinite("embedding", rows, buffer[:stop], norms)
+    return Block(rows, buffer[:stop], norms)
+
+
 def float32_blocks(shards: Sequence[ShardVectors], buffer: NDArray[np.float32]) -> Iterator[Block]:
     """The rows of all shards in ascending order, in blocks of as many as `buffer` [n, D] holds.
 
@@ -82,21 +120,7 @@ def float32_blocks(shards: Sequence[ShardVectors], buffer: NDArray[np.float32]) 
     Raises:
         InputError: a row holds a NaN or an infinity; the message names the rows.
     """
-    ids = np.empty(len(buffer), np.int64)
-    filled = 0
-    for shard in shards:
-        start = 0
-        while start < len(shard.vectors):
-            stop = min(len(shard.vectors), start + len(buffer) - filled)
-            end = filled + stop - start
-            widen(shard.vectors[start:stop], buffer[filled:end])
-            ids[filled:end] = np.arange(shard.first_row + start, shard.first_row + stop)
-            filled, start = end, stop
-            if filled == len(buffer):
-                yield _block(ids, buffer)
-                filled = 0
-    if filled:
-        yield _block(ids[:filled], buffer[:filled])
+    return (cast(parts, buffer) for parts in cut(shards, len(buffer)))
 
 
 def gather(shards: Sequence[ShardVectors], rows: NDArray[np.int64]) -> NDArray[np.float16]:
@@ -113,7 +137,7 @@ def gather(shards: Sequence[ShardVectors], rows: NDArray[np.int64]) -> NDArray[n
 
 def upper_norms(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     """Euclidean norms float64 [n], rounded up: never below the true ones."""
-    squares = np.einsum("nd,nd->n", vectors, vectors)
+    squares = np.vecdot(vectors, vectors)  # the bound holds for sums in any order
     inflated = 1 + (vectors.shape[1] + 8) * 2.0**-23
     norms: NDArray[np.float64] = np.sqrt(squares.astype(np.float64)) * inflated
     return norms
@@ -122,9 +146,9 @@ def upper_norms(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
 def refuse_nonfinite(
     what: str, rows: NDArray[np.int64], vectors: NDArray[np.float32], norms: NDArray[np.float64]
 ) -> None:
-    """Raise InputError naming the rows that `widen` marked as infinite or NaN."""
-    suspects = np.flatnonzero(norms >= FP16_BEYOND)  # no other row can hold such a value
-    bad = suspects[(np.abs(vectors[suspects]) >= FP16_BEYOND).any(axis=1)]
+    """Raise InputError naming the rows in which `widen` left a NaN or an infinity marked."""
+    suspects = np.flatnonzero(~(norms < FP16_BEYOND))  # no other row can hold such a value
+    bad = suspects[~(np.abs(vectors[suspects]) < FP16_BEYOND).all(axis=1)]
     if len(bad):
         named = ", ".join(str(row) for row in rows[bad[:NAMED_ROWS]].tolist())
         more = f" and {len(bad) - NAMED_ROWS} more" if len(bad) > NAMED_ROWS else ""
@@ -132,9 +156,3 @@ def refuse_nonfinite(
             f"{what} row {named}{more}: found NaN or infinity, expected finite fp16 values; "
             "such a row has no score: encode it again, or quarantine it so that it is skipped"
         )
-
-
-def _block(ids: NDArray[np.int64], vectors: NDArray[np.float32]) -> Block:
-    norms = upper_norms(vectors)
-    refuse_nonfinite("embedding", ids, vectors, norms)
-    return Block(ids, vectors, norms)

@@ -7,11 +7,13 @@ middle between two float32 values are computed again in integers.
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-SCORE_CHUNK_ROWS = 2048
+CACHED_VALUES = 1 << 16
+"""Number of values cast to float64 at a time: 512 KiB, which stays in the cache of one core."""
 EXACT_FLOAT64 = 2.0**53 * 2.0**-48
 """If |query| |passage| is at most this (32), every partial sum is a multiple of 2^-48 and less than
 2^53 of them, so float64 is exact in any order. This covers all normalised embeddings."""
@@ -20,6 +22,8 @@ _LOW_BITS = (1 << 29) - 1  # bits of a float64 mantissa that float32 drops
 _MIDDLE = 1 << 28
 _SPLIT_BITS = 20
 _SPLIT_COLUMNS = 4096  # 4096 products below 2^41 stay below 2^53: exact in float64
+Widen = Callable[[NDArray[np.float16], NDArray[np.float32]], None]
+"""Writes fp16 [n, D] as float32; what is not finite becomes a NaN, or 65536 or more."""
 
 
 def widen(halves: NDArray[np.float16], out: NDArray[np.float32]) -> None:
@@ -44,22 +48,36 @@ def widen(halves: NDArray[np.float16], out: NDArray[np.float32]) -> None:
         piece *= np.float32(2.0**112)
 
 
-def exact_scores(query: NDArray[np.float64], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+def exact_scores(
+    query: NDArray[np.float64],
+    vectors: NDArray[np.float16] | NDArray[np.float32],
+    norm: float,
+    widen_into: Widen = widen,
+) -> NDArray[np.float32]:
     """The correctly rounded inner product of one query and each of n passages, float32 [n].
 
     Args:
         query: [D], each value representable in fp16.
-        vectors: [n, D], each value representable in fp16, finite.
+        vectors: [n, D], fp16 or values representable in it, finite.
+        norm: not below the length of any of these passages.
+        widen_into: casts fp16.
     """
-    scores = np.empty(len(vectors), np.float32)
-    for start in range(0, len(vectors), SCORE_CHUNK_ROWS):
-        chunk = vectors[start : start + SCORE_CHUNK_ROWS]
-        sums = chunk.astype(np.float64) @ query
-        rounded = sums.astype(np.float32)
-        doubtful = np.flatnonzero(may_round_elsewhere(sums, _sum_error(query, chunk)))
-        if len(doubtful):
-            rounded[doubtful] = _integer_scores(query, chunk[doubtful].astype(np.float64))
-        scores[start : start + SCORE_CHUNK_ROWS] = rounded
+    num, dim = vectors.shape
+    sums = np.empty(num, np.float64)
+    step = max(1, CACHED_VALUES // dim)
+    floats = np.empty((min(step, num), dim), np.float32)
+    doubles = np.empty(floats.shape, np.float64)
+    for start in range(0, num, step):
+        some = vectors[start : start + step]
+        if some.dtype == np.float16:
+            widen_into(some, floats[: len(some)])  # type: ignore[arg-type]
+            some = floats[: len(some)]
+        np.copyto(doubles[: len(some)], some)
+        np.vecdot(doubles[: len(some)], query, out=sums[start : start + len(some)])
+    scores = sums.astype(np.float32)
+    doubtful = np.flatnonzero(may_round_elsewhere(sums, _sum_error(query, dim, norm)))
+    if len(doubtful):
+        scores[doubtful] = _integer_scores(query, vectors[doubtful].astype(np.float64))
     return scores + np.float32(0.0)  # one zero, +0
 
 
@@ -74,16 +92,14 @@ def may_round_elsewhere(sums: NDArray[np.float64], error: float) -> NDArray[np.b
     return close | (error >= (_MIDDLE >> 1) * last_place)
 
 
-def _sum_error(query: NDArray[np.float64], vectors: NDArray[np.float32]) -> float:
+def _sum_error(query: NDArray[np.float64], dim: int, norm: float) -> float:
     """Largest error of a float64 inner product of exact products, summed in any order.
 
     Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., eq. 4.4:
     (D - 1) u / (1 - (D - 1) u) times the sum of magnitudes, here bounded by the norms.
     """
-    dim = vectors.shape[1]
-    squares = np.einsum("nd,nd->n", vectors, vectors).max(initial=0.0)
-    inflated = 1 + (dim + 8) * 2.0**-23  # because the norms themselves were rounded
-    magnitude = math.sqrt(float(squares)) * math.sqrt(float(query @ query)) * inflated
+    inflated = 1 + (dim + 8) * 2.0**-52  # because the query's norm is rounded
+    magnitude = norm * math.sqrt(float(query @ query)) * inflated
     return 0.0 if magnitude <= EXACT_FLOAT64 else 1.01 * dim * 2.0**-53 * magnitude
 
 

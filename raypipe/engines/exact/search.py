@@ -1,20 +1,19 @@
 """Exact top k by inner product over embedding shards, however the work is divided.
 
-faiss multiplies and selects in float32, one block at a time, and keeps more candidates than
-requested. These are scored again, exactly, from the stored fp16 values. If the candidates provably
-contain the answer, it is final; the other queries get a second pass (`ties`).
+The first pass multiplies and selects in float32, one block at a time, and keeps more candidates
+than requested. These are scored again, exactly, from the stored fp16 values. If the candidates
+provably contain the answer, it is final; the other queries get a second pass (`ties`).
 """
 
 import logging
-import math
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-import faiss
 import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.engines.exact.blocks import (
+    Block,
     ShardVectors,
     checked_shards,
     float32_blocks,
@@ -22,21 +21,16 @@ from raypipe.engines.exact.blocks import (
     refuse_nonfinite,
     upper_norms,
 )
+from raypipe.engines.exact.first_pass import candidates
+from raypipe.engines.exact.memory import MEMORY_BYTES, num_spare, plan_memory
+from raypipe.engines.exact.products import NumpyProducts, Products
 from raypipe.engines.exact.score import exact_scores, widen
 from raypipe.engines.exact.spans import Rows, Scores, ordered
+from raypipe.engines.exact.threads import in_order
 from raypipe.engines.exact.ties import search_above
 from raypipe.errors import InputError
 
 logger = logging.getLogger(__name__)
-
-MEMORY_BYTES = 2 << 30
-FIXED_BYTES = 96 << 20
-"""Memory for tiles of products, gathered candidates and a merge, which no argument changes."""
-CANDIDATE_BYTES = 96
-"""Memory per kept candidate of one query: result heap, block result, faiss reservoir, order."""
-BLOCK_ROWS_PER_CANDIDATE = 100
-MIN_BLOCK_ROWS = 65_536
-"""Each block refills faiss's lists: blocks of 20k rows cost a third of the speed at k=1000."""
 
 
 def topk_block_stream(
@@ -46,6 +40,8 @@ def topk_block_stream(
     depth: int,
     block_rows: int | None = None,
     memory_bytes: int = MEMORY_BYTES,
+    products: Products | None = None,
+    beat: Callable[[], None] = lambda: None,
 ) -> tuple[Rows, Scores]:
     """The `depth` best passages of each query and their scores, exact.
 
@@ -62,6 +58,8 @@ def topk_block_stream(
         depth: number of places per query.
         block_rows: number of vectors cast to float32 at a time; by default chosen by the memory.
         memory_bytes: limit for what is allocated here, without the result and the shards.
+        products: the library of the first pass, by default numpy.
+        beat: called again and again while the search goes on.
 
     Returns:
         rows int64 [Q, depth] and scores float32 [Q, depth]; missing places last, -1 and -inf.
@@ -82,51 +80,22 @@ def topk_block_stream(
     if num_rows == 0 or len(queries) == 0:
         return rows, scores
     kept = min(num_rows, depth + num_spare(depth))
+    products = products or NumpyProducts()
     query_rows, planned = plan_memory(
-        memory_bytes, num_queries=len(queries), num_rows=num_rows, dim=queries.shape[1], kept=kept
+        memory_bytes,
+        num_queries=len(queries),
+        num_rows=num_rows,
+        dim=queries.shape[1],
+        kept=kept,
+        threads=products.threads,
     )
-    buffer = np.empty((min(block_rows or planned, num_rows), queries.shape[1]), np.float32)
-    for start in range(0, len(queries), query_rows):
-        some = slice(start, start + query_rows)
-        found = _search(vectors[some], norms[some], shards, buffer, depth=depth, kept=kept)
-        rows[some, : found[0].shape[1]], scores[some, : found[0].shape[1]] = found
+    search = _Search(shards, depth, kept, min(block_rows or planned, num_rows), products, beat)
+    with products.ready():
+        for start in range(0, len(queries), query_rows):
+            some = slice(start, start + query_rows)
+            found = search.batch(vectors[some], norms[some])
+            rows[some, : found[0].shape[1]], scores[some, : found[0].shape[1]] = found
     return rows, scores
-
-
-def num_spare(depth: int) -> int:
-    """Number of candidates kept beyond the depth.
-
-    Near rank 1000 of 8.8M, scores of 768-d vectors are about 1/11 of twice the error bound apart;
-    the other candidates allow for duplicates. Too few cost a second pass, but never a result.
-    """
-    return 32 + depth // 16
-
-
-def plan_memory(
-    memory_bytes: int, *, num_queries: int, num_rows: int, dim: int, kept: int
-) -> tuple[int, int]:
-    """(queries per batch, rows per block) that fit the memory; blocks have equal sizes.
-
-    Blocks get their memory first, up to half of it: small blocks slow the selection down. Every
-    batch of queries casts the shards again, which costs as much as about 20 queries.
-
-    Raises:
-        InputError: one query and a block of `kept` rows do not fit.
-    """
-    row_bytes = 4 * dim + 32
-    query_bytes = CANDIDATE_BYTES * kept + 16 * dim
-    free = memory_bytes - FIXED_BYTES
-    least = query_bytes + kept * row_bytes
-    if free < least:
-        raise InputError(
-            f"search memory: found {memory_bytes} bytes, expected at least {FIXED_BYTES + least} "
-            f"for {kept} candidates of dimension {dim}; raise the memory or lower the depth"
-        )
-    wanted = max(MIN_BLOCK_ROWS, BLOCK_ROWS_PER_CANDIDATE * kept)
-    most = max(kept, min(wanted, free // 2 // row_bytes))
-    block_rows = math.ceil(num_rows / math.ceil(num_rows / most))
-    query_rows = max(1, (free - block_rows * row_bytes) // query_bytes)
-    return min(num_queries, query_rows), block_rows
 
 
 def product_error(dim: int) -> float:
@@ -143,71 +112,68 @@ def product_error(dim: int) -> float:
     return units / (1 - units)
 
 
-def _search(
-    queries: NDArray[np.float32],
-    norms: NDArray[np.float64],
-    shards: Sequence[ShardVectors],
-    buffer: NDArray[np.float32],
-    *,
-    depth: int,
-    kept: int,
-) -> tuple[Rows, Scores]:
-    """The result of one batch: candidates, exact scores, proof, and a second pass without one."""
-    heap = faiss.ResultHeap(len(queries), kept, keep_max=True)
-    largest, num_rows = 0.0, 0
-    for block in float32_blocks(shards, buffer):
-        with _blas_from_four_queries(queries.shape[1]):
-            products, labels = faiss.knn(
-                queries, block.vectors, min(kept, len(block.rows)), faiss.METRIC_INNER_PRODUCT
-            )
-        heap.add_result(products, block.rows[labels])
-        largest, num_rows = max(largest, float(block.norms.max())), num_rows + len(block.rows)
-    assert (heap.I >= 0).all(), "faiss left a place empty though enough finite rows were given"
-    last = heap.D.min(axis=1)
-    rows, scores = _rescored(queries, np.sort(heap.I, axis=1), shards)
-    rows, scores = rows[:, :depth], scores[:, :depth]
-    if kept == num_rows:
-        return rows, scores
-    error = product_error(queries.shape[1])
-    unproven = np.flatnonzero(last >= scores[:, -1] - 2 * error * norms * largest)
-    if len(unproven):
-        logger.debug("second pass for %d of %d queries", len(unproven), len(queries))
-        rows[unproven], scores[unproven] = search_above(
-            queries[unproven],
-            norms[unproven],
-            scores[unproven, -1],
-            float32_blocks(shards, buffer),
-            depth=depth,
-            error=error,
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """A search of these shards, for one batch of queries after another."""
+
+    shards: Sequence[ShardVectors]
+    depth: int
+    kept: int
+    block_rows: int
+    products: Products
+    beat: Callable[[], None]
+
+    def batch(
+        self, queries: NDArray[np.float32], norms: NDArray[np.float64]
+    ) -> tuple[Rows, Scores]:
+        """The result of one batch: candidates, exact scores, proof, a second pass without one."""
+        found = candidates(
+            queries,
+            self.shards,
+            kept=self.kept,
+            block_rows=self.block_rows,
+            products=self.products,
+            beat=self.beat,
         )
-    return rows, scores
+        rows, scores = self._rescored(queries, found.rows, found.norm)
+        rows, scores = rows[:, : self.depth], scores[:, : self.depth]
+        if self.kept == sum(len(shard.vectors) for shard in self.shards):
+            return rows, scores
+        error = product_error(queries.shape[1])
+        unproven = np.flatnonzero(found.last >= scores[:, -1] - 2 * error * norms * found.norm)
+        if len(unproven):
+            logger.debug("second pass for %d of %d queries", len(unproven), len(queries))
+            rows[unproven], scores[unproven] = search_above(
+                queries[unproven],
+                norms[unproven],
+                scores[unproven, -1],
+                self._blocks(queries.shape[1]),
+                depth=self.depth,
+                error=error,
+            )
+        return rows, scores
 
+    def _blocks(self, dim: int) -> Iterator[Block]:
+        for block in float32_blocks(self.shards, np.empty((self.block_rows, dim), np.float32)):
+            self.beat()
+            yield block
 
-def _rescored(
-    queries: NDArray[np.float32], rows: Rows, shards: Sequence[ShardVectors]
-) -> tuple[Rows, Scores]:
-    """The candidates [Q, kept] (ascending for each query) in the final order, with exact scores."""
-    scores = np.empty(rows.shape, np.float32)
-    vectors = np.empty((rows.shape[1], queries.shape[1]), np.float32)
-    for query, candidates in enumerate(rows):
-        widen(gather(shards, candidates), vectors)
-        scores[query] = exact_scores(queries[query].astype(np.float64), vectors)
-    return ordered(rows, scores)
+    def _rescored(
+        self, queries: NDArray[np.float32], rows: Rows, norm: float
+    ) -> tuple[Rows, Scores]:
+        """The candidates [Q, kept] (ascending for each query) in the final order, with scores."""
 
+        def exact(query: int) -> Scores:
+            stored = gather(self.shards, rows[query])
+            asked = queries[query].astype(np.float64)
+            return exact_scores(asked, stored, norm, self.products.widen)
 
-@contextmanager
-def _blas_from_four_queries(dim: int) -> Iterator[None]:
-    """Make faiss multiply matrices from 4 queries on (in 1.15 the default is 128,000 / dim).
-
-    Measured on one thread: 1.5x at 4 queries, 5x at 128; at 1 to 3 its vector loop is faster.
-    The setting belongs to the process, so it is restored.
-    """
-    before = faiss.cvar.distance_compute_blas_threshold
-    faiss.cvar.distance_compute_blas_threshold = 4 * dim
-    try:
-        yield
-    finally:
-        faiss.cvar.distance_compute_blas_threshold = before
+        scores = np.empty(rows.shape, np.float32)
+        every = in_order(exact, range(len(rows)), self.products.threads)
+        for query, found in enumerate(every):
+            self.beat()
+            scores[query] = found
+        return ordered(rows, scores)
 
 
 def _check(queries: NDArray[np.float16], depth: int, block_rows: int | None) -> None:

@@ -86,7 +86,8 @@ def _enter(
     """Score the rows at `places` exactly; keep the best `depth` of these and the earlier rows."""
     if not len(places):
         return
-    scores = exact_scores(query, block.vectors[places])
+    norm = float(block.norms[places].max())
+    scores = exact_scores(query, block.vectors[places], norm)
     rows, scores = ordered(
         np.concatenate([entry.rows, block.rows[places]])[np.newaxis],
         np.concatenate([entry.scores, scores])[np.newaxis],

@@ -34,7 +34,11 @@ def by_fractions(query: np.ndarray, vectors: np.ndarray) -> np.ndarray:
 
 
 def score(query: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    return exact_scores(query.astype(np.float64), vectors.astype(np.float32))
+    norm = float(np.linalg.norm(vectors.astype(np.float64), axis=1).max()) * 1.0001
+    of_halves = exact_scores(query.astype(np.float64), vectors, norm)
+    of_floats = exact_scores(query.astype(np.float64), vectors.astype(np.float32), norm)
+    assert np.array_equal(of_halves.view(np.uint32), of_floats.view(np.uint32))
+    return of_floats
 
 
 def test_widen_gives_every_finite_fp16_value_and_marks_the_others():

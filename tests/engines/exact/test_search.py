@@ -1,6 +1,5 @@
 import itertools
 
-import faiss
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -8,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raypipe.engines.exact import search as exact_search
-from raypipe.engines.exact.search import plan_memory, topk_block_stream
+from raypipe.engines.exact.memory import FIXED_BYTES, plan_memory
+from raypipe.engines.exact.search import topk_block_stream
 from raypipe.engines.exact.spans import plan_spans
 from raypipe.errors import InputError
 from raypipe.stages.run_tables import best, dense_table
@@ -182,7 +182,7 @@ def test_one_row_of_huge_norm_costs_a_second_pass_not_the_result(second_pass):
 def test_batches_of_queries_under_little_memory_do_not_show(monkeypatch):
     rng = np.random.default_rng(9)
     vectors, queries = unit(rng, 900, 16), unit(rng, 50, 16)
-    memory_bytes = exact_search.FIXED_BYTES + 40_000
+    memory_bytes = FIXED_BYTES + 40_000
     assert plan_memory(memory_bytes, num_queries=50, num_rows=900, dim=16, kept=42)[0] < 10
     found = topk_block_stream(queries, [(0, vectors)], depth=10, memory_bytes=memory_bytes)
     assert_same(found, brute(queries, vectors, 10))
@@ -197,7 +197,7 @@ def test_the_memory_plan_stays_within_the_memory(num_queries, num_rows, dim, kep
     )
     used = query_rows * (96 * kept + 16 * dim) + block_rows * (4 * dim + 32)
     assert 1 <= query_rows <= num_queries and 1 <= block_rows <= num_rows
-    assert used + exact_search.FIXED_BYTES <= memory_bytes
+    assert used + FIXED_BYTES <= memory_bytes
 
 
 def test_memory_mapped_shards_with_gaps_and_skipped_rows(tmp_path):
@@ -266,9 +266,3 @@ def test_every_fault_of_the_input_is_named_at_once():
     assert len(caught.value.problems) == 3
     with pytest.raises(InputError, match="search memory"):
         topk_block_stream(queries, blocks[2:3], depth=1, memory_bytes=1 << 20)
-
-
-def test_the_setting_of_faiss_is_put_back():
-    before = faiss.cvar.distance_compute_blas_threshold
-    topk_block_stream(np.ones((4, 3), np.float16), [(0, np.ones((9, 3), np.float16))], depth=2)
-    assert faiss.cvar.distance_compute_blas_threshold == before

@@ -10,6 +10,7 @@ from typing import Annotated, get_args
 from pydantic import Field
 
 from raypipe.config.pipeline.kinds.aggregate import Aggregate
+from raypipe.config.pipeline.kinds.ann import Ann
 from raypipe.config.pipeline.kinds.documents import Documents
 from raypipe.config.pipeline.kinds.encode import Encode
 from raypipe.config.pipeline.kinds.fuse import Fuse
@@ -18,12 +19,12 @@ from raypipe.config.pipeline.kinds.kind import Kind, Produces
 from raypipe.config.pipeline.kinds.passages import Passages
 from raypipe.config.pipeline.kinds.read import Read
 from raypipe.config.pipeline.kinds.score import DuoScore, MonoScore, Score
-from raypipe.config.pipeline.kinds.search import Bm25Search, DenseSearch, Search
+from raypipe.config.pipeline.kinds.search import AnnSearch, Bm25Search, DenseSearch, Search
 
-Plain = Index | Encode | Read | Fuse | Aggregate | Documents | Passages
+Plain = Index | Encode | Ann | Read | Fuse | Aggregate | Documents | Passages
 Written = Annotated[Search | Score | Plain, Field(discriminator="do")]
 """A stage as written in a recipe."""
-Stage = Bm25Search | DenseSearch | MonoScore | DuoScore | Plain
+Stage = Bm25Search | DenseSearch | AnnSearch | MonoScore | DuoScore | Plain
 """A stage of a recipe that was loaded."""
 
 _KINDS: tuple[type[Kind], ...] = get_args(get_args(Written)[0])
@@ -44,6 +45,8 @@ def labels_of(produces: Produces) -> tuple[str, ...]:
 __all__ = [
     "KINDS",
     "Aggregate",
+    "Ann",
+    "AnnSearch",
     "Bm25Search",
     "DenseSearch",
     "Documents",

@@ -1,11 +1,26 @@
-"""The stage that finds the best passages for each query, by BM25 or by inner products."""
+"""The stage that finds the best passages for each query, by BM25 or by inner products.
+
+Inner products are those of all passages, or of those that an index for approximate search proposes.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from raypipe.config.fields import Count, Listed, Measure, Name, NotNegative, Section, Source, Unit
+from raypipe.config.fields import (
+    OWN,
+    AutoOrCount,
+    Count,
+    Listed,
+    Measure,
+    Name,
+    NotNegative,
+    Section,
+    Source,
+    Unit,
+)
+from raypipe.config.pipeline.kinds.ann import Ann
 from raypipe.config.pipeline.kinds.encode import Encode
 from raypipe.config.pipeline.kinds.kind import Around, Kind, Reference
 from raypipe.config.yaml.document import Key, Problem
@@ -64,6 +79,19 @@ class Rm3(Section):
     """Take only words of the letters a to z and digits; false for most other languages."""
 
 
+class Approximate(Section):
+    """How far an index for approximate search is searched, and what it is compared with."""
+
+    refine: Annotated[int, Field(ge=1, le=10_000), Source(OWN)] = 2
+    """Passages that the index proposes for each place; all are scored exactly."""
+    ef_search: Annotated[AutoOrCount, Source(OWN)] = "auto"
+    """For a graph: passages kept while it is walked; auto: as many as are proposed."""
+    probes: Annotated[AutoOrCount, Source(OWN)] = "auto"
+    """For lists: how many are read; auto: one of 32."""
+    recall_queries: Annotated[Count, Source(OWN)] = 100
+    """Queries that are also searched exactly, to measure the recall against exact search."""
+
+
 class Search(Kind):
     """The best passages for each query, as written."""
 
@@ -75,11 +103,13 @@ class Search(Kind):
 
     do: Literal["search"]
     index: Name
-    """An earlier `index` or `encode` stage."""
+    """An earlier `index`, `encode` or `ann` stage."""
     bm25: Bm25 | None = None
     """For a Lucene index only."""
     rm3: Rm3 | None = None
     """For a Lucene index only; `rm3: {}` has every default."""
+    ann: Approximate | None = None
+    """For an `ann` index only."""
     depth: Annotated[Count, _DEPTH] = DEPTH
     """Passages per query."""
 
@@ -87,18 +117,24 @@ class Search(Kind):
         """Checks that BM25's parameters go with a Lucene index and are tuned on unreported
         queries."""
         key = ("stages", name)
-        if isinstance(around.stages.get(self.index), Encode):
+        index = around.stages.get(self.index)
+        if isinstance(index, Encode | Ann):
             text = f"for a Lucene index only, and {self.index} holds embeddings; remove it"
             for field in ("bm25", "rm3"):
                 if getattr(self, field) is not None:
                     yield Problem((*key, field), text)
+        if self.ann is not None:
+            yield from _ann_problems((*key, "ann"), self.index, index, self.ann)
         if self.bm25 is not None and self.bm25.tune:
             yield from _tune_problems((*key, "bm25"), self.bm25, self.bm25.tune, around)
 
     def resolved(self, stages: Mapping[str, Kind]) -> Kind:
-        """A search by inner products if the index holds embeddings, by BM25 otherwise."""
+        """By inner products if the index holds embeddings or is made of them, else by BM25."""
         if isinstance(stages[self.index], Encode):
             return DenseSearch(do=self.do, index=self.index, depth=self.depth)
+        if isinstance(stages[self.index], Ann):
+            ann = self.ann or Approximate()
+            return AnnSearch(do=self.do, index=self.index, ann=ann, depth=self.depth)
         bm25 = self.bm25 or Bm25()
         parameters: Tuned | Fixed
         if bm25.tune:
@@ -153,6 +189,22 @@ class DenseSearch(_Resolved):
     """A search of embeddings by inner products."""
 
     depth: Annotated[Count, _DEPTH] = DEPTH
+
+
+class AnnSearch(_Resolved):
+    """An approximate search of embeddings by inner products."""
+
+    ann: Approximate
+    depth: Annotated[Count, _DEPTH] = DEPTH
+
+
+def _ann_problems(key: Key, name: str, index: Kind | None, ann: Approximate) -> Iterator[Problem]:
+    if index is not None and not isinstance(index, Ann):
+        yield Problem(key, f"for an ann index only, and {name} is of kind {index.do}; remove it")
+    if isinstance(index, Ann):
+        field, made = ("ef_search", "lists") if index.ivf_pq is not None else ("probes", "a graph")
+        if getattr(ann, field) != "auto":
+            yield Problem((*key, field), f"{name} is {made}, which has none; remove it")
 
 
 def _tune_problems(key: Key, bm25: Bm25, tune: Tune, around: Around) -> Iterator[Problem]:

@@ -5,6 +5,8 @@ from typing import assert_never
 
 from raypipe.config.pipeline.kinds import (
     Aggregate,
+    Ann,
+    AnnSearch,
     Bm25Search,
     DenseSearch,
     Documents,
@@ -20,6 +22,7 @@ from raypipe.config.pipeline.kinds import (
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.kinds import (
     aggregate,
+    ann,
     documents,
     encode,
     fuse,
@@ -44,12 +47,16 @@ def system_of(
         return index.system(basis, name, stage)
     if isinstance(stage, Encode):
         return encode.system(basis, name, stage)
+    if isinstance(stage, Ann):
+        return ann.index_system(basis, name, stage, inputs)
     assert query_set is not None  # only an index has none
     match stage:
         case Bm25Search():
             return search.bm25_system(basis, name, stage, query_set, inputs)
         case DenseSearch():
             return search.dense_system(basis, name, stage, query_set, inputs)
+        case AnnSearch():
+            return ann.search_system(basis, name, stage, query_set, inputs)
         case Documents():
             return documents.system(basis, name, stage, query_set, inputs)
         case Passages():

@@ -1,0 +1,1 @@
+"""Approximate inner-product search by faiss's indexes."""

@@ -1,0 +1,1 @@
+"""The stages of approximate search: indexes of embeddings, the search, and its recall."""

@@ -1,0 +1,98 @@
+"""The stage of approximate search: an index proposes passages, their vectors score them."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from raypipe import schema
+from raypipe.engines.ann.machine import faiss_class, faiss_version
+from raypipe.stages.ann.hnsw import all_vectors, dim_of
+from raypipe.stages.query_blocks import RUN_ROW_BYTES, Sides, query_blocks
+from raypipe.stages.run_tables import dense_table
+from raypipe.stages.search import at_most_once_a_second, query_vectors
+from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
+from raypipe.storage.payloads.tables import write_table
+from raypipe.storage.records import Shard
+from raypipe.storage.spec import StageSpec
+from raypipe.storage.stored import Stored, spec_over
+
+
+@dataclass(frozen=True)
+class AnnSearchStage:
+    """The best `depth` of the passages that an index proposes for each query, exactly scored."""
+
+    name: str
+    index: Stored
+    """A graph, or codes."""
+    centres: Stored | None
+    """Those of the codes."""
+    embeddings: Stored
+    vectors: Stored
+    """Of the queries."""
+    sides: Sides
+    depth: int
+    refine: int
+    """Passages proposed for each place."""
+    ef_search: int | None = None
+    probes: int | None = None
+    needs: Needs = Needs()
+    skips_rows: ClassVar[bool] = False
+
+    @property
+    def spec(self) -> StageSpec:
+        """The index, the embeddings of both sides, every setting and faiss's version."""
+        params = {
+            "name": self.name,
+            "depth": self.depth,
+            "refine": self.refine,
+            "ef_search": self.ef_search,
+            "probes": self.probes,
+            "faiss": faiss_version(),
+        }
+        stores = {"index": self.index, "embeddings": self.embeddings, "vectors": self.vectors}
+        stores |= self.sides.stores() | ({"centres": self.centres} if self.centres else {})
+        return spec_over("ann-search", 1, params, stores, produces="run")
+
+    def shards(self, sizing: Sizing) -> list[Shard]:
+        """Query blocks."""
+        return query_blocks(self.vectors, sizing)
+
+    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
+        """See Stage."""
+        return RUN_ROW_BYTES * self.depth * num_rows
+
+    def open(self, site: Site) -> Opened:
+        """See Stage; the index is held in memory. Each payload is the run of a block."""
+        from raypipe.engines.exact.blocks import checked_shards
+        from raypipe.stages.ann.opened import opened_graph, opened_lists
+
+        if self.centres is None:
+            index = opened_graph(self.index)
+        else:
+            index = opened_lists(self.index, self.centres, self.embeddings)
+        shards = checked_shards(all_vectors(self.embeddings), dim_of(self.embeddings))
+        return Opened(partial(self._run, index, shards, site), {"faiss": faiss_class()})
+
+    def _run(
+        self, index: Any, shards: Any, site: Site, shard: Shard, skip: Rows, beat: Beat
+    ) -> Payload:
+        from raypipe.engines.ann.search import Effort, approximate_topk
+
+        queries = query_vectors(self.vectors, shard.start, shard.stop)
+        rows, scores = approximate_topk(
+            index,
+            queries,
+            shards,
+            depth=self.depth,
+            effort=Effort(self.depth * self.refine, self.ef_search, self.probes),
+            threads=site.threads,
+            beat=at_most_once_a_second(beat),
+        )
+        without = [q for q in self.vectors.manifest.skipped_rows if shard.start <= q < shard.stop]
+        rows[[query - shard.start for query in without]] = -1
+        table: pa.Table = dense_table(shard.start, rows, scores, scored_by=self.name)
+        path = site.scratch / f"{shard.index}.parquet"
+        facts = {"rows": write_table(path, schema.RUN, [table]), "numerics": faiss_class()}
+        return Payload(path, facts)

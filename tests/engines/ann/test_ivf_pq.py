@@ -1,0 +1,48 @@
+import faiss
+import numpy as np
+import pytest
+
+from raypipe.engines.ann.codes import code_bytes_for, lists_for
+from raypipe.engines.ann.ivf_pq import ENCODED_ROWS, codes_of, train_ivf_pq
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return np.random.default_rng(3).standard_normal((ENCODED_ROWS + 500, 16)).astype(np.float16)
+
+
+@pytest.fixture(scope="module")
+def index(rows):
+    return train_ivf_pq(rows.astype(np.float32), lists=20, code_bytes=4, seed=1)
+
+
+def test_a_rows_code_is_the_same_alone_and_among_others(rows, index):
+    whole = codes_of(index, rows)
+    assert whole.shape == (len(rows), 5) and whole.dtype == np.uint8
+    for place in (0, 1, 77, ENCODED_ROWS - 1, ENCODED_ROWS, len(rows) - 1):
+        assert np.array_equal(codes_of(index, rows[place : place + 1])[0], whole[place])
+    assert np.array_equal(codes_of(index, rows[13:]), whole[13:])
+
+
+def test_training_depends_on_the_seed_and_not_on_threads(rows, index):
+    def trained(seed):
+        made = train_ivf_pq(rows.astype(np.float32), lists=20, code_bytes=4, seed=seed)
+        return faiss.serialize_index(made).tobytes()
+
+    faiss.omp_set_num_threads(4)
+    assert trained(1) == faiss.serialize_index(index).tobytes()
+    assert trained(2) != trained(1)
+
+
+@pytest.mark.parametrize("num", [0, 1, 5, 300])
+def test_few_rows_are_enough_to_train_on(num):
+    rows = np.random.default_rng(3).standard_normal((num, 16)).astype(np.float16)
+    index = train_ivf_pq(rows.astype(np.float32), lists=max(1, num // 2), code_bytes=4, seed=1)
+    assert codes_of(index, rows).shape == (num, index.sa_code_size())
+
+
+def test_sizes_follow_their_rules():
+    assert [lists_for(n) for n in (0, 1, 10, 100, 1_000_000, 8_841_823)] == [
+        1, 1, 10, 40, 4000, 11894,
+    ]  # fmt: skip
+    assert [code_bytes_for(d) for d in (768, 384, 32, 20, 7, 1)] == [96, 48, 4, 2, 1, 1]
