@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
+from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.storage.payloads.mapped import map_tensors, write_tensors
 from raypipe.storage.records import Shard
@@ -21,6 +22,8 @@ Hashes = NDArray[np.uint64]
 """The first 16 bytes of SHA-256, as two numbers: uint64 [rows, 2]."""
 Int64 = NDArray[np.int64]
 BYTES_PER_ROW = 28
+ROW_SECONDS = 3e-6
+"""CPU time a text, on the machine of docs/benchmarks.md."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,12 @@ class HashesStage:
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         return BYTES_PER_ROW * num_rows
+
+    def outlook(self, seen: Seen) -> Outlook:
+        """See Foreseeing; the bytes are exact, but for a header."""
+        num_rows = seen.of(self.collection).num_rows
+        num_bytes, seconds = BYTES_PER_ROW * num_rows, ROW_SECONDS * num_rows
+        return Outlook(num_rows=num_rows, num_bytes=num_bytes, cpu_seconds=seconds)
 
     def open(self, site: Site) -> Opened:
         """See Stage; `hashes` uint64 [rows, 2], `sorted` uint64 [rows] and `rows` [rows]."""
