@@ -19,7 +19,7 @@ from raypipe.stages.reuse.boundaries import expected_shards, shards_by_content
 from raypipe.stages.reuse.division import Division, divide, same_payload
 from raypipe.stages.reuse.hashes import Hashes, TextHashes
 from raypipe.stages.reuse.source import OpenedSource, Source, source_over
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
+from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.stages.texts.tokenize import piece_settings
 from raypipe.storage.payloads.tokens import taken
 from raypipe.storage.payloads.vectors import read_vectors, write_vectors
@@ -52,11 +52,15 @@ class EncodeStage:
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Ranges of rows with about `shard_tokens` of work each at most; see shards_by_content."""
+        return shards_by_content(self.tokens.num_rows, self._work(sizing), self.hashes)
+
+    def _work(self, sizing: Sizing) -> int:
+        """Rows of a shard at most."""
         num_rows = self.tokens.num_rows
         pieces = sum(int(r.facts["pieces"]) for r in self.tokens.manifest.records)
         tokens = pieces + 2 * num_rows
         num_shards = max(1, -(-tokens // sizing.shard_tokens))
-        return shards_by_content(num_rows, max(1, -(-num_rows // num_shards)), self.hashes)
+        return max(1, -(-num_rows // num_shards))
 
     def reusing(self, older: Sequence[Stored]) -> "EncodeStage":
         """See Copying."""
@@ -73,10 +77,10 @@ class EncodeStage:
         flat, offsets, number = tokens.pieces.flat, tokens.pieces.offsets, tokens.num_rows
         texts = texts_of(flat, offsets, np.arange(len(offsets) - 1))
         inputs = encoder_inputs(self.model, self.side, texts, number)
-        work = round(seen.sizing.shard_tokens / max(1.0, inputs.num_tokens / max(1, number)))
-        shards = ranges(number, max(1, work))
-        if self.hashes is not None:
-            shards = expected_shards(number, work)
+        if self.hashes is None or seen.readable(self.hashes):
+            shards = self.shards(seen.sizing)
+        else:
+            shards = expected_shards(number, self._work(seen.sizing))
         num_bytes = 2 * int(self.model.config()["hidden_size"]) * number + 128 * len(shards)
         return Outlook(num_rows=number, num_bytes=num_bytes, inputs=inputs, shards=shards)
 

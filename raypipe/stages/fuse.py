@@ -10,6 +10,7 @@ import pyarrow as pa
 from raypipe.ranking.fuse import fuse_tables
 from raypipe.stages.outlook.outlook import ExpectedRun, Outlook, Seen
 from raypipe.stages.outlook.runs import LINE_SECONDS, expected_run, run_outlook
+from raypipe.stages.outlook.tables import run_bytes
 from raypipe.stages.query_blocks import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
 from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.stage import Needs, Opened, Site, Sizing
@@ -63,8 +64,11 @@ class FuseStage:
         lines = np.minimum(self.depth, runs[wide].lines + others)
         run = ExpectedRun(lines, self.sides.queries.num_rows, runs[0].num_passages)
         seconds = sum(each.total(each.lines) for each in runs) * LINE_SECONDS
-        by_ranks = self.method != "weighted"
-        return run_outlook(run, self.name, seconds, by_ranks=by_ranks)
+        num_bytes = None
+        if self.method != "weighted" and len(lines):  # at most half of the common ones stay common
+            in_both = others / 2 / max(1.0, float(lines.mean()))
+            num_bytes = run_bytes(run, self.name, in_both=min(1.0, in_both))
+        return run_outlook(run, self.name, seconds, num_bytes=num_bytes)
 
     def open(self, site: Site) -> Opened:
         """See Stage; each block's fused run."""

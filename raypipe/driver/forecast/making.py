@@ -8,7 +8,15 @@ from raypipe.config import Recipe
 from raypipe.driver.forecast.flops import flops_of
 from raypipe.driver.forecast.forecast import Forecast, forecast_of
 from raypipe.driver.forecast.foreseen import Expected, Foreseen
-from raypipe.driver.forecast.probe import FEW_GROUPS, GROUPS, Rate, largest, measured_rate
+from raypipe.driver.forecast.probe import (
+    FEW_GROUPS,
+    FEW_TOKENS,
+    GROUPS,
+    STEP_TOKENS,
+    Rate,
+    largest,
+    measured_rate,
+)
 from raypipe.driver.forecast.seen import SeenStores
 from raypipe.driver.machine.devices import Devices
 from raypipe.driver.recipe.walking import systems_of
@@ -64,6 +72,7 @@ def probed(
     *,
     seconds: float,
     num_groups: int = GROUPS,
+    step_tokens: int = STEP_TOKENS,
 ) -> dict[tuple[str, bool], Rate]:
     """The rate of each model that has inputs, in about so many seconds for all of them."""
     models = largest(pending_inputs(expected))
@@ -71,7 +80,14 @@ def probed(
     budget = asked if isinstance(asked, int) else None
     each = seconds / max(1, len(models))
     return {
-        key: measured_rate(inputs, chosen.threads, budget, seconds=each, num_groups=num_groups)
+        key: measured_rate(
+            inputs,
+            chosen.threads,
+            budget,
+            seconds=each,
+            num_groups=num_groups,
+            step_tokens=step_tokens,
+        )
         for key, inputs in models.items()
     }
 
@@ -94,8 +110,14 @@ def before_a_run(expected: Sequence[Expected], recipe: Recipe, chosen: Devices) 
     elif flops / SLOW_FLOPS < SHORT_SECONDS:
         notes += ["the models' seconds are not foreseen: their work is short"] if inputs else []
     else:
-        seconds = BEFORE_A_RUN
-        rates = probed(expected, recipe, chosen, seconds=seconds, num_groups=FEW_GROUPS)
+        rates = probed(
+            expected,
+            recipe,
+            chosen,
+            seconds=BEFORE_A_RUN,
+            num_groups=FEW_GROUPS,
+            step_tokens=FEW_TOKENS,
+        )
     return forecast_of(expected, rates, notes)
 
 

@@ -21,8 +21,8 @@ SHARE, LEAST_INPUTS = 0.02, 200
 """Inputs that are computed: at most 2% of all, but of few inputs 200."""
 GROUPS, FEW_GROUPS = 5, 3
 """Groups of inputs of like length, whose rates are measured; before a run they are fewer."""
-STEP_TOKENS = 2_000
-"""Of one call: a few forward passes."""
+STEP_TOKENS, FEW_TOKENS = 2_000, 1_000
+"""Of one call: a few forward passes; before a run fewer."""
 Int64 = NDArray[np.int64]
 
 
@@ -63,11 +63,12 @@ def measured_rate(
     *,
     seconds: float,
     num_groups: int = GROUPS,
+    step_tokens: int = STEP_TOKENS,
 ) -> Rate:
     """The model's rate on a CPU, by groups of inputs of like length, in about so many seconds.
 
-    Each group gets an equal share of the time, but one call at least; at most 2% of the inputs are
-    computed, or 200. The first call of all is not counted.
+    Each group gets an equal share of the time, but one call of `step_tokens` at least; beyond
+    those at most 2% of the inputs are computed, or 200. The first call of all is not counted.
     """
     began = monotonic()
     with tempfile.TemporaryDirectory(prefix="raypipe-forecast-") as folder:
@@ -76,7 +77,7 @@ def measured_rate(
         most = max(LEAST_INPUTS, int(SHARE * inputs.number)) // len(groups)
         compute(groups[0][:1])
         left = max(0.0, seconds - (monotonic() - began)) / len(groups)
-        found = [_timed(compute, inputs, rows, left, most) for rows in groups]
+        found = [_timed(compute, inputs, rows, left, most, step_tokens) for rows in groups]
     lengths = tuple(float(inputs.lengths[rows].mean()) for rows, *_ in found)
     flops = tuple(
         float(flops_of(inputs.model, inputs.lengths[rows]).sum()) / spent for rows, spent in found
@@ -122,11 +123,16 @@ def _groups(inputs: ModelInputs, number: int) -> list[Int64]:
 
 
 def _timed(
-    compute: Callable[[Int64], object], inputs: ModelInputs, rows: Int64, seconds: float, most: int
+    compute: Callable[[Int64], object],
+    inputs: ModelInputs,
+    rows: Int64,
+    seconds: float,
+    most: int,
+    step_tokens: int,
 ) -> tuple[Int64, float]:
     """The inputs that were computed, and the CPU seconds that they took."""
     began, spent, done = monotonic(), 0.0, 0
-    step = max(1, round(STEP_TOKENS / float(inputs.lengths[rows].mean())))
+    step = max(1, round(step_tokens / float(inputs.lengths[rows].mean())))
     most = max(step, most)
     while done < min(len(rows), most) and (not done or monotonic() - began < seconds):
         part, before = rows[done : done + step], process_time()

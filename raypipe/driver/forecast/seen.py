@@ -57,6 +57,14 @@ class SeenStores:
             self._real[stored.origin] = outlook_of(stored)
         return self._real[stored.origin]
 
+    def has(self, stored: Stored) -> bool:
+        """See Seen."""
+        return stored.origin not in self.expected
+
+    def readable(self, stored: Stored) -> bool:
+        """See Seen."""
+        return self.has(stored) or bool(self.expected[stored.origin].payload)
+
     def sample(self, texts: Stored) -> Sample:
         """See Seen."""
         found = self.of(texts).sample
@@ -119,7 +127,12 @@ def outlook_of(stored: Stored) -> Outlook:
         table = stored.whole_table(schema.RUN)
         rows = table["passage_row"].to_numpy()
         lines = np.bincount(table["query_row"].to_numpy(), minlength=stored.num_rows)
-        run = ExpectedRun(lines.astype(np.float64), stored.num_rows, int(rows.max(initial=-1)) + 1)
+        run = ExpectedRun(
+            lines.astype(np.float64),
+            stored.num_rows,
+            int(rows.max(initial=-1)) + 1,
+            stored.num_bytes / max(1, len(table)),
+        )
     elif produces == "candidates":
         run, first = _asked(stored)
         facts = {**facts, "first": first}

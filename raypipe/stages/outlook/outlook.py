@@ -71,6 +71,8 @@ class ExpectedRun:
     """Of the whole query set."""
     num_passages: int
     """Of the collection; of a run of documents, their number."""
+    line_bytes: float = 0.0
+    """Of its payload, for a line."""
 
     def total(self, per_query: Float64) -> float:
         """The sum over the whole query set of a number that each sampled query has."""
@@ -113,6 +115,12 @@ class Seen(Protocol):
 
     def of(self, stored: Stored) -> Outlook:
         """The outlook of an input; of one that is there, what it really holds."""
+
+    def has(self, stored: Stored) -> bool:
+        """Whether it is there, and can be read."""
+
+    def readable(self, stored: Stored) -> bool:
+        """Whether its payload can be read: it is there, or foreseen to the last byte."""
 
     def sample(self, texts: Stored) -> Sample:
         """Some rows of passages or queries, evenly spaced or in blocks that are."""

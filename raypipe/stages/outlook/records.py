@@ -36,10 +36,14 @@ def blocks_of(num_rows: int, num_blocks: int = NUM_BLOCKS) -> list[Block]:
 def sampled_records(
     files: Sequence[Path], facts: Sequence[FileFacts], read: Read
 ) -> list[tuple[str, ...]]:
-    """What `read` makes of the records in the blocks, in order; bad ones are left out.
+    """What `read` makes of the records in the blocks, in order.
 
-    Of a large compressed file the first records stand for all. Nothing is compared with what was
-    counted: whoever computes the store will do that.
+    Of a large compressed file the first records stand for all. Bad records are left out, and the
+    file is not compared with what was counted, unless it is read to its end: whoever computes the
+    store will do both.
+
+    Raises:
+        InputError: bad records in a file that was read to its end.
     """
     found: list[tuple[str, ...]] = []
     first = 0

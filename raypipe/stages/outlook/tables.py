@@ -18,8 +18,6 @@ from raypipe.storage.payloads.tables import write_table
 
 MADE_UP_LINES = 200_000
 """Lines of a made-up table at most: a second's work."""
-IN_BOTH = 0.3
-"""The share of fused lines that two runs have."""
 TOUCHED = 0.25
 """A query's best passages are drawn from this share of the collection, but from twice as many as
 they are at least: some passages are found often."""
@@ -33,17 +31,17 @@ def table_bytes(table: pa.Table) -> int:
         return path.stat().st_size
 
 
-def run_bytes(run: ExpectedRun, scored_by: str, *, by_ranks: bool = False) -> float:
+def run_bytes(run: ExpectedRun, scored_by: str, *, in_both: float | None = None) -> float:
     """The bytes of a run with these lines.
 
-    `by_ranks` says that its scores are made of ranks, as those of reciprocal rank fusion: few of
-    them differ.
+    `in_both` says that its scores are made of ranks, as those of reciprocal rank fusion, so that
+    few of them differ: it is the share of the lines with a rank in two runs.
     """
     lines = _few(run.lines)
     rows = _rows(lines, run.num_passages)
     random = np.random.default_rng(1)
     ranks = [np.arange(1, n + 1, dtype=np.int32) for n in lines]
-    scores = [_scores(n, random, by_ranks) for n in lines]
+    scores = [_scores(n, random, in_both) for n in lines]
     if not sum(lines):
         return 0.0
     columns = [
@@ -75,12 +73,12 @@ def listed_bytes(
     return table_bytes(pa.table(columns, schema=schema.RUN)) * run.total(run.lines) / len(query)
 
 
-def _scores(number: int, random: np.random.Generator, by_ranks: bool) -> np.ndarray:
+def _scores(number: int, random: np.random.Generator, in_both: float | None) -> np.ndarray:
     """Scores of a query's lines, float32 [number], the largest first."""
-    if not by_ranks:
+    if in_both is None:
         return -np.sort(-random.uniform(5.0, 20.0, number)).astype(np.float32)
     ranks = random.integers(1, number + 1, (2, number))
-    one = np.where(random.random(number) < IN_BOTH, 1 / (60 + ranks[1]), 0.0)
+    one = np.where(random.random(number) < in_both, 1 / (60 + ranks[1]), 0.0)
     return -np.sort(-(1 / (60 + ranks[0]) + one)).astype(np.float32)
 
 

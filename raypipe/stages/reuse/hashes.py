@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
-from raypipe.storage.payloads.mapped import map_tensors, write_tensors
+from raypipe.storage.payloads.mapped import map_tensors, tensor_bytes, write_tensors
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, spec_over
@@ -48,10 +48,21 @@ class HashesStage:
         return BYTES_PER_ROW * num_rows
 
     def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; the bytes are exact, but for a header."""
-        num_rows = seen.of(self.collection).num_rows
-        num_bytes, seconds = BYTES_PER_ROW * num_rows, ROW_SECONDS * num_rows
-        return Outlook(num_rows=num_rows, num_bytes=num_bytes, cpu_seconds=seconds)
+        """See Foreseeing; the hashes themselves of a collection that was read whole.
+
+        The bytes are exact, but for a header.
+        """
+        sample = seen.sample(self.collection)
+        num_rows, payload = sample.num_rows, b""
+        if len(sample.texts) == num_rows:
+            texts = pa.chunked_array([pa.array(sample.texts, pa.string())])
+            payload = tensor_bytes(_arrays(hashes_of(texts)))
+        return Outlook(
+            num_rows=num_rows,
+            num_bytes=len(payload) or BYTES_PER_ROW * num_rows,
+            cpu_seconds=ROW_SECONDS * num_rows,
+            payload=payload,
+        )
 
     def open(self, site: Site) -> Opened:
         """See Stage; `hashes` uint64 [rows, 2], `sorted` uint64 [rows] and `rows` [rows]."""
@@ -64,12 +75,16 @@ class HashesStage:
             beat(())
             hashes[start : start + len(table)] = hashes_of(table["text"])
             start += len(table)
-        order = np.argsort(hashes[:, 0], kind="stable")  # equal ones by ascending row
-        narrow = np.uint32 if len(order) < 1 << 32 else np.uint64
-        arrays = {"hashes": hashes, "sorted": hashes[order, 0], "rows": order.astype(narrow)}
         path = scratch / "hashes.safetensors"
-        write_tensors(path, arrays)
+        write_tensors(path, _arrays(hashes))
         return Payload(path, {"rows": shard.num_rows})
+
+
+def _arrays(hashes: Hashes) -> dict[str, NDArray[Any]]:
+    """The arrays of a payload."""
+    order = np.argsort(hashes[:, 0], kind="stable")  # equal ones by ascending row
+    narrow = np.uint32 if len(order) < 1 << 32 else np.uint64
+    return {"hashes": hashes, "sorted": hashes[order, 0], "rows": order.astype(narrow)}
 
 
 def hashes_of(texts: pa.ChunkedArray) -> Hashes:

@@ -223,30 +223,38 @@ class CandidatesStage:
         return CANDIDATE_BYTES * self.request.num_candidates(self.run_store)
 
     def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; an earlier part of another run is taken to have none of them."""
+        """See Foreseeing; exact if the run is there and all earlier parts are.
+
+        Of a run that is only expected, parts of the same run have the first of its candidates, and
+        those of other runs none.
+        """
         request, run = self.request, expected_run(seen.of(self.run_store))
         assert isinstance(request, Request)  # a grid of cells is filled, never foreseen
-        wanted = run.total(request.expected(run.lines))
-        before = [seen.of(part.candidates).facts for part in self.held]
-        same = [
-            int(facts["rows"]) for facts in before if facts.get("run") == self.run_store.identity
-        ]
-        number = max(0.0, wanted - sum(same))
-        duo = request.k1 is not None
+        there = [part for part in self.held if seen.has(part.candidates)]
+        before = [seen.of(part.candidates).facts for part in self.held if part not in there]
+        own, wanted = self.run_store.identity, run.total(request.expected(run.lines))
+        if seen.has(self.run_store):  # the candidates themselves are known
+            keys = request.keys(self.run_store.whole_table(schema.RUN))
+            wanted, lacking = float(len(keys[0])), float(unscored(keys, there).sum())
+            unknown = bool(before)
+        else:
+            lacking = wanted
+            unknown = bool(there) or any(facts["run"] != own for facts in before)
+        same = sum(int(facts["rows"]) for facts in before if facts["run"] == own)
+        number = max(0.0, lacking - same)
         first = np.minimum(request.k, run.lines)
-        facts = {
-            "rows": round(number),
-            "wanted": round(wanted),
-            "request": request.digest(self.run_store),
-            "run": self.run_store.identity,
-            "first": request.k,
-        }
-        unknown = len(before) > len(same)
+        duo = request.k1 is not None
         return Outlook(
             num_rows=1,
             num_bytes=keys_bytes(first, number, run.num_passages, pairs=duo),
             cpu_seconds=wanted * LINE_SECONDS,
-            facts=facts,
+            facts={
+                "rows": round(number),
+                "wanted": round(wanted),
+                "request": request.digest(self.run_store),
+                "run": own,
+                "first": request.k,
+            },
             run=run,
             notes=(IN_COMMON,) if unknown else (),
         )

@@ -1,7 +1,7 @@
 """The stages that make runs and pairs by selecting from tables of scores."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -12,7 +12,7 @@ from raypipe import schema
 from raypipe.ranking.by_key import aggregate_by_key, rerank_by_key
 from raypipe.ranking.candidates import Keys
 from raypipe.stages.outlook.outlook import Outlook, Seen
-from raypipe.stages.outlook.runs import LINE_SECONDS, expected_run, run_outlook
+from raypipe.stages.outlook.runs import LINE_SECONDS, expected_run, reranked_outlook
 from raypipe.stages.outlook.tables import scores_bytes
 from raypipe.stages.query_blocks import (
     RUN_ROW_BYTES,
@@ -62,9 +62,7 @@ class RerankStage:
     def outlook(self, seen: Seen) -> Outlook:
         """See Foreseeing; the lines are those of the run, or the first k0 of them."""
         run = expected_run(seen.of(self.run_store))
-        lines = np.minimum(self.request.k, run.lines) if self.tail == "drop" else run.lines
-        kept = replace(run, lines=lines)
-        return run_outlook(kept, self.name, run.total(run.lines) * LINE_SECONDS)
+        return reranked_outlook(run, self.request.k, self.tail, self.name)
 
     def open(self, site: Site) -> Opened:
         """See Stage; each block's run."""
@@ -182,9 +180,7 @@ class AggregateStage:
     def outlook(self, seen: Seen) -> Outlook:
         """See Foreseeing; the lines are those of the run, or the first k1 of them."""
         run = expected_run(seen.of(self.run_store))
-        lines = np.minimum(self.request.k, run.lines) if self.tail == "drop" else run.lines
-        kept = replace(run, lines=lines)
-        return run_outlook(kept, self.name, run.total(run.lines) * LINE_SECONDS)
+        return reranked_outlook(run, self.request.k, self.tail, self.name)
 
     def open(self, site: Site) -> Opened:
         """See Stage; each block's run.

@@ -20,7 +20,7 @@ from raypipe.stages.outlook.outlook import Outlook, Pieces, Seen
 from raypipe.stages.reuse.boundaries import expected_shards, shards_by_content
 from raypipe.stages.reuse.division import Division, Int64, divide, same_payload
 from raypipe.stages.reuse.source import OpenedSource, Source, source_over
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
+from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.stages.texts.reading import Strings, TextReader
 from raypipe.storage.payloads.tokens import (
     Flat,
@@ -82,11 +82,12 @@ class TokenizeStage:
     def outlook(self, seen: Seen) -> Outlook:
         """See Foreseeing; every piece takes 2 or 4 bytes, every row an offset of 8."""
         sample, pieces = seen.sample(self.texts), seen.pieces(self.texts, self.model, self.prefix)
-        return pieces_outlook(pieces, sample.num_rows, self._expected(sample.num_rows, seen.sizing))
+        return pieces_outlook(pieces, sample.num_rows, self._expected(sample.num_rows, seen))
 
-    def _expected(self, num_rows: int, sizing: Sizing) -> list[Shard]:
-        work = min(sizing.shard_rows, SHARD_ROWS)
-        return ranges(num_rows, work) if self.hashes is None else expected_shards(num_rows, work)
+    def _expected(self, num_rows: int, seen: Seen) -> list[Shard]:
+        if self.hashes is None or seen.readable(self.hashes):
+            return self.shards(seen.sizing)
+        return expected_shards(num_rows, min(seen.sizing.shard_rows, SHARD_ROWS))
 
     def open(self, site: Site) -> Opened:
         """See Stage; pieces of a shard's rows, uint16 or uint32 flat with offsets."""

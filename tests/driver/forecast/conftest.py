@@ -27,7 +27,7 @@ stages:
   duo: {{do: score, run: mono, model: duo, k1: 4}}
   duo-sum: {{do: aggregate, pairs: duo, method: sum}}
   short: {{do: score, run: given, model: mono, k0: 3, tail: drop}}
-resources: {{backend: inline, device: cpu, shard_tokens: 700, shard_rows: 90}}
+resources: {{backend: inline, device: cpu, shard_tokens: 700, shard_rows: 300}}
 """
 NUM_PASSAGES, NUM_QUERIES = 230, 12
 
