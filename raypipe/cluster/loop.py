@@ -204,11 +204,11 @@ class Loop:
     def _count_if_committed(self, shard: Shard) -> bool:
         """Count a lost worker's shard as done if it had committed it; whether it had.
 
-        Its answer was lost with it, and with the answer how long it took and what was copied.
+        Its answer was lost with it, and with the answer what it took and what was copied.
         """
         if not self._task.ledger.has(shard):
             return False
-        self._done(Done(0, shard, self._task.ledger.record(shard), 0.0))
+        self._done(Done(0, shard, None, 0.0))
         return True
 
     def _starve(self, number: int, reason: str) -> None:
