@@ -65,9 +65,9 @@ class FuseStage:
         run = ExpectedRun(lines, self.sides.queries.num_rows, runs[0].num_passages)
         seconds = sum(each.total(each.lines) for each in runs) * LINE_SECONDS
         num_bytes = None
-        if self.method != "weighted" and len(lines):  # at most half of the common ones stay common
-            in_both = others / 2 / max(1.0, float(lines.mean()))
-            num_bytes = run_bytes(run, self.name, in_both=min(1.0, in_both))
+        if self.method != "weighted" and len(lines):
+            in_both = min(1.0, others / max(1.0, float(lines.mean())))
+            num_bytes = run_bytes(run, self.name, in_both=in_both)
         return run_outlook(run, self.name, seconds, num_bytes=num_bytes)
 
     def open(self, site: Site) -> Opened:

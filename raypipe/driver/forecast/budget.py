@@ -81,8 +81,8 @@ def costs_of(
             model = line.model_flops / gpu_flops
             gpu_seconds += model
         other = line.other_seconds / max(1, min(cores, line.shards))
-        known = seconds is not None and model is not None
-        seconds = seconds + other + model / at_once if known else None
+        if seconds is not None:
+            seconds = None if model is None else seconds + other + model / at_once
     gpu_hours = gpu_seconds / 3600 if gpu_flops is not None else None
     money = gpu_hours * price if gpu_hours is not None and price is not None else None
     hours = None if seconds is None else seconds / 3600

@@ -89,9 +89,8 @@ class Foreseen:
     def _new(self, name: StoreName, stage: Stage, spec: StageSpec) -> Stored:
         if name.role in COMPUTED:
             stored = self.compute(name, stage)
-            shards = len(stored.manifest.records)
-            outlook = self.seen.of(stored)
-            self.found[name] = Expected(name, outlook, shards, False, computed=True)
+            number, outlook = len(stored.manifest.records), self.seen.of(stored)
+            self.found[name] = Expected(name, outlook, number, False, computed=True)
             return stored
         outlook = _outlook(stage, self.seen)
         shards = outlook.shards if outlook.shards is not None else stage.shards(self.seen.sizing)

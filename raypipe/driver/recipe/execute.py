@@ -230,6 +230,9 @@ class Execution:
         self.backends.warm()
 
     def _finish(self, name: StoreName, manifest: Manifest, report: Report | None) -> None:
+        known = self.results.get(name)
+        if report is None and known is not None and known.fingerprint == manifest.fingerprint:
+            return  # this invocation has completed it before, or found it
         published = _published(self.workspace, manifest)
         seconds, copied = published.get("working_seconds"), published.get("copied")
         result = StageResult(

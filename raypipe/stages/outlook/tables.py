@@ -18,8 +18,8 @@ from raypipe.storage.payloads.tables import write_table
 
 MADE_UP_LINES = 200_000
 """Lines of a made-up table at most: a second's work."""
-TOUCHED = 0.25
-"""A query's best passages are drawn from this share of the collection, but from twice as many as
+TOUCHED = 0.3
+"""A query's best passages are drawn from this share of the collection, but from thrice as many as
 they are at least: some passages are found often."""
 
 
@@ -77,9 +77,9 @@ def _scores(number: int, random: np.random.Generator, in_both: float | None) -> 
     """Scores of a query's lines, float32 [number], the largest first."""
     if in_both is None:
         return -np.sort(-random.uniform(5.0, 20.0, number)).astype(np.float32)
-    ranks = random.integers(1, number + 1, (2, number))
-    one = np.where(random.random(number) < in_both, 1 / (60 + ranks[1]), 0.0)
-    return -np.sort(-(1 / (60 + ranks[0]) + one)).astype(np.float32)
+    own, other = np.arange(1, number + 1), random.integers(1, number + 1, number)
+    more = np.where(random.random(number) < in_both, 1 / (60 + other), 0.0)
+    return -np.sort(-(1 / (60 + own) + more)).astype(np.float32)
 
 
 def keys_bytes(per_query: Float64, total: float, num_passages: int, *, pairs: bool) -> float:
@@ -134,5 +134,5 @@ def _rows(lines: list[int], num_passages: int) -> list[np.ndarray]:
     """Different passages for each query."""
     random = np.random.default_rng(0)
     most = max(lines, default=0)
-    among = max(most, min(num_passages, max(2 * most, round(TOUCHED * num_passages))), 1)
+    among = max(most, min(num_passages, max(3 * most, round(TOUCHED * num_passages))), 1)
     return [random.choice(among, n, replace=False).astype(np.int64) for n in lines]
