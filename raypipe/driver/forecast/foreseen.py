@@ -67,8 +67,8 @@ class Foreseen:
             stored = self._new(name, stage, spec)
         elif name not in self.found:
             shards = len(stored.manifest.records)
-            outlook = self.seen.of(stored)
-            self.found[name] = Expected(name, outlook, shards, True, produces=spec.produces)
+            there = Outlook(num_rows=stored.num_rows, num_bytes=stored.num_bytes)  # reads nothing
+            self.found[name] = Expected(name, there, shards, True, produces=spec.produces)
         self._stored[name, spec.fingerprint()] = stored
         return stored
 
@@ -89,8 +89,9 @@ class Foreseen:
     def _new(self, name: StoreName, stage: Stage, spec: StageSpec) -> Stored:
         if name.role in COMPUTED:
             stored = self.compute(name, stage)
-            number, outlook = len(stored.manifest.records), self.seen.of(stored)
-            self.found[name] = Expected(name, outlook, number, False, computed=True)
+            number = len(stored.manifest.records)
+            there = Outlook(num_rows=stored.num_rows, num_bytes=stored.num_bytes)
+            self.found[name] = Expected(name, there, number, False, computed=True)
             return stored
         outlook = _outlook(stage, self.seen)
         shards = outlook.shards if outlook.shards is not None else stage.shards(self.seen.sizing)

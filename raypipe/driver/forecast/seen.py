@@ -1,6 +1,5 @@
 """What stages may ask before they run: samples of texts, and what stores hold or will hold."""
 
-from collections import Counter
 from dataclasses import dataclass, field
 from time import process_time
 
@@ -156,7 +155,8 @@ def _sampled(stored: Stored, columns: pa.Schema) -> Sample:
 def _asked(stored: Stored) -> tuple[ExpectedRun, int]:
     """By query the number of first passages of which candidates are made, and the largest."""
     table = stored.whole_table(schema.CANDIDATES)
-    counts = np.array([*Counter(table["query_row"].to_pylist()).values()], np.float64)
+    of_query = np.unique(table["query_row"].to_numpy(), return_counts=True)[1]
+    counts = of_query.astype(np.float64)
     if len(table) and table["other_row"][0].as_py() >= 0:
         counts = (1 + np.sqrt(1 + 4 * counts)) / 2  # n (n - 1) pairs of n passages
     passages = int(table["passage_row"].to_numpy().max(initial=-1)) + 1

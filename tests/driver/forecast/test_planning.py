@@ -1,10 +1,13 @@
 """`raypipe plan` against what a run of the same recipe then takes."""
 
 import json
+import re
 
 import pytest
+from foreseen_recipe import RECIPE
 from watchers import Silent
 
+from raypipe.cli.main import run as command
 from raypipe.driver.forecast.planning import Wanted, make_plan
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.errors import InputError
@@ -172,3 +175,40 @@ def test_an_interrupted_store_counts_with_what_is_left_of_it(recipe, tmp_path, m
     share = 1 - (first[2] - first[1]) / 230
     assert left.tokens == pytest.approx(share * whole.tokens)
     assert left.bytes == pytest.approx(share * whole.bytes)
+
+
+def test_what_the_forecast_of_a_run_computed_counts_as_computed_by_it(recipe, tmp_path):
+    summary = run(recipe(), tmp_path / "work", until="dense")
+    stages = summary["stages"]
+    assert not stages["queries@dev"]["reused"] and not stages["count@collection"]["reused"]
+    told = summary["forecast"]["stages"]["queries@dev"]
+    assert told["forecast"]["bytes"] == told["fact"]["bytes"] > 0
+    assert {"mono.dev", "duo.dev"}.isdisjoint(summary["forecast"]["stages"])
+    again = run(recipe(), tmp_path / "work", until="dense")
+    assert all(stage["reused"] for stage in again["stages"].values())
+    assert again["forecast"]["stages"] == {}
+
+
+def test_nothing_is_read_of_stores_that_are_there(recipe, tmp_path, monkeypatch):
+    work = tmp_path / "work"
+    run(recipe(), work)
+    monkeypatch.setattr("raypipe.driver.forecast.seen.outlook_of", lambda stored: 1 / 0)
+    monkeypatch.setattr("raypipe.driver.forecast.making.measured_rate", lambda *_, **__: 1 / 0)
+    assert all(line.reused for line in make_plan(recipe(), work).forecast.lines)
+
+
+def test_the_command_prints_the_forecast_and_exits_with_5_beyond_the_budget(
+    files, tiny_model, tiny_mono, tiny_duo, tmp_path, capsys
+):
+    text = RECIPE.format(folder=files, model=tiny_model, mono=tiny_mono, duo=tiny_duo)
+    (tmp_path / "r.yaml").write_text(text)
+    words = ["plan", str(tmp_path / "r.yaml"), "--out", str(tmp_path / "work"), "--gpu", "T4"]
+    code, reason = command([*words, "--budget", "0.0000000000001h", "--json"])
+    assert code == 5 and "GPU-hours, and --budget allows" in reason
+    told = json.loads(capsys.readouterr().out)
+    assert told["within_budget"] is False and told["stages"]["vectors"]["tokens"] > 0
+    assert told["inferences_per_query"]["scores@duo.dev.1"] == 12
+    assert command([*words, "stages.duo.k1=3"]) == (0, "complete")
+    printed = capsys.readouterr().out
+    assert re.search(r"\| inferences a query, scores@duo.dev.1 +\| 6.0 ", printed)
+    assert not (tmp_path / "work").exists()
