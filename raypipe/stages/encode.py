@@ -1,16 +1,17 @@
 """The stage that encodes word pieces as embeddings, fp16 [rows, dim] in each shard."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.errors import InputError, RowsFailed
-from raypipe.models.encoder import Encoder, load_encoder
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.stages.opening import open_model
 from raypipe.stages.outlook.lengths import encoder_inputs, texts_of
@@ -26,6 +27,9 @@ from raypipe.storage.payloads.vectors import read_vectors, write_vectors
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec, settings_digest
 from raypipe.storage.stored import Stored, spec_over
+
+if TYPE_CHECKING:
+    from raypipe.models.encoder import Encoder
 
 
 @dataclass(frozen=True)
@@ -62,13 +66,14 @@ class EncodeStage:
         num_shards = max(1, -(-tokens // sizing.shard_tokens))
         return max(1, -(-num_rows // num_shards))
 
-    def reusing(self, older: Sequence[Stored]) -> "EncodeStage":
+    def reusing(self, older: Sequence[Stored]) -> EncodeStage:
         """See Copying."""
         return replace(self, source=source_over(older, self.hashes, "tokens", "texts"))
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        return 2 * int(self.model.config()["hidden_size"]) * num_rows
+        sizes = self.model.family.files.as_bert(self.model.config())
+        return 2 * int(sizes["hidden_size"]) * num_rows
 
     def outlook(self, seen: Seen) -> Outlook:
         """See Foreseeing; the bytes are exact, but for a header of each shard."""
@@ -81,7 +86,7 @@ class EncodeStage:
             shards = self.shards(seen.sizing)
         else:
             shards = expected_shards(number, self._work(seen.sizing))
-        num_bytes = 2 * int(self.model.config()["hidden_size"]) * number + 128 * len(shards)
+        num_bytes = self.estimated_bytes(number, number) + 128 * len(shards)
         return Outlook(num_rows=number, num_bytes=num_bytes, inputs=inputs, shards=shards)
 
     def open(self, site: Site) -> Opened:
@@ -89,6 +94,8 @@ class EncodeStage:
 
         Its `run` raises RowsFailed for vectors that are not finite, in fp32 or as fp16.
         """
+        from raypipe.models.encoder import load_encoder
+
         encoder, facts = open_model(load_encoder, self.model, site, self.budget_tokens)
         source = None if self.source is None else OpenedSource(self.source, encoder.numerics)
         hashes = None if self.hashes is None else TextHashes(self.hashes).hashes

@@ -32,7 +32,7 @@ def flops_of(model: ModelFolder, lengths: NDArray[np.int64]) -> Numbers:
     A multiplication and an addition are two: 2 (4 H^2 + 2 H I) a token and layer for the linear
     layers, 4 L H a token and layer for attention over L tokens.
     """
-    config = model.config()
+    config = model.family.files.as_bert(model.config())
     hidden, layers = int(config["hidden_size"]), int(config["num_hidden_layers"])
     inner = int(config["intermediate_size"])
     tokens = lengths.astype(np.float64)

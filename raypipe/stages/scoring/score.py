@@ -1,9 +1,11 @@
 """The stage that scores candidates with a reranker: schema.SCORES, by ranges of candidates."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +15,6 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.errors import RowsFailed
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.models.scorer import Scorer, load_scorer
 from raypipe.ranking.candidates import Keys
 from raypipe.stages.opening import open_model
 from raypipe.stages.outlook.lengths import pair_inputs, texts_of
@@ -34,6 +35,9 @@ from raypipe.text.pairs import TextSlice
 
 MOST_INPUTS = 20_000
 """Inputs of which an outlook knows the lengths, evenly spaced over the sampled queries."""
+
+if TYPE_CHECKING:
+    from raypipe.models.scorer import Scorer
 
 
 def score_base(model: ModelFolder, collection: Stored, queries: Stored) -> StageSpec:
@@ -96,7 +100,7 @@ class ScoreStage:
         """What a score depends on, and the candidates."""
         return score_spec(self.base, self.part)
 
-    def reusing(self, older: Sequence[Stored]) -> "ScoreStage":
+    def reusing(self, older: Sequence[Stored]) -> ScoreStage:
         """See Copying."""
         found = [older_scores(stored) for stored in older]
         return replace(self, older=tuple(part for part in found if part is not None))
@@ -154,6 +158,8 @@ class ScoreStage:
 
         Its `run` raises RowsFailed for scores that are not finite.
         """
+        from raypipe.models.scorer import load_scorer
+
         scorer, facts = open_model(load_scorer, self.model, site, self.budget_tokens)
         return Opened(_OpenedScores(self, site.scratch, scorer).run, facts)
 

@@ -15,7 +15,8 @@ def test_operations_are_those_of_the_linear_layers_and_of_attention():
     # A layer and token: query, key, value and output 4 x (4 x 4), and 4 x 10 there and back;
     # attention over L tokens: L x 4 products for the scores, and L x 4 for the values.
     by_hand = [n * 3 * (2 * (4 * 16 + 2 * 40) + 2 * (2 * n * 4)) for n in (1, 7)]
-    model = SimpleNamespace(config=lambda: CONFIG)
+    family = SimpleNamespace(files=SimpleNamespace(as_bert=dict))
+    model = SimpleNamespace(config=lambda: CONFIG, family=family)
     assert flops_of(model, np.array([1, 7])).tolist() == by_hand
 
 

@@ -18,7 +18,9 @@ CONFIG = {"hidden_size": 4, "intermediate_size": 10, "num_hidden_layers": 3}
 def model(tmp_path):
     """A model of 864 operations for a token, and 48 for a pair of tokens; 700 bytes of weights."""
     (tmp_path / "model.safetensors").write_bytes(bytes(700))
-    return SimpleNamespace(config=lambda: CONFIG, folder=tmp_path, weights_sha256="w")
+    family = SimpleNamespace(files=SimpleNamespace(as_bert=dict))
+    told = {"folder": tmp_path, "weights_sha256": "w", "family": family}
+    return SimpleNamespace(config=lambda: CONFIG, **told)
 
 
 def inputs(model, lengths, number, side="passage"):
