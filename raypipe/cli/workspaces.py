@@ -80,7 +80,7 @@ def _folder(verb: str, option: str | None, uri: str) -> str:
     from raypipe.driver.mirror import mirror_of  # only where a workspace is in a bucket
 
     if option == "--out":
-        if verb not in VERBS or verb in ONLY_IN_FOLDERS:
+        if verb not in (*VERBS, "plan") or verb in ONLY_IN_FOLDERS:
             raise InputError(f"--out {uri}: {verb} writes to a folder; name one, and copy it")
         return str(mirror_of(uri))
     if option in WORKSPACES_READ:

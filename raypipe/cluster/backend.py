@@ -39,10 +39,14 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A shard's record, and how many of its rows were copied from an older store."""
+    """A shard's record, and what it took: how many of its rows were copied from an older store."""
 
     record: Record
     num_copied: int = 0
+    num_tokens: int = 0
+    """Tokens that a model read."""
+    cpu_seconds: float = 0.0
+    """CPU time of the worker's process, on all its threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,8 @@ class Done:
     record: Record | None
     seconds: float
     num_copied: int = 0
+    num_tokens: int = 0
+    cpu_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +116,8 @@ def done_event(worker: int, shard: Shard, done: Committed | None, seconds: float
     """The event of a shard that was computed; a probe commits nothing."""
     if done is None:
         return Done(worker, shard, None, seconds)
-    return Done(worker, shard, done.record, seconds, done.num_copied)
+    took = (done.num_copied, done.num_tokens, done.cpu_seconds)
+    return Done(worker, shard, done.record, seconds, *took)
 
 
 Event = Ready | Beating | Done | Failed | Lost | Preempted | OutOfMemory

@@ -19,7 +19,7 @@ from raypipe.cluster.backend import (
 from raypipe.cluster.failures import Failures
 from raypipe.errors import IncompleteError, RaypipeError
 from raypipe.storage.holder import Process
-from raypipe.storage.records import Json, Shard
+from raypipe.storage.records import Json, Record, Shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,14 @@ class Report:
     """Workers that were ended because their node was short of memory."""
     num_copied: int = 0
     """Rows that were taken from older stores."""
+    num_rows: int = 0
+    """Of the shards that were committed."""
+    num_bytes: int = 0
+    """Of the payloads that were committed."""
+    num_tokens: int = 0
+    """Tokens that a model read."""
+    cpu_seconds: float = 0.0
+    """CPU time of the workers' processes over the shards that were committed, loading excluded."""
     seconds: float = 0.0
     working_seconds: float = 0.0
     """Time from the first ready worker to the last commit, so without loading."""
@@ -133,9 +141,9 @@ class Loop:
                 self._failures.survived(shard)
                 self._pending.appendleft(shard)
                 self._feed(event.worker)
-            case Done(shard=shard, seconds=seconds, num_copied=num_copied):
+            case Done(shard=shard, record=Record()):
                 worker.shard, worker.beaten = None, True
-                self._done(shard, seconds, num_copied)
+                self._done(event)
                 self._feed(event.worker)
             case Failed(shard=None, error=RaypipeError() as error):
                 self._let_go(event.worker)  # refused for this stage, but sound
@@ -156,14 +164,20 @@ class Loop:
                 self.report.num_out_of_memory += 1
                 self._starve(event.worker, reason)
 
-    def _done(self, shard: Shard, seconds: float, num_copied: int) -> None:
+    def _done(self, done: Done) -> None:
         """Count a committed shard, and tell of it."""
-        self._failures.done(shard)
+        self._failures.done(done.shard)
         self._starved = 0
         self.report.num_done += 1
         self.report.working_seconds = self._backend.now() - (self._first_ready or 0.0)
-        self.report.num_copied += num_copied
-        self._task.note("done", shard, seconds=round(seconds, 3), copied=num_copied)
+        self.report.num_copied += done.num_copied
+        self.report.num_rows += done.shard.num_rows
+        self.report.num_bytes += done.record.num_bytes if done.record else 0
+        self.report.num_tokens += done.num_tokens
+        self.report.cpu_seconds += done.cpu_seconds
+        told: dict[str, Json] = {"seconds": round(done.seconds, 3), "copied": done.num_copied}
+        told |= {"tokens": done.num_tokens, "cpu_seconds": round(done.cpu_seconds, 3)}
+        self._task.note("done", done.shard, **told)
         self._on_progress(self.report)
 
     def _feed(self, number: int) -> None:
@@ -198,11 +212,11 @@ class Loop:
     def _count_if_committed(self, shard: Shard) -> bool:
         """Count a lost worker's shard as done if it had committed it; whether it had.
 
-        Its answer was lost with it, and with the answer how long it took and what was copied.
+        Its answer was lost with it, and with the answer what it took and what was copied.
         """
         if not self._task.ledger.has(shard):
             return False
-        self._done(shard, 0.0, 0)
+        self._done(Done(0, shard, None, 0.0))
         return True
 
     def _starve(self, number: int, reason: str) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import platform
 from collections.abc import Mapping
 from functools import cache
@@ -47,6 +48,7 @@ def perform(
     Raises:
         InputError: an input changed while it was read; nothing is committed.
     """
+    began = cpu_seconds()
     if mode is not Mode.PLAIN:
         beat = _written(task, shard, beat)
     payload = opened.run(shard, skip, beat)
@@ -58,7 +60,14 @@ def perform(
     facts: Mapping[str, Json] = payload.facts
     if skip:
         facts = {**facts, "skipped_rows": sorted(skip)}
-    return Committed(task.ledger.commit(shard, payload.path, facts), payload.num_copied)
+    record = task.ledger.commit(shard, payload.path, facts)
+    spent = cpu_seconds() - began
+    return Committed(record, payload.num_copied, payload.num_tokens, spent)
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process on all its threads, and of its children that have ended."""
+    return sum(os.times()[:4])
 
 
 def _check_spec(task: Task, when: str) -> None:

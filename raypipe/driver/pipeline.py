@@ -2,30 +2,30 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
-from raypipe.config.pipeline.kinds import Documents, DuoScore, MonoScore
+from raypipe.driver.forecast.facts import beside_facts
+from raypipe.driver.forecast.forecast import Forecast
+from raypipe.driver.forecast.making import before_a_run, expected_stores
+from raypipe.driver.forecast.text import line_of
 from raypipe.driver.generations.drift import limits_of
 from raypipe.driver.generations.publish import Built, Publication, publish
 from raypipe.driver.generations.retire import retire_older
 from raypipe.driver.invocation import invocation
+from raypipe.driver.machine.devices import Devices
 from raypipe.driver.machine.inputs import with_copies
 from raypipe.driver.machine.place import Place
 from raypipe.driver.machine.signals import interruptible
 from raypipe.driver.mirror import write_out
-from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.frozen import refuse_changes
-from raypipe.driver.recipe.graph import Graph
-from raypipe.driver.recipe.kinds.documents import conversion_of
-from raypipe.driver.recipe.kinds.score import model_of
 from raypipe.driver.recipe.read_first import read_first
-from raypipe.driver.recipe.system import System
+from raypipe.driver.recipe.walking import systems_of
 from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.recipe.written.builtin import with_files
 from raypipe.driver.recipe.written.topics import with_topics
@@ -159,11 +159,16 @@ def _run(
     )
     basis = basis_at(named, execution, chosen, sources)
     try:
+        forecast = _forecast(named, selected, chosen, execution, sources, options)
+        if forecast is not None:
+            say(line_of(forecast))
         if options.tokens_of is not None:
             basis.tokens(options.tokens_of)
-        systems = _systems(basis, selected)
+        systems = systems_of(basis, selected)
         measurement = measure(basis, workspace, systems, execution.results, judgements)
         summary |= summary_of(measurement, execution.results, chosen)
+        if forecast is not None:
+            summary["forecast"] = beside_facts(forecast, execution.results)
         if publication is not None:
             seconds = time.monotonic() - began
             built = Built(basis, systems, execution.results, measurement, seconds)
@@ -178,6 +183,25 @@ def _run(
     return measurement.table
 
 
+def _forecast(
+    recipe: Recipe,
+    selected: list[str],
+    chosen: Devices,
+    execution: Execution,
+    sources: Mapping[str, str],
+    options: Options,
+) -> Forecast | None:
+    """What the run will take; None where it only reads a generation's stores or makes word pieces.
+
+    Only the count of the records and the query sets are computed for it, as the run would first.
+    """
+    if options.reading is not None or options.tokens_of is not None:
+        return None
+    stores, compute = execution.workspace.stores, execution.ensure
+    expected = expected_stores(recipe, selected, chosen, sources, storage=stores, compute=compute)
+    return before_a_run(expected, recipe, chosen)
+
+
 @contextmanager
 def _generations(
     workspace: Workspace, recipe: Recipe, options: Options
@@ -190,28 +214,6 @@ def _generations(
         if options.reading is not None:
             reading = held.enter_context(held_generation(workspace.stores, *options.reading))
         yield base, reading
-
-
-def _systems(basis: Basis, selected: list[str]) -> dict[str, list[System]]:
-    """The selected stages, run to completion in recipe order, by query set."""
-    graph, recipe = Graph(basis), basis.recipe
-    systems: dict[str, list[System]] = {
-        name: [] for name, queries in recipe.queries.items() if queries.report
-    }
-    for name in selected:  # before any work
-        stage = recipe.stages[name]
-        if isinstance(stage, MonoScore | DuoScore):
-            model_of(basis, name, stage)
-        elif isinstance(stage, Documents):
-            conversion_of(basis, name, stage)
-    basis.collection()
-    for name in selected:
-        if recipe.stages[name].produces == "index":
-            graph.system(name, None)
-            continue
-        for query_set, of_set in systems.items():
-            of_set.append(graph.system(name, query_set))
-    return systems
 
 
 def _allowed(recipe: Recipe, selected: list[str]) -> Callable[[StoreName], bool]:

@@ -55,7 +55,7 @@ class Encoder:
             RowsFailed: vectors that are not finite.
         """
         layout = self._layouts[side]
-        counts = np.minimum(np.diff(offsets), self.conventions.limit(side))
+        counts = self._counts(offsets, side)
         texts = TextSlice(flat, offsets[:-1], counts)
         out = np.empty((len(counts), self.dim), np.float32)
         budget = self._place.budget(budget_tokens)
@@ -66,6 +66,13 @@ class Encoder:
         if len(bad):
             raise RowsFailed(bad.tolist(), "the vector is not finite")
         return out
+
+    def num_tokens(self, offsets: NDArray[np.int64], side: str) -> int:
+        """The number of tokens that `encode` reads of such rows, special tokens included."""
+        return int(self._layouts[side].lengths([self._counts(offsets, side)]).sum())
+
+    def _counts(self, offsets: NDArray[np.int64], side: str) -> NDArray[np.int64]:
+        return np.minimum(np.diff(offsets), self.conventions.limit(side))
 
     @torch.inference_mode()
     def _forward(self, texts: TextSlice, layout: Layout) -> NDArray[np.float32]:

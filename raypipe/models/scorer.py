@@ -56,13 +56,20 @@ class Scorer:
             beat: called with the inputs of each batch before it is computed.
         """
         texts = self._cut(query, passages)
-        lengths = self._layout.lengths([text.counts for text in texts])
+        lengths = self._lengths(texts)
         scores = np.empty(len(lengths), np.float32)
         for rows in batches(lengths, budget_tokens=self._place.budget(budget_tokens)):
             beat(rows.tolist())
             logits = in_halves(rows, lambda part: self._forward([taken(t, part) for t in texts]))
             scores[rows] = scores_of(logits, self.conventions).astype(np.float32)
         return scores
+
+    def num_tokens(self, query: TextSlice, passages: Sequence[TextSlice]) -> int:
+        """The number of tokens that `score` reads of such inputs, special tokens included."""
+        return int(self._lengths(self._cut(query, passages)).sum())
+
+    def _lengths(self, texts: Sequence[TextSlice]) -> NDArray[np.int64]:
+        return self._layout.lengths([text.counts for text in texts])
 
     def _cut(self, query: TextSlice, passages: Sequence[TextSlice]) -> list[TextSlice]:
         assert len(passages) == self.conventions.num_passages

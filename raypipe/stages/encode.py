@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from raypipe.errors import InputError, RowsFailed
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.stages.opening import open_model
-from raypipe.stages.reuse.boundaries import shards_by_content
+from raypipe.stages.outlook.lengths import encoder_inputs, texts_of
+from raypipe.stages.outlook.outlook import Outlook, Seen
+from raypipe.stages.reuse.boundaries import expected_shards, shards_by_content
 from raypipe.stages.reuse.division import Division, divide, same_payload
 from raypipe.stages.reuse.hashes import Hashes, TextHashes
 from raypipe.stages.reuse.source import OpenedSource, Source, source_over
@@ -54,11 +56,15 @@ class EncodeStage:
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Ranges of rows with about `shard_tokens` of work each at most; see shards_by_content."""
+        return shards_by_content(self.tokens.num_rows, self._work(sizing), self.hashes)
+
+    def _work(self, sizing: Sizing) -> int:
+        """Rows of a shard at most."""
         num_rows = self.tokens.num_rows
         pieces = sum(int(r.facts["pieces"]) for r in self.tokens.manifest.records)
         tokens = pieces + 2 * num_rows
         num_shards = max(1, -(-tokens // sizing.shard_tokens))
-        return shards_by_content(num_rows, max(1, -(-num_rows // num_shards)), self.hashes)
+        return max(1, -(-num_rows // num_shards))
 
     def reusing(self, older: Sequence[Stored]) -> EncodeStage:
         """See Copying."""
@@ -68,6 +74,20 @@ class EncodeStage:
         """See Stage."""
         sizes = self.model.family.files.as_bert(self.model.config())
         return 2 * int(sizes["hidden_size"]) * num_rows
+
+    def outlook(self, seen: Seen) -> Outlook:
+        """See Foreseeing; the bytes are exact, but for a header of each shard."""
+        tokens = seen.of(self.tokens)
+        assert tokens.pieces is not None  # as all word pieces have
+        flat, offsets, number = tokens.pieces.flat, tokens.pieces.offsets, tokens.num_rows
+        texts = texts_of(flat, offsets, np.arange(len(offsets) - 1))
+        inputs = encoder_inputs(self.model, self.side, texts, number)
+        if self.hashes is None or seen.readable(self.hashes):
+            shards = self.shards(seen.sizing)
+        else:
+            shards = expected_shards(number, self._work(seen.sizing))
+        num_bytes = self.estimated_bytes(number, number) + 128 * len(shards)
+        return Outlook(num_rows=number, num_bytes=num_bytes, inputs=inputs, shards=shards)
 
     def open(self, site: Site) -> Opened:
         """See Stage; embeddings of a shard's rows in order, with zeros for the rows of `skip`.
@@ -97,7 +117,8 @@ class EncodeStage:
         kept = np.setdiff1d(np.arange(shard.start, shard.stop), np.asarray(list(skip), np.int64))
         older = None if source is None else source.rows(kept)
         division = divide(kept, None if hashes is None else hashes[kept], older)
-        parts = [self._encoded(encoder, shard, division, beat)]
+        vectors, num_tokens = self._encoded(encoder, shard, division, beat)
+        parts = [vectors]
         if source is not None:
             groups = source.by_record(division.copied)
             parts = [*(read_vectors(source.path(record))[rows] for record, rows in groups), *parts]
@@ -106,23 +127,23 @@ class EncodeStage:
         path = scratch / f"{shard.index}.npy"
         write_vectors(path, halves)
         facts = {"rows": shard.num_rows, "numerics": encoder.numerics}
-        return Payload(path, facts, division.num_copied)
+        return Payload(path, facts, division.num_copied, num_tokens)
 
     def _encoded(
         self, encoder: Encoder, shard: Shard, division: Division, beat: Beat
-    ) -> NDArray[np.float16]:
-        """The vectors of the rows to compute, each text once."""
+    ) -> tuple[NDArray[np.float16], int]:
+        """The vectors of the rows to compute, each text once, and the tokens that were read."""
         rows = division.rows[division.computed]
-        flat, offsets = self.tokens.tokens(shard.start, shard.stop)
+        flat, offsets = taken(*self.tokens.tokens(shard.start, shard.stop), rows - shard.start)
         try:
-            return as_stored(
-                encoder.encode(
-                    *taken(flat, offsets, rows - shard.start),
-                    side=self.side,
-                    budget_tokens=self.budget_tokens,
-                    beat=lambda places: beat(rows[list(places)].tolist()),
-                )
+            vectors = encoder.encode(
+                flat,
+                offsets,
+                side=self.side,
+                budget_tokens=self.budget_tokens,
+                beat=lambda places: beat(rows[list(places)].tolist()),
             )
+            return as_stored(vectors), encoder.num_tokens(offsets, self.side)
         except RowsFailed as failed:
             raise RowsFailed(division.all_rows_of(list(failed.rows)), failed.reason) from None
 

@@ -54,6 +54,8 @@ class Payload:
     facts: Mapping[str, Json] = field(default_factory=dict)
     num_copied: int = 0
     """Rows whose values were taken from an older store; it stands in no record."""
+    num_tokens: int = 0
+    """Tokens that a model read, special tokens included; it stands in no record."""
 
 
 def nothing() -> None:

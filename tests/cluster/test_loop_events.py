@@ -13,6 +13,7 @@ from raypipe.cluster.backend import (
     Ready,
 )
 from raypipe.errors import IncompleteError, InputError, RefusedError
+from raypipe.storage.records import Record
 
 
 def kinds(ledger):
@@ -20,7 +21,8 @@ def kinds(ledger):
 
 
 def test_one_worker_computes_shard_after_shard_and_is_let_go():
-    first = replace(done(1, 0, 2.0), num_copied=7)
+    of_first = {"num_copied": 7, "num_tokens": 50, "cpu_seconds": 1.25}
+    first = replace(done(1, 0, 2.0), record=Record(SHARDS[0], "", 30, {}), **of_first)
     found = play(Ready(1, {"x": 1}), first, done(1, 1), replace(done(1, 2), num_copied=2))
     assert found.error is None and found.facts == [({"x": 1}, None)]
     assert found.backend.submitted == [(1, n, (), PLAIN) for n in range(3)]
@@ -30,8 +32,11 @@ def test_one_worker_computes_shard_after_shard_and_is_let_go():
     assert (report.num_planned, report.num_reused, report.num_done) == (3, 0, 3)
     # Ready after one second, the last commit after four.
     assert (report.seconds, report.working_seconds) == (4.0, 3.0)
-    assert found.ledger.notes[0] == {"event": "done", "shard": 0, "seconds": 2.0, "copied": 7}
+    told = {"event": "done", "shard": 0, "seconds": 2.0, "copied": 7}
+    assert found.ledger.notes[0] == {**told, "tokens": 50, "cpu_seconds": 1.25}
     assert report.num_copied == 9
+    assert (report.num_tokens, report.cpu_seconds, report.num_bytes) == (50, 1.25, 30)
+    assert report.num_rows == sum(shard.num_rows for shard in SHARDS)
 
 
 def test_what_stands_is_kept_and_no_more_workers_start_than_there_is_work():

@@ -35,6 +35,10 @@ class PlainStores:
         self.made[store] = Stored(self.storage, manifest)
         return self.made[store]
 
+    def find(self, name, spec):
+        manifest = read_manifest(self.storage, str(name), spec.fingerprint())
+        return None if manifest is None else Stored(self.storage, manifest)
+
     def select(self, name, stage, complete):
         stands = read_manifest(self.storage, str(name), stage.spec.fingerprint()) is not None
         completed, chain = complete(stands)

@@ -1,4 +1,4 @@
-"""The commands pipeline, beir, table and recipes."""
+"""The commands pipeline, plan, beir, table and recipes."""
 
 import json
 import os
@@ -33,6 +33,7 @@ OpenCluster = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(name="pipeline")(pipeline)
+    app.command()(plan)
     app.command()(beir)
     app.command()(table)
     app.command()(recipes)
@@ -64,6 +65,32 @@ def pipeline(
     )
     named = named_recipe(recipe, overrides=overrides or [], env=os.environ)
     execute(named, out, options, as_json=as_json)
+
+
+def plan(
+    recipe: RecipeName,
+    overrides: Overrides = None,
+    out: Annotated[
+        Path, typer.Option("--out", help="The workspace whose stores would be reused.")
+    ] = Path("raypipe-work"),
+    gpus: Annotated[int | None, typer.Option(help="Number of GPUs to plan for.")] = None,
+    gpu: Annotated[str | None, typer.Option(help="Their kind, such as H100.")] = None,
+    price: Annotated[float | None, typer.Option(help="Of a GPU-hour, in dollars.")] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(help="Exit with 5 if more is forecast, such as 40h or 100usd."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Forecast what a recipe will take: tokens, inferences, disk, time and money. Runs nothing."""
+    from raypipe.driver.forecast.planning import Wanted, make_plan
+    from raypipe.driver.forecast.text import text_of
+
+    named = named_recipe(recipe, overrides=overrides or [], env=os.environ)
+    found = make_plan(named, out, Wanted(gpus, gpu, price, budget))
+    print(json.dumps(found.to_json()) if as_json else text_of(found), end="\n" if as_json else "")
+    if found.beyond is not None:
+        raise found.beyond
 
 
 def beir(

@@ -14,6 +14,7 @@ from raypipe.driver.analysis.grid.tradeoff import tradeoff
 from raypipe.driver.analysis.making import making
 from raypipe.driver.analysis.overview import overview
 from raypipe.driver.analysis.pages.beside import beside
+from raypipe.driver.analysis.pages.forecasting import forecasting
 from raypipe.driver.analysis.pages.stale import changed_since
 from raypipe.driver.analysis.pages.training import (
     TrainedFolder,
@@ -47,6 +48,8 @@ def report(finished: Finished) -> Path:
         section for query_set in measured for section in _of(finished, query_set, changes, facts)
     ]
     sections += [training(trained, name) for name, trained in trainings.items()]
+    foreseen = forecasting(finished.summary)
+    sections += [] if foreseen is None else [foreseen]
     sections.append(making(finished))
     return write_page(finished.workspace.folder, f"raypipe: {finished.recipe.name}", sections)
 

@@ -11,6 +11,7 @@ from raypipe.driver.workspace import Workspace
 from raypipe.errors import RefusedError
 from raypipe.names import StoreName
 from raypipe.stages.stage import Stage
+from raypipe.storage.spec import StageSpec
 from raypipe.storage.store_records import find_spec, read_manifest
 from raypipe.storage.stored import Stored
 
@@ -71,6 +72,10 @@ class _Compared:
         if manifest is None:
             raise _Unknown
         return Stored(stores, manifest)
+
+    def find(self, name: StoreName, spec: StageSpec) -> Stored | None:
+        """See Stores; no table is completed."""
+        return None
 
     def select(
         self, name: StoreName, stage: Stage, complete: Callable[[bool], tuple[Stage, Chain]]

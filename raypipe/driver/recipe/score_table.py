@@ -43,17 +43,16 @@ class ScoreTable:
         while True:
             number = len(before) + 1
             store = self._store(Role.CANDIDATES, number)
-            spec = candidates_spec(self.base, number)
-            manifest = read_manifest(run.storage, str(store), spec.fingerprint())
-            if manifest is None and stands:
+            found = self.basis.stores.find(store, candidates_spec(self.base, number))
+            if found is None and stands:
                 return tuple(before), Chain(held=True, whole=False)
-            if manifest is None or manifest.records[0].facts["request"] == asked:
+            if found is None or found.manifest.records[0].facts["request"] == asked:
                 planned = CandidatesStage(self.base, number, run, request, tuple(before))
                 part = Part(self.basis.stores.ensure(store, planned), None)
                 if part.candidates.manifest.records[0].facts["request"] == asked:
                     return self._complete(number, part, before)
             else:
-                part = Part(Stored(run.storage, manifest), None)
+                part = Part(found, None)
             before.append(replace(part, scores=self._committed(number, part)))
 
     def held(self) -> tuple[Part, ...]:
@@ -113,10 +112,7 @@ class ScoreTable:
         """Word pieces of the whole collection, if they exist for a model with this tokenizer."""
         prefix = self.model.conventions.prefix("passage")
         stage = TokenizeStage(self.basis.collection(), schema.PASSAGES, self.model, prefix)
-        storage = self.basis.collection().storage
-        for name in self.basis.recipe.models:
-            store = str(tokens_of(name))
-            manifest = read_manifest(storage, store, stage.spec.fingerprint())
-            if manifest is not None:
-                return Stored(storage, manifest)
-        return None
+        found = (
+            self.basis.stores.find(tokens_of(name), stage.spec) for name in self.basis.recipe.models
+        )
+        return next((stored for stored in found if stored is not None), None)

@@ -6,6 +6,7 @@ from typing import Protocol
 from raypipe.driver.recipe.chain import Chain
 from raypipe.names import StoreName
 from raypipe.stages.stage import Stage
+from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
 
 
@@ -17,6 +18,9 @@ class Stores(Protocol):
 
     def ensure(self, name: StoreName, stage: Stage) -> Stored:
         """The finished store of a stage."""
+
+    def find(self, name: StoreName, spec: StageSpec) -> Stored | None:
+        """The store of this specification if it is complete; nothing is computed."""
 
     def select(
         self, name: StoreName, stage: Stage, complete: Callable[[bool], tuple[Stage, Chain]]

@@ -53,3 +53,11 @@ class StageResult:
     """Computing time of the store without loading; None if several invocations computed it."""
     num_copied_when_made: int = 0
     """Rows whose values the invocation that completed the store took from older stores."""
+    num_rows_computed: int = 0
+    """Rows of the shards that this invocation committed."""
+    num_bytes: int = 0
+    """Of the payloads that this invocation committed."""
+    num_tokens: int = 0
+    """Tokens that a model read in this invocation."""
+    cpu_seconds: float = 0.0
+    """CPU time of this invocation's workers over the store's shards, loading excluded."""

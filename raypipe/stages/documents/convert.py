@@ -10,8 +10,9 @@ from raypipe import schema
 from raypipe.data.facts import FileFacts
 from raypipe.data.formats.registry import get_format
 from raypipe.data.reading import Errors, read_parsed
+from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.stage import Needs, Opened, Site, Sizing
-from raypipe.stages.texts.counted_files import CountedFiles
+from raypipe.stages.texts.counted_files import CountedFiles, Read
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 
@@ -59,11 +60,17 @@ class RecordsStage:
         """See Stage."""
         return self._inputs.estimated_bytes(num_rows, num_planned)
 
+    def outlook(self, seen: Seen) -> Outlook:
+        """See Foreseeing; the number of rows is exact."""
+        return self._inputs.outlook(_COLUMNS[self.what], self._read())
+
     def open(self, site: Site) -> Opened:
         """See Stage; schema.DOCUMENTS, PASSAGES or HOMES. Memory holds one row group."""
+        return self._inputs.opened(site, _COLUMNS[self.what], self._read())
+
+    def _read(self) -> Read:
         kind = get_format(self.format, self.fields)
         parsers = {"documents": kind.document, "passages": kind.parse, "homes": kind.home}
         parse = parsers[self.what]
         assert parse is not None  # a rule of the recipe
-        read = partial(read_parsed, parse=parse, errors=self.errors)
-        return self._inputs.opened(site, _COLUMNS[self.what], read)
+        return partial(read_parsed, parse=parse, errors=self.errors)

@@ -22,7 +22,7 @@ def shards_by_content(num_rows: int, work: int, hashes: Stored | None) -> list[S
     """
     if hashes is None or not num_rows:
         return ranges(num_rows, max(1, work))
-    wanted = min(_power(work), max(LEAST_ROWS, _power(num_rows // NUM_SHARDS)))
+    wanted = _wanted(num_rows, work)
     least, largest = max(1, wanted // 2), 2 * wanted
     begins = np.flatnonzero((TextHashes(hashes).hashes[:, 1] & np.uint64(least - 1)) == 0)
     edges = [0]
@@ -34,6 +34,18 @@ def shards_by_content(num_rows: int, work: int, hashes: Stored | None) -> list[S
         edges.append(num_rows)
     pairs = zip(edges[:-1], edges[1:], strict=True)
     return [Shard(index, start, stop) for index, (start, stop) in enumerate(pairs)]
+
+
+def expected_shards(num_rows: int, work: int) -> list[Shard]:
+    """About as many shards as `shards_by_content` makes of texts whose hashes are not there yet.
+
+    On average it waits as long for a row that begins a shard as half the wanted size.
+    """
+    return ranges(num_rows, _wanted(num_rows, max(1, work)))
+
+
+def _wanted(num_rows: int, work: int) -> int:
+    return min(_power(work), max(LEAST_ROWS, _power(num_rows // NUM_SHARDS)))
 
 
 def _power(number: int) -> int:

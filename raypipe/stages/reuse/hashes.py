@@ -4,15 +4,16 @@ import hashlib
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
+from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
-from raypipe.storage.payloads.mapped import map_tensors, write_tensors
+from raypipe.storage.payloads.mapped import map_tensors, tensor_bytes, write_tensors
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, spec_over
@@ -21,6 +22,8 @@ Hashes = NDArray[np.uint64]
 """The first 16 bytes of SHA-256, as two numbers: uint64 [rows, 2]."""
 Int64 = NDArray[np.int64]
 BYTES_PER_ROW = 28
+ROW_SECONDS = 3e-6
+"""CPU time a text, on the machine of docs/benchmarks.md."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,23 @@ class HashesStage:
         """See Stage."""
         return BYTES_PER_ROW * num_rows
 
+    def outlook(self, seen: Seen) -> Outlook:
+        """See Foreseeing; the hashes themselves of a collection that was read whole.
+
+        The bytes are exact, but for a header.
+        """
+        sample = seen.sample(self.collection)
+        num_rows, payload = sample.num_rows, b""
+        if len(sample.texts) == num_rows:
+            texts = pa.chunked_array([pa.array(sample.texts, pa.string())])
+            payload = tensor_bytes(_arrays(hashes_of(texts)))
+        return Outlook(
+            num_rows=num_rows,
+            num_bytes=len(payload) or BYTES_PER_ROW * num_rows,
+            cpu_seconds=ROW_SECONDS * num_rows,
+            payload=payload,
+        )
+
     def open(self, site: Site) -> Opened:
         """See Stage; `hashes` uint64 [rows, 2], `sorted` uint64 [rows] and `rows` [rows]."""
         return Opened(partial(self._run, site.scratch))
@@ -55,12 +75,16 @@ class HashesStage:
             beat(())
             hashes[start : start + len(table)] = hashes_of(table["text"])
             start += len(table)
-        order = np.argsort(hashes[:, 0], kind="stable")  # equal ones by ascending row
-        narrow = np.uint32 if len(order) < 1 << 32 else np.uint64
-        arrays = {"hashes": hashes, "sorted": hashes[order, 0], "rows": order.astype(narrow)}
         path = scratch / "hashes.safetensors"
-        write_tensors(path, arrays)
+        write_tensors(path, _arrays(hashes))
         return Payload(path, {"rows": shard.num_rows})
+
+
+def _arrays(hashes: Hashes) -> dict[str, NDArray[Any]]:
+    """The arrays of a payload."""
+    order = np.argsort(hashes[:, 0], kind="stable")  # equal ones by ascending row
+    narrow = np.uint32 if len(order) < 1 << 32 else np.uint64
+    return {"hashes": hashes, "sorted": hashes[order, 0], "rows": order.astype(narrow)}
 
 
 def hashes_of(texts: pa.ChunkedArray) -> Hashes:

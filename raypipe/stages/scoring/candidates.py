@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.errors import IncompleteError
 from raypipe.ranking.candidates import Keys, missing, pairs, positions, singles
+from raypipe.stages.outlook.outlook import Outlook, Seen
+from raypipe.stages.outlook.runs import LINE_SECONDS, expected_run
+from raypipe.stages.outlook.tables import keys_bytes
 from raypipe.stages.query_blocks import num_lines
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.storage.payloads.tables import read_table, write_table
@@ -27,6 +30,9 @@ from raypipe.storage.stored import Stored
 
 CANDIDATE_BYTES = 20
 SCORE_BYTES = 24
+IN_COMMON = (
+    "scores that an earlier request over another run has in common with this one are counted twice"
+)
 
 
 class Asking(Protocol):
@@ -76,6 +82,14 @@ class Request:
             return len(kept)
         others = lengths - 1 if self.sample is None else np.minimum(self.sample, lengths - 1)
         return int((lengths * others).sum())
+
+    def expected(self, lines: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The number of candidates of queries with so many lines each, whole or expected."""
+        first: NDArray[np.float64] = np.minimum(self.k, lines)
+        if self.k1 is None:
+            return first
+        others: NDArray[np.float64] = np.maximum(0.0, first - 1)
+        return first * others if self.sample is None else first * np.minimum(self.sample, others)
 
     def to_json(self) -> dict[str, Json]:
         """The request in a fingerprint; a seed matters only for a draw."""
@@ -207,6 +221,43 @@ class CandidatesStage:
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         return CANDIDATE_BYTES * self.request.num_candidates(self.run_store)
+
+    def outlook(self, seen: Seen) -> Outlook:
+        """See Foreseeing; exact if the run is there and all earlier parts are.
+
+        Of a run that is only expected, parts of the same run have the first of its candidates, and
+        those of other runs none.
+        """
+        request, run = self.request, expected_run(seen.of(self.run_store))
+        assert isinstance(request, Request)  # a grid of cells is filled, never foreseen
+        there = [part for part in self.held if seen.has(part.candidates)]
+        before = [seen.of(part.candidates).facts for part in self.held if part not in there]
+        own, wanted = self.run_store.identity, run.total(request.expected(run.lines))
+        if seen.has(self.run_store):  # the candidates themselves are known
+            keys = request.keys(self.run_store.whole_table(schema.RUN))
+            wanted, lacking = float(len(keys[0])), float(unscored(keys, there).sum())
+            unknown = bool(before)
+        else:
+            lacking = wanted
+            unknown = bool(there) or any(facts["run"] != own for facts in before)
+        same = sum(int(facts["rows"]) for facts in before if facts["run"] == own)
+        number = max(0.0, lacking - same)
+        first = np.minimum(request.k, run.lines)
+        duo = request.k1 is not None
+        return Outlook(
+            num_rows=1,
+            num_bytes=keys_bytes(first, number, run.num_passages, pairs=duo),
+            cpu_seconds=wanted * LINE_SECONDS,
+            facts={
+                "rows": round(number),
+                "wanted": round(wanted),
+                "request": request.digest(self.run_store),
+                "run": own,
+                "first": request.k,
+            },
+            run=run,
+            notes=(IN_COMMON,) if unknown else (),
+        )
 
     def open(self, site: Site) -> Opened:
         """See Stage; the payload is schema.CANDIDATES, sorted."""

@@ -17,6 +17,9 @@ from raypipe.errors import RowsFailed
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.ranking.candidates import Keys
 from raypipe.stages.opening import open_model
+from raypipe.stages.outlook.lengths import pair_inputs, texts_of
+from raypipe.stages.outlook.outlook import Outlook, Seen
+from raypipe.stages.outlook.tables import scores_bytes
 from raypipe.stages.query_blocks import Sides
 from raypipe.stages.reuse.division import Division, divide
 from raypipe.stages.scoring.candidates import SCORE_BYTES, Part
@@ -28,6 +31,10 @@ from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec, settings_digest
 from raypipe.storage.stored import Stored, spec_over
+from raypipe.text.pairs import TextSlice
+
+MOST_INPUTS = 20_000
+"""Inputs of which an outlook knows the lengths, evenly spaced over the sampled queries."""
 
 if TYPE_CHECKING:
     from raypipe.models.scorer import Scorer
@@ -110,6 +117,42 @@ class ScoreStage:
         """See Stage."""
         return SCORE_BYTES * num_rows
 
+    def outlook(self, seen: Seen) -> Outlook:
+        """See Foreseeing; the inputs are those of passages that a search of a sample finds."""
+        asked = seen.of(self.part.candidates)
+        number, duo = float(asked.facts["rows"]), self.model.reranker.num_passages == 2
+        texts = self._sampled(seen, int(asked.facts["first"]), duo)
+        inputs = pair_inputs(self.model, texts, number)
+        num_bytes = 0.0
+        if asked.run is not None:
+            first = np.minimum(float(asked.facts["first"]), asked.run.lines)
+            num_bytes = scores_bytes(first, number, asked.run.num_passages, pairs=duo)
+        return Outlook(
+            num_rows=round(number),
+            num_bytes=num_bytes,
+            inputs=inputs,
+            num_inferences=number,
+        )
+
+    def _sampled(self, seen: Seen, first: int, duo: bool) -> list[TextSlice]:
+        """The texts of sampled inputs: a query and one passage, or every ordered pair of them."""
+        queries, passages = self.sides.queries, self.sides.collection
+        found = seen.found(queries, passages, first, least=2 if duo else 1)
+        query, place = np.nonzero(found >= 0)
+        rows = [query, found[query, place]]
+        if duo:
+            query, left, right = np.nonzero((found[:, :, None] >= 0) & (found[:, None, :] >= 0))
+            kept = left != right
+            query, left, right = query[kept], left[kept], right[kept]
+            rows = [query, found[query, left], found[query, right]]
+        few = np.linspace(0, len(rows[0]) - 1, min(len(rows[0]), MOST_INPUTS)).astype(np.int64)
+        prefixes = [self.model.conventions.prefix(side) for side in ("query", "passage")]
+        of_queries = seen.pieces(queries, self.model, prefixes[0])
+        of_passages = seen.pieces(passages, self.model, prefixes[1])
+        pieces = [of_queries, *[of_passages] * (len(rows) - 1)]
+        sides = zip(pieces, rows, strict=True)
+        return [texts_of(found.flat, found.offsets, of[few]) for found, of in sides]
+
     def open(self, site: Site) -> Opened:
         """See Stage; schema.SCORES of a shard's candidates in order, without those of `skip`.
 
@@ -142,9 +185,8 @@ class _OpenedScores:
         copied = self._older.find(keys)
         older = np.where(np.isnan(copied), -1, np.arange(len(copied)))
         division = divide(kept, self._older.text_keys(keys), older)
-        scores = np.where(
-            division.older >= 0, copied, self._scored(keys, division, beat)[division.value_of]
-        )
+        scored, num_tokens = self._scored(keys, division, beat)
+        scores = np.where(division.older >= 0, copied, scored[division.value_of])
         columns = [query_rows.astype(np.int32), first, second, scores]
         path = self._scratch / f"{shard.index}.parquet"
         table = pa.table(columns, schema=schema.SCORES)
@@ -154,23 +196,28 @@ class _OpenedScores:
             "last_query": int(query_rows[-1]) if len(query_rows) else -1,
             "numerics": self._scorer.numerics,
         }
-        return Payload(path, facts, division.num_copied)
+        return Payload(path, facts, division.num_copied, num_tokens)
 
-    def _scored(self, keys: Keys, division: Division, beat: Beat) -> NDArray[np.float32]:
-        """The scores of the candidates to compute, each text once; then one that nobody reads."""
+    def _scored(
+        self, keys: Keys, division: Division, beat: Beat
+    ) -> tuple[NDArray[np.float32], int]:
+        """The scores of the candidates to compute, each text once, then one that nobody reads; and
+        the number of tokens that were read."""
         stage, rows = self._stage, division.rows[division.computed]
         query_rows, *both = (column[division.computed] for column in keys)
         passages = both[: stage.model.reranker.num_passages]
+        query = self._queries.part(query_rows)
+        texts = [self._passages.part(self._place(of_side)) for of_side in passages]
         scores = self._scorer.score(
-            self._queries.part(query_rows),
-            [self._passages.part(self._place(of_side)) for of_side in passages],
+            query,
+            texts,
             budget_tokens=stage.budget_tokens,
             beat=lambda places: beat(rows[list(places)].tolist()),
         )
         bad = np.flatnonzero(~np.isfinite(scores))
         if len(bad):
             raise RowsFailed(division.all_rows_of(bad.tolist()), "the score is not finite")
-        return np.append(scores, np.float32(np.nan))
+        return np.append(scores, np.float32(np.nan)), self._scorer.num_tokens(query, texts)
 
     def _place(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         return rows if self._rows is None else np.searchsorted(self._rows, rows)

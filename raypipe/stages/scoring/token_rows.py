@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import open_tokenizer
+from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.scoring.candidates import Part
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.stages.texts.ids import column_of_rows
@@ -23,6 +24,7 @@ from raypipe.stages.texts.tokenize import (
     SHARD_ROWS,
     piece_settings,
     pieces_of,
+    pieces_outlook,
     refuse_other_inputs,
 )
 from raypipe.storage.payloads.tokens import (
@@ -103,6 +105,21 @@ class PassageTokensStage:
         """See Stage."""
         collection = self.collection
         return collection.num_bytes * num_rows // max(1, collection.num_rows) + 8 * num_rows
+
+    def outlook(self, seen: Seen) -> Outlook:
+        """See Foreseeing; of candidates that are not there yet, each has a passage of its own."""
+        texts = seen.sample(self.collection)
+        prefix = self.model.conventions.prefix("passage")
+        num_rows = min(texts.num_rows, round(self.distinct(seen)))
+        work = min(seen.sizing.shard_rows, SHARD_ROWS)
+        pieces = seen.pieces(self.collection, self.model, prefix)
+        return pieces_outlook(pieces, num_rows, ranges(num_rows, work))
+
+    def distinct(self, seen: Seen) -> float:
+        """About the number of different passages among the candidates."""
+        expected = seen.of(self.candidates.candidates)
+        number = expected.facts.get("passages", expected.num_rows)
+        return float(number)
 
     def open(self, site: Site) -> Opened:
         """See Stage; pieces of a shard's passages, uint16 or uint32 flat with offsets."""

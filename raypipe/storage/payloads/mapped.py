@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
+from safetensors.numpy import save, save_file
 
 from raypipe.storage.payloads.writing import writing
 
@@ -30,6 +30,11 @@ def write_tensors(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """
     with writing(path):
         save_file(dict(arrays), path)
+
+
+def tensor_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """The bytes that `write_tensors` would write."""
+    return save(dict(arrays))
 
 
 def map_tensors(path: Path) -> dict[str, NDArray[Any]]:

@@ -29,6 +29,7 @@ from raypipe.stages.scoring.candidates import unscored
 from raypipe.stages.scoring.score import score_base
 from raypipe.stages.stage import Stage
 from raypipe.storage.leases.lease import acquire
+from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
 
 log = logging.getLogger(__name__)
@@ -146,6 +147,10 @@ class _LastStores:
     def ensure(self, name: StoreName, stage: Stage) -> Stored:
         """See Stores."""
         return self.execution.ensure(name, stage)
+
+    def find(self, name: StoreName, spec: StageSpec) -> Stored | None:
+        """See Stores."""
+        return self.execution.find(name, spec)
 
     def select(
         self, name: StoreName, stage: Stage, complete: Callable[[bool], tuple[Stage, Chain]]

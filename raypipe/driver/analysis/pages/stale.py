@@ -15,7 +15,7 @@ from raypipe.names import Role, StoreName, Thing, of_collection
 from raypipe.stages.stage import Stage
 from raypipe.stages.texts.prepare import CountStage, counted
 from raypipe.storage.records import hash_file
-from raypipe.storage.spec import Change
+from raypipe.storage.spec import Change, StageSpec
 from raypipe.storage.stored import Stored
 from raypipe.uris import in_bucket
 
@@ -99,6 +99,10 @@ class _Compared:
         if told:
             self.lines.append(f"{name}: {'; '.join(told)}")
         return stored
+
+    def find(self, name: StoreName, spec: StageSpec) -> Stored | None:
+        """See Stores; no table is completed."""
+        return None
 
     def select(
         self, name: StoreName, stage: Stage, complete: Callable[[bool], tuple[Stage, Chain]]

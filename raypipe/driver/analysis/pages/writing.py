@@ -16,7 +16,7 @@ TWINS = "analysis"
 _OWN = re.compile(
     r"((overview(-of-documents)?|depth|tradeoff-of-[^.]+|training-size|fusion|movers"
     r"|queries(-of-documents)?"
-    r"|side-by-side(-of-documents)?)\..+|training-of-[^.]+)\.json"
+    r"|forecast|side-by-side(-of-documents)?)\..+|training-of-[^.]+)\.json"
 )
 """The names of twins; other files in the folder are left alone."""
 

@@ -1,0 +1,79 @@
+"""A forecast as text: the tables that `raypipe plan` prints, and one line before a run."""
+
+from raypipe.driver.forecast.forecast import Forecast, totals_of
+from raypipe.driver.forecast.planning import Plan
+from raypipe.markdown import markdown_table
+
+
+def line_of(forecast: Forecast) -> str:
+    """`forecast: 1,234,000 tokens, 6,460 inferences, 12.3 MB of stores, 95 CPU seconds; 3 stores
+    of 20 are there`."""
+    totals = totals_of(forecast)
+    num_bytes = (totals["bytes"] or 0.0) + (totals["lucene_bytes"] or 0.0)
+    parts = [f"{totals['tokens'] or 0:,.0f} tokens"]
+    parts += [f"{totals['inferences']:,.0f} inferences"] if totals["inferences"] else []
+    parts.append(f"{num_bytes / 1e6:,.1f} MB of stores")
+    seconds = totals["cpu_seconds"]
+    parts += [] if seconds is None else [f"{seconds:,.0f} CPU seconds"]
+    there = f"{len(forecast.reused)} stores of {len(forecast.lines)} are there"
+    return f"forecast: {', '.join(parts)}; {there}"
+
+
+def text_of(plan: Plan) -> str:
+    """The tables as Markdown: by store, lengths, rates, totals; then the notes."""
+    forecast, costs = plan.forecast, plan.costs
+    blocks = ["## Forecast by store", ""]
+    blocks += markdown_table(
+        ["store", "rows", "shards", "tokens", "inferences", "MB", "CPU seconds"],
+        [
+            [
+                line.store,
+                f"{line.rows:,.0f}",
+                f"{line.shards:,}",
+                *(
+                    ["reused", "-", "-", "-"]
+                    if line.reused
+                    else [
+                        f"{line.tokens:,.0f}",
+                        f"{line.inferences:,.0f}",
+                        f"{line.bytes / 1e6:,.2f}",
+                        _digit(line.cpu_seconds),
+                    ]
+                ),
+            ]
+            for line in forecast.lines
+        ],
+    )
+    totals = totals_of(forecast)
+    rows = [
+        ["tokens that models read", f"{totals['tokens']:,.0f}"],
+        ["inferences of rerankers", f"{totals['inferences']:,.0f}"],
+        *([f"inferences a query, {name}", f"{n:,.1f}"] for name, n in forecast.per_query.items()),
+        ["disk, without Lucene", f"{(totals['bytes'] or 0) / 1e6:,.1f} MB"],
+        ["disk, Lucene", f"{(totals['lucene_bytes'] or 0) / 1e6:,.1f} MB"],
+        ["memory of the workers, at least", f"{costs.memory_bytes / 1e9:,.1f} GB"],
+        ["CPU seconds", _digit(totals["cpu_seconds"])],
+        ["hours", "-" if costs.hours is None else f"{costs.hours:,.2f}"],
+        ["stores that are there", ", ".join(forecast.reused) or "none"],
+    ]
+    if costs.gpu_hours is not None:
+        rows.append(["GPU-hours of the models", f"{costs.gpu_hours:,.2f}"])
+    if costs.money is not None:
+        rows.append(["money for them", f"{costs.money:,.2f} usd"])
+    blocks += ["", f"## In all: {plan.device}", "", *markdown_table(["what", "forecast"], rows)]
+    for name, found in forecast.histograms.items():
+        lengths = [[edge.removeprefix(".."), f"{number:,}"] for edge, number in found.items()]
+        blocks += ["", f"## Tokens of an input: {name}", ""]
+        blocks += markdown_table(["at most", "inputs"], lengths)
+    for name, rate in forecast.rates.items():
+        pairs = zip(rate.lengths, rate.tokens_per_second, strict=True)
+        blocks += ["", f"## Rate of the model of {name}", ""]
+        blocks += markdown_table(
+            ["tokens of an input", "tokens a CPU second"],
+            [[f"{length:,.0f}", f"{found:,.0f}"] for length, found in pairs],
+        )
+    return "\n".join([*blocks, "", *(f"- {note}" for note in forecast.notes)]) + "\n"
+
+
+def _digit(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.1f}"

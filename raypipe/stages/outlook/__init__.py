@@ -1,0 +1,1 @@
+"""What a stage expects of its store before it is computed."""

@@ -1,0 +1,214 @@
+"""`raypipe plan` against what a run of the same recipe then takes."""
+
+import json
+import re
+
+import pytest
+from foreseen_recipe import RECIPE
+from watchers import Silent
+
+from raypipe.cli.main import run as command
+from raypipe.driver.forecast.planning import Wanted, make_plan
+from raypipe.driver.pipeline import Options, run_pipeline
+from raypipe.errors import InputError
+
+MODEL_STORES = {
+    "vectors": 230,
+    "vectors.dev": 12,
+    "scores@mono.dev.1": 12 * 10,
+    "scores@mono.dev.2": 12 * 5,  # of the first 15, those beyond the first 10
+    "scores@duo.dev.1": 12 * 4 * 3,
+}
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def lines_of(plan):
+    return {line.store: line for line in plan.forecast.lines}
+
+
+def run(recipe, out, **options):
+    return run_pipeline(recipe, out, Options(**options), watcher=Silent()).summary
+
+
+def test_a_plan_foresees_the_stores_rows_tokens_and_inferences_of_the_run(recipe, tmp_path):
+    plan = make_plan(recipe(), tmp_path / "work")
+    assert not (tmp_path / "work").exists()
+    lines, summary = lines_of(plan), run(recipe(), tmp_path / "work")
+    assert set(lines) == set(summary["stages"])
+    facts = {name: told["fact"] for name, told in summary["forecast"]["stages"].items()}
+    rows = {name: round(lines[name].rows) for name in MODEL_STORES}
+    assert rows == MODEL_STORES
+    assert {name: facts[name]["rows"] for name in MODEL_STORES} == MODEL_STORES
+    for name in ("vectors", "vectors.dev"):  # the collection is read whole, so they are exact
+        assert lines[name].tokens == facts[name]["tokens"] > 0
+    for name in MODEL_STORES.keys() - {"vectors", "vectors.dev"}:
+        assert lines[name].inferences == facts[name]["inferences"] == MODEL_STORES[name]
+    # The short run's three candidates may be among those of the other run: counted once at most.
+    short = "scores@mono.dev.3"
+    assert facts[short]["inferences"] <= round(lines[short].inferences) == 12 * 3
+    assert any("counted twice" in note for note in plan.forecast.notes)
+    exact = ("passages@collection", "hashes@collection", "ids@collection", "vectors.dev")
+    for name in exact:
+        assert lines[name].bytes == pytest.approx(facts[name]["bytes"], abs=400), name
+    big = sum(lines[name].bytes for name in facts)
+    assert big == pytest.approx(sum(fact["bytes"] for fact in facts.values()), rel=0.25)
+    for name, line in lines.items():
+        planned = summary["stages"][name]["shards"]["planned"]
+        assert line.shards == pytest.approx(planned, rel=0.5), name
+
+
+def test_the_seconds_of_models_are_probed_and_those_of_no_other_store(recipe, tmp_path):
+    plan = make_plan(recipe(), tmp_path / "work")
+    lines = lines_of(plan)
+    with_model = {name for name, line in lines.items() if line.model_seconds}
+    assert with_model == {*MODEL_STORES, "scores@mono.dev.3"}
+    assert all(line.cpu_seconds >= line.model_seconds for line in lines.values())
+    assert plan.costs.hours > 0 and plan.costs.gpu_hours is None and plan.costs.money is None
+    assert {rate.num_inputs for rate in plan.forecast.rates.values()} <= {*range(1, 231)}
+
+
+def test_what_is_there_is_reused_and_nothing_in_the_workspace_changes(recipe, tmp_path):
+    work = tmp_path / "work"
+    run(recipe(), work, until="mono")
+    before = contents(work)
+    plan = make_plan(recipe(), work)
+    assert contents(work) == before
+    lines = lines_of(plan)
+    reused = {name for name, line in lines.items() if line.reused}
+    assert {"vectors", "dense.dev", "scores@mono.dev.1", "mono.dev", "queries@dev"} <= reused
+    assert not reused & {"scores@mono.dev.2", "scores@duo.dev.1", "duo.dev", "duo-sum.dev"}
+    assert all(lines[name].cpu_seconds == lines[name].bytes == 0 for name in reused)
+    assert round(lines["scores@duo.dev.1"].inferences) == 12 * 4 * 3
+    run(recipe(), work)
+    again = make_plan(recipe(), work)
+    assert {line.store for line in again.forecast.lines if not line.reused} == set()
+    assert again.forecast.total("tokens") == again.forecast.total("cpu_seconds") == 0
+
+
+def test_another_setting_makes_only_what_depends_on_it_new(recipe, tmp_path):
+    run(recipe(), tmp_path / "work")
+    plan = make_plan(recipe("stages.duo.k1=3"), tmp_path / "work")
+    new = {line.store for line in plan.forecast.lines if not line.reused}
+    assert new == {"candidates@duo.dev.2", "scores@duo.dev.2", "duo.dev", "duo-sum.dev"}
+    (empty,) = (line for line in plan.forecast.lines if line.store == "scores@duo.dev.2")
+    assert empty.inferences == empty.tokens == 0  # the pairs of the first 3 have scores
+
+
+def test_of_a_run_that_is_there_only_candidates_without_a_score_are_foreseen(recipe, tmp_path):
+    run(recipe(), tmp_path / "work")
+    more = recipe("stages.deeper.k0=18", "stages.short.k0=5")
+    lines = lines_of(make_plan(more, tmp_path / "work"))
+    told = run(more, tmp_path / "work")["forecast"]["stages"]
+    for store in ("scores@mono.dev.4", "scores@mono.dev.5"):
+        assert round(lines[store].inferences) >= told[store]["fact"]["inferences"]
+    assert lines["scores@mono.dev.4"].inferences == told["scores@mono.dev.4"]["fact"]["inferences"]
+
+
+def test_a_gpu_that_was_never_measured_is_said_to_be_so_and_costs_by_its_operations(
+    recipe, tmp_path
+):
+    wanted = Wanted(gpus=2, gpu="H100", price=3.0)
+    plan = make_plan(recipe(), tmp_path / "work", wanted)
+    flops = plan.forecast.total("model_flops")
+    assert plan.costs.gpu_hours == pytest.approx(flops / (989e12 * 0.3) / 3600)
+    assert plan.costs.money == pytest.approx(3.0 * plan.costs.gpu_hours)
+    assert any(note.startswith("never measured: H100") for note in plan.forecast.notes)
+    assert plan.forecast.rates == {} and plan.device == "2 x H100, bf16"
+    assert json.loads(json.dumps(plan.to_json()))["costs"]["money"] == plan.costs.money
+
+
+def test_a_budget_that_is_passed_is_told_after_the_forecast(recipe, tmp_path):
+    work = tmp_path / "work"
+    wide, tight = (make_plan(recipe(), work, Wanted(budget=text)) for text in ("9h", "0.0000001h"))
+    assert wide.beyond is None and wide.to_json()["within_budget"]
+    assert "--budget allows 1e-07" in str(tight.beyond) and not tight.to_json()["within_budget"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        (Wanted(gpus=2), "--gpus: expected --gpu NAME"),
+        (Wanted(price=1.0), "--price: it is that of a GPU-hour"),
+        (Wanted(gpu="H100", gpus=0), "--gpus 0: expected 1 or more"),
+        (Wanted(gpu="H100", price=-1.0), "--price -1.0: expected 0 or more"),
+        (Wanted(gpu="GTX"), "--gpu GTX: expected one of H200"),
+        (Wanted(budget="40"), "--budget 40: expected hours or dollars"),
+        (Wanted(budget="4usd"), "--budget in dollars needs --gpu NAME"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(recipe, tmp_path, wanted, said):
+    with pytest.raises(InputError, match=said):
+        make_plan(recipe(), tmp_path / "work", wanted)
+
+
+def test_all_missing_inputs_are_told_at_once(recipe, files, tmp_path):
+    for name in ("passages.tsv", "queries.tsv"):
+        (files / name).unlink()
+    with pytest.raises(InputError) as found:
+        make_plan(recipe(), tmp_path / "work")
+    assert len(found.value.problems) == 2
+
+
+def test_an_interrupted_store_counts_with_what_is_left_of_it(recipe, tmp_path, monkeypatch):
+    from raypipe.stages.encode import EncodeStage
+
+    work, encoded = tmp_path / "work", EncodeStage._run
+
+    def fails(stage, encoder, source, hashes, scratch, shard, skip, beat):
+        if shard.index:
+            raise InputError("stopped")
+        return encoded(stage, encoder, source, hashes, scratch, shard, skip, beat)
+
+    small = recipe("resources.shard_tokens=1100")
+    whole = lines_of(make_plan(small, work))["vectors"]
+    monkeypatch.setattr(EncodeStage, "_run", fails)
+    with pytest.raises(InputError, match="stopped"):
+        run(small, work)
+    monkeypatch.undo()
+    (plan,) = (work / "stores" / "vectors").glob("*/plan.json")
+    (first, *rest) = json.loads(plan.read_text())["body"]["shards"]
+    assert rest
+    left = lines_of(make_plan(small, work))["vectors"]
+    share = 1 - (first[2] - first[1]) / 230
+    assert left.tokens == pytest.approx(share * whole.tokens)
+    assert left.bytes == pytest.approx(share * whole.bytes)
+
+
+def test_what_the_forecast_of_a_run_computed_counts_as_computed_by_it(recipe, tmp_path):
+    summary = run(recipe(), tmp_path / "work", until="dense")
+    stages = summary["stages"]
+    assert not stages["queries@dev"]["reused"] and not stages["count@collection"]["reused"]
+    told = summary["forecast"]["stages"]["queries@dev"]
+    assert told["forecast"]["bytes"] == told["fact"]["bytes"] > 0
+    assert {"mono.dev", "duo.dev"}.isdisjoint(summary["forecast"]["stages"])
+    again = run(recipe(), tmp_path / "work", until="dense")
+    assert all(stage["reused"] for stage in again["stages"].values())
+    assert again["forecast"]["stages"] == {}
+
+
+def test_nothing_is_read_of_stores_that_are_there(recipe, tmp_path, monkeypatch):
+    work = tmp_path / "work"
+    run(recipe(), work)
+    monkeypatch.setattr("raypipe.driver.forecast.seen.outlook_of", lambda stored: 1 / 0)
+    monkeypatch.setattr("raypipe.driver.forecast.making.measured_rate", lambda *_, **__: 1 / 0)
+    assert all(line.reused for line in make_plan(recipe(), work).forecast.lines)
+
+
+def test_the_command_prints_the_forecast_and_exits_with_5_beyond_the_budget(
+    files, tiny_model, tiny_mono, tiny_duo, tmp_path, capsys
+):
+    text = RECIPE.format(folder=files, model=tiny_model, mono=tiny_mono, duo=tiny_duo)
+    (tmp_path / "r.yaml").write_text(text)
+    words = ["plan", str(tmp_path / "r.yaml"), "--out", str(tmp_path / "work"), "--gpu", "T4"]
+    code, reason = command([*words, "--budget", "0.0000000000001h", "--json"])
+    assert code == 5 and "GPU-hours, and --budget allows" in reason
+    told = json.loads(capsys.readouterr().out)
+    assert told["within_budget"] is False and told["stages"]["vectors"]["tokens"] > 0
+    assert told["inferences_per_query"]["scores@duo.dev.1"] == 12
+    assert command([*words, "stages.duo.k1=3"]) == (0, "complete")
+    printed = capsys.readouterr().out
+    assert re.search(r"\| inferences a query, scores@duo.dev.1 +\| 6.0 ", printed)
+    assert not (tmp_path / "work").exists()
