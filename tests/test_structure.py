@@ -66,6 +66,7 @@ TESTED_ELSEWHERE = {
     "models/body.py": "models/test_family.py",
     "models/convert/describe_weights.py": "models/convert/test_describe.py",
     "models/convert/description.py": "models/convert/test_describe.py",
+    "models/fixed/clock.py": "models/fixed/test_engine.py",
     "models/folder/model_folder.py": "models/folder/test_loading.py",
     "ranking/by_id.py": "api/test_fusion.py",
     "ranking/by_key.py": "api/test_reranking.py",

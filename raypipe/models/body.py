@@ -19,6 +19,14 @@ class Body(Protocol):
         """The hidden size, H."""
 
     @property
+    def num_heads(self) -> int:
+        """Attention heads of a layer."""
+
+    @property
+    def num_words(self) -> int:
+        """Number of rows of the table of word pieces."""
+
+    @property
     def num_positions(self) -> int:
         """Number of rows of the position table."""
 
