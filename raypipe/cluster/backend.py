@@ -39,10 +39,11 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A shard's record, and how many of its rows were copied from an older store."""
+    """A shard's record, and what a payload says that stands in no record."""
 
     record: Record
     num_copied: int = 0
+    computing_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ class Done:
     record: Record | None
     seconds: float
     num_copied: int = 0
+    computing_seconds: float | None = None
+    """In which a GPU computed, of `seconds`; None if nobody measured it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,7 @@ def done_event(worker: int, shard: Shard, done: Committed | None, seconds: float
     """The event of a shard that was computed; a probe commits nothing."""
     if done is None:
         return Done(worker, shard, None, seconds)
-    return Done(worker, shard, done.record, seconds, done.num_copied)
+    return Done(worker, shard, done.record, seconds, done.num_copied, done.computing_seconds)
 
 
 Event = Ready | Beating | Done | Failed | Lost | Preempted | OutOfMemory

@@ -63,7 +63,8 @@ def perform(
     facts: Mapping[str, Json] = payload.facts
     if skip:
         facts = {**facts, "skipped_rows": sorted(skip)}
-    return Committed(task.ledger.commit(shard, payload.path, facts), payload.num_copied)
+    record = task.ledger.commit(shard, payload.path, facts)
+    return Committed(record, payload.num_copied, payload.computing_seconds)
 
 
 def give_memory_back() -> None:

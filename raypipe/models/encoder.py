@@ -50,6 +50,11 @@ class Encoder:
         """How long the device computed in the last `encode`; None without passes of fixed shape."""
         return None if self._engine is None else self._engine.busy
 
+    @property
+    def computed_seconds(self) -> float | None:
+        """In which the device computed so far; None without passes of fixed shape."""
+        return None if self._engine is None else self._engine.computed_seconds
+
     def encode(
         self,
         flat: NDArray[np.uint16 | np.uint32],

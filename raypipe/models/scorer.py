@@ -54,6 +54,11 @@ class Scorer:
         """As in Encoder, of the last `score`."""
         return None if self._engine is None else self._engine.busy
 
+    @property
+    def computed_seconds(self) -> float | None:
+        """In which the device computed so far; None without passes of fixed shape."""
+        return None if self._engine is None else self._engine.computed_seconds
+
     def score(
         self,
         query: TextSlice,

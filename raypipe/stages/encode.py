@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from raypipe.errors import InputError, RowsFailed
 from raypipe.models.encoder import Encoder, load_encoder
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.stages.opening import open_model
+from raypipe.stages.opening import Stopwatch, open_model
 from raypipe.stages.reuse.boundaries import shards_by_content
 from raypipe.stages.reuse.division import Division, divide, same_payload
 from raypipe.stages.reuse.hashes import Hashes, TextHashes
@@ -84,6 +84,7 @@ class EncodeStage:
         skip: Rows,
         beat: Beat,
     ) -> Payload:
+        watch = Stopwatch(encoder)
         same = None if source is None or skip else source.whole(shard)
         if source is not None and same is not None:
             return same_payload(same, source.path(same), scratch, shard)
@@ -99,7 +100,7 @@ class EncodeStage:
         path = scratch / f"{shard.index}.npy"
         write_vectors(path, halves)
         facts = {"rows": shard.num_rows, "numerics": encoder.numerics}
-        return Payload(path, facts, division.num_copied)
+        return Payload(path, facts, division.num_copied, watch.seconds())
 
     def _encoded(
         self, encoder: Encoder, shard: Shard, division: Division, beat: Beat

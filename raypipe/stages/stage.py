@@ -54,6 +54,8 @@ class Payload:
     facts: Mapping[str, Json] = field(default_factory=dict)
     num_copied: int = 0
     """Rows whose values were taken from an older store; it stands in no record."""
+    computing_seconds: float | None = None
+    """In which a GPU computed the shard; None if nobody measured it. It stands in no record."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,8 @@ class FixedEngine:
             resident_bytes: see RESIDENT_BYTES.
         """
         self.shape, self.busy = shape, Busy(0.0, 0.0)
+        self.computed_seconds = 0.0
+        """In which the device computed, of all calls so far."""
         self._step, self._device, self._precision = step, device, precision
         self._by_groups, self._resident_bytes = by_groups, resident_bytes
         self._slots = [_Slot(self._host(shape.plan_size)) for _ in range(IN_FLIGHT + 1)]
@@ -127,6 +129,7 @@ class FixedEngine:
             computing += seconds
             yield rows_before, result
         self.busy = Busy(time.perf_counter() - began, computing)
+        self.computed_seconds += computing
 
     @torch.inference_mode()
     def _started(

@@ -1,7 +1,7 @@
 """How the kernels of a pass of fixed shape reach the device: one by one, compiled, or as a graph.
 
 All compute the same step. Which one is fastest is for a measurement to say
-(tests/benchmarks/gpu.py); `eager` is the default, since it runs everywhere.
+(jobs/benchmark.py); `eager` is the default, since it runs everywhere.
 """
 
 from collections.abc import Callable

@@ -15,7 +15,7 @@ from raypipe.errors import RowsFailed
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.scorer import Scorer, load_scorer
 from raypipe.ranking.candidates import Keys
-from raypipe.stages.opening import open_model
+from raypipe.stages.opening import Stopwatch, open_model
 from raypipe.stages.query_blocks import Sides
 from raypipe.stages.reuse.division import Division, divide
 from raypipe.stages.scoring.candidates import SCORE_BYTES, Part
@@ -127,7 +127,7 @@ class _OpenedScores:
 
     def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         """See ScoreStage.open."""
-        stage = self._stage
+        stage, watch = self._stage, Stopwatch(self._scorer)
         kept = np.setdiff1d(np.arange(shard.start, shard.stop), np.asarray(list(skip), np.int64))
         query_rows, first, second = (
             column[kept - shard.start] for column in stage.part.keys(shard.start, shard.stop)
@@ -148,7 +148,7 @@ class _OpenedScores:
             "last_query": int(query_rows[-1]) if len(query_rows) else -1,
             "numerics": self._scorer.numerics,
         }
-        return Payload(path, facts, division.num_copied)
+        return Payload(path, facts, division.num_copied, watch.seconds())
 
     def _scored(self, keys: Keys, division: Division, beat: Beat) -> NDArray[np.float32]:
         """The scores of the candidates to compute, each text once; then one that nobody reads."""
