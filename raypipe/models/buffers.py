@@ -1,7 +1,7 @@
 """Linear layers whose results lie in memory that is used again, to serve a model on a CPU.
 
 Memory of this size comes fresh from the system each time otherwise, and its pages are zeroed when
-they are first touched: a tenth of the time of a forward pass.
+they are first touched: a tenth of the CPU time of a forward pass.
 """
 
 import threading

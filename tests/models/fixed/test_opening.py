@@ -28,6 +28,7 @@ def memory(monkeypatch):
     return of
 
 
+@pytest.mark.fault(18, "room for 600 of 2,000 tokens: passes of 500, named in the numerics class")
 def test_a_pass_is_halved_until_it_fits_and_the_class_says_so(model_of, part_of, memory):
     memory(600)
     encoder = load_encoder(model_of(), budget_tokens=2000, fixed=FixedSettings())
