@@ -133,7 +133,7 @@ class Loop:
                 self._feed(event.worker)
             case Done():
                 worker.shard, worker.beaten = None, True
-                self._done(event)
+                self._done(event.shard, event.seconds, event.num_copied, event.computing_seconds)
                 self._feed(event.worker)
             case Failed(shard=shard, error=error):
                 worker.shard = None
@@ -151,18 +151,20 @@ class Loop:
                 self.report.num_out_of_memory += 1
                 self._starve(event.worker, reason)
 
-    def _done(self, done: Done) -> None:
+    def _done(
+        self, shard: Shard, seconds: float, num_copied: int, computing_seconds: float | None
+    ) -> None:
         """Count a committed shard, and tell of it."""
-        self._failures.done(done.shard)
+        self._failures.done(shard)
         self._starved = 0
         self.report.num_done += 1
         self.report.working_seconds = self._backend.now() - (self._first_ready or 0.0)
-        self.report.num_copied += done.num_copied
-        facts: dict[str, Json] = {"seconds": round(done.seconds, 3), "copied": done.num_copied}
-        if done.computing_seconds is not None and done.seconds > 0:
+        self.report.num_copied += num_copied
+        facts: dict[str, Json] = {"seconds": round(seconds, 3), "copied": num_copied}
+        if computing_seconds is not None and seconds > 0:
             # Of the whole shard, reading, writing and committing too: what the GPU waits for.
-            facts["gpu_idle"] = round(max(0.0, 1 - done.computing_seconds / done.seconds), 4)
-        self._task.note("done", done.shard, **facts)
+            facts["gpu_idle"] = round(max(0.0, 1 - computing_seconds / seconds), 4)
+        self._task.note("done", shard, **facts)
         self._on_progress(self.report)
 
     def _feed(self, number: int) -> None:
@@ -198,7 +200,7 @@ class Loop:
         """
         if not self._task.ledger.has(shard):
             return False
-        self._done(shard, 0.0, 0)
+        self._done(shard, 0.0, 0, None)
         return True
 
     def _starve(self, number: int, reason: str) -> None:

@@ -56,7 +56,7 @@ def _sentence_transformers(work, settings, backend):
     dtype = {"dtype": DTYPES[work.precision]} if backend == "torch" else {}
     if work.case.kind == "encoder":
         texts = [text for (text,) in work.texts()]
-        body = Transformer(path, max_seq_length=512, model_args=dtype, backend=backend)
+        body = Transformer(path, max_seq_length=512, model_kwargs=dtype, backend=backend)
         pooling = Pooling(work.case.shape.hidden, pooling_mode="mean")
         peer = SentenceTransformer(modules=[body, pooling], device=work.device)
 

@@ -69,19 +69,19 @@ def run(folder, *more):
 
 
 def test_a_part_runs_on_a_cpu_and_is_tuned_once(tmp_path):
-    first = run(tmp_path, "--part", "encode", "--precision", "fp32", "--out", "one")
+    first = run(tmp_path, "--part", "duo", "--precision", "fp32", "--out", "one")
     assert first.returncode == 0, first.stderr
     (row,) = json.loads((tmp_path / "one.json").read_text())["rows"]
-    assert (row["case"], row["precision"], row["rounds"]) == ("encode, tiny", "fp32", 2)
+    assert (row["case"], row["precision"], row["rounds"]) == ("duo, tiny", "fp32", 2)
     assert row["largest_difference"] < 1e-3
     assert row["tokens_per_second"] > row["items_per_second"] > 0
     assert row["beside"][0]["from"] == "pieces"
     low, high = row["beside"][0]["range"]
     assert low <= row["beside"][0]["times_as_fast"] <= high
-    assert (tmp_path / "one.md").read_text().count("| encode, tiny | fp32 |") == 1
+    assert (tmp_path / "one.md").read_text().count("| duo, tiny | fp32 |") == 1
     tried = [way for way in row["one_run_each"] if "transformers, padded" in way]
     assert len(tried) == 2
-    again = run(tmp_path, "--part", "encode", "--precision", "fp32", "--out", "two")
+    again = run(tmp_path, "--part", "duo", "--precision", "fp32", "--out", "two")
     assert again.returncode == 0, again.stderr
     (row,) = json.loads((tmp_path / "two.json").read_text())["rows"]
     (peer,) = [way for way in row["one_run_each"] if "transformers, padded" in way]
