@@ -68,6 +68,11 @@ TESTED_ELSEWHERE = {
     "models/convert/description.py": "models/convert/test_describe.py",
     "models/fixed/clock.py": "models/fixed/test_engine.py",
     "models/folder/model_folder.py": "models/folder/test_loading.py",
+    "models/renamed/names.py": "models/renamed/test_files.py",
+    "models/renamed/pretraining.py": "models/renamed/test_family.py",
+    "models/whole/body.py": "models/whole/test_family.py",
+    "models/whole/files.py": "models/whole/test_family.py",
+    "models/whole/module.py": "models/whole/test_family.py",
     "ranking/by_id.py": "api/test_fusion.py",
     "ranking/by_key.py": "api/test_reranking.py",
     "stages/in_memory.py": "api/test_encoding.py",
@@ -78,6 +83,7 @@ TESTED_ELSEWHERE = {
     "storage/storage.py": "storage/places/test_posix.py",
     "training/examples/sources.py": "driver/training/test_phases_documents.py",
     "training/model/trainee.py": "training/model/test_worker.py",
+    "training/peers/card.py": "training/peers/test_adding.py",
     "vocabulary.py": "config/pipeline/test_load.py",
 }
 """Module -> the test file that covers it, for modules that no test file is named after."""

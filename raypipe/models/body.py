@@ -19,20 +19,16 @@ class Body(Protocol):
         """The hidden size, H."""
 
     @property
-    def num_heads(self) -> int:
-        """Attention heads of a layer."""
-
-    @property
-    def num_words(self) -> int:
-        """Number of rows of the table of word pieces."""
-
-    @property
     def num_positions(self) -> int:
         """Number of rows of the position table."""
 
     @property
     def num_segments(self) -> int:
         """Number of segments: rows of the segment table, 1 if it has none."""
+
+    @property
+    def packed(self) -> bool:
+        """Whether raypipe computes it, so that a row depends on others by its products alone."""
 
     @property
     def linears(self) -> Sequence[Linear]:
@@ -43,6 +39,18 @@ class Body(Protocol):
 
     def with_third_segment(self: B, choice: str | None) -> B:
         """The body with three segment rows, for a duoBERT model; see `segments`, which raises."""
+
+
+class PackedBody(Body, Protocol):
+    """A body that is `packed`."""
+
+    @property
+    def num_heads(self) -> int:
+        """Attention heads of a layer."""
+
+    @property
+    def num_words(self) -> int:
+        """Number of rows of the table of word pieces."""
 
 
 class Head(Protocol):

@@ -134,7 +134,8 @@ def load_encoder(
         threads: the largest number of threads.
         budget_tokens: tokens in one forward pass; up to this number of rows are tested together.
         fixed: how passes of fixed shape are computed; None means by default on CUDA, and on a CPU
-            that the shape is that of each batch.
+            that the shape is that of each batch. It has no effect on a model that transformers
+            computes.
 
     Raises:
         InputError: another architecture, missing tensors, a tokenizer without special tokens, or
@@ -144,7 +145,7 @@ def load_encoder(
     layouts = layouts_of(model)
     longest = _longest(model, layouts)
     _check_fits(model, body, layouts, longest)
-    if fixed is not None or device == "cuda":
+    if body.packed and (fixed is not None or device == "cuda"):
         conventions = model.encoder
         finish = partial(vectors, pooling=conventions.pooling, normalise=conventions.normalise)
         engine, place = open_fixed(
@@ -164,6 +165,7 @@ def load_encoder(
         threads=threads,
         budget_tokens=budget_tokens,
         longest=longest,
+        packed=body.packed,
     )
     return Encoder(model, body, layouts, place)
 

@@ -197,7 +197,7 @@ def load_scorer(
     if max(layouts["pair"].segments) >= body.num_segments:
         raise InputError(f"{model.folder}: expected two segment rows, found {body.num_segments}")
     body, head = body.to(device, model.precision), head.to(device)
-    if fixed is not None or device == "cuda":
+    if body.packed and (fixed is not None or device == "cuda"):
         engine, place = open_fixed(
             model.family,
             body,
@@ -215,5 +215,6 @@ def load_scorer(
         threads=threads,
         budget_tokens=budget_tokens,
         longest=conventions.total_limit,
+        packed=body.packed,
     )
     return Scorer(model, body, head, layouts, place)

@@ -62,7 +62,8 @@ class EncodeStage:
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        return 2 * int(self.model.config()["hidden_size"]) * num_rows
+        sizes = self.model.family.files.as_bert(self.model.config())
+        return 2 * int(sizes["hidden_size"]) * num_rows
 
     def open(self, site: Site) -> Opened:
         """See Stage; embeddings of a shard's rows in order, with zeros for the rows of `skip`.

@@ -49,6 +49,11 @@ class Bert:
         return len(self.words)
 
     @property
+    def packed(self) -> bool:
+        """See Body."""
+        return True
+
+    @property
     def num_positions(self) -> int:
         """Number of rows of the position table."""
         return len(self.positions)

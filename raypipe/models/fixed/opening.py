@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, cast
 
 import torch
 
-from raypipe.models.body import Body
+from raypipe.models.body import Body, PackedBody
 from raypipe.models.family import Family
 from raypipe.models.fixed.attention import Varlen, found_varlen
 from raypipe.models.fixed.engine import RESIDENT_BYTES, FixedEngine
@@ -48,7 +49,7 @@ class Work:
 
 
 def open_fixed(
-    family: Family[Body],
+    family: Family[Any],
     body: Body,
     work: Work,
     settings: FixedSettings,
@@ -67,17 +68,19 @@ def open_fixed(
         InputError: a mode that this device cannot use.
         torch.OutOfMemoryError: not even the longest input fits.
     """
+    assert body.packed
+    packed = cast(PackedBody, body)
     set_products(precision)
     asked = min(budget_tokens or tokens_of_pass(device), MOST_TOKENS[device])
     tokens = max(asked, work.longest, 16)
     varlen = settings.varlen or found_varlen(
-        device, DTYPES[precision], body.width // body.num_heads
+        device, DTYPES[precision], packed.width // packed.num_heads
     )
     build = partial(_engine, family, body, work, settings, varlen, device, precision)
     while True:
         try:
             engine = build(tokens)
-            proven = rows_keep_their_bytes(engine, work.layout, body.num_words)
+            proven = rows_keep_their_bytes(engine, work.layout, packed.num_words)
             break
         except torch.OutOfMemoryError:
             if tokens <= max(work.longest, 16):
@@ -92,7 +95,7 @@ def open_fixed(
 
 
 def _engine(
-    family: Family[Body],
+    family: Family[Any],
     body: Body,
     work: Work,
     settings: FixedSettings,

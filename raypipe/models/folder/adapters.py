@@ -111,12 +111,14 @@ def merge(base: Mapping[str, Any], config: Mapping[str, Any], folder: Path) -> d
     trained = family.trained_names(base, head=True)
     named = {trained[name]: tensor for name, tensor in base.items() if name in trained}
     named = {name: tensor for name, tensor in named.items() if name not in family.HEADS}
-    num_segments = max(own_segments, len(named[segments]))
+    table = named.get(segments, torch.zeros(0, 0))
+    num_segments = max(own_segments, len(table))
     kept = {**config, "num_labels": num_units, "type_vocab_size": num_segments}
     opened = getattr(transformers, family.architecture(head=True))
     model = opened(opened.config_class(**kept))
-    table = named[segments]
-    named[segments] = torch.cat([table, torch.zeros(num_segments - len(table), table.shape[1])])
+    if segments in named:
+        added = torch.zeros(num_segments - len(table), table.shape[1])
+        named[segments] = torch.cat([table, added])
     try:
         model.load_state_dict(named, strict=False)  # what is missing comes with the adapter
         adapted = PeftModel.from_pretrained(model, str(folder))
