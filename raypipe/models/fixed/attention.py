@@ -78,7 +78,7 @@ def agrees(varlen: Varlen, device: str, dtype: torch.dtype, head_size: int) -> b
     attend = over(varlen, torch.from_numpy(edges).to(device), 256)
     try:
         found = attend(qkv, 2, groups).float()
-    except (RuntimeError, NotImplementedError, TypeError):  # an older GPU, head size or signature
+    except (RuntimeError, TypeError):  # an older GPU, another head size or signature
         return False
     expected = attend_freely(qkv, 2, groups).float()
     return bool(torch.isfinite(found).all()) and float((found - expected).abs().max()) < TOLERANCE
