@@ -45,8 +45,8 @@ def main(arguments=None):
     given, began = options(arguments), time.monotonic()
     import torch
     from forward import machine, measured
+    from forward_report import header, table
     from forward_work import FULL, ON_CPU, QUICK
-    from report import header, table
 
     from raypipe.models.machine.precision import able
 

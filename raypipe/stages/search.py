@@ -11,7 +11,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.engines.exact.search import topk_block_stream
 from raypipe.engines.exact.spans import plan_spans
 from raypipe.stages.query_blocks import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
 from raypipe.stages.run_tables import best, dense_table, read_queries_of_run
@@ -63,6 +62,8 @@ class PartsStage:
         return Opened(partial(self._run, site.scratch), {"faiss": faiss.__version__})
 
     def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+        from raypipe.engines.exact.search import topk_block_stream
+
         queries = _query_vectors(self.queries, shard.start, shard.stop)
         blocks = self._blocks(shard, beat)
         rows, scores = topk_block_stream(queries, blocks, depth=self.depth)

@@ -1,86 +1,113 @@
-"""What jobs/benchmark.py says: the machine, and a table of its rows."""
+"""CPU time and largest memory of `raypipe report`, over runs that are made here.
 
-import platform
-from importlib.metadata import PackageNotFoundError, version
+    python tests/benchmarks/report.py [--queries 1000] [--depth 1000] [--rounds 3] [--keep DIR]
+
+The collection has 20,000 made-up passages; two runs are read, and a model of two layers reranks the
+first 20 candidates of one of them. 20 passages of a query are judged. Each round is a process of
+its own; its memory is the largest that the system saw. With --keep the workspace stays, so that
+another version can be measured over the same one: then only `report` is run.
+"""
+
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
-import torch
-
-from raypipe.models.machine.device import numerics_class, tokens_of_pass
-
-PACKAGES = (
-    "torch",
-    "transformers",
-    "tokenizers",
-    "sentence-transformers",
-    "onnxruntime",
-    "openvino",
-    "pyserini",
-    "flash-attn",
-)
-
-
-def header(device):
-    """Device, library and versions; None for a package that is not installed."""
-    return {
-        "device": torch.cuda.get_device_name(0) if device == "cuda" else processor(),
-        "numerics_class": numerics_class(device),
-        "driver": driver() if device == "cuda" else None,
-        "cuda": torch.version.cuda,
-        "python": platform.python_version(),
-        "tokens_of_pass": tokens_of_pass(device),
-        "threads": torch.get_num_threads(),
-    } | {name: installed(name) for name in PACKAGES}
+HELPERS = Path(__file__).parent.parent / "helpers"
+NUM_PASSAGES = 20_000
+NUM_JUDGED = 20
+K0 = 20
+WORDS = "index shard lease rank query passage score merge model token batch depth".split()
+RECIPE = """
+format: 1
+name: report
+collection: {{format: msmarco-v1, input: {folder}/passages.tsv}}
+queries: {{test: {{file: {folder}/queries.tsv, qrels: {folder}/qrels.txt}}}}
+models: {{tiny: {{path: {folder}/mono}}}}
+stages:
+  one: {{do: read, runs: {{test: {folder}/one.trec}}}}
+  two: {{do: read, runs: {{test: {folder}/two.trec}}}}
+  mono: {{do: score, run: one, model: tiny, k0: {k0}}}
+evaluate: {{measures: [nDCG@10, RR@10, AP, R@1000], baseline: one}}
+resources: {{backend: inline, device: cpu, threads: 1}}
+"""
 
 
-def installed(name):
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
+def main() -> int:
+    options = _options()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = (options.keep or Path(scratch)).absolute()
+        if not (folder / "work").exists():
+            _make(folder, options.queries, options.depth)
+        rounds = [_round(folder / "work") for _ in range(options.rounds)]
+    seconds, mib = zip(*rounds, strict=True)
+    found = {
+        "queries": options.queries,
+        "depth": options.depth,
+        "cpu_seconds": {"median": statistics.median(seconds), "of": seconds},
+        "peak_mib": {"median": statistics.median(mib), "of": mib},
+    }
+    print(json.dumps(found))
+    return 0
 
 
-def processor():
-    file = Path("/proc/cpuinfo")
-    lines = file.read_text().splitlines() if file.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return f"{names[0] if names else platform.processor()}, {platform.machine()}"
+def _round(work: Path) -> tuple[float, int]:
+    """Seconds of CPU of one `raypipe report`, and its largest memory in MiB."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "raypipe", "report", str(work)], stdout=subprocess.DEVNULL
+    )
+    _, status, used = os.wait4(process.pid, 0)
+    assert status == 0, status
+    return round(used.ru_utime + used.ru_stime, 2), used.ru_maxrss >> 10
 
 
-def driver():
-    file = Path("/proc/driver/nvidia/version")
-    return file.read_text().splitlines()[0] if file.exists() else "not told by this machine"
+def _make(folder: Path, num_queries: int, depth: int) -> None:
+    """Collection, queries, judgements, two runs and the finished workspace."""
+    sys.path.insert(0, str(HELPERS))
+    from tiny import make_tiny_reranker
+
+    rng = random.Random(1)
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = (" ".join(rng.choices(WORDS, k=rng.randint(8, 40))) for _ in range(NUM_PASSAGES))
+    _write(folder / "passages.tsv", (f"p{n}\t{text}" for n, text in enumerate(texts)))
+    names = [f"q{n}" for n in range(num_queries)]
+    _write(folder / "queries.tsv", (f"{q}\t{' '.join(rng.sample(WORDS, 4))}" for q in names))
+    lists = {q: rng.sample(range(NUM_PASSAGES), depth) for q in names}
+    judged = {q: rng.sample(lists[q], min(NUM_JUDGED, depth)) for q in names}
+    _write(
+        folder / "qrels.txt",
+        (f"{q} 0 p{p} {rng.randint(0, 2)}" for q, own in judged.items() for p in own),
+    )
+    for name, share in (("one", 0.5), ("two", 0.8)):
+        with (folder / f"{name}.trec").open("w") as file:
+            for q, own in lists.items():
+                kept = sorted(own, key=lambda p: rng.random() - share * (p in judged[q]))
+                file.writelines(
+                    f"{q} Q0 p{p} {n} {depth - n / 2} x\n" for n, p in enumerate(kept, 1)
+                )
+    make_tiny_reranker(folder / "mono", seed=1)
+    (folder / "recipe.yaml").write_text(RECIPE.format(folder=folder, k0=K0))
+    command = ["pipeline", str(folder / "recipe.yaml"), "--out", str(folder / "work")]
+    subprocess.run([sys.executable, "-m", "raypipe", *command], check=True)
 
 
-def table(report):
-    """The report as Markdown."""
-    told, rates = report["machine"], report["rates"]
-    products = ", ".join(f"{p} {r / 1e12:.3f}" for p, r in rates.items() if p != "copy")
-    versions = ", ".join(f"{name} {told[name]}" for name in PACKAGES if told[name])
-    lines = [
-        f"{told['device']}; {told['numerics_class']}; {told['threads']} threads; "
-        f"driver: {told['driver']}; {versions}; Python {told['python']}",
-        "",
-        f"Products: {products} TFLOP/s; copy {rates['copy'] / 1e9:.1f} GB/s.",
-        "",
-        "| work | precision | way | items/s | tokens/s | TFLOP/s | share of products | GPU idle "
-        "| times as fast as | padding of that batch |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for row in report["rows"]:
-        rate, idle = row["operations_per_second"], row["idle_share"]
-        ratios = "; ".join(
-            f"{b['times_as_fast']:.2f} [{b['range'][0]:.2f}, {b['range'][1]:.2f}] {b['peer']} "
-            f"(from {b['from']})"
-            for b in row["beside"]
-        )
-        sizes = [int(b["peer"].rpartition(" ")[2]) for b in row["beside"]]
-        padding = ", ".join(f"{row['padding'][size]:.2f}" for size in sizes)
-        lines.append(
-            f"| {row['case']} | {row['precision']} | {row['way']} | "
-            f"{row['items_per_second']:,.1f} | {row['tokens_per_second']:,.0f} | "
-            f"{rate / 1e12:.3f} | {rate / rates[row['precision']]:.0%} | "
-            f"{'-' if idle is None else f'{idle:.1%}'} | {ratios} | {padding} |"
-        )
-    lines += ["", *(f"Not run, out of time: {name}." for name in report["not_run"])]
-    return "\n".join(lines) + "\n"
+def _write(path: Path, lines) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--queries", type=int, default=1000)
+    parser.add_argument("--depth", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--keep", type=Path)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

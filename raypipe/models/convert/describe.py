@@ -41,7 +41,7 @@ def describe(path: str, preset: str | None) -> Description:
     if is_adapter(named):
         base = tried(base_of, named, problems=found.problems)
         folder = packaged_folder() if base == PACKAGED else Path(base or named)
-        found.notes.append(f"an adapter for {base}, merged by peft when it is loaded")
+        found.notes.append(f"an adapter for {base}, merged when it is loaded")
     if discovered is not None:
         _tell_conventions(found, discovered)
     config = tried(read_object, folder / "config.json", problems=found.problems) or {}
