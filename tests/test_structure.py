@@ -76,6 +76,7 @@ TESTED_ELSEWHERE = {
     "models/body.py": "models/test_family.py",
     "models/convert/describe_weights.py": "models/convert/test_describe.py",
     "models/convert/description.py": "models/convert/test_describe.py",
+    "models/fixed/clock.py": "models/fixed/test_engine.py",
     "models/folder/model_folder.py": "models/folder/test_loading.py",
     "models/renamed/names.py": "models/renamed/test_files.py",
     "models/renamed/pretraining.py": "models/renamed/test_family.py",

@@ -39,14 +39,17 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A shard's record, and what it took: how many of its rows were copied from an older store."""
+    """A shard's record, and what it took, which stands in no record."""
 
     record: Record
     num_copied: int = 0
+    """Rows copied from an older store."""
     num_tokens: int = 0
     """Tokens that a model read."""
     cpu_seconds: float = 0.0
     """CPU time of the worker's process, on all its threads."""
+    computing_seconds: float | None = None
+    """In which a GPU computed; None if nobody measured it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,8 @@ class Done:
     num_copied: int = 0
     num_tokens: int = 0
     cpu_seconds: float = 0.0
+    computing_seconds: float | None = None
+    """In which a GPU computed, of `seconds`; None if nobody measured it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +121,7 @@ def done_event(worker: int, shard: Shard, done: Committed | None, seconds: float
     """The event of a shard that was computed; a probe commits nothing."""
     if done is None:
         return Done(worker, shard, None, seconds)
-    took = (done.num_copied, done.num_tokens, done.cpu_seconds)
+    took = (done.num_copied, done.num_tokens, done.cpu_seconds, done.computing_seconds)
     return Done(worker, shard, done.record, seconds, *took)
 
 

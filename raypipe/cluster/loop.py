@@ -177,6 +177,9 @@ class Loop:
         self.report.cpu_seconds += done.cpu_seconds
         told: dict[str, Json] = {"seconds": round(done.seconds, 3), "copied": done.num_copied}
         told |= {"tokens": done.num_tokens, "cpu_seconds": round(done.cpu_seconds, 3)}
+        if done.computing_seconds is not None and done.seconds > 0:
+            # Of the whole shard, reading, writing and committing too: what the GPU waits for.
+            told["gpu_idle"] = round(max(0.0, 1 - done.computing_seconds / done.seconds), 4)
         self._task.note("done", done.shard, **told)
         self._on_progress(self.report)
 

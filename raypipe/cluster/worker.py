@@ -62,7 +62,8 @@ def perform(
         facts = {**facts, "skipped_rows": sorted(skip)}
     record = task.ledger.commit(shard, payload.path, facts)
     spent = cpu_seconds() - began
-    return Committed(record, payload.num_copied, payload.num_tokens, spent)
+    took = (payload.num_copied, payload.num_tokens, spent, payload.computing_seconds)
+    return Committed(record, *took)
 
 
 def cpu_seconds() -> float:

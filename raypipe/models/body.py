@@ -41,6 +41,18 @@ class Body(Protocol):
         """The body with three segment rows, for a duoBERT model; see `segments`, which raises."""
 
 
+class PackedBody(Body, Protocol):
+    """A body that is `packed`."""
+
+    @property
+    def num_heads(self) -> int:
+        """Attention heads of a layer."""
+
+    @property
+    def num_words(self) -> int:
+        """Number of rows of the table of word pieces."""
+
+
 class Head(Protocol):
     """The head of a reranker."""
 

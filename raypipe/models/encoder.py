@@ -1,6 +1,7 @@
 """An encoder: from word pieces to one vector per row, independent of other rows."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -8,13 +9,17 @@ from numpy.typing import NDArray
 
 from raypipe.errors import InputError, RowsFailed
 from raypipe.models.body import Body
+from raypipe.models.buffers import Buffers
+from raypipe.models.fixed.engine import Busy, FixedEngine
+from raypipe.models.fixed.opening import FixedSettings, Work, open_fixed
+from raypipe.models.fixed.step import vectors
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import layouts_of, load_weights
 from raypipe.models.halving import in_halves
 from raypipe.models.machine.neighbours import shapes_of
 from raypipe.models.machine.placing import Place, settle_on
 from raypipe.models.machine.precision import set_products
-from raypipe.models.packed import attend_by_length, groups_of, pool
+from raypipe.models.packed import Product, attend_by_length, groups_of, linear, pool
 from raypipe.text.batching import batches
 from raypipe.text.inputs import Layout, Layouts, make_inputs
 from raypipe.text.pairs import TextSlice, taken
@@ -23,14 +28,32 @@ from raypipe.text.pairs import TextSlice, taken
 class Encoder:
     """Weights on a device; see `load_encoder`."""
 
-    def __init__(self, model: ModelFolder, body: Body, layouts: Layouts, place: Place) -> None:
+    def __init__(
+        self,
+        model: ModelFolder,
+        body: Body,
+        layouts: Layouts,
+        place: Place,
+        engine: FixedEngine | None = None,
+    ) -> None:
         """Use `load_encoder`."""
         self.conventions = model.encoder
         self.dim = body.width
         self.numerics = place.numerics
         """The numerics class, within which a row has equal bytes, whatever the rows beside it."""
         self._family, self._body = model.family, body
-        self._layouts, self._place = layouts, place
+        self._layouts, self._place, self._engine = layouts, place, engine
+        self._product: Product = Buffers() if place.device == "cpu" else linear
+
+    @property
+    def busy(self) -> Busy | None:
+        """How long the device computed in the last `encode`; None without passes of fixed shape."""
+        return None if self._engine is None else self._engine.busy
+
+    @property
+    def computed_seconds(self) -> float | None:
+        """In which the device computed so far; None without passes of fixed shape."""
+        return None if self._engine is None else self._engine.computed_seconds
 
     def encode(
         self,
@@ -59,9 +82,14 @@ class Encoder:
         texts = TextSlice(flat, offsets[:-1], counts)
         out = np.empty((len(counts), self.dim), np.float32)
         budget = self._place.budget(budget_tokens)
-        for rows in batches(layout.lengths([counts]), budget_tokens=budget):
-            beat(rows.tolist())
-            out[rows] = in_halves(rows, lambda part: self._forward(taken(texts, part), layout))
+        if self._engine is not None:
+            found = self._engine.results([texts], layout, budget_tokens=budget, beat=beat)
+            for rows, result in found:
+                out[rows] = result
+        else:
+            for rows in batches(layout.lengths([counts]), budget_tokens=budget):
+                beat(rows.tolist())
+                out[rows] = in_halves(rows, lambda part: self._forward(taken(texts, part), layout))
         bad = np.flatnonzero(~np.isfinite(out).all(axis=1))
         if len(bad):
             raise RowsFailed(bad.tolist(), "the vector is not finite")
@@ -83,15 +111,16 @@ class Encoder:
         ids = torch.from_numpy(inputs.ids).to(device)
         positions = torch.from_numpy(inputs.positions).to(device)
         (segment,) = layout.segments
-        hidden = self._family.forward(self._body, ids, positions, segment, groups, attend_by_length)
+        tokens = (ids, positions, segment, groups)
+        hidden = self._family.forward(self._body, *tokens, attend_by_length, product=self._product)
         pooled = pool(
             hidden,
             groups,
             pooling=self.conventions.pooling,
             normalise=self.conventions.normalise,
         )
-        vectors: NDArray[np.float32] = pooled.cpu().numpy()
-        return vectors
+        found: NDArray[np.float32] = pooled.cpu().numpy()
+        return found
 
 
 def load_encoder(
@@ -100,16 +129,20 @@ def load_encoder(
     device: str = "cpu",
     threads: int = 1,
     budget_tokens: int | None = None,
+    fixed: FixedSettings | None = None,
 ) -> Encoder:
     """The model on a device, in its precision.
 
-    On one thread if rows would affect each other; see `settle`.
+    On a CPU it computes on one thread if rows would affect each other; see `settle`.
 
     Args:
         model: the folder.
         device: cpu or cuda.
         threads: the largest number of threads.
         budget_tokens: tokens in one forward pass; up to this number of rows are tested together.
+        fixed: how passes of fixed shape are computed; None means by default on CUDA, and on a CPU
+            that the shape is that of each batch. It has no effect on a model that transformers
+            computes.
 
     Raises:
         InputError: another architecture, missing tensors, a tokenizer without special tokens, or
@@ -119,6 +152,19 @@ def load_encoder(
     layouts = layouts_of(model)
     longest = _longest(model, layouts)
     _check_fits(model, body, layouts, longest)
+    if body.packed and (fixed is not None or device == "cuda"):
+        conventions = model.encoder
+        finish = partial(vectors, pooling=conventions.pooling, normalise=conventions.normalise)
+        engine, place = open_fixed(
+            model.family,
+            body,
+            Work(layouts["passage"], longest, finish, firsts=False),
+            fixed or FixedSettings(),
+            device=device,
+            precision=model.precision,
+            budget_tokens=budget_tokens,
+        )
+        return Encoder(model, body, layouts, place, engine)
     place = settle_on(
         device,
         shapes_of(body),

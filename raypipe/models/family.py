@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need i
     from tokenizers import Tokenizer
     from torch import Tensor
 
-    from raypipe.models.packed import Attention, Dropout, Groups, RunLayer, Updates
+    from raypipe.models.packed import Attention, Dropout, Groups, Product, RunLayer, Updates
 
 UNSTATED = "bert"
 """The family if config.json has no model_type, as in Google's bert_config.json."""
@@ -158,8 +158,12 @@ class Family(Protocol[B]):
         wanted: Tensor | None = ...,
         drop: Dropout = ...,
         run_layer: RunLayer = ...,
+        product: Product = ...,
     ) -> Tensor:
-        """Last hidden states, fp32 [T, H]; with `wanted`, int64 [B], only those tokens', [B, H]."""
+        """Last hidden states, fp32 [T, H]; with `wanted`, int64 [B], only those tokens', [B, H].
+
+        `attend` and `product` compute attention and linear layers, in a way that fits the device.
+        """
 
     def head(
         self,

@@ -30,6 +30,10 @@ Linear = tuple[Tensor, ...]
 Updates = Mapping[str, tuple[Tensor, Tensor]]
 """(down [r, in], up [out, r]) of a linear layer by its name, without `.weight` and `.bias`."""
 Dropout = Callable[[Tensor], Tensor]
+Product = Callable[[Tensor, Linear], Tensor]
+"""A linear layer's product, as `linear`."""
+Room = Callable[[int, int, torch.dtype], Tensor]
+"""Memory for a result, [rows, width]."""
 RunLayer = Callable[[Callable[[Tensor], Tensor], Tensor], Tensor]
 """Calls a layer with its input: directly, or so that the backward pass computes it again."""
 
@@ -39,25 +43,29 @@ def groups_of(lengths: NDArray[np.int64]) -> Groups:
     return [(len(list(group)), int(length)) for length, group in groupby(lengths.tolist())]
 
 
-def linear(x: Tensor, weights: Linear) -> Tensor:
+def linear(x: Tensor, weights: Linear, room: Room | None = None) -> Tensor:
     """x W^T + b (+ x down^T up^T with an update), [rows, out], of at least MIN_ROWS rows.
 
-    With weights in bf16 or fp16, x is rounded to their dtype, and the product is in that dtype.
+    With weights in bf16 or fp16, x is rounded to their dtype, and the product is in that dtype. A
+    `room` has memory for the result; then there are no gradients.
     """
     if weights[0].dtype in (torch.bfloat16, torch.float16):
-        return _in_tiles(x.to(weights[0].dtype), weights)
+        return _in_tiles(x.to(weights[0].dtype), weights, room)
     rows = x.shape[0]
     if rows < MIN_ROWS:
         x = F.pad(x, (0, 0, 0, MIN_ROWS - rows))
     weight, bias, *update = weights
-    y = F.linear(x, weight, bias)
+    if room is None:
+        y = F.linear(x, weight, bias)
+    else:
+        y = torch.addmm(bias, x, weight.T, out=room(len(x), len(weight), x.dtype))
     if update:
         down, up = update
         y = y + F.linear(F.linear(x, down), up)
     return y[:rows]
 
 
-def _in_tiles(x: Tensor, weights: Linear) -> Tensor:
+def _in_tiles(x: Tensor, weights: Linear, room: Room | None) -> Tensor:
     """x W^T + b in products of TILE_ROWS rows each, the last filled up; without gradients.
 
     Kernels for bf16 and fp16 divide the inner sums by the number of rows (seen on AMX from inner
@@ -65,7 +73,7 @@ def _in_tiles(x: Tensor, weights: Linear) -> Tensor:
     """
     weight, bias = weights
     tile, rows = TILE_ROWS[x.device.type], x.shape[0]
-    y = x.new_empty(rows, len(weight))
+    y = x.new_empty(rows, len(weight)) if room is None else room(rows, len(weight), x.dtype)
     filled = rows - rows % tile
     for start in range(0, filled, tile):
         stop = start + tile
@@ -74,6 +82,18 @@ def _in_tiles(x: Tensor, weights: Linear) -> Tensor:
         last = F.pad(x[filled:], (0, 0, 0, tile - (rows - filled)))
         y[filled:] = torch.addmm(bias, last, weight.T)[: rows - filled]
     return y
+
+
+def gelu(x: Tensor) -> Tensor:
+    """BERT's gelu, the one with erf; in the memory of x if there are no gradients."""
+    return F.gelu(x) if torch.is_grad_enabled() else torch.ops.aten.gelu_(x)
+
+
+def plus(x: Tensor, y: Tensor) -> Tensor:
+    """x + y; in the memory of x if there are no gradients and the sum has its dtype."""
+    if not torch.is_grad_enabled() and x.dtype == y.dtype:
+        return x.add_(y)
+    return x + y
 
 
 def normed(x: Tensor, weights: Linear, eps: float) -> Tensor:
@@ -120,7 +140,7 @@ def attend_freely(qkv: Tensor, num_heads: int, groups: Groups, *, dropout: float
         q, k, v = (part.transpose(1, 2) for part in heads.unbind(2))
         mixed = mix(q, k, v, dropout_p=dropout)
         parts.append(mixed.transpose(1, 2).reshape(count * length, width))
-    return torch.cat(parts)
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def _products(q: Tensor, k: Tensor, v: Tensor, *, dropout_p: float) -> Tensor:

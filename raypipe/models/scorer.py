@@ -1,6 +1,6 @@
 """A monoBERT or duoBERT model: one score from the pieces of a query and one or two passages."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +9,10 @@ from numpy.typing import NDArray
 
 from raypipe.errors import InputError
 from raypipe.models.body import Body, Head
+from raypipe.models.buffers import Buffers
+from raypipe.models.fixed.engine import Busy, FixedEngine
+from raypipe.models.fixed.opening import FixedSettings, Work, open_fixed
+from raypipe.models.fixed.step import units
 from raypipe.models.folder.conventions import PairConventions
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import layouts_of, load_weights
@@ -16,7 +20,7 @@ from raypipe.models.halving import in_halves
 from raypipe.models.machine.neighbours import shapes_of
 from raypipe.models.machine.placing import Place, settle_on
 from raypipe.models.machine.precision import set_products
-from raypipe.models.packed import attend_by_length, first_tokens, groups_of
+from raypipe.models.packed import Product, attend_by_length, first_tokens, groups_of, linear
 from raypipe.text.batching import batches
 from raypipe.text.inputs import Layouts, make_inputs
 from raypipe.text.pairs import TextSlice, piece_counts, taken
@@ -28,7 +32,13 @@ class Scorer:
     """Weights on a device; see `load_scorer`."""
 
     def __init__(
-        self, model: ModelFolder, body: Body, head: Head, layouts: Layouts, place: Place
+        self,
+        model: ModelFolder,
+        body: Body,
+        head: Head,
+        layouts: Layouts,
+        place: Place,
+        engine: FixedEngine | None = None,
     ) -> None:
         """Use `load_scorer`."""
         self.conventions = model.reranker
@@ -36,7 +46,18 @@ class Scorer:
         """The numerics class, within which an input has equal bytes, whatever the inputs beside
         it."""
         self._family, self._body, self._head = model.family, body, head
-        self._layout, self._place = layouts["pair"], place
+        self._layout, self._place, self._engine = layouts["pair"], place, engine
+        self._product: Product = Buffers() if place.device == "cpu" else linear
+
+    @property
+    def busy(self) -> Busy | None:
+        """As in Encoder, of the last `score`."""
+        return None if self._engine is None else self._engine.busy
+
+    @property
+    def computed_seconds(self) -> float | None:
+        """In which the device computed so far; None without passes of fixed shape."""
+        return None if self._engine is None else self._engine.computed_seconds
 
     def score(
         self,
@@ -58,9 +79,7 @@ class Scorer:
         texts = self._cut(query, passages)
         lengths = self._lengths(texts)
         scores = np.empty(len(lengths), np.float32)
-        for rows in batches(lengths, budget_tokens=self._place.budget(budget_tokens)):
-            beat(rows.tolist())
-            logits = in_halves(rows, lambda part: self._forward([taken(t, part) for t in texts]))
+        for rows, logits in self._logits(texts, lengths, self._place.budget(budget_tokens), beat):
             scores[rows] = scores_of(logits, self.conventions).astype(np.float32)
         return scores
 
@@ -70,6 +89,25 @@ class Scorer:
 
     def _lengths(self, texts: Sequence[TextSlice]) -> NDArray[np.int64]:
         return self._layout.lengths([text.counts for text in texts])
+
+    def _logits(
+        self,
+        texts: Sequence[TextSlice],
+        lengths: NDArray[np.int64],
+        budget: int,
+        beat: Callable[[Sequence[int]], None],
+    ) -> Iterator[tuple[NDArray[np.int64], Float64]]:
+        """(inputs, their units) of every batch."""
+        if self._engine is not None:
+            found = self._engine.results(texts, self._layout, budget_tokens=budget, beat=beat)
+            yield from ((rows, result.astype(np.float64)) for rows, result in found)
+            return
+        for rows in batches(lengths, budget_tokens=budget):
+            beat(rows.tolist())
+            yield (
+                rows,
+                in_halves(rows, lambda part: self._forward([taken(t, part) for t in texts])),
+            )
 
     def _cut(self, query: TextSlice, passages: Sequence[TextSlice]) -> list[TextSlice]:
         assert len(passages) == self.conventions.num_passages
@@ -95,7 +133,14 @@ class Scorer:
         )
         wanted = first_tokens(groups, self._place.device)
         first = self._family.forward(
-            self._body, ids, positions, segments, groups, attend_by_length, wanted=wanted
+            self._body,
+            ids,
+            positions,
+            segments,
+            groups,
+            attend_by_length,
+            wanted=wanted,
+            product=self._product,
         )
         logits: Float64 = self._head.logits(first).double().cpu().numpy()
         return logits
@@ -123,16 +168,18 @@ def load_scorer(
     device: str = "cpu",
     threads: int = 1,
     budget_tokens: int | None = None,
+    fixed: FixedSettings | None = None,
 ) -> Scorer:
     """The model on a device, in its precision.
 
-    On one thread if rows would affect each other; see `settle`.
+    On a CPU it computes on one thread if rows would affect each other; see `settle`.
 
     Args:
         model: the folder.
         device: cpu or cuda.
         threads: the largest number of threads.
         budget_tokens: tokens in one forward pass; up to this number of rows are tested together.
+        fixed: as in `load_encoder`.
 
     Raises:
         InputError: another architecture, no head, missing tensors, a tokenizer without special
@@ -157,6 +204,17 @@ def load_scorer(
     if max(layouts["pair"].segments) >= body.num_segments:
         raise InputError(f"{model.folder}: expected two segment rows, found {body.num_segments}")
     body, head = body.to(device, model.precision), head.to(device)
+    if body.packed and (fixed is not None or device == "cuda"):
+        engine, place = open_fixed(
+            model.family,
+            body,
+            Work(layouts["pair"], conventions.total_limit, lambda shape: units(head), firsts=True),
+            fixed or FixedSettings(),
+            device=device,
+            precision=model.precision,
+            budget_tokens=budget_tokens,
+        )
+        return Scorer(model, body, head, layouts, place, engine)
     place = settle_on(
         device,
         shapes_of(body, *head.linears),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from raypipe.errors import InputError, RowsFailed
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.stages.opening import open_model
+from raypipe.stages.opening import Stopwatch, open_model
 from raypipe.stages.outlook.lengths import encoder_inputs, texts_of
 from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.reuse.boundaries import expected_shards, shards_by_content
@@ -111,6 +111,7 @@ class EncodeStage:
         skip: Rows,
         beat: Beat,
     ) -> Payload:
+        watch = Stopwatch(encoder)
         same = None if source is None or skip else source.whole(shard)
         if source is not None and same is not None:
             return same_payload(same, source.path(same), scratch, shard)
@@ -127,7 +128,8 @@ class EncodeStage:
         path = scratch / f"{shard.index}.npy"
         write_vectors(path, halves)
         facts = {"rows": shard.num_rows, "numerics": encoder.numerics}
-        return Payload(path, facts, division.num_copied, num_tokens)
+        took = (division.num_copied, num_tokens, watch.seconds())
+        return Payload(path, facts, *took)
 
     def _encoded(
         self, encoder: Encoder, shard: Shard, division: Division, beat: Beat

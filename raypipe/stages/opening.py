@@ -14,6 +14,27 @@ class OpenModel(Protocol):
     numerics: str
 
 
+class Computing(Protocol):
+    """What an encoder and a scorer say of their device."""
+
+    @property
+    def computed_seconds(self) -> float | None:
+        """In which the device computed so far; None if nobody measures it."""
+
+
+class Stopwatch:
+    """The seconds in which a model's device computed, from when this is made."""
+
+    def __init__(self, model: Computing) -> None:
+        """It runs."""
+        self._model, self._before = model, model.computed_seconds
+
+    def seconds(self) -> float | None:
+        """So far; None if nobody measures it."""
+        now = self._model.computed_seconds
+        return None if now is None or self._before is None else now - self._before
+
+
 Model = TypeVar("Model", bound=OpenModel)
 
 

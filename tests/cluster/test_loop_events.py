@@ -39,6 +39,15 @@ def test_one_worker_computes_shard_after_shard_and_is_let_go():
     assert report.num_rows == sum(shard.num_rows for shard in SHARDS)
 
 
+def test_the_share_in_which_a_gpu_was_idle_is_noted_where_it_was_measured():
+    """Of the shard's whole time; it stands in no record."""
+    busy = replace(done(1, 0, 2.0), computing_seconds=1.9)
+    beyond = replace(done(1, 1, 2.0), computing_seconds=2.1)
+    notes = play(Ready(1, {}), busy, beyond, done(1, 2)).ledger.notes
+    assert [note.get("gpu_idle") for note in notes] == [0.05, 0.0, None]
+    assert "gpu_idle" not in notes[2]
+
+
 def test_what_stands_is_kept_and_no_more_workers_start_than_there_is_work():
     found = play(Ready(1, {}), done(1, 0), done(1, 2), held=[1], num_actors=1)
     assert [index for _, index, _, _ in found.backend.submitted] == [0, 2]

@@ -32,8 +32,8 @@ def test_a_shard_that_is_done_and_one_that_raised(paper):
     backend.submit(1, SHARD, (3,), Mode.CAREFUL)
     assert paper.refs[-1].arguments == (1, SHARD, (3,), Mode.CAREFUL)
     assert backend.wait(0.0) == []
-    paper.refs[-1].outcome = (Committed(RECORD, 3), 2.5)
-    assert backend.wait(0.0) == [Done(1, SHARD, RECORD, 2.5, 3)]
+    paper.refs[-1].outcome = (Committed(RECORD, 3, 1.5), 2.5)
+    assert backend.wait(0.0) == [Done(1, SHARD, RECORD, 2.5, 3, 1.5)]
     backend.submit(1, SHARD, (), Mode.PROBE)
     paper.refs[-1].outcome = (None, 1.5)
     assert backend.wait(0.0) == [Done(1, SHARD, None, 1.5, 0)]

@@ -38,12 +38,15 @@ def test_rows_that_are_left_out_stand_sorted_in_the_record(work, opened):
     assert done.record.facts == {"rows": 2, "skipped_rows": [1, 3]} and done.num_copied == 0
 
 
-def test_the_number_of_copied_rows_is_told_and_stands_in_no_record(work, opened):
+def test_what_only_the_log_may_know_is_told_and_stands_in_no_record(work, opened):
+    """How many rows were copied, and how long a GPU computed."""
+
     def run(*given):
-        return replace(opened.run(*given), num_copied=3)
+        return replace(opened.run(*given), num_copied=3, computing_seconds=1.5)
 
     done = perform(work, Opened(run), SHARDS[0], (), lambda rows: None)
-    assert done.num_copied == 3 and done.record.facts == {"rows": 4}
+    assert (done.num_copied, done.computing_seconds) == (3, 1.5)
+    assert done.record.facts == {"rows": 4}
     assert work.ledger.record(SHARDS[0]) == done.record
 
 

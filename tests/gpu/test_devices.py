@@ -2,13 +2,20 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
 from raypipe.models.bert.forward import hidden_states
+from raypipe.models.bert.heads import read_head
 from raypipe.models.bert.weights import read_bert
+from raypipe.models.fixed.attention import one_by_one
+from raypipe.models.fixed.gather import gathered, on_device
+from raypipe.models.fixed.plan import FixedShape
+from raypipe.models.fixed.step import step_of, units, vectors
 from raypipe.models.folder.opening import load_weights
 from raypipe.models.packed import attend_by_length, first_tokens, pool
+from raypipe.text.inputs import Layout
 
 GROUPS = [(2, 5), (1, 9)]
 
@@ -28,3 +35,28 @@ def test_a_forward_elsewhere_mixes_no_devices(models, random_bert):
     with pytest.raises(RuntimeError, match="device"):
         stayed = replace(bert, segments=torch.zeros(3, 64))
         hidden_states(stayed, ids, positions, segments, GROUPS, attend_by_length)
+
+
+@pytest.mark.parametrize("varlen", [None, one_by_one])
+@pytest.mark.parametrize("firsts", [False, True])
+def test_a_pass_of_fixed_shape_mixes_no_devices(models, random_bert, varlen, firsts):
+    """From the pieces and the plan on; `meta` computes nothing, so values play no part."""
+    model = models(random_bert.Shape(layers=2, hidden=64, heads=4, words=1000), "duo")
+    weights, config = load_weights(model), model.config()
+    bert, head = read_bert(weights, config).to("meta"), read_head(weights, relevant_label=1)
+    shape = FixedShape(64, 32, 3)
+
+    def kernel(query, key, value, edges, longest):
+        assert {t.device.type for t in (query, key, value, edges)} == {"meta"}
+        return query
+
+    finish = units(head.to("meta")) if firsts else vectors(shape, pooling="mean", normalise=True)
+    own = None if varlen is None else kernel
+    step = step_of(model.family, bert, shape, own, finish, firsts=firsts)
+    plan = torch.zeros(shape.plan_size, dtype=torch.long, device="meta")
+    flat = on_device(np.arange(9, dtype=np.uint16), "meta")
+    layout = Layout(101, (102,), 102, (0, 1, 2))
+    with torch.inference_mode():
+        result = step(gathered([flat, flat, flat], plan, layout, shape), [(2, 32)])
+    assert result.device.type == "meta"
+    assert tuple(result.shape) == (16, 2 if firsts else 64)

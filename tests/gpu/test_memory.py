@@ -81,14 +81,14 @@ def test_a_forward_takes_what_its_tokens_need(
     model = models(shape, kind, **settings)
     if kind == "encoder":
         flat, offsets = random_bert.pieces_of(np.full(rows, length - 2), shape, seed=1)
-        encoder = load_encoder(model, device=device)
+        encoder = load_encoder(model, device=device, budget_tokens=budget)
 
         def work():
             encoder.encode(flat, offsets, side="passage", budget_tokens=budget)
     else:
         flat, offsets = random_bert.pieces_of(np.full(rows, length), shape, seed=1)
         part = TextSlice(flat, offsets[:-1], np.diff(offsets))
-        scorer = load_scorer(model, device=device)
+        scorer = load_scorer(model, device=device, budget_tokens=budget)
 
         def work():
             scorer.score(part, [part], budget_tokens=budget)

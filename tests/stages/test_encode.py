@@ -1,5 +1,8 @@
 """Vectors of texts: those of each row alone, in shards by tokens; rows that fail are named."""
 
+from functools import partial
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -8,9 +11,11 @@ from transformers import BertModel
 
 from raypipe.errors import RowsFailed
 from raypipe.models.encoder import load_encoder
+from raypipe.models.fixed.opening import FixedSettings
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import open_tokenizer
 from raypipe.stages.encode import EncodeStage
+from raypipe.stages.opening import Stopwatch
 from raypipe.stages.stage import Site, Sizing
 from raypipe.storage.records import Shard
 
@@ -60,7 +65,7 @@ def test_vectors_beyond_fp16_or_not_finite_are_told_by_their_rows(stores, encode
     real = load_encoder(model)
 
     class Bad:
-        numerics = real.numerics
+        numerics, computed_seconds = real.numerics, None
 
         def encode(self, flat, offsets, **settings):
             vectors = real.encode(flat, offsets, **settings)
@@ -94,3 +99,26 @@ def test_a_row_without_pieces_has_the_vector_of_its_special_tokens(stores, tiny_
     expected = hidden.last_hidden_state.mean(1)[0].numpy()
     found = vectors_of(stored)[0].astype(np.float32)
     assert np.isfinite(found).all() and np.abs(found - expected).max() < 2e-3
+
+
+def test_a_payload_says_how_long_a_device_computed_where_that_is_measured(
+    stores, encoded, monkeypatch
+):
+    """Of this shard alone, though a worker's model counts all of them; a CPU's are not measured."""
+    model, _, tokens = encoded
+    stage = EncodeStage(tokens, model, "passage")
+    shard = stage.shards(Sizing(shard_tokens=11))[1]
+    assert stage.open(Site(stores.scratch)).run(shard, (), quiet).computing_seconds is None
+    monkeypatch.setattr(
+        "raypipe.stages.encode.load_encoder", partial(load_encoder, fixed=FixedSettings())
+    )
+    opened = stage.open(Site(stores.scratch))
+    seconds = [opened.run(shard, (), quiet).computing_seconds for _ in range(2)]
+    assert all(0 < each < 60 for each in seconds)
+    watch = Stopwatch(SimpleNamespace(computed_seconds=5.0))
+    watch._model.computed_seconds = 7.5
+    assert watch.seconds() == 2.5
+
+
+def quiet(rows):
+    """A beat that nobody hears."""

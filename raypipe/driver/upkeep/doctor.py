@@ -64,6 +64,8 @@ def _numerics() -> str:
     from raypipe.models.machine.neighbours import bert_shapes, settle
 
     chosen = choose()
+    if chosen.device == "cuda":
+        return f"{numerics_class('cuda')}; a model's pass is tested bit by bit when it is opened"
     shapes = bert_shapes(384, 1536) | bert_shapes(768, 3072)  # MiniLM and BERT-base
     counts = sorted({chosen.threads, num_cores()})
     rows = BUDGET_TOKENS[chosen.device]

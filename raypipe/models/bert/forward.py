@@ -7,7 +7,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from raypipe.models.bert.weights import Bert, Layer
-from raypipe.models.packed import Attention, Dropout, Groups, RunLayer, linear, normed
+from raypipe.models.packed import (
+    Attention,
+    Dropout,
+    Groups,
+    Product,
+    RunLayer,
+    gelu,
+    linear,
+    normed,
+    plus,
+)
 
 
 def hidden_states(
@@ -21,6 +31,7 @@ def hidden_states(
     wanted: Tensor | None = None,
     drop: Dropout = lambda x: x,
     run_layer: RunLayer = lambda layer, x: layer(x),
+    product: Product = linear,
 ) -> Tensor:
     """Last hidden states, fp32 [T, H]; `segments` is one for all tokens, or int64 [T].
 
@@ -37,13 +48,13 @@ def hidden_states(
         kept = wanted if layer is bert.layers[-1] else None
 
         def run(x: Tensor, layer: Layer = layer, kept: Tensor | None = kept) -> Tensor:
-            mixed = attend(linear(x, layer.qkv), bert.num_heads, groups)
+            mixed = attend(product(x, layer.qkv), bert.num_heads, groups)
             if kept is not None:
                 mixed, x = mixed[kept], x[kept]
-            attended = drop(linear(mixed, layer.out)) + x
+            attended = plus(drop(product(mixed, layer.out)), x)
             attended = normed(attended, layer.norm_attention, bert.eps)
-            widened = F.gelu(linear(attended, layer.up))
-            output = drop(linear(widened, layer.down)) + attended
+            widened = gelu(product(attended, layer.up))
+            output = plus(drop(product(widened, layer.down)), attended)
             return normed(output, layer.norm_output, bert.eps)
 
         hidden_TH = run_layer(run, hidden_TH)

@@ -44,6 +44,11 @@ class Bert:
         return self.words.shape[1]
 
     @property
+    def num_words(self) -> int:
+        """Number of rows of the table of word pieces."""
+        return len(self.words)
+
+    @property
     def packed(self) -> bool:
         """See Body."""
         return True

@@ -4,18 +4,15 @@ That depends on the machine: on the kernels that its library of matrix products 
 of rows, and on how it divides the rows among threads.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from raypipe.models.body import Body
-from raypipe.models.packed import Linear, linear
-
-Product = Callable[[Tensor, Linear], Tensor]
+from raypipe.models.packed import Linear, Product, linear
 
 COMPANY = (1, *range(17, 34), 57, 129, 500, 777, 2048, 4096, 8192, 16384)
 """Numbers of rows to test in one product, up to those of a forward pass, which is tested last.

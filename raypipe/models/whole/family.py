@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from torch import Tensor
 
-    from raypipe.models.packed import Attention, Dropout, Groups, RunLayer, Updates
+    from raypipe.models.packed import Attention, Dropout, Groups, Product, RunLayer, Updates
     from raypipe.models.whole.body import Whole, WholeHead
 
 TEXT = "a"
@@ -61,6 +61,7 @@ class WholeFamily:
         wanted: Tensor | None = None,
         drop: Dropout = lambda x: x,
         run_layer: RunLayer = lambda layer, x: layer(x),
+        product: Product | None = None,
     ) -> Tensor:
         """See Family; with `wanted`, the first tokens', a reranker's units in their place."""
         return body.outputs(ids_T, segments, groups, of_head=wanted is not None)

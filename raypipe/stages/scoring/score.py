@@ -16,7 +16,7 @@ from raypipe import schema
 from raypipe.errors import RowsFailed
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.ranking.candidates import Keys
-from raypipe.stages.opening import open_model
+from raypipe.stages.opening import Stopwatch, open_model
 from raypipe.stages.outlook.lengths import pair_inputs, texts_of
 from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.outlook.tables import scores_bytes
@@ -176,7 +176,7 @@ class _OpenedScores:
 
     def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
         """See ScoreStage.open."""
-        stage = self._stage
+        stage, watch = self._stage, Stopwatch(self._scorer)
         kept = np.setdiff1d(np.arange(shard.start, shard.stop), np.asarray(list(skip), np.int64))
         query_rows, first, second = (
             column[kept - shard.start] for column in stage.part.keys(shard.start, shard.stop)
@@ -196,7 +196,8 @@ class _OpenedScores:
             "last_query": int(query_rows[-1]) if len(query_rows) else -1,
             "numerics": self._scorer.numerics,
         }
-        return Payload(path, facts, division.num_copied, num_tokens)
+        took = (division.num_copied, num_tokens, watch.seconds())
+        return Payload(path, facts, *took)
 
     def _scored(
         self, keys: Keys, division: Division, beat: Beat

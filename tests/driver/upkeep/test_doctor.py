@@ -1,5 +1,7 @@
 """What the doctor finds and says."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from raypipe.driver.machine.devices import num_cores
@@ -59,6 +61,16 @@ def test_with_how_many_threads_rows_keep_their_bytes(found, told):
 def test_what_is_not_promised_is_said_with_the_remedy():
     told = neighbours_line({1: Settled(1, False), 2: Settled(1, False)})
     assert "to 1e-3, not to the bit" in told and "AUTO,STRICT" in told
+
+
+def test_of_a_gpu_it_says_when_rows_are_tested(monkeypatch):
+    """Passes of one shape are tested with the model itself, not by products of many sizes."""
+    cuda = SimpleNamespace(device="cuda", threads=1)
+    monkeypatch.setattr("raypipe.driver.machine.devices.choose", lambda: cuda)
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda number: "NVIDIA H100")
+    told = _numerics()
+    assert told.startswith("NVIDIA H100, torch ")
+    assert told.endswith("; a model's pass is tested bit by bit when it is opened")
 
 
 def test_the_probe_and_the_mode_are_among_the_findings():

@@ -1,6 +1,6 @@
-"""What tests/benchmarks/gpu.py computes: its cases, their inputs, our way, and operations."""
+"""What jobs/benchmark.py computes: its cases, their inputs, our way, and operations."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -8,6 +8,8 @@ import torch
 from random_bert import Shape, make_random_bert, pieces_of, text_of
 
 from raypipe.models.encoder import load_encoder
+from raypipe.models.fixed.opening import FixedSettings
+from raypipe.models.fixed.replay import MODES
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import load_scorer
@@ -16,6 +18,8 @@ from raypipe.text.tokenize import tokenize_batch
 
 MINILM, BASE, LARGE = Shape(6, 384, 12), Shape(12, 768, 12), Shape(24, 1024, 16)
 TINY = Shape(2, 64, 4, words=1000)
+TOLERANCE = {"fp32": 1e-3, "tf32": 2e-2, "bf16": 1e-1, "fp16": 2e-2}
+"""Between two ways in one precision; random weights of 12 layers are harsher than trained ones."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,8 @@ class Case:
     items: int
     full: bool = False
     """Every input of 512 tokens."""
+    part: str = ""
+    """The part of the command that measures it."""
 
 
 @dataclass(frozen=True)
@@ -40,25 +46,38 @@ class Settings:
 
 FULL = Settings(
     cases=(
-        Case("encode, 6 layers of 384", "encoder", MINILM, 12_000),
-        Case("encode, BERT-base", "encoder", BASE, 4_000),
-        Case("mono, BERT-base", "mono", BASE, 3_000),
-        Case("mono, BERT-base, 512 tokens", "mono", BASE, 400, full=True),
-        Case("mono, BERT-large", "mono", LARGE, 1_000),
-        Case("duo, BERT-base", "duo", BASE, 1_500),
+        Case("encode, 6 layers of 384", "encoder", MINILM, 40_000, part="encode"),
+        Case("encode, BERT-base", "encoder", BASE, 20_000, part="encode"),
+        Case("mono, BERT-base", "mono", BASE, 12_000, part="mono"),
+        Case("mono, BERT-base, 512 tokens", "mono", BASE, 2_000, full=True, part="mono"),
+        Case("mono, BERT-large", "mono", LARGE, 6_000, part="mono-large"),
+        Case("duo, BERT-base", "duo", BASE, 6_000, part="duo"),
+        Case("duo, BERT-large", "duo", LARGE, 3_000, part="duo-large"),
     ),
     matrix=8192,
     copy_bytes=4 << 30,
     machine_rounds=10,
     rounds=5,
-    batch_sizes=(64, 256, 1024),
+    batch_sizes=(32, 64, 128, 256, 512, 1024),
+)
+ON_CPU = replace(
+    FULL,
+    cases=(
+        Case("encode, 6 layers of 384", "encoder", MINILM, 192, part="encode"),
+        Case("mono, 6 layers of 384", "mono", MINILM, 160, part="mono"),
+        Case("mono, BERT-base, 512 tokens", "mono", BASE, 6, full=True, part="mono-large"),
+        Case("duo, 6 layers of 384", "duo", MINILM, 96, part="duo"),
+    ),
+    matrix=1024,
+    copy_bytes=1 << 28,
+    batch_sizes=(8, 16, 32, 64),
 )
 QUICK = Settings(
     cases=(
-        Case("encode, tiny", "encoder", TINY, 64),
-        Case("mono, tiny", "mono", TINY, 48),
-        Case("mono, tiny, 512 tokens", "mono", TINY, 4, full=True),
-        Case("duo, tiny", "duo", TINY, 32),
+        Case("encode, tiny", "encoder", TINY, 64, part="encode"),
+        Case("mono, tiny", "mono", TINY, 48, part="mono"),
+        Case("mono, tiny, 512 tokens", "mono", TINY, 4, full=True, part="mono"),
+        Case("duo, tiny", "duo", TINY, 32, part="duo"),
     ),
     matrix=256,
     copy_bytes=1 << 20,
@@ -71,8 +90,9 @@ QUICK = Settings(
 class Work:
     """One case's model and inputs, ready to run."""
 
-    def __init__(self, case, settings, device, folder):
+    def __init__(self, case, settings, device, folder, precision="fp32"):
         self.case, self.device, self.items = case, device, case.items
+        self.precision = precision
         units = {} if case.kind == "encoder" else {"units": 1, "score": "raw"}
         if case.kind == "duo":
             units = {"units": 2}
@@ -95,19 +115,33 @@ class Work:
             flat, offsets = pieces_of(sizes, case.shape, seed=seed)
             self.parts.append((flat, offsets))
         self.lengths = sum(np.asarray(c) + 1 for c in counts) + 1
-        load = load_encoder if case.kind == "encoder" else load_scorer
-        self._engine = load(self.model, device=device)
         assert self.lengths.max() <= 512
+        self._engines = {}
 
-    def ours(self):
+    def modes(self):
+        """The modes in which a pass of fixed shape is computed here; on a CPU there is one."""
+        if self.device != "cuda" or self.engine("eager").numerics.count("by length"):
+            return ("eager",)
+        return MODES
+
+    def engine(self, mode="eager"):
+        """Our model in a mode, loaded once."""
+        if mode not in self._engines:
+            load = load_encoder if self.case.kind == "encoder" else load_scorer
+            fixed = FixedSettings(mode=mode) if self.device == "cuda" else None
+            model = self.model.in_precision(self.precision)
+            self._engines[mode] = load(model, device=self.device, fixed=fixed)
+        return self._engines[mode]
+
+    def ours(self, mode="eager"):
         """Vectors or scores from word pieces."""
-        return self._compute(self.parts)
+        return self._compute(self.parts, mode)
 
-    def _compute(self, parts):
+    def _compute(self, parts, mode="eager"):
         if self.case.kind == "encoder":
-            return self._engine.encode(*parts[0], side="passage")
+            return self.engine(mode).encode(*parts[0], side="passage")
         query, *rest = (TextSlice(f, o[:-1], np.diff(o)) for f, o in parts)
-        return self._engine.score(query, rest)
+        return self.engine(mode).score(query, rest)
 
     def pieces(self):
         """Each input's word pieces, one array a text."""
@@ -132,21 +166,23 @@ class Work:
     def agreeing(self, ways):
         """The ways that fit in memory, each run once, and the largest difference to ours.
 
-        Vectors have length 1, scores are units or probabilities.
+        Vectors have length 1, scores are units or probabilities; those are compared as shares of
+        the largest.
 
         Raises:
-            SystemExit: one differs by more than 1e-3.
+            SystemExit: one differs by more than TOLERANCE of the precision.
         """
         own, kept, largest = self.ours(), {}, 0.0
+        scale, most = max(1.0, float(np.abs(own).max())), TOLERANCE[self.precision]
         if not np.isfinite(own).all() or np.std(own) < 1e-2:
             raise SystemExit(f"{self.case.name}: numbers that cannot be told apart; not timed")
         for way, run in ways.items():
             try:
-                difference = float(np.abs(np.asarray(run()) - own).max())
+                difference = float(np.abs(np.asarray(run()) - own).max()) / scale
             except torch.OutOfMemoryError:
                 torch.cuda.empty_cache()
                 continue
-            if not difference <= 1e-3:
+            if not difference <= most:
                 raise SystemExit(f"{self.case.name}: {way} differs by {difference}; not timed")
             kept[way], largest = run, max(largest, difference)
         return kept, largest
@@ -165,3 +201,10 @@ def operations(case, lengths):
         (shape.layers - 1) * tokens + last
     )
     return whole + (2 * hidden * (hidden + 2) * inputs if reranks else 0)
+
+
+def padding_of(lengths, size):
+    """Tokens of padded batches of `size` inputs, sorted by length, for each real one."""
+    ordered = np.sort(lengths)
+    batches = [ordered[start : start + size] for start in range(0, len(ordered), size)]
+    return sum(int(batch[-1]) * len(batch) for batch in batches) / int(lengths.sum())

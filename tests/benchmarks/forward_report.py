@@ -1,0 +1,86 @@
+"""What jobs/benchmark.py says: the machine, and a table of its rows."""
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+from raypipe.models.machine.device import numerics_class, tokens_of_pass
+
+PACKAGES = (
+    "torch",
+    "transformers",
+    "tokenizers",
+    "sentence-transformers",
+    "onnxruntime",
+    "openvino",
+    "pyserini",
+    "flash-attn",
+)
+
+
+def header(device):
+    """Device, library and versions; None for a package that is not installed."""
+    return {
+        "device": torch.cuda.get_device_name(0) if device == "cuda" else processor(),
+        "numerics_class": numerics_class(device),
+        "driver": driver() if device == "cuda" else None,
+        "cuda": torch.version.cuda,
+        "python": platform.python_version(),
+        "tokens_of_pass": tokens_of_pass(device),
+        "threads": torch.get_num_threads(),
+    } | {name: installed(name) for name in PACKAGES}
+
+
+def installed(name):
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def processor():
+    file = Path("/proc/cpuinfo")
+    lines = file.read_text().splitlines() if file.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else platform.processor()}, {platform.machine()}"
+
+
+def driver():
+    file = Path("/proc/driver/nvidia/version")
+    return file.read_text().splitlines()[0] if file.exists() else "not told by this machine"
+
+
+def table(report):
+    """The report as Markdown."""
+    told, rates = report["machine"], report["rates"]
+    products = ", ".join(f"{p} {r / 1e12:.3f}" for p, r in rates.items() if p != "copy")
+    versions = ", ".join(f"{name} {told[name]}" for name in PACKAGES if told[name])
+    lines = [
+        f"{told['device']}; {told['numerics_class']}; {told['threads']} threads; "
+        f"driver: {told['driver']}; {versions}; Python {told['python']}",
+        "",
+        f"Products: {products} TFLOP/s; copy {rates['copy'] / 1e9:.1f} GB/s.",
+        "",
+        "| work | precision | way | items/s | tokens/s | TFLOP/s | share of products | GPU idle "
+        "| times as fast as | padding of that batch |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in report["rows"]:
+        rate, idle = row["operations_per_second"], row["idle_share"]
+        ratios = "; ".join(
+            f"{b['times_as_fast']:.2f} [{b['range'][0]:.2f}, {b['range'][1]:.2f}] {b['peer']} "
+            f"(from {b['from']})"
+            for b in row["beside"]
+        )
+        sizes = [int(b["peer"].rpartition(" ")[2]) for b in row["beside"]]
+        padding = ", ".join(f"{row['padding'][size]:.2f}" for size in sizes)
+        lines.append(
+            f"| {row['case']} | {row['precision']} | {row['way']} | "
+            f"{row['items_per_second']:,.1f} | {row['tokens_per_second']:,.0f} | "
+            f"{rate / 1e12:.3f} | {rate / rates[row['precision']]:.0%} | "
+            f"{'-' if idle is None else f'{idle:.1%}'} | {ratios} | {padding} |"
+        )
+    lines += ["", *(f"Not run, out of time: {name}." for name in report["not_run"])]
+    return "\n".join(lines) + "\n"
