@@ -56,6 +56,8 @@ class Payload:
     """Rows whose values were taken from an older store; it stands in no record."""
     num_tokens: int = 0
     """Tokens that a model read, special tokens included; it stands in no record."""
+    computing_seconds: float | None = None
+    """In which a GPU computed the shard; None if nobody measured it. It stands in no record."""
 
 
 def nothing() -> None:
