@@ -110,7 +110,7 @@ def test_a_payload_says_how_long_a_device_computed_where_that_is_measured(
     shard = stage.shards(Sizing(shard_tokens=11))[1]
     assert stage.open(Site(stores.scratch)).run(shard, (), quiet).computing_seconds is None
     monkeypatch.setattr(
-        "raypipe.stages.encode.load_encoder", partial(load_encoder, fixed=FixedSettings())
+        "raypipe.models.encoder.load_encoder", partial(load_encoder, fixed=FixedSettings())
     )
     opened = stage.open(Site(stores.scratch))
     seconds = [opened.run(shard, (), quiet).computing_seconds for _ in range(2)]
