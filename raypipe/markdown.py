@@ -20,3 +20,8 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list
 def cell(text: str) -> str:
     """The text on one line, `|` escaped."""
     return " ".join(text.split()).replace("|", "\\|")
+
+
+def bullet(text: str) -> str:
+    """The text as an item of a list; a star at its beginning begins no list of its own."""
+    return f"- \\{text}" if text.startswith("*") else f"- {text}"

@@ -1,10 +1,14 @@
 """What tests share: real data's folder, a small real collection, the command line as a child."""
 
 import os
+import pickle
 import subprocess
 import sys
 import uuid
+from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
+from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -13,13 +17,38 @@ from raypipe import numerics
 
 numerics.set_strict()  # before any product, as the command line does
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait leave the cores to others
+os.environ.setdefault(
+    "RAY_NUM_REDIS_GET_RETRIES", "120"
+)  # seconds that Ray waits for its own start
+
+if find_spec("hypothesis"):  # a bare machine with a GPU lacks it
+    from hypothesis import HealthCheck, settings
+
+    # The same examples every time, and no clock: a busy machine or a leftover decides nothing.
+    slow = [HealthCheck.too_slow]
+    settings.register_profile(
+        "raypipe", derandomize=True, deadline=None, suppress_health_check=slow
+    )
+    settings.load_profile("raypipe")
 
 REPOSITORY = Path(__file__).parent.parent
 
 # Four workers where pytest-xdist is installed, on two cores too: files that start Ray mostly wait.
 # These come first, and before them, as one group, those that need Java, so that its process starts
-# once; the short files fill what is left. Without pytest-xdist all run in this process.
+# once; then those that compute for long, so that none begins when the others end; the short files
+# fill what is left. Without pytest-xdist all run in this process.
 NUM_WORKERS = 4
+LONG = (
+    "tests/test_quality.py",
+    "tests/cluster/test_inline_kills.py",
+    "tests/cluster/test_inline_kills_bucket.py",
+    "tests/driver/recipe/test_graph_reused_rows.py",
+    "tests/driver/training/test_phases.py",
+    "tests/driver/training/test_train_examples.py",
+    "tests/fuzz/test_collections.py",
+    "tests/fuzz/test_model_folders.py",
+)
+"""Unmarked files of ten seconds of a core and more."""
 ONE_PROCESS = ("keyword", "maxfail", "usepdb", "trace", "lf", "failedfirst", "stepwise")
 
 
@@ -56,8 +85,10 @@ def pytest_xdist_make_scheduler(config, log):
 def pytest_collection_modifyitems(config, items):
     """On several workers the longest files first; each worker sorts alike."""
     if getattr(config, "workerinput", None):
-        order = {"jvm": 0, "ray": 1, None: 2}
-        items.sort(key=lambda item: order[mark_of(item.location[0])])
+        order = {"jvm": 0, "ray": 1, None: 3}
+        items.sort(
+            key=lambda item: 2 if (path := item.location[0]) in LONG else order[mark_of(path)]
+        )
 
 
 @cache
@@ -89,11 +120,32 @@ def raypipe_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def docs_draft():
+def made_once(tmp_path_factory, request):
+    """A function that gives what `make` gives, which one worker does for all."""
+    from filelock import FileLock
+
+    workers = hasattr(request.config, "workerinput")
+    base = tmp_path_factory.getbasetemp()
+    folder = base.parent if workers else base  # that of all workers is one above a worker's own
+
+    def made(name, make):
+        kept = folder / f"{name}.pickle"
+        with FileLock(folder / f"{name}.lock"):
+            if not kept.exists():
+                beside = folder / f"{name}.made"
+                beside.write_bytes(pickle.dumps(make()))
+                beside.rename(kept)
+        return pickle.loads(kept.read_bytes())
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def docs_draft(made_once):
     """What the standard library says of itself, before a size is chosen: seconds of reading."""
     from raypipe.data.python_docs.draft import drafted
 
-    return drafted()
+    return made_once("docs-draft", drafted)
 
 
 @pytest.fixture(scope="session")
@@ -196,6 +248,19 @@ def raypipe_cli():
         )
 
     return run
+
+
+@pytest.fixture
+def raypipe_here():
+    """The same in this process, which has what it imports: for what no process of its own tells."""
+    from raypipe.cli.main import run
+
+    def ran(*arguments: object) -> subprocess.CompletedProcess[str]:
+        with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+            code, _ = run([str(argument) for argument in arguments])
+        return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
+
+    return ran
 
 
 @pytest.fixture(scope="session")

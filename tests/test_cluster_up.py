@@ -70,13 +70,13 @@ class Head:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=150,
+            timeout=400,
         )
 
     def nodes(self) -> list[dict[str, object]]:
         """Waits for the first: the dashboard answers before it knows of any."""
         command = ["ray", "list", "nodes", "--detail", "--format", "json"]
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while True:
             done = self.run([*command, "--address", self.address])
             if "[{" in done.stdout:
@@ -187,7 +187,7 @@ def head():
     process = subprocess.Popen(command, env=variables, stdout=log, stderr=log)
     address = f"http://127.0.0.1:{dashboard}"
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while answer(f"{address}/api/version") is None:
             told = (folder / "head.log").read_text()
             assert process.poll() is None and time.monotonic() < deadline, told

@@ -113,7 +113,7 @@ def head(tmp_path_factory):
     process = subprocess.Popen(command, env=variables, stdout=log, stderr=log)
     address = f"http://127.0.0.1:{dashboard}"
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while answer(f"{address}/api/version") is None:
             assert process.poll() is None and time.monotonic() < deadline, Path(
                 log.name
@@ -200,12 +200,12 @@ def test_the_command_that_submits_a_date_again_exits_with_1(head):
     2, "a killed driver of a submitted job: `status` is 3, the next submission completes"
 )
 def test_a_killed_driver_leaves_no_success_and_the_next_job_completes(
-    head, files, tmp_path, raypipe_cli
+    head, files, tmp_path, raypipe_here
 ):
     out = tmp_path / "work"
     job = ("python", "jobs/pipeline.py", files / "recipe.yaml", "--out", out)
     submitted = head.submit(*job)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while num_committed(out) < 3:
         assert submitted.poll() is None and time.monotonic() < deadline
         time.sleep(0.02)
@@ -213,7 +213,7 @@ def test_a_killed_driver_leaves_no_success_and_the_next_job_completes(
     os.kill(lease.holder.pid, signal.SIGKILL)
     assert wait_until_dead([lease.holder], 60) == []  # the signal is sent, its end takes a moment
     assert summary(out)["status"] == "running" and summary(out)["exit"] is None
-    assert raypipe_cli("status", out).returncode == 3
+    assert raypipe_here("status", out).returncode == 3
     log, _ = submitted.communicate()
     assert submitted.returncode == 1 and "failed" in log
     committed = num_committed(out)
@@ -227,14 +227,14 @@ def test_a_killed_driver_leaves_no_success_and_the_next_job_completes(
     assert (told["status"], told["exit"]) == ("complete", 0)
     assert told["stages"]["passages@collection"]["shards"]["reused"] >= committed
     assert len((out / "runs" / "dev" / "dense.trec").read_text().splitlines()) == 10
-    assert raypipe_cli("status", out).returncode == 0
+    assert raypipe_here("status", out).returncode == 0
     (manifest,) = out.glob("stores/embeddings/*/manifest.json")
     (told,) = json.loads(manifest.read_text())["body"]["numerics"]
     assert ",STRICT" in told or "mkl" not in told, told
 
 
 def test_a_failing_job_fails_and_its_log_names_file_line_store_and_shard(
-    head, files, tmp_path, raypipe_cli
+    head, files, tmp_path, raypipe_here
 ):
     bad = tmp_path / "passages.tsv"
     bad.write_bytes(b"0\ta lease\n1\ta zebra\n2\tbroken \xff\xfe bytes\n3\ta shard\n")
@@ -247,7 +247,7 @@ def test_a_failing_job_fails_and_its_log_names_file_line_store_and_shard(
     assert "in passages@collection: shard 00000 rows [0, 4)" in log
     assert "raypipe: exit 2 " in log
     assert (summary(out)["status"], summary(out)["exit"]) == ("failed", 2)
-    assert raypipe_cli("status", out).returncode == 2
+    assert raypipe_here("status", out).returncode == 2
 
 
 def test_a_folder_that_is_not_shared_is_found_before_work_starts(head, files, tmp_path):

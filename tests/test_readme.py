@@ -6,9 +6,13 @@ import shlex
 import shutil
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
+
+from raypipe.cli.main import run
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -45,16 +49,19 @@ def test_the_two_commands_install_and_run_and_install_and_test():
 @pytest.fixture(scope="module")
 def helps():
     """Each verb shown -> what its `--help` says."""
-    environment = {**os.environ, "COLUMNS": "200"}
-    command = [sys.executable, "-m", "raypipe"]
-    options = {"capture_output": True, "text": True, "env": environment, "cwd": ROOT}
-    return {verb: subprocess.run([*command, *verb, "--help"], **options) for verb in VERBS}
+    found = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "200")
+        for verb in VERBS:
+            with redirect_stdout(StringIO()) as told:
+                found[verb] = run([*verb, "--help"])[0], told.getvalue()
+    return found
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_shown_is_there(helps, verb):
-    assert helps[verb].returncode == 0
-    assert "Usage" in helps[verb].stdout
+    code, told = helps[verb]
+    assert code == 0 and "Usage" in told
 
 
 def test_every_option_shown_is_there(helps):
@@ -62,7 +69,7 @@ def test_every_option_shown_is_there(helps):
         words = shlex.split(command)
         if words[0] != "raypipe":
             continue
-        told = helps[verb_of(command)].stdout
+        _, told = helps[verb_of(command)]
         for word in words[2:]:
             assert not word.startswith("--") or word in told, f"{command}: {word}"
 
@@ -214,7 +221,7 @@ def test_the_wheel_lands_where_the_nodes_take_it_from():
 
 
 def test_a_pipeline_as_shown_runs_resumes_is_published_and_refuses(
-    raypipe_cli, small_files, tmp_path
+    raypipe_here, small_files, tmp_path
 ):
     recipe = tmp_path / "my-recipe.yaml"
     recipe.write_text(
@@ -232,17 +239,17 @@ resources: {{backend: inline}}
 """
     )
     work = tmp_path / "work"
-    assert raypipe_cli("pipeline", recipe, "--out", work).returncode == 0
+    assert raypipe_here("pipeline", recipe, "--out", work).returncode == 0
     (reindex,) = shown("raypipe reindex")
     night = run_in(tmp_path, reindex)
     assert night.returncode == 0, night.stderr
     assert night.stdout.splitlines()[-1].startswith("generation 1, ")
     assert "lucene: reused" in night.stderr and "bm25.test: reused" in night.stderr
-    changed = raypipe_cli("pipeline", recipe, "--out", work, "stages.bm25.depth=100")
+    changed = raypipe_here("pipeline", recipe, "--out", work, "stages.bm25.depth=100")
     assert changed.returncode == 0, changed.stderr
     assert "bm25.test: params.depth 1000 -> 100" in changed.stderr
     assert "lucene: reused" in changed.stderr
-    frozen = raypipe_cli("pipeline", recipe, "--out", work, "--frozen")
+    frozen = raypipe_here("pipeline", recipe, "--out", work, "--frozen")
     assert frozen.returncode == 4
     assert "params.depth 100 -> 1000" in frozen.stderr
 

@@ -34,12 +34,9 @@ cip() {  # the judged documents of MedQuAD's LiveQA questions; `raypipe recipes 
   raypipe pipeline medquad-cip-reranked --out medquad-cip
 }
 
-nfcorpus() {  # the first 40 test questions, with the packaged rerankers in the place of trained ones
-  zcat "$RAYPIPE_DATA/nfcorpus/qrels/test.tsv.gz" |
-    awk 'NR == 1 || $1 in k || n++ < 40 {k[$1]; print}' > first.tsv
-  TRAINED=none raypipe pipeline nfcorpus-reranked --out nfcorpus-reranked \
-    models.mono.path=minilm-mono models.duo.path=minilm-duo \
-    queries.test.qrels="$PWD/first.tsv" stages.mono.k0=20 stages.duo.k1=5
+nfcorpus() {  # all test questions, with the packaged rerankers in the place of those of docs/training.md
+  TRAINED=none raypipe pipeline nfcorpus-reranked --out nfcorpus-reranked resources.precision=bf16 \
+    models.mono.path=minilm-mono models.duo.path=minilm-duo
 }
 
 case $name in

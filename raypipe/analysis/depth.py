@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from raypipe.ranking.by_key import lines_of
 from raypipe.ranking.candidates import positions
+from raypipe.ranking.lookup import places_of
 from raypipe.ranking.rerank import rerank
 
 RECALL_DEPTHS = (5, 10, 20, 50, 100, 200, 500, 1000, 2000)
@@ -44,10 +45,9 @@ def down_to(
 ) -> pa.Table:
     """The lines down to the last one of each query that is among the given pairs.
 
-    A query's first `most` lines are always kept.
+    A query's first `most` lines are always kept. The pairs are sorted, see `places_of`.
     """
-    ones = np.full(len(query_rows), -1, np.int64)
-    known = positions(lines_of(run), (query_rows, passage_rows, ones)) >= 0
+    known = places_of(run, query_rows, passage_rows) >= 0
     of_line, rank = run["query_row"].to_numpy(), run["rank"].to_numpy()
     last = np.full(int(of_line.max(initial=0)) + 1, most, rank.dtype)
     np.maximum.at(last, of_line[known], rank[known])

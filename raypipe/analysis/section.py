@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from raypipe.analysis.plain import plain
-from raypipe.markdown import cell, markdown_table
+from raypipe.markdown import bullet, cell, markdown_table
 
 Value = str | int | float | None
 """A cell of a table; None where there is nothing to say."""
@@ -86,4 +86,4 @@ def to_text(section: Section) -> str:
     for table in section.tables:
         rows = [[*map(shown, row, table.columns)] for row in table.rows]
         blocks += [f"{table.title}", "", *markdown_table(table.columns, rows), ""]
-    return "\n".join([*blocks, *(f"- {note}" for note in section.notes)]).rstrip()
+    return "\n".join([*blocks, *map(bullet, section.notes)]).rstrip()

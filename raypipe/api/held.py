@@ -14,7 +14,7 @@ from raypipe.storage.stored import Stored
 
 @dataclass(frozen=True)
 class Held:
-    """A generation whose stores stay until `end` is closed."""
+    """A generation whose stores stay until `end` is closed, or what a workspace refers to."""
 
     stores: Storage
     generation: Generation
@@ -24,7 +24,9 @@ class Held:
 
     @property
     def title(self) -> str:
-        """The generation in messages."""
+        """The generation in messages, or the workspace if it has none."""
+        if not self.generation.number:
+            return f"the workspace of {self.generation.name}"
         return f"generation {self.generation.number} of {self.generation.name}"
 
     @property
@@ -45,7 +47,8 @@ class Held:
         found = self.generation.stored(self.stores, str(name))
         if found is None:
             raise IncompleteError(
-                f"{self.title}: its store {name} was deleted; open another generation, or re-index"
+                f"{self.title}: its store {name} was deleted; open another generation, or run its "
+                "recipe again"
             )
         return found
 

@@ -24,29 +24,36 @@ from raypipe.names import Role, of_collection, of_queries, of_stage
 from raypipe.stages.run_tables import with_ids
 from raypipe.stages.texts.ids import column_of_rows, id_index
 from raypipe.storage.generation_readers import held_generation
+from raypipe.storage.generations import Generation, generation_numbers
 from raypipe.uris import in_bucket
 
 
 def open_index(folder: str | Path, generation: int | None = None) -> "Index":
     """The current generation of a workspace of `raypipe reindex`, or the one with this number.
 
+    Of a workspace without generations it opens the stores that its last invocation used.
+
     It is read in this process, without Ray, whatever the collection's files hold by now. A lease
-    keeps it from being deleted until `close` or the end of a `with` block; in a workspace that may
-    not be written there is no lease.
+    keeps a generation from being deleted until `close` or the end of a `with` block; in a workspace
+    that may not be written there is no lease.
 
     Args:
         folder: the workspace, or its URI in a bucket.
         generation: a number that `raypipe history` lists; by default the newest.
 
     Raises:
-        InputError: no workspace, no generation yet, or none of this number.
+        InputError: no workspace, or no generation of this number.
     """
     folder = mirror_of(str(folder)) if in_bucket(str(folder)) else Path(folder)
     number = None if generation is None else count_of("generation", generation)
-    stores, name = open_workspace(folder).stores, line_of_generations(folder)
+    workspace, name = open_workspace(folder), line_of_generations(folder)
+    stores = workspace.stores
+    path = folder / "recipe.yaml"
     with ExitStack() as end:
-        found = end.enter_context(held_generation(stores, name, number))
-        path = folder / "recipe.yaml"
+        if number is None and not generation_numbers(stores, name):
+            found = Generation(name, 0, workspace.refs())
+        else:
+            found = end.enter_context(held_generation(stores, name, number))
         recipe = config.load_recipe(config.read_resolved(path), source=str(path))
         return Index(Held(stores, found, recipe, end.pop_all()))
 
@@ -66,7 +73,7 @@ class Index:
 
     @property
     def number(self) -> int:
-        """The generation's number."""
+        """The generation's number; 0 for a workspace without generations."""
         return self._held.generation.number
 
     @property

@@ -64,6 +64,7 @@ def compare(
     *,
     baseline: str,
     seed: int = SEED,
+    of_set: bool = False,
 ) -> Compared:
     """Every other run compared with the baseline.
 
@@ -74,6 +75,7 @@ def compare(
             compare.
         baseline: the name of one of the runs.
         seed: seed of the bootstrap and of the randomisation test.
+        of_set: see `evaluate`.
 
     Raises:
         InputError: an unknown measure, a count, or a run without judged queries.
@@ -81,7 +83,7 @@ def compare(
     counts = counts_in(measures)
     if counts:
         raise InputError(f"{', '.join(counts)}: a count over all queries; name measures with means")
-    measured = {name: evaluate(run, qrels, measures) for name, run in runs.items()}
+    measured = {name: evaluate(run, qrels, measures, of_set=of_set) for name, run in runs.items()}
     judged = grades_of(qrels)
     shares = {
         (name, m): unjudged(run, judged, _cutoff(m)) for name, run in runs.items() for m in measures
@@ -160,9 +162,9 @@ def _row(name: str, measure: str, of_run: Measured, test: _Test | None, share: f
         n=num,
         unjudged=share,
         difference=found,
-        wins=int((deltas > 0).sum()),
-        ties=int((deltas == 0).sum()),
-        losses=int((deltas < 0).sum()),
+        wins=found.wins,
+        ties=found.ties,
+        losses=found.losses,
         p_t=t_test(deltas),
         p_randomisation=p,
         p_holm=corrected,

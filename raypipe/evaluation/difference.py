@@ -12,11 +12,15 @@ BATCH = 1000
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Mean difference of a measure over queries, and its 95% interval."""
+    """Mean difference of a measure over queries, its 95% interval, and how many queries differ."""
 
     mean: float
     low: float
     high: float
+    wins: int
+    """Queries with a higher value than the baseline's; `ties` an equal, `losses` a lower one."""
+    ties: int
+    losses: int
 
 
 def difference(
@@ -55,5 +59,6 @@ def differences(
     found = []
     for of_pair, resampled in zip(deltas, means, strict=True):
         low, high = np.quantile(resampled, [0.025, 0.975])
-        found.append(Difference(float(of_pair.mean()), float(low), float(high)))
+        signs = (int((of_pair > 0).sum()), int((of_pair == 0).sum()), int((of_pair < 0).sum()))
+        found.append(Difference(float(of_pair.mean()), float(low), float(high), *signs))
     return found

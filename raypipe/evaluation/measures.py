@@ -10,7 +10,7 @@ from ir_measures.measures import SumAgg
 
 from raypipe.errors import InputError
 from raypipe.evaluation.measured import Measured, some, warn_of
-from raypipe.evaluation.names import parse_measures
+from raypipe.evaluation.names import by_gdeval, parse_measures, problems_of
 from raypipe.evaluation.run_files.columns import SHOWN, check_run, encode, repeats
 
 QUERIES_AT_ONCE = 256
@@ -18,7 +18,12 @@ QUERIES_AT_ONCE = 256
 
 
 def evaluate(
-    run: pa.Table, qrels: pa.Table, measures: Sequence[str], *, warn: bool = True
+    run: pa.Table,
+    qrels: pa.Table,
+    measures: Sequence[str],
+    *,
+    warn: bool = True,
+    of_set: bool = False,
 ) -> Measured:
     """The run's measures, per query and averaged.
 
@@ -32,14 +37,16 @@ def evaluate(
         measures: names in the notation of ir_measures, "nDCG@10", "RR(rel=2)@10"; the result uses
             them as given.
         warn: log the queries that count 0 or are left out; once is enough for each query set.
+        of_set: the run and the judgements are known to be of one query set; a run in which no
+            judged query has a passage then counts 0.
 
     Raises:
-        InputError: an unknown measure, invalid run or qrels, or a run without any query of the
-            qrels.
+        InputError: an unknown measure, invalid run or qrels, or, but for `of_set`, a run without
+            any query of the qrels.
     """
     measuring = Measuring(qrels, measures)
     measuring.add(run)
-    return measuring.result(warn=warn)
+    return measuring.result(warn=warn, of_set=of_set)
 
 
 class Measuring:
@@ -49,11 +56,14 @@ class Measuring:
         """Nothing is measured yet; every query of the qrels counts 0.
 
         Raises:
-            InputError: an unknown measure, or invalid qrels.
+            InputError: an unknown measure, invalid qrels, or grades that a measure does not take.
         """
         self._parsed = parse_measures(measures)
         _check_qrels(qrels)
         self._judgements = grades_of(qrels)
+        problems = problems_of(self._parsed, self._judgements)
+        if problems:
+            raise InputError(problems)
         self._per_query = {name: dict.fromkeys(self._judgements, 0.0) for name in self._parsed}
         self._in_run: dict[str, None] = {}
         self._num_retrieved = self._num_judged = 0
@@ -75,14 +85,14 @@ class Measuring:
             self._num_retrieved += sum(map(len, rankings.values()))
             self._num_judged += sum(len(rankings[query].keys() & judged[query]) for query in judged)
 
-    def result(self, *, warn: bool = True) -> Measured:
-        """The measures of all parts together.
+    def result(self, *, warn: bool = True, of_set: bool = False) -> Measured:
+        """The measures of all parts together; see `evaluate`.
 
         Raises:
-            InputError: no part has a query of the qrels.
+            InputError: no part has a query of the qrels, and `of_set` does not allow it.
         """
         missing = tuple(query for query in self._judgements if query not in self._in_run)
-        if len(missing) == len(self._judgements):
+        if len(missing) == len(self._judgements) and not of_set:
             raise InputError(
                 f"run and qrels share no query (run: {some(self._in_run)}; "
                 f"qrels: {some(self._judgements)}); expected the query ids of one query set"
@@ -112,6 +122,17 @@ def _check_qrels(qrels: pa.Table) -> None:
             query, passage = (qrels[name][int(group[0])] for name in ("query_id", "passage_id"))
             problems.append(f"qrels: query {query}, passage {passage}: grades {grades}; keep one")
     if problems:
+        raise InputError(problems)
+
+
+def check_grades(qrels: pa.Table, measures: Sequence[str]) -> None:
+    """Nothing, if every measure takes the grades; see `problems_of`.
+
+    Raises:
+        InputError: an unknown measure, or grades that a measure does not take.
+    """
+    parsed = parse_measures(measures)
+    if any(map(by_gdeval, parsed.values())) and (problems := problems_of(parsed, grades_of(qrels))):
         raise InputError(problems)
 
 
@@ -153,9 +174,20 @@ def _values(
     given: dict[ir_measures.Measure, list[str]] = {}
     for name, measure in parsed.items():
         given.setdefault(measure, []).append(name)
-    for each in ir_measures.iter_calc(list(given), judgements, rankings):
-        for name in given[each.measure]:
-            yield name, each.query_id, float(each.value)
+    own = [measure for measure in given if by_gdeval(measure)]
+    others = [measure for measure in given if not by_gdeval(measure)]
+    if others:
+        for each in ir_measures.iter_calc(others, judgements, rankings):
+            for name in given[each.measure]:
+                yield name, each.query_id, float(each.value)
+    if own:
+        numbers = {query: str(number) for number, query in enumerate(judgements)}
+        names = {number: query for query, number in numbers.items()}
+        qrels = {numbers[query]: grades for query, grades in judgements.items()}
+        run = {numbers[query]: scores for query, scores in rankings.items()}
+        for each in ir_measures.iter_calc(own, qrels, run):
+            for name in given[each.measure]:
+                yield name, names[each.query_id], float(each.value)
 
 
 def _aggregate(measure: ir_measures.Measure, values: Mapping[str, float]) -> float:

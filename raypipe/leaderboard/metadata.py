@@ -18,6 +18,19 @@ DAYS = 30
 MOST = 2
 
 
+def metadata_template(board: Board, task: str) -> dict[str, str]:
+    """The metadata of a submission with every field a board asks for, to be filled in.
+
+    `pack` refuses it while team and model_description are empty. The type is one of two.
+
+    Raises:
+        InputError: the board asks for none.
+    """
+    if not board.metadata:
+        raise InputError(f"--task {task}: expected a board that asks for metadata; {task} has none")
+    return {name: "" for name in FIELDS} | {"type": TYPES[0]}
+
+
 def read_metadata(path: Path) -> dict[str, Any]:
     """The metadata file.
 

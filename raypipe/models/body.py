@@ -27,6 +27,10 @@ class Body(Protocol):
         """Number of segments: rows of the segment table, 1 if it has none."""
 
     @property
+    def packed(self) -> bool:
+        """Whether raypipe computes it, so that a row depends on others by its products alone."""
+
+    @property
     def linears(self) -> Sequence[Linear]:
         """The linear layers, whose products are tested for effects of neighbouring rows."""
 

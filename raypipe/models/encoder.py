@@ -119,6 +119,7 @@ def load_encoder(
         threads=threads,
         budget_tokens=budget_tokens,
         longest=longest,
+        packed=body.packed,
     )
     return Encoder(model, body, layouts, place)
 

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from raypipe.errors import InputError
 from raypipe.models.bert import FAMILY as BERT
 from raypipe.models.body import B, Head
+from raypipe.models.renamed import CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBERTA
 from raypipe.models.tensors import Named, Shape
+from raypipe.models.whole import FAMILIES as WHOLE
 from raypipe.text.inputs import Layout
 
 if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need it
@@ -33,7 +35,7 @@ class Files(Protocol):
     """
 
     SEGMENTS: str
-    """Canonical name of the segment table."""
+    """Canonical name of the segment table, if the family has one."""
     POOLER: tuple[str, str]
     """Canonical names of the head's first layer (weight and bias), which an encoder may have
     too."""
@@ -69,6 +71,12 @@ class Files(Protocol):
 
     def decisive(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """The values of a valid config.json that affect a row's value, for fingerprints."""
+
+    def num_positions(self, config: Mapping[str, Any]) -> int:
+        """Number of tokens of the longest input of a valid config.json, special ones included."""
+
+    def as_bert(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """What config.json states, under BERT's keys."""
 
     def contradictions(
         self,
@@ -174,7 +182,14 @@ class Family(Protocol[B]):
         """
 
 
-FAMILIES: Mapping[str, Family[Any]] = {"bert": BERT}
+FAMILIES: Mapping[str, Family[Any]] = {
+    "bert": BERT,
+    "camembert": CAMEMBERT,
+    "distilbert": DISTILBERT,
+    "roberta": ROBERTA,
+    "xlm-roberta": XLM_ROBERTA,
+    **WHOLE,
+}
 """By model_type of config.json."""
 
 
@@ -186,7 +201,7 @@ def family_of(config: Mapping[str, Any]) -> Family[Any]:
     """
     kind = config.get("model_type", UNSTATED)
     if not isinstance(kind, str) or kind not in FAMILIES:
-        known = " or ".join(FAMILIES)
+        known = " or ".join([", ".join([*FAMILIES][:-1]), [*FAMILIES][-1]])
         raise InputError(
             f"model_type: expected {known}, which raypipe can compute, found {kind!r}; name "
             "a model of that architecture"

@@ -19,7 +19,7 @@ from torch import Tensor
 MIN_ROWS = 16
 """With fewer rows, other matrix kernels are used, whose sums differ in the last bit."""
 
-TILE_ROWS = {"cpu": 256, "cuda": 8192, "meta": 8192}
+TILE_ROWS = {"cpu": 256, "cuda": 8192}
 """Rows of a product in bf16 or fp16: many enough for speed, few enough to waste little."""
 
 Groups = list[tuple[int, int]]

@@ -157,5 +157,6 @@ def load_scorer(
         threads=threads,
         budget_tokens=budget_tokens,
         longest=conventions.total_limit,
+        packed=body.packed,
     )
     return Scorer(model, body, head, layouts, place)

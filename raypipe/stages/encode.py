@@ -1,16 +1,17 @@
 """The stage that encodes word pieces as embeddings, fp16 [rows, dim] in each shard."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.errors import InputError, RowsFailed
-from raypipe.models.encoder import Encoder, load_encoder
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.stages.opening import open_model
 from raypipe.stages.reuse.boundaries import shards_by_content
@@ -24,6 +25,9 @@ from raypipe.storage.payloads.vectors import read_vectors, write_vectors
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec, settings_digest
 from raypipe.storage.stored import Stored, spec_over
+
+if TYPE_CHECKING:
+    from raypipe.models.encoder import Encoder
 
 
 @dataclass(frozen=True)
@@ -56,19 +60,22 @@ class EncodeStage:
         num_shards = max(1, -(-tokens // sizing.shard_tokens))
         return shards_by_content(num_rows, max(1, -(-num_rows // num_shards)), self.hashes)
 
-    def reusing(self, older: Sequence[Stored]) -> "EncodeStage":
+    def reusing(self, older: Sequence[Stored]) -> EncodeStage:
         """See Copying."""
         return replace(self, source=source_over(older, self.hashes, "tokens", "texts"))
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        return 2 * int(self.model.config()["hidden_size"]) * num_rows
+        sizes = self.model.family.files.as_bert(self.model.config())
+        return 2 * int(sizes["hidden_size"]) * num_rows
 
     def open(self, site: Site) -> Opened:
         """See Stage; embeddings of a shard's rows in order, with zeros for the rows of `skip`.
 
         Its `run` raises RowsFailed for vectors that are not finite, in fp32 or as fp16.
         """
+        from raypipe.models.encoder import load_encoder
+
         encoder, facts = open_model(load_encoder, self.model, site, self.budget_tokens)
         source = None if self.source is None else OpenedSource(self.source, encoder.numerics)
         hashes = None if self.hashes is None else TextHashes(self.hashes).hashes

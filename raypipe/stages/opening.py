@@ -3,10 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
-import torch
-
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.models.machine.precision import refuse_unable
 from raypipe.stages.stage import Site
 from raypipe.storage.records import Json
 
@@ -29,6 +26,10 @@ def open_model(
         InputError: this worker does not multiply in the model's precision; and the errors of
             `load`.
     """
+    import torch
+
+    from raypipe.models.machine.precision import refuse_unable
+
     refuse_unable(model.precision, site.device)
     found = load(model, device=site.device, threads=site.threads, budget_tokens=budget_tokens)
     facts = {"torch": torch.__version__, "numerics": found.numerics, "device": site.device}

@@ -11,7 +11,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.engines.exact.search import topk_block_stream
 from raypipe.engines.exact.spans import plan_spans
 from raypipe.stages.query_blocks import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
 from raypipe.stages.run_tables import best, dense_table, read_queries_of_run
@@ -60,6 +59,7 @@ class PartsStage:
         return Opened(partial(self._run, site))
 
     def _run(self, site: Site, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+        from raypipe.engines.exact.search import topk_block_stream
         from raypipe.stages.products import TorchProducts
 
         queries = query_vectors(self.queries, shard.start, shard.stop)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -72,10 +73,19 @@ class Process:
 
 
 def this_process() -> Process:
-    """The calling process."""
-    own = running_process(os.getpid())
+    """The calling process, as it was found when it first asked."""
+    return _found(os.getpid())
+
+
+@cache
+def _found(pid: int) -> Process:
+    own = running_process(pid)
     assert own is not None
     return own
+
+
+# A child may have its parent's id in a namespace of its own.
+os.register_at_fork(after_in_child=_found.cache_clear)
 
 
 def running_process(pid: int) -> Process | None:

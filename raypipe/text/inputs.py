@@ -26,6 +26,8 @@ class Layout:
     a family has one segment or none."""
     first_position: int = 0
     """Position of the first token: 0, or the 2 of RoBERTa."""
+    has_segments: bool = True
+    """Whether the model reads segments; otherwise a tokenizer may give others."""
 
     @property
     def num_specials(self) -> int:

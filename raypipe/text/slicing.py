@@ -41,7 +41,7 @@ def first_difference(
     following = taken(alone, np.roll(np.arange(len(texts)), -1))
     made = _rows(make_inputs([alone, following], pair))
     for text, (ids, segments), own in zip(texts, made, both, strict=True):
-        if ids != own.ids or segments != own.type_ids:
+        if ids != own.ids or (pair.has_segments and segments != own.type_ids):
             return text
     return None
 

@@ -38,19 +38,21 @@ def test_several_runs_are_measured_by_name(tmp_path):
     }
 
 
-def test_means_are_the_pipelines_and_the_verbs(made, qrels, files, raypipe_cli):
+def test_means_are_the_pipelines_and_the_verbs(made, qrels, files, raypipe_here):
     measures = ["nDCG@10", "RR@10"]
     found = raypipe.evaluate(made.runs["test"], qrels, measures)
     assert {n: m.mean for n, m in found.items()} == made.summary["measures"]["test"]
-    told = raypipe_cli("evaluate", files / "mono.parquet", "--qrels", files / "qrels.txt", "--json")
+    told = raypipe_here(
+        "evaluate", files / "mono.parquet", "--qrels", files / "qrels.txt", "--json"
+    )
     (of_file,) = json.loads(told.stdout).values()
     own = raypipe.evaluate(files / "mono.parquet", files / "qrels.txt")
     assert of_file == {"mean": own.mean, "n": own.num_topics}
 
 
-def test_comparisons_are_the_verbs(made, qrels, files, raypipe_cli):
+def test_comparisons_are_the_verbs(made, qrels, files, raypipe_here):
     paths = [files / "dense.parquet", files / "mono.parquet"]
-    told = raypipe_cli("compare", *paths, "--qrels", files / "qrels.txt", "--json")
+    told = raypipe_here("compare", *paths, "--qrels", files / "qrels.txt", "--json")
     body = json.loads(told.stdout)
     runs = {str(path): made.runs["test"][path.stem] for path in paths}
     found = raypipe.compare(runs, qrels)
@@ -69,10 +71,10 @@ def test_ties_of_a_trec_file_are_those_that_were_lowered(made, qrels, tmp_path):
 
 
 def test_ties_of_a_file_in_its_workspace_are_those_of_its_true_scores(
-    made, qrels, files, raypipe_cli
+    made, qrels, files, raypipe_here
 ):
     paths = [made.folder / "runs" / "test" / f"{name}.trec" for name in ("dense", "fused")]
-    told = raypipe_cli("compare", *paths, "--qrels", files / "qrels.txt", "--json")
+    told = raypipe_here("compare", *paths, "--qrels", files / "qrels.txt", "--json")
     found = raypipe.compare({str(path): path for path in paths}, qrels)
     assert {name: asdict(each) for name, each in found.ties.items()} == json.loads(told.stdout)[
         "ties"

@@ -4,6 +4,10 @@ import subprocess
 import sys
 
 import pytest
+from watchers import Silent
+
+from raypipe.config import load_recipe
+from raypipe.driver.pipeline import Options, run_pipeline
 
 HEAVY = ("torch", "ray", "faiss", "transformers", "jnius", "pyserini", "peft")
 
@@ -31,3 +35,38 @@ def test_nothing_heavy_is_loaded(arguments, tmp_path):
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.stderr.splitlines()[-1] == "0 []", done.stderr
+
+
+RECIPE = """
+format: 1
+name: tiny
+collection: {{format: msmarco-v1, input: {folder}/passages.tsv}}
+queries: {{test: {{file: {folder}/queries.tsv, qrels: {folder}/qrels.txt}}}}
+models: {{tiny: {{path: {model}}}}}
+stages:
+  vectors: {{do: encode, model: tiny}}
+  dense: {{do: search, index: vectors, depth: 2}}
+evaluate: {{measures: [RR@10], baseline: dense}}
+resources: {{backend: inline, device: cpu}}
+"""
+
+
+def test_what_reads_a_finished_workspace_loads_none_of_them(tmp_path, tiny_model):
+    (tmp_path / "passages.tsv").write_text("a\tthe zebra\nb\ta lease\nc\tof shards\n")
+    (tmp_path / "queries.tsv").write_text("1\tthe zebra\n2\ta lease\n")
+    (tmp_path / "qrels.txt").write_text("1 0 a 1\n2 0 b 1\n")
+    recipe = load_recipe(RECIPE.format(folder=tmp_path, model=tiny_model), source="tiny")
+    run_pipeline(recipe, tmp_path / "work", Options(), watcher=Silent())
+    code = (
+        "import sys\n"
+        "from raypipe.cli.main import run\n"
+        "for verb in sys.argv[2:]:\n"
+        "    code, _ = run([verb, sys.argv[1]])\n"
+        f"    loaded = [m for m in {HEAVY!r} if m in sys.modules]\n"
+        "    print('after', verb, code, loaded, file=sys.stderr)"
+    )
+    verbs = ["status", "verify", "history", "gc", "table", "report"]
+    command = [sys.executable, "-c", code, str(tmp_path / "work"), *verbs]
+    done = subprocess.run(command, capture_output=True, text=True)
+    told = [line for line in done.stderr.splitlines() if line.startswith("after")]
+    assert told == [f"after {verb} 0 []" for verb in verbs], done.stderr

@@ -1,12 +1,12 @@
 """Which clusters are refused, what a local one listens on, and who can read its token."""
 
 import os
-import socket
 import subprocess
 import sys
 
 import psutil
 import pytest
+from free_ports import free_ports
 from ray._private import ray_constants
 
 from raypipe.cluster import guard
@@ -116,12 +116,6 @@ def test_a_local_ray_listens_on_loopback_alone_and_its_token_is_private(tmp_path
     assert token.stat().st_mode & 0o777 == 0o600
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("", 0))
-        return one.getsockname()[1]
-
-
 @pytest.mark.fault(41, "a real head without a dashboard: open is refused, with a token taken")
 @pytest.mark.ray
 @pytest.mark.long
@@ -131,23 +125,25 @@ def test_a_head_without_a_dashboard_is_asked_itself(monkeypatch, tmp_path, mode,
     """The client says `token` in both: an open cluster lets it in all the same."""
     monkeypatch.setenv("HOME", str(tmp_path))
     keep_token_private(create=True)
-    port = free_port()
+    port, client_port, agent_port = free_ports(3)
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"]
     options = {"port": port, "include-dashboard": "false", "num-cpus": 1}
-    options |= {"ray-client-server-port": free_port(), "dashboard-agent-listen-port": free_port()}
+    options |= {"ray-client-server-port": client_port, "dashboard-agent-listen-port": agent_port}
     options |= {"object-store-memory": 100_000_000, "temp-dir": f"/tmp/raypipe-guard-{port}"}
     command += [f"--{name}={value}" for name, value in options.items()]
-    head = subprocess.Popen(command, env={**os.environ, "RAY_AUTH_MODE": mode},
-                            stdout=subprocess.PIPE, text=True)  # fmt: skip
+    head = subprocess.Popen(
+        command, env={**os.environ, "RAY_AUTH_MODE": mode}, stdout=subprocess.DEVNULL
+    )
     code = f"""
 from raypipe.cluster.ray_start import connect
 from raypipe.errors import RefusedError
-import sys, time
+import pathlib, sys, time
+answer = pathlib.Path(sys.argv[1])
 for _ in range(20):
     try:
-        print(connect("127.0.0.1:{port}")["CPU"])
+        answer.write_text(str(connect("127.0.0.1:{port}")["CPU"]))
     except RefusedError as error:
-        print("refused")
+        answer.write_text("refused")
     except Exception as error:
         print(repr(error), file=sys.stderr)
         time.sleep(3)
@@ -156,9 +152,9 @@ for _ in range(20):
 """
     try:
         client = {**os.environ, "RAY_AUTH_MODE": "token"}
-        asked = subprocess.run([sys.executable, "-c", code], env=client, stdout=subprocess.PIPE,
-                               text=True)  # fmt: skip
-        assert asked.stdout.strip() == ("refused" if refused else "1.0")
+        answer = tmp_path / "answer"  # stdout has Ray's own lines too
+        subprocess.run([sys.executable, "-c", code, str(answer)], env=client, check=True)
+        assert answer.read_text() == ("refused" if refused else "1.0")
     finally:
         below = psutil.Process(head.pid).children(recursive=True)
         head.kill()

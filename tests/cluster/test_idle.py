@@ -83,20 +83,21 @@ def test_a_process_with_a_jvm_serves_no_other_task(paper):
 
 
 def test_one_that_waits_too_long_is_ended_and_one_that_came_later_waits_on():
-    ended, first = [], threading.Event()
+    ended, both = {}, threading.Event()
 
     def end(actor):
-        ended.append(actor)
-        first.set()
+        ended[actor] = time.monotonic()
+        if len(ended) == 2:
+            both.set()
 
     idle = IdleActors(end, seconds=0.2)
     idle.add("a", Needs())
     time.sleep(0.15)
+    came = time.monotonic()
     idle.add("b", Needs())
-    assert first.wait(60) and ended == ["a"]
-    while len(ended) < 2:  # the second, without anybody asking
-        time.sleep(0.01)
-    assert ended == ["a", "b"] and idle.take(Needs()) is None
+    assert both.wait(60), "the second as well, without anybody asking"
+    assert list(ended) == ["a", "b"] and idle.take(Needs()) is None
+    assert ended["b"] - came >= 0.2, "its own time, not the first one's"
 
 
 def test_after_the_end_nobody_is_ended_any_more():
@@ -118,7 +119,7 @@ def test_after_the_end_nobody_is_ended_any_more():
 
 def test_one_that_was_taken_is_not_ended_later():
     ended, last = [], threading.Event()
-    idle = IdleActors(lambda actor: (ended.append(actor), last.set()), seconds=0.1)
+    idle = IdleActors(lambda actor: (ended.append(actor), last.set()), seconds=1.0)
     idle.add("a", Needs())
     assert idle.take(Needs()) == "a"
     idle.add("b", Needs())

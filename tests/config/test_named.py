@@ -25,10 +25,10 @@ HOSTILE = {
 def test_a_hostile_recipe_is_one_error_that_names_the_file(tmp_path, named, content, told):
     path = tmp_path / "a.yaml"
     path.write_bytes(content)
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(InputError, match=rf"{path}: .*({told})"):
         named(str(path))
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 @pytest.mark.parametrize("named", [named_recipe, named_training])

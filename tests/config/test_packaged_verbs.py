@@ -27,11 +27,11 @@ from raypipe.errors import InputError
     ids=lambda text: text[:12],
 )
 def test_a_hostile_recipe_has_a_verb_at_once_and_loading_it_tells_the_problem(text):
-    began = time.monotonic()
+    began = time.process_time()
     assert verb_of(text) == "pipeline"
     with pytest.raises(InputError, match="recipe: line 1|recipe: line 2"):
         load_recipe(text)
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 @pytest.mark.parametrize("value", ["9999-99-99", "9" * 5000, "[1, 2]"])

@@ -146,7 +146,7 @@ def test_an_invocation_that_ended_early_is_continued_by_copying(
     def refuse(*given, **settings):
         raise ValueError("out of memory")
 
-    monkeypatch.setattr("raypipe.stages.encode.load_encoder", refuse)
+    monkeypatch.setattr("raypipe.models.encoder.load_encoder", refuse)
     with pytest.raises(IncompleteError, match="out of memory"):
         invoke()
     monkeypatch.undo()

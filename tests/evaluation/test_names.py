@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 
@@ -27,6 +28,16 @@ def test_a_cutoff_of_zero_does_not_end_the_process():
     code += "except ValueError: print('refused')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "refused\n")
+
+
+def test_a_measure_that_needs_perl_is_refused_where_there_is_none(tmp_path):
+    code = "from raypipe.evaluation.names import parse_measures as p\n"
+    code += "try: p(['ERR@10', 'RBP(p=0.8)'])\n"
+    code += "except ValueError as error: print(error)"
+    run = {"capture_output": True, "text": True, "env": {**os.environ, "PATH": str(tmp_path)}}
+    perl, package = subprocess.run([sys.executable, "-c", code], **run).stdout.splitlines()
+    assert perl.startswith("measure 'ERR@10': needs perl, which is not installed")
+    assert package.startswith("measure 'RBP(p=0.8)': needs a package that is not installed")
 
 
 @pytest.mark.parametrize("name", ["RR@0", "RR@1000001", "RR(rel=0)", "P@True", "RR(rel=1000001)"])

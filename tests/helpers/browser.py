@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome-headless-shell")
 FLAGS = (
-    "--headless", "--no-sandbox", "--no-zygote", "--single-process", "--disable-gpu",
+    "--headless", "--no-sandbox", "--disable-gpu",
     "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe",
     "--force-device-scale-factor=1",
 )  # fmt: skip

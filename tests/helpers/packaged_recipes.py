@@ -15,6 +15,7 @@ ENV |= {
     "JUDGED": "/judged.txt",
     "LISTS": "/lists.trec",
     "MSMARCO_V2": "/msmarco-v2",
+    "BEIR": "/beir",
 }
 
 

@@ -19,8 +19,8 @@ def by_hand(query_set="dev", baseline="bm25", costs=COSTS):
     rows, comparisons = [], {}
     for name, values in VALUES.items():
         gain = values["RR(rel=2)@10"] - 0.25
-        found = {"RR(rel=2)@10": Difference(gain, gain - 0.1, gain + 0.1)}
-        found["NumRet"] = Difference(values["NumRet"] - 40, 0.0, 0.0)
+        found = {"RR(rel=2)@10": Difference(gain, gain - 0.1, gain + 0.1, 4, 2, 1)}
+        found["NumRet"] = Difference(values["NumRet"] - 40, 0.0, 0.0, 1, 6, 0)
         compared = baseline is not None and name != baseline
         ms, inferences, computed = costs.get(name, (None, None, None))
         row = Row(

@@ -3,8 +3,9 @@ import json
 import pytest
 from small_board import METADATA, PASSAGE, broken, write
 
+from raypipe.errors import InputError
 from raypipe.leaderboard.boards import BOARDS
-from raypipe.leaderboard.metadata import check_metadata
+from raypipe.leaderboard.metadata import check_metadata, metadata_template
 
 
 @pytest.mark.parametrize(
@@ -52,3 +53,16 @@ def test_two_before_and_after_are_two_in_no_30_days(tmp_path):
 @pytest.mark.parametrize("submission", ["a/b", "../x", "a b", ""])
 def test_a_trec_tag_is_one_word_and_no_path(submission):
     assert broken(check_metadata(BOARDS["trec-dl"], submission, {}, [])) == ["id"]
+
+
+@pytest.mark.parametrize("task", ["msmarco-passage", "msmarco-doc"])
+def test_a_filled_in_template_holds_and_an_empty_one_does_not(task):
+    found = metadata_template(BOARDS[task], task)
+    assert broken(check_metadata(BOARDS[task], "20261120-mine", found, [])) == ["metadata"]
+    found |= {"team": "t", "model_description": "m"}
+    assert broken(check_metadata(BOARDS[task], "20261120-mine", found, [])) == []
+
+
+def test_a_board_without_metadata_has_no_template():
+    with pytest.raises(InputError, match="--task trec-dl: expected a board that asks for metadata"):
+        metadata_template(BOARDS["trec-dl"], "trec-dl")

@@ -70,7 +70,7 @@ def test_vectors_beyond_fp16_or_not_finite_are_told_by_their_rows(stores, encode
             return vectors
 
     bad = Bad()
-    monkeypatch.setattr("raypipe.stages.encode.load_encoder", lambda *given, **settings: bad)
+    monkeypatch.setattr("raypipe.models.encoder.load_encoder", lambda *given, **settings: bad)
     opened = stage.open(Site(stores.scratch))
     for bad.value, said in ((70_000.0, "fp16"), (np.inf, "not finite")):
         with pytest.raises(RowsFailed, match=said) as failed:

@@ -1,23 +1,37 @@
 """Marks of gc, and those who wait for them."""
 
-import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from raypipe.errors import RefusedError
+from raypipe.storage import doom as doom_module
 from raypipe.storage.doom import doom, doomed_places, spare, wait_for_gc
+from raypipe.storage.places import posix
+from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import digest
+
+
+@pytest.fixture
+def meanwhile(monkeypatch):
+    """A function that has an action done while somebody waits for gc, once it begins to wait."""
+
+    def done(action):
+        clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: action())
+        monkeypatch.setattr(doom_module, "time", clock)
+
+    return done
 
 
 def test_what_is_not_marked_is_used_at_once(storage):
     assert not wait_for_gc(storage, "tokens/f") and doomed_places(storage) == []
 
 
-def test_who_meets_a_mark_waits_until_it_goes(storage):
+def test_who_meets_a_mark_waits_until_it_goes(storage, meanwhile):
     doom(storage, "tokens/f")
     assert doomed_places(storage) == ["tokens/f"]
-    threading.Timer(0.3, lambda: spare(storage, "tokens/f")).start()
+    meanwhile(lambda: spare(storage, "tokens/f"))
     assert wait_for_gc(storage, "tokens/f") and doomed_places(storage) == []
 
 
@@ -45,7 +59,7 @@ def test_a_payload_stored_again_gets_a_new_time(storage):
 
 
 @pytest.mark.parametrize("deleted", [True, False])
-def test_a_payload_that_is_marked_is_stored_once_gc_is_done_with_it(storage, deleted):
+def test_a_payload_that_is_marked_is_stored_once_gc_is_done_with_it(storage, meanwhile, deleted):
     sha256, file = blob(storage)
     storage.put(sha256, file)
     doom(storage, f"blobs/{sha256}")
@@ -55,7 +69,23 @@ def test_a_payload_that_is_marked_is_stored_once_gc_is_done_with_it(storage, del
             storage.delete(f"blobs/{sha256[:2]}/{sha256}")
         spare(storage, f"blobs/{sha256}")
 
-    threading.Timer(0.3, end).start()
+    meanwhile(end)
     storage.put(*blob(storage))
-    assert doomed_places(storage) == []
+    assert doomed_places(storage) == [], "it waited"
+    storage.check(sha256)
+
+
+def test_a_payload_that_gc_took_just_before_its_mark_was_looked_for_is_stored_again(
+    tmp_path, monkeypatch
+):
+    storage = PosixStorage(tmp_path / "stores")
+    sha256, file = blob(storage)
+    storage.put(sha256, file)
+
+    def ended(place, marked):
+        storage.delete(f"blobs/{sha256[:2]}/{sha256}")
+        return False
+
+    monkeypatch.setattr(posix, "wait_for_gc", ended)
+    storage.put(*blob(storage))
     storage.check(sha256)

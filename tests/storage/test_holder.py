@@ -1,4 +1,5 @@
 import dataclasses
+import os
 import signal
 import subprocess
 import sys
@@ -6,6 +7,7 @@ import time
 
 import pytest
 
+from raypipe.storage import holder
 from raypipe.storage.holder import (
     Life,
     Process,
@@ -32,10 +34,22 @@ def test_what_can_be_proved_of_a_process(change, life):
     assert dataclasses.replace(this_process(), **change).life() is life
 
 
+def test_a_process_finds_itself_once_and_a_child_of_it_anew(monkeypatch):
+    before = this_process()
+    monkeypatch.setattr(holder, "running_process", None)  # whoever asks again fails
+    assert this_process() is before
+    monkeypatch.undo()
+    child = os.fork()
+    if child == 0:
+        forgotten = holder._found.cache_info().currsize == 0
+        os._exit(0 if forgotten and this_process().pid == os.getpid() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 def test_a_killed_but_unreaped_process_is_dead():
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     child.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     process = dataclasses.replace(this_process(), pid=child.pid, start_time=0.0)
     while process.life() is not Life.DEAD and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -1,6 +1,7 @@
 """What equal true scores leave open: a run's measures over every order of its ties."""
 
 import math
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,6 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.evaluation.measured import Measured
-from raypipe.evaluation.measures import evaluate, grades_of
 from raypipe.evaluation.run_files.columns import encode
 from raypipe.evaluation.ties import is_sortable
 
@@ -34,7 +34,12 @@ class Open(NamedTuple):
     """Measure -> its range; None where no order is known to be the best, as for counts."""
 
 
-def left_open(run: pa.Table, named: pa.Table, qrels: pa.Table, reported: Measured) -> Open:
+def left_open(
+    run: pa.Table,
+    grades: NDArray[np.int64],
+    reported: Measured,
+    measured: Callable[[pa.Table, Sequence[str]], Measured],
+) -> Open:
     """The least and the greatest value of each measure over every order of tied passages.
 
     Tied are neighbours with the same true score of the same stage: a reranker's scores and those of
@@ -45,12 +50,12 @@ def left_open(run: pa.Table, named: pa.Table, qrels: pa.Table, reported: Measure
 
     Args:
         run: schema.RUN, each query's lines together in rank order, with true scores.
-        named: schema.RUN_FILE, the same lines.
-        qrels: schema.QRELS.
+        grades: of each line, int64 [N]; 0 for those without judgement.
         reported: the run's measures in its own order.
+        measured: a run's values by some measures.
     """
     queries, block = run["query_row"].to_numpy(), _blocks(run)
-    grades = _grades(named, qrels)
+    grades = np.maximum(grades, 0)
     tied = np.flatnonzero(block[1:] == block[:-1])
     mixed = tied[grades[tied] != grades[tied + 1]]
     known = [name for name in reported.per_query if is_sortable(name)]
@@ -59,7 +64,7 @@ def left_open(run: pa.Table, named: pa.Table, qrels: pa.Table, reported: Measure
     if len(kept) and known:
         for found, key in ((low, grades), (high, -grades)):
             order = kept[np.lexsort((key[kept], block[kept]))]
-            again = evaluate(_ordered(named, order, kept), qrels, known, warn=False)
+            again = measured(_ordered(run, order, kept), known)
             others = set(again.missing_queries)
             for name, values in again.per_query.items():
                 found[name] |= {query: v for query, v in values.items() if query not in others}
@@ -81,19 +86,11 @@ def _blocks(run: pa.Table) -> NDArray[np.int64]:
     return np.cumsum(begins)
 
 
-def _grades(named: pa.Table, qrels: pa.Table) -> NDArray[np.int64]:
-    """The grade of each line, int64 [N]; 0 for those without judgement or below 0."""
-    judged = grades_of(qrels)
-    pairs = zip(named["query_id"].to_pylist(), named["passage_id"].to_pylist(), strict=True)
-    found = (max(0, judged.get(query, {}).get(passage, 0)) for query, passage in pairs)
-    return np.fromiter(found, np.int64, len(named))
-
-
-def _ordered(named: pa.Table, order: NDArray[np.int64], kept: NDArray[np.int64]) -> pa.Table:
-    """The lines of `order` with the ranks and scores of those of `kept`."""
-    columns = [named["query_id"].take(order), named["passage_id"].take(order)]
-    columns += [named["rank"].take(kept), named["score"].take(kept)]
-    return pa.table(columns, schema=schema.RUN_FILE)
+def _ordered(run: pa.Table, order: NDArray[np.int64], kept: NDArray[np.int64]) -> pa.Table:
+    """The lines of `order` with the ranks, scores and stages of those of `kept`."""
+    columns = [run["query_row"].take(order), run["passage_row"].take(order)]
+    columns += [run[name].take(kept) for name in ("rank", "score", "scored_by")]
+    return pa.table(columns, schema=schema.RUN)
 
 
 def _mean(values: dict[str, float]) -> float:

@@ -1,6 +1,7 @@
 """The commands report and analyse: depth, tradeoff, consistency, fusion, movers and queries."""
 
 import json
+import math
 import os
 import sys
 from pathlib import Path
@@ -108,6 +109,8 @@ def tradeoff(
     from raypipe.driver.analysis.grid.choosing import chosen as found_elsewhere
     from raypipe.driver.analysis.grid.tradeoff import tradeoff as found
 
+    if not 0 <= loss < math.inf:
+        raise InputError(f"--loss {loss}: expected a number from 0")
     finished, shown = _opened(folder, query_set)
     if choose_on is not None:
         shown = [each for each in shown if each != choose_on or each == query_set]
@@ -158,10 +161,10 @@ def consistency(
     as_json: AsJson = False,
 ) -> None:
     """The share of each first stage's passages that a reference run has too, by depth."""
-    from raypipe.driver.analysis.consistency import consistency as found
+    from raypipe.driver.analysis.consistency import consistencies
+    from raypipe.driver.analysis.finished import open_finished
 
-    finished, chosen = _opened(folder, query_set)
-    _print([found(finished, each, reference) for each in chosen], as_json)
+    _print(consistencies(open_finished(folder), reference, query_set), as_json)
 
 
 def fusion(folder: Folder, query_set: QuerySet = None, as_json: AsJson = False) -> None:

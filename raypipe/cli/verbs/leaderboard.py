@@ -24,11 +24,21 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(
         no_args_is_help=True,
-        help="Check a run against the rules of a leaderboard, or pack a submission.",
+        help="Check a run against the rules of a leaderboard, or pack a submission with metadata.",
     )
+    group.command()(template)
     group.command()(check)
     group.command()(pack)
     app.add_typer(group, name="leaderboard")
+
+
+def template(task: Task = "msmarco-passage") -> None:
+    """Print the metadata that a board asks for, as JSON to be filled in for pack."""
+    import json
+
+    from raypipe.leaderboard.metadata import metadata_template
+
+    print(json.dumps(metadata_template(_board(task), task), indent=2))
 
 
 def check(

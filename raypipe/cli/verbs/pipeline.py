@@ -1,4 +1,4 @@
-"""The commands pipeline, table and recipes."""
+"""The commands pipeline, beir, table and recipes."""
 
 import json
 import os
@@ -33,6 +33,7 @@ OpenCluster = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(name="pipeline")(pipeline)
+    app.command()(beir)
     app.command()(table)
     app.command()(recipes)
 
@@ -63,6 +64,27 @@ def pipeline(
     )
     named = named_recipe(recipe, overrides=overrides or [], env=os.environ)
     execute(named, out, options, as_json=as_json)
+
+
+def beir(
+    folder: Annotated[
+        Path, typer.Argument(help="A folder with corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv.")
+    ],
+    overrides: Overrides = None,
+    out: Out = Path("raypipe-work"),
+    split: Annotated[str, typer.Option(help="Which judgements: qrels/SPLIT.tsv.")] = "test",
+    model: Annotated[str, typer.Option(help="The encoder: minilm, or a model folder.")] = "minilm",
+    allow_open_cluster: OpenCluster = False,
+    as_json: AsJson = False,
+) -> None:
+    """Search a collection of BEIR with BM25, with an encoder and with both, and measure it."""
+    from raypipe.driver.pipeline import Options
+    from raypipe.driver.verbs.beir import beir_recipe
+
+    recipe = beir_recipe(folder, split, model, overrides or [])
+    address = os.environ.get("RAY_ADDRESS")
+    options = Options(ray_address=address, allow_open_cluster=allow_open_cluster)
+    execute(recipe, out, options, as_json=as_json)
 
 
 def table(

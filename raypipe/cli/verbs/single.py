@@ -28,6 +28,10 @@ Model = Annotated[str, typer.Option(help="A model folder, or minilm.")]
 Preset = Annotated[str | None, typer.Option(help="Settings by name: repbert or minilm.")]
 
 
+HITS = 10
+"""Passages that are printed for one query."""
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     for verb in (prepare, tokenize, encode, index, search, fuse, export):
@@ -101,25 +105,65 @@ def index(
 
 def search(
     index: Annotated[Path, typer.Option(help="A workspace with an index or embeddings.")],
-    queries: Annotated[Path, typer.Option(help="A queries file.")],
-    out: Out,
+    queries: Annotated[Path | None, typer.Option(help="A queries file, with --out.")] = None,
+    query: Annotated[
+        str | None, typer.Option(help="A query's text in place of a file: prints its passages.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="The workspace; created if new, resumed if not."),
+    ] = None,
     model: Annotated[
         str | None, typer.Option(help="Which model or stage, if the workspace has several.")
     ] = None,
-    depth: Annotated[int, typer.Option(help="Passages for each query.", min=1)] = DEPTH,
+    depth: Annotated[
+        int | None,
+        typer.Option(help=f"Passages for each query; default {DEPTH}, {HITS} for --query.", min=1),
+    ] = None,
     k1: Annotated[float | None, typer.Option(help=f"BM25's k1; default {BM25_K1}.")] = None,
     b: Annotated[float | None, typer.Option(help=f"BM25's b; default {BM25_B}.")] = None,
     generation: FromGeneration = None,
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find the best passages for each query: runs/queries/search.trec and .tsv."""
+    """Find the best passages for each query: runs/queries/search.trec and .tsv, or on stdout."""
+    if query is not None:
+        given = {"--queries": queries, "--out": out}
+        extra = [flag for flag, value in given.items() if value is not None]
+        if extra:
+            raise InputError([f"{flag}: not with --query, which writes no file" for flag in extra])
+        _print_hits(index, query, model, depth or HITS, k1, b, generation, as_json)
+        return
+    if queries is None or out is None:
+        raise InputError("search: expected --queries FILE and --out DIR, or --query TEXT")
     from raypipe.driver.verbs.reading import generation_to_read
     from raypipe.driver.verbs.single_stage import search_recipe
 
-    recipe = search_recipe(index, queries, model=model, depth=depth, k1=k1, b=b)
+    recipe = search_recipe(index, queries, model=model, depth=depth or DEPTH, k1=k1, b=b)
     reading = generation_to_read(index, generation)
     run_stages(recipe, out, as_json, allow_open_cluster, reading=reading)
+
+
+def _print_hits(
+    index: Path,
+    query: str,
+    model: str | None,
+    depth: int,
+    k1: float | None,
+    b: float | None,
+    generation: int | None,
+    as_json: bool,
+) -> None:
+    import json
+
+    from raypipe.api.index import open_index
+    from raypipe.cli.hits import hits_of, text_of
+    from raypipe.driver.verbs.single_stage import stage_to_search
+
+    stage = stage_to_search(index, model)
+    with open_index(index, generation) as opened:
+        hits = hits_of(opened, query, stage, depth=depth, k1=k1, b=b)
+    print(json.dumps({"query": query, "hits": hits}) if as_json else text_of(query, hits))
 
 
 def fuse(

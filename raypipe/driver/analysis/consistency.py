@@ -18,6 +18,37 @@ from raypipe.evaluation.run_files.runs import read_run
 ELSEWHERE = "a larger collection"
 
 
+def consistencies(
+    finished: Finished, reference: str, query_set: str | None = None
+) -> list[Section]:
+    """`consistency` of one query set, or of each with runs of passages and a query of the file.
+
+    Judgements are not needed.
+
+    Raises:
+        InputError: see `consistency`, an unknown query set, or no query set that fits.
+    """
+    if query_set is not None and query_set not in finished.query_sets:
+        raise InputError(f"--queries {query_set}: expected one of {', '.join(finished.query_sets)}")
+    ranked = [name for name in finished.query_sets if finished.systems(name)]
+    if (
+        query_set is not None
+        or len(ranked) < 2
+        or any(reference in finished.systems(n) for n in ranked)
+    ):
+        return [
+            consistency(finished, each, reference)
+            for each in ([query_set] if query_set else ranked)
+        ]
+    known = set(pc.unique(read_run(Path(reference))["query_id"]).to_pylist())
+    fitting = [name for name in ranked if not known.isdisjoint(finished.query_texts(name))]
+    if not fitting:
+        raise InputError(
+            f"--reference {reference}: no query of {' or '.join(ranked)} is in it; check their ids"
+        )
+    return [consistency(finished, each, reference) for each in fitting]
+
+
 def consistency(finished: Finished, query_set: str, reference: str) -> Section:
     """The consistency factor of each first stage with another run, up to its longest list.
 

@@ -1,7 +1,6 @@
 """The analysis `depth` of a finished workspace; see `raypipe.analysis.depth`."""
 
 from raypipe.analysis.depth import (
-    RECALL_DEPTHS,
     RERANKED_DEPTHS,
     depths_up_to,
     longest,
@@ -16,8 +15,9 @@ from raypipe.driver.analysis.measuring import (
     means,
     measures_of,
     needed,
+    of_system,
     outside,
-    recalls,
+    recall_of,
     relevant_grade,
 )
 
@@ -62,15 +62,10 @@ def depth(finished: Finished, query_set: str) -> Section:
 
 
 def _recall(finished: Finished, query_set: str) -> dict[str, dict[int, float]]:
-    found = {}
-    for name in finished.first_stages(query_set):
-        run = finished.run(name, query_set)
-        names = recalls(finished, depths_up_to(longest(run), RECALL_DEPTHS))
-        values = means(finished, query_set, run, [*names.values()])
-        found[marked(finished, name)] = {
-            number: values[measure] for number, measure in names.items()
-        }
-    return found
+    return {
+        marked(finished, name): dict(recall_of(finished, query_set, name))
+        for name in finished.first_stages(query_set)
+    }
 
 
 def _reranked(
@@ -85,9 +80,13 @@ def _reranked(
         runs = (finished.run(each, query_set) for each in (stage.run, name))
         measures = measures_of(finished)
         first, scored = (needed(finished, query_set, r, measures, most=stage.k0) for r in runs)
+        if not len(first):
+            continue
         by_depth = {}
-        for number in depths_up_to(min(stage.k0, longest(first)), RERANKED_DEPTHS):
+        *fewer, all_of_them = depths_up_to(min(stage.k0, longest(first)), RERANKED_DEPTHS)
+        for number in fewer:
             run = reranked_at(first, scored, scored_by=name, depth=number, tail=stage.tail)
             by_depth[number] = dict(means(finished, query_set, run, measures))
+        by_depth[all_of_them] = dict(of_system(finished, query_set, name).mean)
         found[name, marked(finished, stage.run)] = by_depth
     return found

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +24,10 @@ from raypipe.driver.recipe.written.topics import with_topics
 from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import IncompleteError, InputError
+from raypipe.evaluation.measured import Measured
 from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
 from raypipe.stages.run_tables import read_queries_of_run, with_ids
-from raypipe.stages.texts.ids import column_of_rows, id_index, ids_of_rows
+from raypipe.stages.texts.ids import all_ids, column_of_rows, id_index, ids_of_rows
 from raypipe.storage.store_records import find_spec, read_manifest
 from raypipe.storage.stored import Stored
 from raypipe.vocabulary import Unit
@@ -57,6 +58,14 @@ def open_finished(folder: Path) -> "Finished":
         )
     path = folder / "recipe.yaml"
     return Finished(workspace, load_recipe(read_resolved(path), source=str(path)), summary)
+
+
+class Judged(NamedTuple):
+    """Judged passages, sorted by query row, then passage row; int64 [N] each."""
+
+    query_rows: NDArray[np.int64]
+    passage_rows: NDArray[np.int64]
+    grades: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -150,8 +159,13 @@ class Finished:
     def are_here(self, passage_ids: Sequence[str]) -> bool:
         """Whether every one of these passages is in the collection."""
         passages = self.stored(of_collection(Role.PASSAGES))
-        index = id_index(passages, self.stored(of_collection(Role.IDS)))
-        return bool((index.rows_of(passage_ids) >= 0).all())
+        if self.has_ids():
+            index = id_index(passages, self.stored(of_collection(Role.IDS)))
+            return bool((index.rows_of(passage_ids) >= 0).all())
+        absent = set(passage_ids)
+        for batch in all_ids(passages):
+            absent.difference_update(batch)
+        return not absent
 
     def queries(self, query_set: str) -> pa.Table:
         """A query set, schema.QUERIES; a query's row is its position."""
@@ -170,11 +184,8 @@ class Finished:
         """Whether there are runs of passages or of documents, and judgements of them."""
         return bool(self.systems(query_set, unit)) and (query_set, unit) in self._judgements
 
-    def judged_rows(self, query_set: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The judged passages of a query set that the collection has: rows of queries, of passages.
-
-        They are sorted by query row, then passage row.
-        """
+    def judged_rows(self, query_set: str) -> "Judged":
+        """The judged passages of a query set that the collection has."""
         if query_set not in self._judged_rows:
             judged = self._judgements[query_set, "passages"]
             of_query = pc.index_in(judged["query_id"], self.queries(query_set)["query_id"])
@@ -183,7 +194,9 @@ class Finished:
             passages = id_index(*stored).rows_of(judged["passage_id"].to_pylist())
             known = (queries >= 0) & (passages >= 0)
             order = np.lexsort((passages[known], queries[known]))
-            self._judged_rows[query_set] = queries[known][order], passages[known][order]
+            grades = judged["relevance"].to_numpy().astype(np.int64)
+            found = (each[known][order] for each in (queries, passages, grades))
+            self._judged_rows[query_set] = Judged(*found)
         return self._judged_rows[query_set]
 
     def beside(self, name: str, fingerprint: str) -> Stored | None:
@@ -192,8 +205,15 @@ class Finished:
         return None if manifest is None else Stored(self.workspace.stores, manifest)
 
     @cached_property
-    def _judged_rows(self) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    def _judged_rows(self) -> dict[str, "Judged"]:
         """By query set, once they are asked for."""
+        return {}
+
+    @cached_property
+    def measured_once(
+        self,
+    ) -> dict[tuple[str, str, Unit], tuple[Measured, Mapping[int, float]]]:
+        """(query set, system, unit) -> its values and recall by depth; see `measuring`."""
         return {}
 
     @cached_property

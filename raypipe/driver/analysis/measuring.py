@@ -1,11 +1,14 @@
 """Measures of runs of a finished workspace."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from raypipe.analysis.depth import cut, down_to
+from raypipe.analysis.depth import RECALL_DEPTHS, cut, depths_up_to, down_to, longest
 from raypipe.driver.analysis.finished import Finished
+from raypipe.driver.report.table import OUTSIDE, starred
 from raypipe.errors import InputError
 from raypipe.evaluation.measured import Measured
 from raypipe.evaluation.measures import evaluate
@@ -56,7 +59,8 @@ def measured(
     judged = judgements_of(finished, query_set, unit)
     if unit == "passages":
         run = needed(finished, query_set, run, measures)
-    return evaluate(finished.named(run, query_set, unit), judged, measures, warn=False)
+    named = finished.named(run, query_set, unit)
+    return evaluate(named, judged, measures, warn=False, of_set=True)
 
 
 def needed(
@@ -74,7 +78,42 @@ def needed(
     cutoffs = [measure.params.get("cutoff") for measure in parsed]
     if None not in cutoffs:
         run = cut(run, most + max(cutoffs))  # up to `most` lines may be in quarantine and left out
-    return down_to(run, *finished.judged_rows(query_set), most=most)
+    queries, passages, *_ = finished.judged_rows(query_set)
+    return down_to(run, queries, passages, most=most)
+
+
+def of_system(finished: Finished, query_set: str, system: str, unit: Unit = "passages") -> Measured:
+    """A system's values by the recipe's measures; see `recall_of` for more."""
+    found, _ = _measured_once(finished, query_set, system, unit)
+    own = measures_of(finished)
+    return replace(
+        found,
+        per_query={name: found.per_query[name] for name in own},
+        mean={name: found.mean[name] for name in own},
+        num_topics={name: found.num_topics[name] for name in own},
+    )
+
+
+def recall_of(finished: Finished, query_set: str, system: str) -> Mapping[int, float]:
+    """Depth -> a first stage's recall there, at `RECALL_DEPTHS` up to its longest list."""
+    return _measured_once(finished, query_set, system, "passages")[1]
+
+
+def _measured_once(
+    finished: Finished, query_set: str, system: str, unit: Unit
+) -> tuple[Measured, Mapping[int, float]]:
+    """A system by all that several sections tell of it, measured when it is first asked for."""
+    key = (query_set, system, unit)
+    if key not in finished.measured_once:
+        run, names = finished.run(system, query_set), dict[int, str]()
+        if unit == "passages" and system in finished.first_stages(query_set):
+            depths = depths_up_to(longest(run), RECALL_DEPTHS) if len(run) else []
+            names = recalls(finished, depths)
+        wanted = [*dict.fromkeys([*measures_of(finished), *names.values()])]
+        found = measured(finished, query_set, run, wanted, unit)
+        recall = {depth: found.mean[name] for depth, name in names.items()}
+        finished.measured_once[key] = found, recall
+    return finished.measured_once[key]
 
 
 def means(
@@ -108,17 +147,37 @@ def about(finished: Finished, query_set: str, unit: Unit = "passages") -> list[s
     return notes
 
 
+class Compared(NamedTuple):
+    """With which system the others are compared."""
+
+    base: str
+    is_baseline: bool
+    """Whether it is the recipe's baseline."""
+    alike: list[str]
+    """The systems over its collection, itself too, in the given order: no others are compared."""
+
+
+def compared_with(finished: Finished, systems: Sequence[str]) -> Compared:
+    """The recipe's baseline, if it is one of the systems and ranks this collection.
+
+    Otherwise the first system that ranks this collection, or the first of all if none does.
+    """
+    evaluated = finished.recipe.evaluate
+    named = evaluated.baseline if evaluated is not None else None
+    here = [name for name in systems if finished.larger_collection(name) is None] or [*systems]
+    base = named if named in here else here[0]
+    where = finished.larger_collection(base)
+    alike = [name for name in systems if finished.larger_collection(name) == where]
+    return Compared(base, base == named, alike)
+
+
 def marked(finished: Finished, system: str) -> str:
     """A system's name, with a star if it ranks a larger collection; see `outside`."""
-    return system if finished.larger_collection(system) is None else f"{system} *"
+    return starred(system, finished.larger_collection(system))
 
 
 def outside(finished: Finished, query_set: str, systems: Sequence[str]) -> list[str]:
     """Notes on those systems that rank a larger collection: what the star means, lines lost."""
     if all(finished.larger_collection(name) is None for name in systems):
         return []
-    meaning = (
-        "* a ranking of a larger collection, or made of one: its figures compare only with those "
-        "of other runs over that collection"
-    )
-    return [meaning, *finished.left_out(query_set, systems)]
+    return [OUTSIDE, *finished.left_out(query_set, systems)]

@@ -3,20 +3,20 @@
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-import pyarrow as pa
-
 from raypipe.analysis.depth import cut
 from raypipe.analysis.section import Section, Table, Value, shown
 from raypipe.driver.analysis.finished import Finished
 from raypipe.driver.analysis.measuring import (
     about,
+    compared_with,
     judgements_of,
     marked,
     measured,
     measures_of,
+    of_system,
     outside,
 )
-from raypipe.driver.report.measure import OF_WIKIPEDIA, WIKIPEDIA
+from raypipe.driver.report.notes import OF_WIKIPEDIA, WIKIPEDIA
 from raypipe.driver.report.table import INFERENCES, rows_of
 from raypipe.evaluation.compare import Comparison, compare_measured
 from raypipe.evaluation.names import counts_in
@@ -47,20 +47,12 @@ def overview(
     judgements_of(finished, query_set, unit)  # tells if there are none
     measures = measures_of(finished)
     systems = finished.systems(query_set, unit)
-    runs = {name: finished.run(name, query_set) for name in systems}
-    of_system = {
-        name: measured(finished, query_set, run, measures, unit) for name, run in runs.items()
-    }
-    means = {name: found.mean for name, found in of_system.items()}
-    evaluated = finished.recipe.evaluate
-    named = evaluated.baseline if evaluated is not None else None
-    here = [name for name in runs if finished.larger_collection(name) is None] or [*runs]
-    base = named if named in here else here[0]
+    values = {name: of_system(finished, query_set, name, unit) for name in systems}
+    means = {name: found.mean for name, found in values.items()}
+    base, is_named, alike = compared_with(finished, systems)
     counts = counts_in(measures)
     comparable = [measure for measure in measures if measure not in counts]
-    where = finished.larger_collection(base)
-    alike = [name for name in runs if finished.larger_collection(name) == where]
-    of_alike = {name: of_system[name] for name in alike}
+    of_alike = {name: values[name] for name in alike}
     compared = compare_measured(of_alike, comparable, baseline=base).rows
     told = finished.summary["systems"][query_set]
     found = rows_of(told, means, {}, num_queries=len(finished.queries(query_set)))
@@ -70,7 +62,7 @@ def overview(
             row.reranks or None,
             row.model or None,
             *(row.values[measure] for measure in measures),
-            *([] if JUDGED in measures else [_judged(finished, runs[row.system], query_set, unit)]),
+            *([] if JUDGED in measures else [_judged(finished, row.system, query_set, unit)]),
             row.ms_per_query,
             row.inferences,
             row.computed,
@@ -85,27 +77,28 @@ def overview(
     lead, told_first, saw_first = "", dict[str, Value](), dict[str, Value]()
     if comparable:
         best = max(alike, key=lambda name: means[name][comparable[0]])
-        lead = _best(best, base, compared, comparable[0])
-        of_best = dict(zip(columns, rows[[*runs].index(best)], strict=True))
+        lead = _best(best, base, compared, comparable[0], is_named=is_named)
+        of_best = dict(zip(columns, rows[systems.index(best)], strict=True))
         told_first = {f"{name} of {best}": of_best[name] for name in (JUDGED, *COSTS)}
         saw_first["its start weights saw"] = told[best].get("start_weights") or "it has none"
     changed = [*changes, *stale(finished, query_set, means)]
     told_first |= {**facts, "changed since": "; ".join(changed) or "nothing", **saw_first}
-    notes = [*about(finished, query_set, unit), *outside(finished, query_set, [*runs])]
+    notes = [*about(finished, query_set, unit), *outside(finished, query_set, systems)]
     notes += [f"stale: {line}" for line in changed]
     if finished.recipe.collection.format in OF_WIKIPEDIA:
         notes.append(WIKIPEDIA)
-    saw = {told[name]["model"]: told[name].get("start_weights") for name in runs}
+    saw = {told[name]["model"]: told[name].get("start_weights") for name in systems}
     notes += [f"{model}: its start weights saw {what}" for model, what in saw.items() if what]
     notes.append("ms/query: wall time of the whole chain over all queries, loading excluded")
-    notes += [INFERENCES] if any("inferences" in told[name] for name in runs) else []
+    notes += [INFERENCES] if any("inferences" in told[name] for name in systems) else []
     name = "overview" if unit == "passages" else "overview of documents"
     return Section(name, query_set, tables, (), notes, lead=lead, facts=told_first)
 
 
-def _judged(finished: Finished, run: pa.Table, query_set: str, unit: Unit) -> float:
+def _judged(finished: Finished, system: str, query_set: str, unit: Unit) -> float:
     """The measure Judged@10, where the recipe does not have it."""
-    return measured(finished, query_set, cut(run, JUDGED_AT), [JUDGED], unit).mean[JUDGED]
+    run = cut(finished.run(system, query_set), JUDGED_AT)
+    return measured(finished, query_set, run, [JUDGED], unit).mean[JUDGED]
 
 
 def stale(
@@ -152,13 +145,17 @@ def _differences(rows: list[Comparison], base: str) -> Table:
     return Table(f"Differences to {base}, with 95% intervals", columns, found)
 
 
-def _best(best: str, base: str, rows: list[Comparison], measure: str) -> str:
-    """The best system in one sentence; if that is the baseline, the next best too."""
+def _best(best: str, base: str, rows: list[Comparison], measure: str, *, is_named: bool) -> str:
+    """The best system in one sentence; if the others are compared with it, the next best too.
+
+    `is_named` tells whether `base` is the recipe's baseline, or the first system in its place.
+    """
     of_measure = {row.run: row for row in rows if row.measure == measure}
     row = of_measure.pop(best)
     if row.difference is not None:
         return f"best by {measure}: {best}, {row.mean:.4f}; {_compared(row, base)}"
-    said = f"best by {measure}: {best}, the baseline, {row.mean:.4f}"
+    which = "the baseline" if is_named else "the first system"
+    said = f"best by {measure}: {best}, {which}, {row.mean:.4f}"
     if not of_measure:
         return said
     after = max(of_measure.values(), key=lambda row: row.mean)
@@ -167,6 +164,6 @@ def _best(best: str, base: str, rows: list[Comparison], measure: str) -> str:
 
 def _compared(row: Comparison, base: str) -> str:
     found = row.difference
-    assert found is not None  # only the baseline has none
+    assert found is not None  # only `base` has none
     p = shown(row.p_randomisation, "p")
     return f"{found.mean:+.4f} [{found.low:+.4f}, {found.high:+.4f}] over {base}, p {p}"

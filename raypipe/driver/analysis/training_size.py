@@ -6,12 +6,13 @@ Source: Nogueira & Cho 2019 (Passage re-ranking with BERT), Figure 1.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from raypipe.analysis.section import Chart, Section, Table, Value
 from raypipe.config.pipeline.kinds import MonoScore
 from raypipe.driver.analysis.finished import Finished
-from raypipe.driver.analysis.measuring import about, means, measures_of
+from raypipe.driver.analysis.measuring import about, measures_of, of_system
+from raypipe.errors import InputError
 from raypipe.models.folder.adapters import adapter_folder
 from raypipe.models.folder.evidence import read_object
 from raypipe.models.folder.loading import resolve_model
@@ -50,14 +51,15 @@ def training_size(finished: Finished, query_set: str) -> Section | None:
     Models that differ in more than that are on lines of their own, and what differs is told. None
     if no two such stages rerank the same candidates with models of different sizes.
     """
-    found = [each for each in _trained(finished) if each.system in finished.systems(query_set)]
+    gone: list[str] = []
+    found = [e for e in _trained(finished, gone) if e.system in finished.systems(query_set)]
     groups = [group for group in _groups(found) if len({each.examples for each in group}) > 1]
     if not groups:
         return None
     measures, baseline = measures_of(finished), _baseline(finished, query_set)
     rows: list[list[Value]] = []
     lines: dict[str, list[tuple[float, float]]] = {}
-    notes = about(finished, query_set)
+    notes = about(finished, query_set) + gone
     values = {each.system: _means(finished, query_set, each.system) for g in groups for each in g}
     for group in groups:
         for kind in _kinds(group):
@@ -85,25 +87,41 @@ def training_size(finished: Finished, query_set: str) -> Section | None:
     return Section("training-size", query_set, tables, charts, notes)
 
 
-def _trained(finished: Finished) -> Iterator[Trained]:
-    """The monoBERT stages whose models raypipe trained and that are what they were then."""
+def _trained(finished: Finished, gone: list[str]) -> Iterator[Trained]:
+    """The monoBERT stages whose models raypipe trained and that are what they were then.
+
+    `gone` gets a line for each model that cannot be read any more.
+    """
     for name, stage in finished.recipe.stages.items():
         if not isinstance(stage, MonoScore):
             continue
         model = finished.recipe.models[stage.model]
-        body = read_object(adapter_folder(model.path) / "raypipe.json")
-        told = body.get("made_by")
-        if not isinstance(told, dict) or not {"recipe", "step", "steps", "batch"} <= told.keys():
-            continue
-        if not _is_the_same(finished, name, stage):
+        try:
+            body = read_object(adapter_folder(model.path) / "raypipe.json")
+            told = body.get("made_by")
+            if not _is_training(told) or not _is_the_same(finished, name, stage):
+                continue
+        except InputError as error:  # as for any change, the runs still stand
+            gone += [f"{name} is left out: {problem}" for problem in error.problems]
             continue
         settings = _flat({k: v for k, v in told.items() if k not in SIZES})
         settings |= _flat(told.get("settings", {}))
         own = {k: v for k, v in body.items() if k not in ("made_by", "start_weights_saw")}
         settings |= _flat(own) | {"saw": _NAME.sub("", str(body.get("start_weights_saw")))}
         training = f"{told['recipe']}.{told['phase']}" if "phase" in told else str(told["recipe"])
-        step, steps, batch = (int(told[key]) for key in ("step", "steps", "batch"))
+        step, steps, batch = (told[key] for key in ("step", "steps", "batch"))
         yield Trained(name, stage, training, step, steps, batch, settings)
+
+
+def _is_training(told: Any) -> TypeGuard[dict[str, Any]]:
+    """Whether a model's folder says how it was trained, as raypipe writes it."""
+    counts = ("step", "steps", "batch")
+    return (
+        isinstance(told, dict)
+        and isinstance(told.get("recipe"), str)
+        and all(type(told.get(key)) is int and told[key] > 0 for key in counts)
+        and isinstance(told.get("settings", {}), dict)
+    )
 
 
 def _is_the_same(finished: Finished, name: str, stage: MonoScore) -> bool:
@@ -168,7 +186,7 @@ def _baseline(finished: Finished, query_set: str) -> str | None:
 
 
 def _means(finished: Finished, query_set: str, system: str) -> Mapping[str, float]:
-    return means(finished, query_set, finished.run(system, query_set), measures_of(finished))
+    return of_system(finished, query_set, system).mean
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

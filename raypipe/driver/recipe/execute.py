@@ -106,7 +106,9 @@ class Execution:
             restore_spec(self.workspace.stores, store, spec)
             restore_plan(self.workspace.stores, manifest)
             self.workspace.refer(store, fingerprint)
-            if wait_for_gc(self.workspace.stores, f"{store}/{fingerprint}"):
+            waited = wait_for_gc(self.workspace.stores, f"{store}/{fingerprint}")
+            # A gc that saw no ref may also have ended just before this one looked for its mark.
+            if waited or read_manifest(self.workspace.stores, store, fingerprint) is None:
                 return self.ensure(name, stage)
         self._finish(name, manifest, report)
         return Stored(self.workspace.stores, manifest)
@@ -142,13 +144,13 @@ class Execution:
         )
         nonce = self.workspace.leave_nonce(store, fingerprint)
         try:
-            ledger = Ledger(stores, store, spec, planned)
+            Ledger(stores, store, spec, planned)
             self.workspace.refer(store, fingerprint)
             self.workspace.tell_stores()
+            wait_for_gc(stores, f"{store}/{fingerprint}")
+            # A gc that saw no ref has ended, here or before, and may have deleted the plan.
+            ledger = Ledger(stores, store, spec, planned)
             restore_spec(stores, store, spec)
-            if wait_for_gc(stores, f"{store}/{fingerprint}"):  # it deleted some of the files
-                ledger = Ledger(stores, store, spec, planned)
-                restore_spec(stores, store, spec)
             ledger.storage.sweep()
             check_space(stores, stage, ledger)
             report = self._map(store, stage, ledger, lease, nonce)

@@ -36,11 +36,12 @@ class Inferences:
 def inferences(
     systems: Sequence[System], results: Mapping[StoreName, StageResult]
 ) -> dict[str, Inferences]:
-    """System -> its inferences, for the systems of one query set in which rerankers have a part.
+    """System -> its inferences, for the systems of one table in which rerankers have a part.
 
     A store of scores counts for the first system that has it in its chain, so the computed and the
     copied ones of all systems add up to the rows of these stores. What an invocation copied before
-    it was interrupted counts as computed.
+    it was interrupted counts as computed. Runs of documents have a table of their own: there, the
+    scores of their passages count for the first of them.
     """
     found = {}
     numbers: dict[tuple[Asked, ...], int] = {}

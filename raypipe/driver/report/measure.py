@@ -1,7 +1,7 @@
 """Writes the runs and their measures."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,14 +9,15 @@ from typing import Any
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.config import Evaluate, Recipe
+from raypipe.config import Evaluate
 from raypipe.config.pipeline.larger import larger_collections
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.system import System
 from raypipe.driver.recipe.watching import StageResult
 from raypipe.driver.report.inferences import Inferences, inferences
-from raypipe.driver.report.table import INFERENCES, render, rows_of, title_of
+from raypipe.driver.report.notes import apart_of, notes_of
+from raypipe.driver.report.table import OUTSIDE, render, rows_of, title_of
 from raypipe.driver.workspace import Workspace
 from raypipe.evaluation.difference import Difference, difference
 from raypipe.evaluation.exports import write_msmarco, write_trec
@@ -27,12 +28,6 @@ from raypipe.stages.run_tables import with_ids
 from raypipe.storage.files import replace_file
 from raypipe.vocabulary import Unit, units
 
-OF_WIKIPEDIA = ("trec-car", "trec-car-tools")
-"""Formats whose passages are Wikipedia's."""
-WIKIPEDIA = (
-    "the passages are Wikipedia's: start weights that saw all of it, as BERT's own, saw the test's "
-    "pages; Nogueira & Cho 2019 pre-trained on the half of TREC CAR's training folds alone"
-)
 log = logging.getLogger(__name__)
 
 
@@ -69,7 +64,9 @@ def measure(
             continue
         tables = _write_runs(workspace, basis, query_set, ranked)
         num_queries = basis.queries(query_set).num_rows
-        counts = inferences(ranked, results)
+        counts: dict[str, Inferences] = {}
+        for unit in units():  # what a table lists, it counts: a store's scores once in each table
+            counts |= inferences([each for each in ranked if each.unit == unit], results)
         told = found.systems[query_set] = {
             s.name: {
                 "reranks": s.reranks,
@@ -90,12 +87,16 @@ def measure(
             if judged is None or not of_unit:
                 continue
             measured = {
-                system.name: evaluate(tables[system.name], judged, recipe.evaluate.measures)
+                system.name: evaluate(
+                    tables[system.name], judged, recipe.evaluate.measures, of_set=True
+                )
                 for system in of_unit
             }
             per_query |= measured
-            notes = _notes(basis, recipe.evaluate, query_set, measured, counts, unit)
-            apart = _apart(recipe, measured)
+            larger = larger_collections(recipe.stages)
+            apart = apart_of(recipe.evaluate, larger, measured)
+            notes = notes_of(basis, recipe.evaluate, query_set, measured, counts, unit)
+            notes += [OUTSIDE] if any(larger[name] is not None for name in measured) else []
             notes += dict.fromkeys(line for system in of_unit for line in system.approximate)
             notes += [system.note for system in of_unit if system.note]
             if apart:
@@ -110,6 +111,7 @@ def measure(
                 {name: of_system.mean for name, of_system in measured.items()},
                 _differences(recipe.evaluate, alike),
                 num_queries=num_queries,
+                larger=larger,
             )
             block = render(
                 title_of(query_set, unit),
@@ -169,49 +171,6 @@ def _differences(
         for name, found in measured.items()
         if name != wanted.baseline
     }
-
-
-def _apart(recipe: Recipe, measured: Iterable[str]) -> list[str]:
-    """The systems that rank another collection than the baseline: what differs is not theirs."""
-    larger = larger_collections(recipe.stages)
-    baseline = recipe.evaluate.baseline if recipe.evaluate is not None else None
-    return [name for name in measured if baseline and larger[name] != larger[baseline]]
-
-
-def _notes(
-    basis: Basis,
-    wanted: Evaluate,
-    query_set: str,
-    measured: Mapping[str, Measured],
-    counts: Mapping[str, Inferences],
-    unit: Unit,
-) -> list[str]:
-    notes = []
-    if wanted.topics:
-        notes.append(f"topics: {wanted.topics}")
-    if wanted.relevance:
-        notes.append(f"relevant: {wanted.relevance}")
-    if basis.recipe.collection.format in OF_WIKIPEDIA:
-        notes.append(WIKIPEDIA)
-    sizes = f"{basis.collection().num_rows:,} passages"
-    if unit == "documents":
-        sizes = f"{basis.documents().num_rows:,} documents, {sizes}"
-    notes.append(f"{sizes}, {basis.queries(query_set).num_rows:,} queries")
-    notes.append("ms/query: wall time of the whole chain over all queries, loading excluded")
-    counted = {system: counts[system] for system in measured if system in counts}
-    notes += [INFERENCES] if counted else []
-    notes += [
-        f"{system}: {count.copied:,} scores copied from an older store, not computed"
-        for system, count in counted.items()
-        if count.copied
-    ]
-    if wanted.baseline is not None and wanted.baseline not in measured:
-        notes.append(f"no differences: the baseline, {wanted.baseline}, is not in this table")
-    for system, of_system in measured.items():
-        if of_system.missing_queries:
-            missing = len(of_system.missing_queries)
-            notes.append(f"{system}: {missing} judged queries without a result; each counts 0")
-    return notes
 
 
 def _ms(chain: Chain, results: Mapping[StoreName, StageResult], num_queries: int) -> float | None:

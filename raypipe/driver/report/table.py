@@ -2,12 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from raypipe.evaluation.difference import Difference
-from raypipe.markdown import cell, markdown_table
+from raypipe.markdown import bullet, cell, markdown_table
 from raypipe.vocabulary import Unit
 
+OUTSIDE = (
+    "* a ranking of a larger collection, or made of one: its figures compare only with those "
+    "of other runs over that collection"
+)
+"""What the star beside a system means."""
 INFERENCES = (
     "inferences/query: what the whole chain asks of its rerankers; computed/query: those computed "
     "for this system, as the others were there for an earlier system or in an older store"
@@ -31,6 +37,8 @@ class Row:
     """Inferences a query of the whole chain; None if no reranker has a part in it."""
     computed: float | None = None
     """Those of them that were computed for this system; None if unknown."""
+    larger_collection: str | None = None
+    """The larger collection that it ranks; its values compare with no others."""
 
 
 def title_of(query_set: str, unit: Unit) -> str:
@@ -44,8 +52,17 @@ def rows_of(
     differences: Mapping[str, Mapping[str, Difference]],
     *,
     num_queries: int,
+    larger: Mapping[str, str | None] = MappingProxyType({}),
 ) -> list[Row]:
-    """A row for each measured system, in their order; `told` is what summary.json says of them."""
+    """A row for each measured system, in their order.
+
+    Args:
+        told: what summary.json says of the systems.
+        means: system -> measure -> mean.
+        differences: system -> measure -> its difference to the baseline.
+        num_queries: of the query set.
+        larger: system -> the larger collection that it ranks, if it does.
+    """
 
     def a_query(count: int | None) -> float | None:
         return count / num_queries if count is not None and num_queries else None
@@ -61,9 +78,15 @@ def rows_of(
             differences.get(name, {}),
             a_query(told[name].get("inferences")),
             a_query(told[name].get("computed")),
+            larger.get(name),
         )
         for name, values in means.items()
     ]
+
+
+def starred(system: str, larger_collection: str | None) -> str:
+    """A system's name, with a star if it ranks a larger collection; see `OUTSIDE`."""
+    return system if larger_collection is None else f"{system} *"
 
 
 def render(
@@ -84,7 +107,7 @@ def render(
     blocks += markdown_table(
         header,
         [
-            [row.system, cell(row.reranks), cell(row.model)]
+            [starred(row.system, row.larger_collection), cell(row.reranks), cell(row.model)]
             + [f"{row.values[measure]:.4f}" for measure in measures]
             + [one_digit(row.ms_per_query)]
             + ([one_digit(row.inferences), one_digit(row.computed)] if counted else [])
@@ -93,17 +116,20 @@ def render(
     )
     compared = [row for row in rows if row.differences]
     if baseline is not None and compared:
-        blocks += ["", f"Difference to {baseline}, with a 95% interval:", ""]
+        blocks += ["", f"Difference to {baseline}, with a 95% interval and wins/ties/losses:", ""]
         blocks += markdown_table(
             ["system", *measures],
             [
-                [row.system, *[_difference(row.differences[measure]) for measure in measures]]
+                [
+                    starred(row.system, row.larger_collection),
+                    *[_difference(row.differences[measure]) for measure in measures],
+                ]
                 for row in compared
             ],
         )
     saw = {row.model: row.start_weights_saw for row in rows if row.start_weights_saw}
     blocks += [""] + [f"- {model}: its start weights saw {what}" for model, what in saw.items()]
-    blocks += [f"- {note}" for note in notes]
+    blocks += map(bullet, notes)
     return "\n".join(blocks) + "\n"
 
 
@@ -113,4 +139,5 @@ def one_digit(value: float | None) -> str:
 
 
 def _difference(found: Difference) -> str:
-    return f"{found.mean:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
+    signs = f"{found.wins}/{found.ties}/{found.losses}"
+    return f"{found.mean:+.4f} [{found.low:+.4f}, {found.high:+.4f}] {signs}"

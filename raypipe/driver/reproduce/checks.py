@@ -118,7 +118,7 @@ def _check_model(
     told = None if wanted is None else wanted.described
     if told is None or told.layers is None:
         return
-    config = model.config()
+    config = model.family.files.as_bert(model.config())
     expected = told.layers, told.hidden
     found = config["num_hidden_layers"], config["hidden_size"]
     if found != expected:

@@ -1,12 +1,10 @@
 """What the finished steps of a reproduction measured, beside what is published."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from raypipe.analysis.depth import depths_up_to
-from raypipe.analysis.page import page
 from raypipe.analysis.published import TIME
 from raypipe.analysis.reproductions import Reproduction
 from raypipe.analysis.section import Section
@@ -17,8 +15,7 @@ from raypipe.config.pipeline.kinds import DuoScore, MonoScore
 from raypipe.config.training.phases import PhasedTraining
 from raypipe.driver.analysis.finished import open_finished
 from raypipe.driver.analysis.measuring import about
-from raypipe.driver.analysis.pages.writing import make_twins_folder
-from raypipe.driver.mirror import write_out
+from raypipe.driver.analysis.pages.writing import TWINS, write_with_twins
 from raypipe.driver.reproduce.plan import Planned
 from raypipe.driver.summaries import read_summary
 from raypipe.errors import IncompleteError
@@ -65,14 +62,11 @@ def outcome(of: Reproduction, planned: Sequence[Planned], settings: Sequence[str
 
 def write(section: Section, out: Path) -> list[Path]:
     """The section as OUT/analysis/reproduce.NAME.json and as a page, OUT/reproduce.NAME.html."""
-    make_twins_folder(out)
     name = f"reproduce.{section.query_set}"
-    data = json.dumps(section.to_json(), indent=1).encode() + b"\n"
-    write_out(out, f"analysis/{name}.json", data)
-    write_out(
-        out, f"{name}.html", page(f"raypipe reproduce {section.query_set}", [section]).encode()
-    )
-    return [out / "analysis" / f"{name}.json", out / f"{name}.html"]
+    title = f"raypipe reproduce {section.query_set}"
+    twins = {f"{name}.json": section.to_json()}
+    path = write_with_twins(out, f"{name}.html", title, [section], twins)
+    return [out / TWINS / f"{name}.json", path]
 
 
 def _of_pipeline(planned: Planned, summary: Mapping[str, Any]) -> Found:

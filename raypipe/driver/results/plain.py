@@ -6,11 +6,13 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from raypipe.driver.report.table import render
+from raypipe.driver.report.table import OUTSIDE, render
 from raypipe.driver.results.results import Results, entry
 
-COMPARED = ("difference", "low", "high", "p", "p_holm")
+COMPARED = ("difference", "low", "high", "wins", "ties", "losses", "p", "p_holm", "p_t")
 """Columns of CSV for each measure, after its mean."""
+
+OF_LARGER = ("larger_collection", "note")
 
 
 def markdown(tables: Sequence[Results]) -> str:
@@ -31,9 +33,11 @@ def markdown(tables: Sequence[Results]) -> str:
 def as_csv(tables: Sequence[Results]) -> str:
     """A line for each system and query set, under a header; plain numbers, none is rounded.
 
-    What is unknown or not compared is empty.
+    What is unknown or not compared is empty. If a run ranks a larger collection, the last two
+    columns name it and say what follows.
     """
-    compared = any(table.comparisons for table in tables)
+    compared = any(row.differences for table in tables for row in table.rows)
+    starred = any(table.elsewhere for table in tables)
     told = io.StringIO()
     writer = csv.writer(told, lineterminator="\n")
     first = ["query_set", "unit", "system", "reranks", "model", "start_weights", "topics"]
@@ -43,7 +47,7 @@ def as_csv(tables: Sequence[Results]) -> str:
         for measure in tables[0].measures
         for name in (measure, *(f"{measure} {word}" for word in COMPARED if compared))
     ]
-    writer.writerow([*first, *costs, *measures])
+    writer.writerow([*first, *costs, *measures, *(OF_LARGER if starred else ())])
     for table in tables:
         for row in table.rows:
             cells: list[Any] = [table.query_set, table.unit, row.system, row.reranks, row.model]
@@ -52,6 +56,9 @@ def as_csv(tables: Sequence[Results]) -> str:
             for measure in table.measures:
                 known = entry(table, row, measure)
                 cells += [known["mean"], *(known.get(word) for word in COMPARED if compared)]
+            if starred:
+                larger = row.larger_collection
+                cells += [None, None] if larger is None else [larger, OUTSIDE.removeprefix("* ")]
             writer.writerow(cells)
     return told.getvalue()
 
@@ -69,6 +76,7 @@ def _table(table: Results) -> dict[str, Any]:
             "reranks": row.reranks,
             "model": row.model,
             "start_weights": row.start_weights_saw,
+            "larger_collection": row.larger_collection,
             "ms_per_query": row.ms_per_query,
             "inferences_per_query": row.inferences,
             "computed_per_query": row.computed,

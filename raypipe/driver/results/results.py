@@ -7,7 +7,7 @@ from typing import Any
 from raypipe.driver.analysis.finished import Finished
 from raypipe.driver.analysis.measuring import about, judgements_of, measures_of
 from raypipe.driver.analysis.overview import stale
-from raypipe.driver.report.table import Row, rows_of, title_of
+from raypipe.driver.report.table import OUTSIDE, Row, rows_of, title_of
 from raypipe.errors import InputError
 from raypipe.evaluation.compare import Comparison, compare
 from raypipe.evaluation.difference import Difference, difference
@@ -36,8 +36,15 @@ class Results:
     notes: Sequence[str] = ()
     about: Sequence[str] = ()
     """The topics, their number, and what counts as relevant."""
-    elsewhere: Mapping[str, str] = field(default_factory=dict)
-    """System -> the larger collection that it ranks; its values compare with no others."""
+
+    @property
+    def elsewhere(self) -> dict[str, str]:
+        """System -> the larger collection that it ranks; its values compare with no others."""
+        return {
+            row.system: row.larger_collection
+            for row in self.rows
+            if row.larger_collection is not None
+        }
 
     @property
     def title(self) -> str:
@@ -93,17 +100,19 @@ def _results(finished: Finished, query_set: str, unit: Unit, measures: Sequence[
     measured: dict[str, list[Measured]] = {name: [] for name in runs}
     rows: list[Comparison] = []
     family = 0
-    where = None if baseline is None else finished.larger_collection(baseline)
-    alike = {name: run for name, run in runs.items() if finished.larger_collection(name) == where}
+    larger = {name: finished.larger_collection(name) for name in runs}
+    starred_here = any(each is not None for each in larger.values())
+    where = None if baseline is None else larger[baseline]
+    alike = {name: run for name, run in runs.items() if larger[name] == where}
     if baseline is not None and comparable:
-        compared = compare(alike, judged, comparable, baseline=baseline)
+        compared = compare(alike, judged, comparable, baseline=baseline, of_set=True)
         rows, family = compared.rows, compared.family
         for name, of_system in compared.per_query.items():
             measured[name].append(of_system)
     for name, run in runs.items():
         alone = apart if measured[name] else measures
         if alone:
-            measured[name].append(evaluate(run, judged, alone, warn=False))
+            measured[name].append(evaluate(run, judged, alone, warn=False, of_set=True))
     means = {
         name: {m: v for each in of for m, v in each.mean.items()} for name, of in measured.items()
     }
@@ -123,16 +132,13 @@ def _results(finished: Finished, query_set: str, unit: Unit, measures: Sequence[
             means,
             _differences(comparisons, {n: measured[n] for n in alike}, baseline, counts),
             num_queries=len(finished.queries(query_set)),
+            larger=larger,
         ),
         comparisons=comparisons,
         family=family,
-        elsewhere={
-            name: larger
-            for name in runs
-            if (larger := finished.larger_collection(name)) is not None
-        },
         notes=[
             *(described if notes is None else notes),
+            *([OUTSIDE] if starred_here and OUTSIDE not in (notes or ()) else []),
             *(f"stale: {line}" for line in stale(finished, query_set, means)),
         ],
         about=described,
@@ -161,18 +167,20 @@ def _differences(
 
 
 def entry(table: Results, row: Row, measure: str) -> dict[str, Any]:
-    """What is known of one system by one measure, for JSON; a test's p only where there is one."""
+    """What is known of one system by one measure, for JSON and CSV.
+
+    A count, such as NumRet, has a difference a query and no test.
+    """
     found: dict[str, Any] = {"mean": row.values[measure]}
+    own = row.differences.get(measure)
+    if own is None:
+        return found
+    found["difference"] = own.mean
+    found |= {name: getattr(own, name) for name in ("low", "high", "wins", "ties", "losses")}
     compared = table.comparisons.get((row.system, measure))
-    if compared is None or compared.difference is None:
+    if compared is None:
         return found
     return found | {
-        "difference": compared.difference.mean,
-        "low": compared.difference.low,
-        "high": compared.difference.high,
-        "wins": compared.wins,
-        "ties": compared.ties,
-        "losses": compared.losses,
         "p": compared.p_randomisation,
         "p_holm": compared.p_holm,
         "p_t": compared.p_t,

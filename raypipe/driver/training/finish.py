@@ -11,8 +11,9 @@ from raypipe.driver.workspace import Workspace
 from raypipe.models.folder.adapters import adapter_folder
 from raypipe.models.folder.model_folder import starting_weights
 from raypipe.storage.records import Manifest
-from raypipe.training.checkpoints.export import write_model
+from raypipe.training.checkpoints.export import made_by, write_model
 from raypipe.training.job import Job
+from raypipe.training.peers.card import model_card
 
 
 def finish(
@@ -25,9 +26,10 @@ def finish(
     seen = seen_at_start(job) if part.seen is None else part.seen
     saw = f"{seen}; then {', '.join(recipe.train)} ({part.named})"
     payload = workspace.stores.local(record.sha256)
-    write_model(job, payload, folder, step=record.facts["step"], saw=saw)
-    history = record.facts["history"]
+    history, step = record.facts["history"], record.facts["step"]
     table = training_table(job, history, sets.lines, saw)
+    card = model_card(job, made_by(job, step), table)
+    write_model(job, payload, folder, step=step, saw=saw, card=card)
     workspace.wrote(folder)
     summary = {
         "model": f"models/{part.model_name()}",

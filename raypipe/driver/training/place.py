@@ -41,7 +41,7 @@ class TrainInvocation:
 
 
 def start_model(recipe: Training) -> ModelFolder:
-    """The starting weights: any BERT model, whatever its own settings."""
+    """The starting weights: any model, whatever its own settings."""
     path = recipe.model.start
     if recipe.model.weights == "random":
         return resolve_configuration(path, recipe.model.preset)
@@ -57,6 +57,10 @@ def check_fits(
     Raises:
         InputError: they do not fit.
     """
+    try:
+        start.family.files.trained_names([], head=False)
+    except InputError as error:  # an architecture that is not trained
+        raise InputError([f"model.start: {problem}" for problem in error.problems]) from error
     problems = long_problems(recipe, start)
     if recipe.model.adapter is not None and start.adapter is not None:
         problems.append(
@@ -78,7 +82,7 @@ def long_problems(recipe: Training, start: ModelFolder) -> list[str]:
         longest = max(conventions.query_limit, conventions.passage_limit) + 2
     else:
         longest = conventions.total_limit
-    positions = start.config()["max_position_embeddings"]
+    positions = start.family.files.num_positions(start.config())
     if longest <= positions:
         return []
     return [

@@ -65,11 +65,7 @@ def search_recipe(
             f"{index}: expected a workspace with an index or embeddings, found neither; make one "
             "with `raypipe index` or `raypipe encode`"
         )
-    fitting = [n for n, s in found.items() if model in (None, n, s.get("model"))]
-    if len(fitting) != 1:
-        remedy = "name one with --model" if model is None else f"{model!r} fits {len(fitting)}"
-        raise InputError(f"{index}: it has {', '.join(found)}; {remedy}")
-    (stage,) = fitting
+    stage = _fitting(index, found, held.get("models") or {}, model)
     search: dict[str, Any] = {"do": "search", "index": stage, "depth": depth}
     if k1 is not None or b is not None:
         search["bm25"] = {"k1": BM25_K1 if k1 is None else k1, "b": BM25_B if b is None else b}
@@ -79,6 +75,39 @@ def search_recipe(
         models=held.get("models"),
         queries={"queries": {"file": str(queries.absolute())}},
     )
+
+
+def stage_to_search(index: Path, model: str | None) -> str:
+    """The name of the one stage of a workspace that a model, or its own name, fits.
+
+    Raises:
+        InputError: no workspace, no such stage, or several stages and no name.
+    """
+    recipe = search_recipe(index, index, model=model, depth=1, k1=None, b=None)
+    return next(iter(recipe.stages))
+
+
+def _fitting(
+    index: Path,
+    stages: Mapping[str, Mapping[str, Any]],
+    models: Mapping[str, Mapping[str, Any]],
+    wanted: str | None,
+) -> str:
+    """The stage of this name, or over the model of this name or path."""
+
+    def names(name: str) -> set[str | None]:
+        of_stage = stages[name].get("model")
+        path = models.get(of_stage or "", {}).get("path")
+        return {None, name, of_stage, path}
+
+    given = {wanted, wanted and os.path.abspath(wanted)}
+    fitting = [name for name in stages if given & names(name)]
+    if len(fitting) == 1:
+        return fitting[0]
+    remedy = "name one with --model"
+    if wanted is not None:
+        remedy += f", by its stage or its model; found {wanted!r}, which fits {len(fitting)}"
+    raise InputError(f"{index}: it has {', '.join(stages)}; {remedy}")
 
 
 def score_recipe(

@@ -76,6 +76,16 @@ def decisive(config: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
+def num_positions(config: Mapping[str, Any]) -> int:
+    """Number of tokens of the longest input, special tokens included."""
+    return int(config["max_position_embeddings"])
+
+
+def as_bert(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of a BERT's config.json, unchanged."""
+    return dict(config)
+
+
 def architecture(*, head: bool) -> str:
     """The transformers class that opens a model with or without a reranker's head."""
     return "BertForSequenceClassification" if head else "BertModel"

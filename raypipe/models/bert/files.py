@@ -2,9 +2,11 @@
 
 from raypipe.models.bert.config import (
     architecture,
+    as_bert,
     config_problems,
     converted_config,
     decisive,
+    num_positions,
     own_problems,
 )
 from raypipe.models.bert.contradictions import contradictions
@@ -30,6 +32,7 @@ __all__ = [
     "SEGMENTS",
     "SPECIAL_TOKENS",
     "architecture",
+    "as_bert",
     "canonical_names",
     "config_problems",
     "contradictions",
@@ -37,6 +40,7 @@ __all__ = [
     "decisive",
     "expected_shapes",
     "linear_names",
+    "num_positions",
     "own_problems",
     "saved_name",
     "trained_names",

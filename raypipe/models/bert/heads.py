@@ -1,6 +1,6 @@
 """A reranker's head on BERT: pooler and classifier."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -20,6 +20,8 @@ class Head:
     classifier: Linear
     """Padded with zeros to 16 units: narrower products use other kernels (see MIN_ROWS)."""
     num_units: int
+    bend: Callable[[Tensor], Tensor] = torch.tanh
+    """What is computed between the two."""
 
     @property
     def linears(self) -> list[Linear]:
@@ -36,7 +38,7 @@ class Head:
 
     def logits(self, first_BH: Tensor, *, drop: Dropout = lambda x: x) -> Tensor:
         """Each sequence's units, fp32 [B, num_units], from the hidden state of its [CLS]."""
-        pooled = drop(torch.tanh(linear(first_BH, self.pooler)))
+        pooled = drop(self.bend(linear(first_BH, self.pooler)))
         return linear(pooled, self.classifier)[:, : self.num_units]
 
 

@@ -44,6 +44,11 @@ class Bert:
         return self.words.shape[1]
 
     @property
+    def packed(self) -> bool:
+        """See Body."""
+        return True
+
+    @property
     def num_positions(self) -> int:
         """Number of rows of the position table."""
         return len(self.positions)

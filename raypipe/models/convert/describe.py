@@ -8,6 +8,7 @@ from typing import Any
 from raypipe.errors import InputError
 from raypipe.models.convert.describe_weights import tell_adapter, tell_weights
 from raypipe.models.convert.description import Description, tried
+from raypipe.models.family import family_of
 from raypipe.models.folder.adapters import adapter_folder, base_of, is_adapter
 from raypipe.models.folder.discover import RECORD, Discovered, discover
 from raypipe.models.folder.evidence import read_object
@@ -40,14 +41,16 @@ def describe(path: str, preset: str | None) -> Description:
     if is_adapter(named):
         base = tried(base_of, named, problems=found.problems)
         folder = packaged_folder() if base == PACKAGED else Path(base or named)
-        found.notes.append(f"an adapter for {base}, merged by peft when it is loaded")
+        found.notes.append(f"an adapter for {base}, merged when it is loaded")
     if discovered is not None:
         _tell_conventions(found, discovered)
     config = tried(read_object, folder / "config.json", problems=found.problems) or {}
+    family = tried(family_of, config, problems=[])  # an unknown one is among the problems below
+    sizes = family.files.as_bert(config) if family else config
     found.architecture = {
         "architectures": config.get("architectures"),
         "model_type": config.get("model_type"),
-        **{name: config.get(key) for name, key in SIZES.items()},
+        **{name: sizes.get(key) for name, key in SIZES.items()},
         "vocabulary": config.get("vocab_size"),
     }
     _tell_tokenizer(found, folder, config)

@@ -83,7 +83,7 @@ def segment_problems(rows: int, choice: str | None) -> list[str]:
 
 def limit_problems(conventions: AnyConventions, config: Mapping[str, Any], rows: int) -> list[str]:
     """Limits and segments beyond the model's; `rows` of its segment table, 0 if it has none."""
-    positions = config["max_position_embeddings"]
+    positions = family_of(config).files.num_positions(config)
     if isinstance(conventions, Conventions):
         longest = max(conventions.query_limit, conventions.passage_limit) + 2
         highest = max(conventions.query_segment, conventions.passage_segment)

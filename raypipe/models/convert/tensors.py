@@ -101,7 +101,7 @@ def rename(
     return Renamed(
         tensors={final[place]: found[place].contiguous().clone() for place in kept},
         num_labels=units,
-        segment_rows=len(found[table]),
+        segment_rows=len(found.get(table, ())),
         renamed={final[p]: names[p] for p in kept if final[p] != names[p]},
         transposed=[final[place] for place in kept if sources[place].transpose],
         left_out=sorted([*heads.unused, *(names[place] for place in extra if place in found)]),

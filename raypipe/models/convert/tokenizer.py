@@ -72,7 +72,7 @@ def write_tokenizer(
         made.save(str(out / "tokenizer.json"))
         record |= {"lower_case": found.lower_case, "lower_case_from": found.lower_case_from}
     if not (out / "tokenizer_config.json").exists():
-        body: dict[str, Any] = {"model_max_length": config["max_position_embeddings"]}
+        body: dict[str, Any] = {"model_max_length": family_of(config).files.num_positions(config)}
         if found.lower_case is not None:
             body |= {"do_lower_case": found.lower_case}
         body["tokenizer_class"] = "BertTokenizer"

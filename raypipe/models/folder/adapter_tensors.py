@@ -1,15 +1,27 @@
-"""Which tensors an adapter and its base lack together; nothing that a model needs is drawn."""
+"""The tensors of an adapter and its base: which they lack together, and their sum."""
+
+from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from raypipe.models.family import family_of
+from raypipe.models.tensors import Shape
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 PEFT = "base_model.model."
 """The prefix of tensor names in peft."""
 HALVES = (".lora_A.weight", ".lora_B.weight")
 """The two parts of a low-rank update."""
+PLAIN = {"peft_type": "LORA", "task_type": "SEQ_CLS", "bias": "none"}
+"""The values that these settings have where the sum is made here."""
+READ = {"r", "lora_alpha", "target_modules", "modules_to_save"}
+"""Settings that the sum depends on."""
+WITHOUT_EFFECT = {"base_model_name_or_path", "lora_dropout", "inference_mode"}
+"""Settings that change no merged weight."""
 
 
 def missing_tensors(
@@ -52,3 +64,71 @@ def missing_problems(
             for name in of_adapter
         ),
     ]
+
+
+def plain_sum(
+    base: Mapping[str, Tensor],
+    adapter: Mapping[str, Tensor],
+    settings: Mapping[str, Any],
+    config: Mapping[str, Any],
+) -> dict[str, Tensor] | None:
+    """W + alpha / r * B A of each updated layer, fp32, and the rest; None if peft has to merge.
+
+    The bits are those of peft's `merge_and_unload`. They are computed here for adapters such as
+    `raypipe train` saves: no setting but those above, exactly the tensors that the settings ask
+    for, and each in the shape that the model gives it.
+
+    Args:
+        base: the base's tensors by saved name with a head.
+        adapter: the adapter's by peft's names.
+        settings: its adapter_config.json.
+        config: the merged model's config.json, with `num_labels`.
+
+    Source: Hu et al. 2022, section 4.1, equation 3.
+    """
+    expected = _expected(settings, config)
+    own = {name.removeprefix(PEFT): tensor.float() for name, tensor in adapter.items()}
+    if expected is None or {name: tuple(tensor.shape) for name, tensor in own.items()} != expected:
+        return None
+    shapes = _shapes(config)
+    whole = {name: own.get(name, base.get(name)) for name in shapes}
+    fitting = {n: t.float() for n, t in whole.items() if t is not None and t.shape == shapes[n]}
+    if fitting.keys() != shapes.keys() or not base.keys() <= shapes.keys():
+        return None
+    scale = settings["lora_alpha"] / settings["r"]
+    for layer in {name.removesuffix(HALVES[0]) for name in own if name.endswith(HALVES[0])}:
+        down, up = (own[layer + half] for half in HALVES)
+        fitting[f"{layer}.weight"] = fitting[f"{layer}.weight"] + up @ down * scale
+    return fitting
+
+
+def _expected(settings: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Shape] | None:
+    """The shapes of an adapter's tensors by saved name; None if its settings are not plain."""
+    if not PLAIN.keys() | READ <= settings.keys() <= PLAIN.keys() | READ | WITHOUT_EFFECT:
+        return None
+    rank, alpha = settings["r"], settings["lora_alpha"]
+    targets, whole = settings["target_modules"], settings["modules_to_save"]
+    files = family_of(config).files
+    plain = all(settings[name] == value for name, value in PLAIN.items())
+    plain = plain and isinstance(rank, int) and rank > 0 and isinstance(alpha, int | float)
+    plain = plain and isinstance(targets, list) and isinstance(whole, list)
+    if not plain or not all(isinstance(name, str) for name in [*targets, *whole]):
+        return None
+    if not {target.rpartition(".")[2] for target in targets} <= set(files.ADAPTED):
+        return None
+    updated = tuple(f".{target}.weight" for target in targets)
+    found: dict[str, Shape] = {}
+    for name, shape in _shapes(config).items():
+        module = name.rpartition(".")[0]
+        if module.endswith(tuple(whole)):
+            found[name] = shape
+        elif f".{name}".endswith(updated):
+            found |= {module + HALVES[0]: (rank, shape[1]), module + HALVES[1]: (shape[0], rank)}
+    return found
+
+
+def _shapes(config: Mapping[str, Any]) -> dict[str, Shape]:
+    """Of every tensor of the merged model, by saved name."""
+    files = family_of(config).files
+    shapes = files.expected_shapes(config, num_labels=config["num_labels"])
+    return {files.saved_name(name, head=True): shape for name, shape in shapes.items()}

@@ -1,4 +1,4 @@
-"""Low-rank adapters for a base model, in peft's file format; peft merges them on loading."""
+"""Low-rank adapters for a base model, in peft's file format, merged on loading."""
 
 import json
 from collections.abc import Mapping
@@ -9,7 +9,12 @@ from typing import Any
 
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
-from raypipe.models.folder.adapter_tensors import missing_problems, missing_tensors
+from raypipe.models.folder.adapter_tensors import (
+    PEFT,
+    missing_problems,
+    missing_tensors,
+    plain_sum,
+)
 from raypipe.models.folder.config_checks import tensor_shapes
 from raypipe.models.folder.evidence import read_object
 from raypipe.storage.records import hash_file
@@ -92,33 +97,50 @@ def merge(base: Mapping[str, Any], config: Mapping[str, Any], folder: Path) -> d
             in neither file.
     """
     import torch
-    import transformers
-    from peft import PeftModel
-    from safetensors import safe_open
+    from safetensors.torch import load_file
 
     family = family_of(config).files
-    segments = family.saved_name(family.SEGMENTS, head=True)
-    bias_name = family.HEADS[1]
     missing = missing_tensors(base, adapter_names(folder), config)
     problems = missing_problems(missing, "the base model", folder)
     if problems:
         raise InputError(problems)
-    with safe_open(folder / WEIGHTS, framework="pt") as file:
-        bias = [name for name in file.keys() if name.endswith(bias_name)]  # noqa: SIM118
-        num_units = file.get_slice(bias[0]).get_shape()[0]
-        rows = [name for name in file.keys() if name.endswith(segments)]  # noqa: SIM118
-        own_segments = file.get_slice(rows[0]).get_shape()[0] if rows else 0
+    adapter = load_file(folder / WEIGHTS)
+    own = {name.removeprefix(PEFT): name for name in adapter}
+    segments = family.saved_name(family.SEGMENTS, head=True)
     trained = family.trained_names(base, head=True)
     named = {trained[name]: tensor for name, tensor in base.items() if name in trained}
-    named = {name: tensor for name, tensor in named.items() if name not in family.HEADS}
-    num_segments = max(own_segments, len(named[segments]))
+    table = named.get(segments, torch.zeros(0, 0))
+    num_segments = max(len(table), len(adapter[own[segments]]) if segments in own else 0)
+    num_units = len(adapter[own[family.HEADS[1]]])
     kept = {**config, "num_labels": num_units, "type_vocab_size": num_segments}
-    opened = getattr(transformers, family.architecture(head=True))
-    model = opened(opened.config_class(**kept))
-    table = named[segments]
-    named[segments] = torch.cat([table, torch.zeros(num_segments - len(table), table.shape[1])])
+    named = {name: tensor for name, tensor in named.items() if name not in family.HEADS}
+    if segments in named:
+        added = torch.zeros(num_segments - len(table), table.shape[1])
+        named[segments] = torch.cat([table, added])
+    summed = plain_sum(named, adapter, read_object(folder / CONFIG), kept)
+    return merged_by_peft(named, kept, folder) if summed is None else summed
+
+
+def merged_by_peft(
+    named: Mapping[str, Any], config: Mapping[str, Any], folder: Path
+) -> dict[str, Any]:
+    """The same for any adapter that peft can read; its import and transformers' take seconds.
+
+    Args:
+        named: the base's tensors by saved name with a head; what lacks comes with the adapter.
+        config: the merged model's config.json.
+        folder: the adapter's folder.
+
+    Raises:
+        InputError: peft cannot apply the adapter to this model.
+    """
+    import transformers
+    from peft import PeftModel
+
+    opened = getattr(transformers, family_of(config).files.architecture(head=True))
+    model = opened(opened.config_class(**config))
     try:
-        model.load_state_dict(named, strict=False)  # what is missing comes with the adapter
+        model.load_state_dict(named, strict=False)
         adapted = PeftModel.from_pretrained(model, str(folder))
         whole = adapted.merge_and_unload()
     except (ValueError, RuntimeError, KeyError) as error:

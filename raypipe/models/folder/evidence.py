@@ -94,7 +94,7 @@ def token_limit(folder: Path, config: Mapping[str, Any]) -> tuple[int | None, st
     stated = read_object(folder / "sentence_bert_config.json").get("max_seq_length")
     if stated is not None:
         return stated, "sentence_bert_config.json max_seq_length, specials included"
-    positions = config.get("max_position_embeddings")
+    positions = _positions(config)
     longest = read_object(folder / "tokenizer_config.json").get("model_max_length")
     if (
         isinstance(longest, int | float)
@@ -103,6 +103,15 @@ def token_limit(folder: Path, config: Mapping[str, Any]) -> tuple[int | None, st
     ):
         return int(longest), "tokenizer_config.json model_max_length, specials included"
     return positions, "config.json max_position_embeddings, specials included"
+
+
+def _positions(config: Mapping[str, Any]) -> int | None:
+    """Tokens of the longest input; of a family that is unknown, its positions."""
+    stated = config.get("max_position_embeddings")
+    try:
+        return family_of(config).files.num_positions(config) if type(stated) is int else stated
+    except InputError:
+        return stated
 
 
 def read_prompts(folder: Path, found: Evidence) -> None:
@@ -147,7 +156,7 @@ def check_tokenizer(folder: Path, found: Evidence, *, pair: bool) -> None:
     own = tokenizer.encode("a", "b") if pair else tokenizer.encode("a")
     expected = sliced(tokenizer, [["a"], ["b"]] if pair else [["a"]], layout)
     ids, segments = expected.ids.tolist(), expected.segments.tolist()
-    if own.ids != ids or own.type_ids != segments:
+    if own.ids != ids or (layout.has_segments and own.type_ids != segments):
         tokens = [str(tokenizer.id_to_token(number)) for number in ids]
         found.refusals.append(
             f"{path}: expected inputs {' '.join(tokens)} in segments {segments}, found "

@@ -59,7 +59,9 @@ class ModelFolder:
     @property
     def precision(self) -> str:
         """Of the products: its settings', or else fp32."""
-        return getattr(self.conventions, "precision", None) or "fp32"
+        own = self.conventions
+        stated = None if isinstance(own, PretrainedConventions) else own.precision
+        return stated or "fp32"
 
     def in_precision(self, precision: str) -> "ModelFolder":
         """The model computed in this precision, unless its own settings fix another."""

@@ -1,9 +1,11 @@
 """The stage that scores candidates with a reranker: schema.SCORES, by ranges of candidates."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +15,6 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.errors import RowsFailed
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.models.scorer import Scorer, load_scorer
 from raypipe.ranking.candidates import Keys
 from raypipe.stages.opening import open_model
 from raypipe.stages.query_blocks import Sides
@@ -27,6 +28,9 @@ from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec, settings_digest
 from raypipe.storage.stored import Stored, spec_over
+
+if TYPE_CHECKING:
+    from raypipe.models.scorer import Scorer
 
 
 def score_base(model: ModelFolder, collection: Stored, queries: Stored) -> StageSpec:
@@ -89,7 +93,7 @@ class ScoreStage:
         """What a score depends on, and the candidates."""
         return score_spec(self.base, self.part)
 
-    def reusing(self, older: Sequence[Stored]) -> "ScoreStage":
+    def reusing(self, older: Sequence[Stored]) -> ScoreStage:
         """See Copying."""
         found = [older_scores(stored) for stored in older]
         return replace(self, older=tuple(part for part in found if part is not None))
@@ -111,6 +115,8 @@ class ScoreStage:
 
         Its `run` raises RowsFailed for scores that are not finite.
         """
+        from raypipe.models.scorer import load_scorer
+
         scorer, facts = open_model(load_scorer, self.model, site, self.budget_tokens)
         return Opened(_OpenedScores(self, site.scratch, scorer).run, facts)
 

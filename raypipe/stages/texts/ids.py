@@ -58,18 +58,21 @@ class IdsStage:
         return Payload(path, {"rows": count})
 
     def _batches(self, beat: Beat) -> Iterator[list[str]]:
-        for record in self.collection.manifest.records:
-            path = self.collection.path(record)
-            for start in range(0, record.shard.num_rows, ROW_GROUP_ROWS):
-                beat(())
-                yield _column(path, start, start + ROW_GROUP_ROWS, *self._named).to_pylist()
-
-    @property
-    def _named(self) -> tuple[str, pa.Schema]:
-        return _id_column(self.collection)
+        for batch in all_ids(self.collection):
+            beat(())
+            yield batch
 
     def _ids_of_rows(self, rows: NDArray[np.int64]) -> Sequence[str]:
         return ids_of_rows(self.collection, rows)
+
+
+def all_ids(collection: Stored) -> Iterator[list[str]]:
+    """The original ids of all passages or documents by row, a row group at a time."""
+    named = _id_column(collection)
+    for record in collection.manifest.records:
+        path = collection.path(record)
+        for start in range(0, record.shard.num_rows, ROW_GROUP_ROWS):
+            yield _column(path, start, start + ROW_GROUP_ROWS, *named).to_pylist()
 
 
 def ids_of_rows(collection: Stored, rows: NDArray[np.int64]) -> list[str]:

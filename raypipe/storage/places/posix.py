@@ -107,7 +107,9 @@ class PosixStorage:
             os.utime(target)
         except FileNotFoundError:
             return False
-        return not wait_for_gc(self, f"blobs/{sha256}") or self._adopt(sha256, target)
+        if wait_for_gc(self, f"blobs/{sha256}"):
+            return self._adopt(sha256, target)
+        return target.exists()  # a gc that saw the old time may have ended before its mark was seen
 
     def has(self, sha256: str) -> bool:
         """See Storage."""

@@ -28,6 +28,7 @@ from raypipe.training.checkpoints.trained_on import FILE, trained_on
 from raypipe.training.job import Job
 from raypipe.training.model.lowrank import LowRank
 from raypipe.training.model.worker import starting_tensors_of
+from raypipe.training.peers.adding import add_peer_files
 from raypipe.training.steps.update import sources_of
 
 TOKENIZER_FILES = (
@@ -47,7 +48,9 @@ def write_payload(job: Job, checkpoint: Checkpoint, path: Path) -> None:
         save_file(kept, path, metadata={"format": "pt"})
 
 
-def write_model(job: Job, payload: Path, folder: Path, *, step: int, saw: str) -> None:
+def write_model(
+    job: Job, payload: Path, folder: Path, *, step: int, saw: str, card: str = ""
+) -> None:
     """Write the model folder, with its adapter if there is one; it appears complete.
 
     Args:
@@ -56,10 +59,13 @@ def write_model(job: Job, payload: Path, folder: Path, *, step: int, saw: str) -
         folder: the target; an existing one is replaced.
         step: the step of the weights.
         saw: what the starting weights and this training were trained on, for tables.
+        card: README.md, none if it is empty.
     """
     with folder_beside(folder) as beside:
         with writing(beside):
             _fill(beside, job, payload, step=step, saw=saw)
+            if card:
+                (beside / "README.md").write_text(card)
         replace_folder(beside, folder)
 
 
@@ -113,6 +119,7 @@ def _write(
     body = {**asdict(conventions), "start_weights_saw": saw, "made_by": made_by(job, step)}
     _write_json(beside / "raypipe.json", body)
     _copy_tokenizer(job.start, beside)
+    add_peer_files(beside, conventions, job.start)
     for file in beside.rglob("*.safetensors"):
         file.chmod(0o644)  # safetensors creates files that only their owner can read
 
@@ -181,7 +188,9 @@ def _config(job: Job, base: Mapping[str, Tensor]) -> dict[str, Any]:
     config["dtype"] = "float32"
     config.pop("torch_dtype", None)
     files, head = job.start.family.files, isinstance(job.conventions, PairConventions)
-    config["type_vocab_size"] = len(base[files.saved_name(files.SEGMENTS, head=True)])
+    segments = base.get(files.saved_name(files.SEGMENTS, head=True))
+    if segments is not None:
+        config["type_vocab_size"] = len(segments)
     config["architectures"] = [files.architecture(head=head)]
     if not head:
         return config

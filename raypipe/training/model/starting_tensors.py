@@ -43,7 +43,7 @@ def starting_tensors(
     if isinstance(conventions, Conventions):
         return kept
     generator = torch.Generator().manual_seed(seed)
-    std, hidden = initializer_range(config), config["hidden_size"]
+    std, hidden = initializer_range(config), files.as_bert(config)["hidden_size"]
     pooler, pooler_bias = (files.saved_name(name, head=True) for name in files.POOLER)
     missing = [name for name in (pooler, pooler_bias) if name not in kept]
     if missing and not draw_missing:
@@ -57,6 +57,11 @@ def starting_tensors(
         kept[bias] = torch.zeros(num_units)
     if conventions.kind == "duo":
         segments = files.saved_name(files.SEGMENTS, head=True)
+        if len(kept.get(segments, ())) < 2:
+            raise InputError(
+                "a duoBERT model has three segments, and a start of this architecture has one "
+                "or none; start from a BERT"
+            )
         choice = conventions.segment_row if len(kept[segments]) < 3 else None
         kept[segments] = with_third_segment(kept[segments], choice).clone()
     return kept

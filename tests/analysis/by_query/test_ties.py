@@ -7,7 +7,7 @@ from ranked_tables import qrels_of, table
 
 from raypipe import schema
 from raypipe.analysis.by_query.ties import left_open
-from raypipe.evaluation.measures import evaluate
+from raypipe.evaluation.measures import evaluate, grades_of
 
 MEASURES = ["nDCG@3", "AP", "RR(rel=2)@2", "R@2", "P@2", "AP(rel=2)"]
 
@@ -32,7 +32,18 @@ def orders(own):
 def found(lists, judged, measures=MEASURES):
     run, named = run_of(lists)
     qrels = qrels_of(judged)
-    return left_open(run, named, qrels, evaluate(named, qrels, measures, warn=False))
+    grades = grades_of(qrels)
+    lines = zip(named["query_id"].to_pylist(), named["passage_id"].to_pylist(), strict=True)
+    of_lines = np.array([grades.get(query, {}).get(passage, 0) for query, passage in lines])
+
+    def measured(run, names):
+        rows = run.to_pylist()
+        ids = [[str(r["query_row"]) for r in rows], [chr(r["passage_row"]) for r in rows]]
+        more = [[r[name] for r in rows] for name in ("rank", "score")]
+        table = pa.table([*ids, *more], schema=schema.RUN_FILE)
+        return evaluate(table, qrels, names, warn=False)
+
+    return left_open(run, of_lines, evaluate(named, qrels, measures, warn=False), measured)
 
 
 def test_the_range_is_that_of_every_order_of_the_ties():

@@ -1,7 +1,10 @@
+import json
 import subprocess
 import sys
 
 from small_board import GOOD, write
+
+from raypipe.cli.main import run
 
 
 def test_check_loads_neither_torch_nor_ray_nor_java_nor_transformers(tmp_path):
@@ -15,10 +18,23 @@ def test_check_loads_neither_torch_nor_ray_nor_java_nor_transformers(tmp_path):
     assert done.stdout.splitlines()[-1] == "(0, 'complete') []", done.stderr
 
 
-def test_the_command_line_tells_every_rule_and_exits_2(tmp_path, raypipe_cli):
+def test_the_command_line_tells_every_rule_and_exits_2(tmp_path, raypipe_here):
     path = write(tmp_path / "run.tsv", GOOD.replace("7\t10\t1", "7\t10\t0"))
-    done = raypipe_cli("leaderboard", "check", path, "--task", "msmarco-passage")
+    done = raypipe_here("leaderboard", "check", path, "--task", "msmarco-passage")
     assert done.returncode == 2
     assert "BROKEN ranks" in done.stdout and "BROKEN query set" in done.stdout
     assert "ok     repeated passages" in done.stdout and "-      tag" in done.stdout
-    assert raypipe_cli("leaderboard", "check", path, "--task", "msmarco").returncode == 2
+    assert raypipe_here("leaderboard", "check", path, "--task", "msmarco").returncode == 2
+
+
+def test_the_template_is_json_on_stdout_that_pack_asks_to_be_filled_in(capsys):
+    assert run(["leaderboard", "template"])[0] == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found == {
+        "team": "",
+        "model_description": "",
+        "paper": "",
+        "code": "",
+        "type": "full ranking",
+    }
+    assert run(["leaderboard", "template", "--task", "local"])[0] == 2

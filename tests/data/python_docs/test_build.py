@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from raypipe.data.python_docs import build
 from raypipe.data.python_docs.build import (
     PythonDocs,
     python_docs,
     sized,
     write_python_docs,
 )
+from raypipe.data.python_docs.builtin import builtin_sections
 from raypipe.data.python_docs.draft import Draft
 from raypipe.errors import InputError
 
@@ -82,13 +84,15 @@ def test_same_bytes_from_processes_with_other_hash_seeds_folders_and_locales(
     assert digests == {folder_digest(tmp_path / "here")}
 
 
-def test_what_a_library_does_to_builtins_changes_no_byte(docs: PythonDocs) -> None:
+def test_what_a_library_does_to_builtins_changes_no_section() -> None:
     import builtins
 
+    before = list(builtin_sections())
+    assert any(section.name == "builtins.print" for section in before)
     original = builtins.print
     builtins.print = lambda *arguments, **options: original(*arguments, **options)
     try:
-        assert python_docs() == docs
+        assert list(builtin_sections()) == before
     finally:
         builtins.print = original
 
@@ -100,8 +104,11 @@ def folder_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def test_a_bound_gives_the_collection_of_that_size(small: PythonDocs) -> None:
-    assert python_docs(max_passages=300) == small
+def test_a_bound_gives_the_collection_of_that_size(
+    draft: Draft, docs: PythonDocs, small: PythonDocs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "drafted", lambda: draft)
+    assert python_docs(max_passages=300) == small and python_docs() == docs
     assert 240 <= len(small.passages) <= 300
 
 

@@ -1,7 +1,12 @@
+import json
+
 import pytest
 
-from raypipe.driver.analysis.consistency import consistency
+from raypipe.cli.main import run
+from raypipe.driver.analysis.consistency import consistencies, consistency
+from raypipe.driver.analysis.finished import Finished
 from raypipe.errors import InputError
+from raypipe.names import Role, of_collection
 
 
 def test_the_share_of_the_first_passages_that_the_reference_has(finished, tmp_path):
@@ -66,3 +71,55 @@ def test_a_file_with_passages_from_elsewhere_is_compared_with_no_run_over_this_c
     assert set(found) == {"given", "other"}
     with pytest.raises(InputError, match="ranks a larger collection, and no other first stage"):
         consistency(finished, "test", str(reference))
+
+
+@pytest.fixture
+def unjudged(finished):
+    """The same runs in a recipe without judgements and measures, and no index of ids."""
+    sets = {
+        name: each.model_copy(update={"qrels": None})
+        for name, each in finished.recipe.queries.items()
+    }
+    recipe = finished.recipe.model_copy(update={"queries": sets, "evaluate": None})
+    index = f"{of_collection(Role.IDS)}/"
+    stores = [place for place in finished.summary["stores"] if not place.startswith(index)]
+    summary = {**finished.summary, "measures": {}, "stores": stores}
+    return Finished(finished.workspace, recipe, summary)
+
+
+def test_judgements_are_not_needed(finished, unjudged, tmp_path):
+    assert unjudged.query_sets == ["test", "other"]
+    expected = [consistency(finished, name, "given") for name in ("test", "other")]
+    assert consistencies(unjudged, "given") == expected
+    assert consistencies(unjudged, "given", "other") == expected[1:]
+    file = tmp_path / "own.trec"
+    file.write_text("q2 Q0 p1 1 2 x\nq2 Q0 p7 2 1 x\n")
+    (section,) = consistencies(unjudged, str(file))  # of `test` alone, which has q2
+    assert (
+        section.query_set == "test"
+        and section.tables == consistency(finished, "test", str(file)).tables
+    )
+    with pytest.raises(InputError, match="no query in common"):
+        consistencies(unjudged, str(file), "other")
+
+
+def test_where_no_query_set_has_a_query_of_the_file_all_are_named(unjudged, tmp_path):
+    file = tmp_path / "other.trec"
+    file.write_text("z Q0 p1 1 1 x\n")
+    with pytest.raises(InputError, match="no query of test or other is in it"):
+        consistencies(unjudged, str(file))
+    with pytest.raises(InputError, match="--queries x: expected one of test, other"):
+        consistencies(unjudged, str(file), "x")
+
+
+def test_passages_from_elsewhere_are_seen_without_an_index_of_ids(outside, unjudged, tmp_path):
+    given = [f"p{n}" for n in range(30)]
+    assert not unjudged.has_ids() and unjudged.are_here(given)
+    assert not unjudged.are_here([*given, "p30"]) and unjudged.are_here([])
+
+
+def test_the_command_prints_every_query_set_with_runs(finished, capsys):
+    folder = str(finished.workspace.folder)
+    assert run(["analyse", "consistency", folder, "--reference", "given", "--json"])[0] == 0
+    found = json.loads(capsys.readouterr().out)["sections"]
+    assert [each["query_set"] for each in found] == ["test", "other"]

@@ -22,7 +22,8 @@ def test_without_a_baseline_a_run_over_a_larger_collection_is_still_not_the_best
         evaluate = opened.recipe.evaluate.model_copy(update={"baseline": baseline})
         changed = opened.recipe.model_copy(update={"evaluate": evaluate})
         section = overview(Finished(opened.workspace, changed, summary), "test")
-        assert " own," in section.lead and "given" not in section.lead
+        assert " own, the first system," in section.lead and "given" not in section.lead
+        assert "baseline" not in section.lead
 
 
 def test_latex_stars_it_and_does_not_call_it_the_highest(outside):

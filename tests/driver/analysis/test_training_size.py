@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -84,6 +85,41 @@ def test_a_model_that_was_changed_since_or_says_nothing_is_left_out(sized):
         assert "by-large" not in {row[0] for row in table.rows}
     finally:
         save_file(before, path)
+
+
+def test_a_model_that_is_gone_is_left_out_by_name_and_stops_nothing(sized):
+    folder = Path(sized.recipe.models["large"].path)
+    for path in (folder, folder / "model.safetensors"):
+        path.rename(folder.with_name("away"))
+        try:
+            section = training_size(sized, "test")
+        finally:
+            folder.with_name("away").rename(path)
+        assert "by-large" not in {row[0] for row in section.tables[0].rows}
+    assert any(note.startswith("by-large is left out: ") for note in section.notes)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"step": None},
+        {"steps": "ten"},
+        {"batch": 0},
+        {"recipe": 7},
+        {"settings": []},
+        {"step": True},
+    ],
+)
+def test_what_raypipe_did_not_write_of_a_training_is_no_size(sized, change):
+    path = Path(sized.recipe.models["large"].path) / "raypipe.json"
+    before = path.read_text()
+    body = json.loads(before)
+    path.write_text(json.dumps({**body, "made_by": {**body["made_by"], **change}}))
+    try:
+        (table,) = training_size(sized, "test").tables
+    finally:
+        path.write_text(before)
+    assert [row[0] for row in table.rows] == ["by-small", "by-middle", "by-other", "dense"]
 
 
 def test_a_recipe_without_models_of_several_sizes_has_no_such_section(finished, sized, capsys):

@@ -1,6 +1,6 @@
 """A kind of stage that nobody wrote yet: three files and two unions, and every command has it.
 
-The package is copied, the kind added to the copy, and the commands run in processes of their own.
+The package is copied, the kind added to the copy, and the commands run in a process that has it.
 """
 
 import json
@@ -149,20 +149,40 @@ def place(tmp_path_factory):
     return folder
 
 
+COMMANDS = """
+import json, os, sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)  # what libraries print is no answer
+from raypipe.cli.main import run
+for line in sys.stdin:
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+        code, _ = run(json.loads(line))
+    print(json.dumps([code, out.getvalue(), err.getvalue()]), file=answers, flush=True)
+"""
+"""A line of arguments in, a line with exit code, stdout and stderr out."""
+
+
 @pytest.fixture(scope="module")
 def command(place):
+    child = subprocess.Popen(
+        [sys.executable, "-c", COMMANDS],
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": str(place)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
     def run(*arguments, expected=0):
-        done = subprocess.run(
-            [sys.executable, "-m", "raypipe", *arguments],
-            cwd=place,
-            env={**os.environ, "PYTHONPATH": str(place)},
-            capture_output=True,
-            text=True,
-        )
+        print(json.dumps(arguments), file=child.stdin, flush=True)
+        done = subprocess.CompletedProcess(arguments, *json.loads(child.stdout.readline()))
         assert done.returncode == expected, done.stderr
         return done
 
-    return run
+    yield run
+    child.communicate()
 
 
 @pytest.fixture(scope="module")

@@ -37,6 +37,29 @@ def test_all_problems_are_told_at_once(measured):
     assert "queries.tsv: line 1: expected id TAB text" in told
 
 
+def test_judgements_of_other_queries_are_refused_before_any_work(measured):
+    folder, recipe = measured
+    (folder / "qrels.txt").write_text("z1 0 p0 1\nz2 0 p0 1\n")
+    with pytest.raises(InputError) as raised:
+        read_first(recipe)
+    (problem,) = raised.value.problems
+    assert "qrels.txt: expected judgements of queries of " in problem and "(z1, z2)" in problem
+    (folder / "qrels.txt").write_text("z1 0 p0 1\nq1 0 p0 1\n")
+    assert read_first(recipe)["dev", "passages"].num_rows == 2
+
+
+def test_grades_that_a_measure_does_not_take_are_refused_with_their_file(measured):
+    folder, recipe = measured
+    (folder / "qrels.txt").write_text("q1 0 p0 5\n")
+    recipe = recipe.model_copy(update={"evaluate": Evaluate(measures=("RR@10", "ERR@10"))})
+    with pytest.raises(InputError, match=r"qrels.txt: measure 'ERR@10': expected grades up to 4"):
+        read_first(recipe)
+    recipe = recipe.model_copy(update={"evaluate": Evaluate(measures=("RR@10", "nDGC@10"))})
+    with pytest.raises(InputError) as raised:
+        read_first(recipe)
+    assert len(raised.value.problems) == 1
+
+
 DAMAGES = {
     "a grade": lambda path: path.write_text("q1 0 p0 much\n"),
     "no line": lambda path: path.write_text(""),

@@ -2,7 +2,8 @@ from types import SimpleNamespace
 
 from raypipe.config import Evaluate
 from raypipe.driver.recipe.chain import Chain
-from raypipe.driver.report.measure import _ms, _notes
+from raypipe.driver.report.measure import _ms
+from raypipe.driver.report.notes import notes_of
 from raypipe.names import of_stage
 
 ONE, TWO = of_stage("a", "dev"), of_stage("b", "dev")
@@ -34,6 +35,6 @@ def test_a_table_without_its_baseline_says_so():
     told = {}
     for baseline in ("bm25", "maxp", None):
         wanted = Evaluate(measures=("RR@10",), baseline=baseline)
-        told[baseline] = _notes(basis, wanted, "dev", measured, {}, "documents")
+        told[baseline] = notes_of(basis, wanted, "dev", measured, {}, "documents")
     line = "no differences: the baseline, bm25, is not in this table"
     assert told["bm25"] == [*told["maxp"], line] and told["maxp"] == told[None]

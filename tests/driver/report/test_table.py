@@ -8,7 +8,10 @@ def test_a_table_has_n_in_its_header_and_differences_below():
         Row("bm25", "", "", {"RR@10": 0.25, "R@1000": 1.0}, None, ""),
         Row(
             "mono", "bm25", "m", {"RR@10": 0.5, "R@1000": 1.0}, 12.345, "MS MARCO",
-            {"RR@10": Difference(0.25, -0.125, 0.5), "R@1000": Difference(0.0, 0.0, 0.0)},
+            {
+                "RR@10": Difference(0.25, -0.125, 0.5, 2, 0, 1),
+                "R@1000": Difference(0.0, 0.0, 0.0, 0, 4, 0),
+            },
         ),
         Row("duo", "mono", "m", {"RR@10": 0.0, "R@1000": 1.0}, 3.0, "MS MARCO"),
     ]  # fmt: skip
@@ -25,11 +28,11 @@ def test_a_table_has_n_in_its_header_and_differences_below():
         "| mono   | bm25    | m     | 0.5000      | 1.0000       | 12.3     |\n"
         "| duo    | mono    | m     | 0.0000      | 1.0000       | 3.0      |\n"
         "\n"
-        "Difference to bm25, with a 95% interval:\n"
+        "Difference to bm25, with a 95% interval and wins/ties/losses:\n"
         "\n"
-        "| system | RR@10                      | R@1000                     |\n"
-        "|--------|----------------------------|----------------------------|\n"
-        "| mono   | +0.2500 [-0.1250, +0.5000] | +0.0000 [+0.0000, +0.0000] |\n"
+        "| system | RR@10                            | R@1000                           |\n"
+        "|--------|----------------------------------|----------------------------------|\n"
+        "| mono   | +0.2500 [-0.1250, +0.5000] 2/0/1 | +0.0000 [+0.0000, +0.0000] 0/4/0 |\n"
         "\n"
         "- m: its start weights saw MS MARCO\n"
         "- a note\n"
@@ -55,7 +58,7 @@ def test_inferences_are_told_a_query_and_those_of_a_summary_of_before_are_alone(
         for name, of in told.items()
     }
     means = dict.fromkeys(told, {"AP": 0.5})
-    rows = rows_of(told, means, {"mono": {"AP": Difference(0.0, 0.0, 0.0)}}, num_queries=4)
+    rows = rows_of(told, means, {"mono": {"AP": Difference(0.0, 0.0, 0.0, 0, 1, 0)}}, num_queries=4)
     assert [(row.inferences, row.computed) for row in rows] == [
         (None, None),
         (1250, 0),
@@ -86,7 +89,7 @@ def test_the_table_says_what_is_to_be_known(small_workspace):
         "- given: 1 judged queries without a result; each counts 0",
     ]
     assert "- topics: two of them" in notes and "## other" not in outcome.table
-    assert "Difference to given, with a 95% interval:" in outcome.table
+    assert "Difference to given, with a 95% interval and wins/ties/losses:" in outcome.table
     measured = (work / "measures" / "dev.tsv").read_text().splitlines()
     assert measured[:3] == [
         "query_id\tsystem\tmeasure\tvalue",

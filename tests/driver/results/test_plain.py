@@ -25,6 +25,11 @@ def test_csv_has_a_line_for_each_system_and_query_set_and_every_digit():
     assert {line["RR(rel=2)@10 p"] for line in lines[4:]} == {""}
     alone = as_csv([by_hand(baseline=None)]).splitlines()[0]
     assert alone.endswith("computed_per_query,RR(rel=2)@10,NumRet")
+    signs = ("wins", "ties", "losses")
+    assert [mono[f"RR(rel=2)@10 {sign}"] for sign in signs] == ["4", "2", "1"]
+    assert [mono[f"NumRet {sign}"] for sign in signs] == ["1", "6", "0"]
+    assert (mono["NumRet difference"], mono["NumRet p"]) == ("-10.0", "")
+    assert (mono["RR(rel=2)@10 p_t"], "larger_collection" in mono) == ("0.25", False)
 
 
 def test_json_has_all_that_is_known():
@@ -45,7 +50,11 @@ def test_json_has_all_that_is_known():
         "losses": 1, "p": 0.0499 / 3, "p_holm": 0.0499, "p_t": 0.25,
     }  # fmt: skip
     assert (mono["inferences_per_query"], mono["ms_per_query"]) == (40.0, 12.34)
-    assert dev["notes"] == ["a note"]
+    assert mono["measures"]["NumRet"] == {
+        "mean": 30.0, "difference": -10.0, "low": 0.0, "high": 0.0, "wins": 1, "ties": 6,
+        "losses": 0,
+    }  # fmt: skip
+    assert mono["larger_collection"] is None and dev["notes"] == ["a note"]
 
 
 def test_markdown_has_a_heading_for_each_query_set():

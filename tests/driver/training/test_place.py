@@ -15,6 +15,7 @@ from raypipe.driver.training.place import (
     threads_of,
 )
 from raypipe.errors import InputError
+from raypipe.models.family import FAMILIES
 from raypipe.models.folder.model_folder import RANDOM
 
 
@@ -26,7 +27,10 @@ HERE, THERE = TrainOptions(), TrainOptions(ray_address="x:1")
 
 
 TINY = SimpleNamespace(
-    adapter=None, config=lambda: {"max_position_embeddings": 64}, weights_sha256=RANDOM
+    adapter=None,
+    config=lambda: {"max_position_embeddings": 64},
+    weights_sha256=RANDOM,
+    family=FAMILIES["bert"],
 )
 """Its tensors are not looked at."""
 
@@ -56,8 +60,14 @@ def test_workers_are_no_more_than_the_gpus_of_this_machine():
         check_fits(two, TINY, chosen("cuda", 1), HERE)
 
 
+def test_an_architecture_that_is_not_trained_is_refused_by_name():
+    other = SimpleNamespace(**{**vars(TINY), "family": FAMILIES["electra"]})
+    with pytest.raises(InputError, match="^model.start: model_type electra: .* and not trained$"):
+        check_fits(recipe(), other, chosen(), HERE)
+
+
 def test_an_adapter_is_not_trained_over_another():
-    over = SimpleNamespace(adapter="a", config=TINY.config, weights_sha256=RANDOM)
+    over = SimpleNamespace(**{**vars(TINY), "adapter": "a"})
     check_fits(recipe(), over, chosen(), HERE)
     trained = recipe(model={"adapter": {"rank": 4}})
     check_fits(trained, TINY, chosen(), HERE)

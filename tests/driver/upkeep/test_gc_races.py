@@ -31,30 +31,40 @@ resources: {{backend: inline, device: cpu}}
 """
 
 
+@pytest.fixture(scope="module")
+def used_twice(tmp_path_factory, tiny_model):
+    """A workspace with stores of an older setting, all old; a copy; the invocation."""
+    folder = tmp_path_factory.mktemp("used")
+    (folder / "passages.tsv").write_text("a\tthe zebra\nb\ta lease\nc\tof shards\n")
+    (folder / "queries.tsv").write_text("1\tthe zebra\n2\ta lease\n")
+    text = RECIPE.format(folder=folder, model=tiny_model)
+
+    def run(depth):
+        recipe = load_recipe(text, overrides=[f"stages.dense.depth={depth}"], source="tiny")
+        run_pipeline(recipe, folder / "work", Options(), watcher=Silent())
+
+    run(2)
+    run(1)
+    for path in (folder / "work" / "stores").rglob("*"):
+        if path.is_file():
+            os.utime(path, (0, 0))
+    shutil.copytree(folder / "work", folder / "copy", copy_function=shutil.copy2)
+    return folder / "work", folder / "copy", lambda: run(2)
+
+
 @pytest.fixture
-def used_again(tmp_path, tiny_model, monkeypatch):
-    """A workspace with stores of an older setting, all old; and the invocation that uses them."""
-    (tmp_path / "passages.tsv").write_text("a\tthe zebra\nb\ta lease\nc\tof shards\n")
-    (tmp_path / "queries.tsv").write_text("1\tthe zebra\n2\ta lease\n")
-    text = RECIPE.format(folder=tmp_path, model=tiny_model)
+def used_again(used_twice, monkeypatch):
+    """The workspace as it was made, in its own place, and the invocation that uses older stores."""
+    folder, copy, again = used_twice
+    shutil.rmtree(folder)
+    shutil.copytree(copy, folder, copy_function=shutil.copy2)
 
     @contextmanager
     def no_signals():
         yield lambda: None
 
     monkeypatch.setattr("raypipe.driver.pipeline.interruptible", no_signals)  # for a thread
-
-    def run(depth):
-        recipe = load_recipe(text, overrides=[f"stages.dense.depth={depth}"], source="tiny")
-        run_pipeline(recipe, tmp_path / "work", Options(), watcher=Silent())
-
-    run(2)
-    run(1)
-    work = Workspace(tmp_path / "work")
-    for path in work.stores.root.rglob("*"):
-        if path.is_file():
-            os.utime(path, (0, 0))
-    return work, lambda: run(2)
+    return Workspace(folder), again
 
 
 class Paused(PosixStorage):
@@ -84,13 +94,15 @@ class Paused(PosixStorage):
         return super().read(name)
 
 
-def num_steps(work, folder):
+@pytest.fixture(scope="module")
+def num_steps(used_twice, tmp_path_factory):
     """How many steps gc takes to find, and to delete, on a copy of the workspace."""
-    copied = Workspace(shutil.copytree(work.folder, folder, copy_function=shutil.copy2))
-    copied.stores = counting = Paused(copied.stores.root, -1, None)
-    found = find_garbage(copied)
+    folder = tmp_path_factory.mktemp("counted") / "work"
+    counted = Workspace(shutil.copytree(used_twice[1], folder, copy_function=shutil.copy2))
+    counted.stores = counting = Paused(counted.stores.root, -1, None)
+    found = find_garbage(counted)
     num_found = counting.count
-    delete(copied, found)
+    delete(counted, found)
     return num_found, counting.count - num_found
 
 
@@ -98,9 +110,9 @@ PARTS = 20
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_an_invocation_beside_a_paused_gc_keeps_all_that_it_refers_to(used_again, tmp_path, part):
+def test_an_invocation_beside_a_paused_gc_keeps_all_that_it_refers_to(used_again, num_steps, part):
     work, again = used_again
-    num_found, num_deleted = num_steps(work, tmp_path / "copy")
+    num_found, num_deleted = num_steps
     ended, threads = [], []
 
     def meanwhile():
@@ -112,7 +124,7 @@ def test_an_invocation_beside_a_paused_gc_keeps_all_that_it_refers_to(used_again
     work.stores = Paused(work.stores.root, step, meanwhile)
     delete(work, find_garbage(work))
     (thread,) = threads
-    thread.join(timeout=60)
+    thread.join()
     assert ended == ["complete"]
     fresh = Workspace(work.folder)
     assert verify(fresh) == [] and doomed_places(fresh.stores) == []
@@ -158,3 +170,29 @@ def test_a_gc_that_lost_its_lease_stops(used_again, monkeypatch):
     with pytest.raises(RefusedError, match="another gc has taken over"):
         delete(work, found)
     assert all(work.stores.exists(name) for files in found.stores.values() for name in files)
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_gc_that_ends_just_before_a_ref_is_written_takes_nothing_that_is_used(
+    used_again, monkeypatch, complete
+):
+    """It saw no ref and its marks are gone: whoever refers then finds what was deleted."""
+    work, again = used_again
+    doomed = {
+        place: [name for name in files if complete or not name.endswith("/manifest.json")]
+        for place, files in find_garbage(work).stores.items()
+    }
+    assert doomed
+    for place in () if complete else doomed:
+        work.stores.delete(f"{place}/manifest.json")
+    refer = Workspace.refer
+
+    def late(workspace, store, fingerprint):
+        for name in doomed.pop(f"{store}/{fingerprint}", ()):
+            workspace.stores.delete(name)
+        refer(workspace, store, fingerprint)
+
+    monkeypatch.setattr(Workspace, "refer", late)
+    again()
+    assert doomed == {}, "each was referred to"
+    assert verify(Workspace(work.folder)) == []

@@ -97,7 +97,7 @@ def test_status_and_evaluate_load_nothing_heavy(root, small_files):
     assert "nDCG@10 (n=" in done.stdout
 
 
-def test_a_driver_killed_in_the_night_reads_as_killed(root, small_files, raypipe_cli, tmp_path):
+def test_a_driver_killed_in_the_night_reads_as_killed(root, small_files, raypipe_here, tmp_path):
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(RECIPE.format(files=small_files, stores=tmp_path / "stores", model="minilm"))
     command = [
@@ -110,16 +110,15 @@ def test_a_driver_killed_in_the_night_reads_as_killed(root, small_files, raypipe
         str(tmp_path / "w"),
     ]
     driver = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.glob("stores/embeddings/*/shards/*")) and time.monotonic() < deadline:
+    while not list(tmp_path.glob("stores/embeddings/*/shards/*")):
+        assert driver.poll() is None
         time.sleep(0.01)
     driver.kill()
     driver.wait()
-    told = raypipe_cli("status", tmp_path / "w")
+    told = raypipe_here("status", tmp_path / "w")
     assert told.returncode == 3
-    assert told.stderr.splitlines()[-1].startswith("raypipe: exit 3")
-    assert raypipe_cli("pipeline", recipe, "--out", tmp_path / "w").returncode == 0
-    assert raypipe_cli("status", tmp_path / "w").returncode == 0
+    assert raypipe_here("pipeline", recipe, "--out", tmp_path / "w").returncode == 0
+    assert raypipe_here("status", tmp_path / "w").returncode == 0
     assert not [p for p in tmp_path.rglob("tmp/*/*") if p.is_file()]
 
 
@@ -158,7 +157,7 @@ def test_status_tells_how_far_each_store_is(small_workspace, tmp_path):
 
 
 def test_stores_of_an_earlier_invocation_are_told_apart_while_the_next_one_works(
-    invocable, raypipe_cli
+    invocable, raypipe_here
 ):
     folder, recipe = invocable
     out, seen = folder / "w", []
@@ -180,6 +179,6 @@ def test_stores_of_an_earlier_invocation_are_told_apart_while_the_next_one_works
     assert not any("earlier" in store for store in status(out).stores.values())
     run_pipeline(recipe, out, Options(until="vectors"), watcher=Watching())
     assert status(out).stores["dense.dev"] == {"state": "complete", "earlier": True}
-    told = raypipe_cli("status", out).stdout.splitlines()
+    told = raypipe_here("status", out).stdout.splitlines()
     assert "  dense.dev: complete, of an earlier invocation" in told
     assert "  vectors: complete" in told

@@ -52,7 +52,7 @@ def test_a_search_is_of_the_one_index_that_fits(held, tmp_path):
     folder = held()
     with pytest.raises(InputError, match="it has lucene, vectors; name one with --model"):
         search_recipe(folder, queries, model=None, depth=5, k1=None, b=None)
-    with pytest.raises(InputError, match="'other' fits 0"):
+    with pytest.raises(InputError, match="found 'other', which fits 0"):
         search_recipe(folder, queries, model="other", depth=5, k1=None, b=None)
     with pytest.raises(InputError, match="expected a workspace with an index"):
         search_recipe(tmp_path, queries, model=None, depth=5, k1=None, b=None)

@@ -103,19 +103,19 @@ def test_a_real_bomb_of_a_gigabyte_is_refused_at_once(tmp_path):
         member = path.read_bytes()
         for _ in range(15):
             out.write(member)
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(InputError, match=r"line 1: expected at most 16,777,216 bytes, found more"):
         read_run(path)
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 def test_a_line_has_a_limit_and_a_long_one_is_read_in_time(tmp_path, monkeypatch):
     path = tmp_path / "run"
     path.write_bytes(b"q1 Q0 p1 1 2 x\nq1 Q0 p" + b"a" * 70_000_000)
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(InputError, match=r"line 2: expected at most 16,777,216 bytes, found more"):
         read_run(path)
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
     monkeypatch.setattr(files, "MAX_LINE_BYTES", 10)
     for content, told in (
         (b"ab\n0123456789\n0123456789", None),

@@ -68,6 +68,7 @@ class Processes:
 
     def another(self):
         self.number += 1
+        holder._found.cache_clear()
 
 
 @contextmanager
@@ -84,6 +85,7 @@ def processes():
         patch.object(retire, "GRACE_SECONDS", 0.0),
     ):
         yield found
+    holder._found.cache_clear()
 
 
 def undisturbed(scenario: Scenario, folder: Path) -> Calm:

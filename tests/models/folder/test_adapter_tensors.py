@@ -1,4 +1,4 @@
-"""A weight that neither an adapter nor its base has is named and refused, never drawn."""
+"""An adapter's sum with its base is peft's; a weight that neither has is refused, never drawn."""
 
 import json
 
@@ -8,8 +8,9 @@ from safetensors.torch import load_file, save_file
 
 from raypipe.errors import InputError
 from raypipe.models.convert.describe import describe
+from raypipe.models.folder import adapters
 from raypipe.models.folder.adapter_tensors import PEFT
-from raypipe.models.folder.adapters import merge
+from raypipe.models.folder.adapters import SHIPPED, merge
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import load_weights
 
@@ -79,3 +80,132 @@ def test_a_tensor_that_the_adapter_lacks_is_refused_and_shown(adapter, encoder, 
         resolve_model(str(adapter))
     found = describe(str(adapter), None)
     assert [each for each in found.missing if each.endswith(name)] and found.problems
+
+
+def by_peft(monkeypatch, model):
+    """The weights that peft makes of an adapter and its base."""
+    with monkeypatch.context() as patch:
+        patch.setattr(adapters, "plain_sum", lambda *given: None)
+        return load_weights(model)
+
+
+def assert_same_bits(found, expected):
+    assert found.keys() == expected.keys()
+    for name, tensor in expected.items():
+        assert found[name].dtype == tensor.dtype == torch.float32, name
+        assert torch.equal(found[name], tensor), name
+
+
+@pytest.fixture
+def no_peft(monkeypatch):
+    """Whoever asks peft to merge fails."""
+    monkeypatch.setattr(adapters, "merged_by_peft", None)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_included_adapters_are_summed_to_the_bits_of_pefts_merge(name, monkeypatch, no_peft):
+    model = resolve_model(name)
+    summed = load_weights(model)
+    monkeypatch.undo()
+    assert_same_bits(summed, by_peft(monkeypatch, model))
+    base = load_file(model.folder / "model.safetensors")
+    held = {name: base[name.removeprefix("bert.")] for name in summed if name.startswith("bert.")}
+    moved = [name for name in held if not torch.equal(summed[name][: len(held[name])], held[name])]
+    assert len(moved) >= 6 * 6, "each linear layer of 6"
+
+
+def changed(adapter, scale, **settings):
+    """The adapter with other settings, of rank 3, and its tensors drawn."""
+    file = adapter / "adapter_config.json"
+    told = {**json.loads(file.read_text()), "r": 3, "lora_alpha": 5.0, **settings}
+    file.write_text(json.dumps(told))
+    draw, file = torch.Generator().manual_seed(3), adapter / "adapter_model.safetensors"
+    shapes = {name: list(tensor.shape) for name, tensor in load_file(file).items()}
+    for name, shape in shapes.items():
+        shape[:] = [3 if size == 1 and "lora" in name else size for size in shape]
+    save_file({n: scale * torch.randn(s, generator=draw) for n, s in shapes.items()}, file)
+    return resolve_model(str(adapter))
+
+
+def test_any_rank_and_scale_are_summed_to_the_bits_of_pefts_merge(adapter, monkeypatch, no_peft):
+    model = changed(adapter, 0.1)
+    summed = load_weights(model)
+    monkeypatch.undo()
+    assert_same_bits(summed, by_peft(monkeypatch, model))
+
+
+def test_an_adapter_with_a_setting_of_another_kind_is_merged_by_peft(adapter, encoder):
+    model = changed(adapter, 0.1, use_rslora=True)
+    merged = load_weights(model)
+    name, part = "encoder.layer.0.output.dense", load_file(adapter / "adapter_model.safetensors")
+    down, up = (part[f"{PEFT}bert.{name}.lora_{half}.weight"] for half in "AB")
+    weight = load_file(encoder / "model.safetensors")[f"{name}.weight"]
+    expected = weight + up @ down * (5.0 / 3**0.5)
+    torch.testing.assert_close(merged[f"bert.{name}.weight"], expected)
+
+
+@pytest.fixture
+def parts(adapter, encoder):
+    """What `plain_sum` is given: base, adapter, its settings, the merged model's config."""
+    base = load_file(encoder / "model.safetensors")
+    settings = json.loads((adapter / "adapter_config.json").read_text())
+    config = json.loads((encoder / "config.json").read_text()) | {"num_labels": 2}
+    own = load_file(adapter / "adapter_model.safetensors")
+    return [{f"bert.{name}": tensor for name, tensor in base.items()}, own, settings, config]
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"peft_type": "LOHA"}, {"task_type": "FEATURE_EXTRACTION"}, {"bias": "lora_only"},
+        {"r": 2}, {"r": 0}, {"r": "1"}, {"lora_alpha": "1"}, {"fan_in_fan_out": False},
+        {"target_modules": "dense"}, {"target_modules": ["output.dense"]},
+        {"target_modules": ["0.output.dense", "word_embeddings"]}, {"target_modules": [0]},
+        {"target_modules": ["er.0.output.dense"]}, {"target_modules": None},
+        {"target_modules": []}, {"modules_to_save": None}, {"modules_to_save": [0]},
+        {"modules_to_save": ["classifier", "pooler.dense"]}, {"modules_to_save": ["dense"]},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_settings_that_are_not_those_of_a_plain_adapter_are_left_to_peft(parts, setting):
+    base, own, settings, config = parts
+    assert adapters.plain_sum(*parts) is not None
+    for name, value in setting.items():
+        assert settings.get(name, "absent") != value
+    assert adapters.plain_sum(base, own, settings | setting, config) is None
+
+
+@pytest.mark.parametrize("name", ["r", "lora_alpha", "bias", "modules_to_save"])
+def test_settings_that_lack_one_are_left_to_peft(parts, name):
+    del parts[2][name]
+    assert adapters.plain_sum(*parts) is None
+
+
+def test_tensors_of_other_shapes_or_beyond_the_settings_are_left_to_peft(parts):
+    base, own, settings, config = parts
+    name = "bert.pooler.dense.bias"
+    assert adapters.plain_sum({**base, name: base[name][:-1]}, own, settings, config) is None
+    assert adapters.plain_sum({**base, "another": base[name]}, own, settings, config) is None
+    for more in ({f"{PEFT}{name}": base[name]}, {f"{PEFT}classifier.bias": torch.ones(3)}):
+        assert adapters.plain_sum(base, {**own, **more}, settings, config) is None
+    del base[name]
+    assert adapters.plain_sum(*parts) is None
+
+
+def test_updates_of_no_rank_and_of_embeddings_are_left_to_peft(parts):
+    base, own, settings, config = parts
+    classifier = {name: tensor for name, tensor in own.items() if "classifier" in name}
+    for layer, rank in (("encoder.layer.0.output.dense", 0), ("embeddings.word_embeddings", 1)):
+        num_out, num_in = base[f"bert.{layer}.weight"].shape
+        halves = {"A": torch.ones(rank, num_in), "B": torch.ones(num_out, rank)}
+        updates = {f"{PEFT}bert.{layer}.lora_{half}.weight": t for half, t in halves.items()}
+        told = settings | {"r": rank, "target_modules": [layer.partition(".")[2]]}
+        assert adapters.plain_sum(base, classifier | updates, told, config) is None
+
+
+def test_tensors_in_half_precision_are_summed_in_single(parts):
+    base, own, settings, config = parts
+    halves = [{name: tensor.half() for name, tensor in part.items()} for part in (base, own)]
+    summed = adapters.plain_sum(*halves, settings, config)
+    singles = [{name: tensor.float() for name, tensor in part.items()} for part in halves]
+    assert_same_bits(summed, adapters.plain_sum(*singles, settings, config))

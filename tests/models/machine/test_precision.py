@@ -1,5 +1,7 @@
 """Products in less than fp32: the same layout, heads and pooling, and numbers that are near."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tiny
@@ -8,6 +10,7 @@ from scipy.stats import kendalltau
 
 from raypipe.errors import InputError
 from raypipe.models.encoder import load_encoder
+from raypipe.models.folder.conventions import PretrainedConventions
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.machine import precision
 from raypipe.models.machine.neighbours import settle
@@ -70,6 +73,8 @@ def test_a_model_that_fixes_its_precision_keeps_it(tmp_path):
     assert own.precision == own.in_precision("bf16").precision == "fp16"
     free = resolve_model(str(tiny.make_tiny_bert(tmp_path / "free")))
     assert (free.precision, free.in_precision("bf16").precision) == ("fp32", "bf16")
+    start = replace(free, conventions=PretrainedConventions(total_limit=512))
+    assert start.precision == start.in_precision("bf16").precision == "fp32"
     assert "fp16" in load_encoder(own).numerics and "fp32" in load_encoder(free).numerics
     with pytest.raises(InputError, match="precision: expected fp32, tf32, bf16, fp16 or null"):
         resolve_model(str(tiny.make_tiny_bert(tmp_path / "odd", precision="int8")))

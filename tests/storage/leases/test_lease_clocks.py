@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import threading
 import time
 
 import psutil
@@ -55,14 +54,15 @@ def test_a_living_holder_stays_one(storage, clock):
 @pytest.mark.fault(15, "3 of 3 wrong clocks: who renews elsewhere is not succeeded")
 def test_one_that_renews_elsewhere_is_not_succeeded(storage, clock):
     leave(storage, 5)
-    renewal = threading.Timer(0.1, lambda: storage.replace(NAME, renewed(storage)))
-    renewal.start()
+
+    def renew(watched):
+        storage.replace(NAME, renewed())
+
     with pytest.raises(RefusedError, match="elsewhere"):
-        acquire(storage, NAME, watch_seconds=5)
-    renewal.join()
+        acquire(storage, NAME, watch_seconds=5, on_watch=renew)
 
 
-def renewed(storage):
+def renewed():
     elsewhere = dataclasses.replace(this_process(), host="elsewhere").to_json()
     body = {"generation": 1, "counter": 6, "holder": elsewhere, "processes": []}
     return seal({**body, "released": False})

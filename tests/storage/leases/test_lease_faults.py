@@ -29,7 +29,7 @@ def leave(storage, holder, processes=(), generation=1):
 
 
 def until(condition):
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert condition()

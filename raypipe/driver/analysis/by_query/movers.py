@@ -21,8 +21,8 @@ from raypipe.driver.analysis.finished import Finished
 from raypipe.driver.analysis.measuring import (
     about,
     judgements_of,
-    measured,
     measures_of,
+    of_system,
     relevant_grade,
 )
 from raypipe.evaluation.measures import grades_of
@@ -71,8 +71,9 @@ def movers(
 def _changed(finished: Finished, query_set: str, runs: Mapping[str, pa.Table]) -> Sequence[int]:
     """The rows of the queries that changed most from the first of the runs to the last."""
     measure = measures_of(finished)[0]
-    first, *_, last = (
-        measured(finished, query_set, run, [measure]).per_query[measure] for run in runs.values()
+    names = [*runs]
+    first, last = (
+        of_system(finished, query_set, name).per_query[measure] for name in (names[0], names[-1])
     )
     ids = finished.queries(query_set)["query_id"].to_pylist()
     change = {row: last[q] - first[q] for row, q in enumerate(ids) if q in first}

@@ -3,20 +3,25 @@
 from collections.abc import Mapping
 
 from raypipe.analysis.by_query.differences import sorted_differences
+from raypipe.analysis.depth import cut
 from raypipe.analysis.section import Chart, Section, Table, Value
 from raypipe.driver.analysis.by_query.grouped import by_relevant, by_words
 from raypipe.driver.analysis.by_query.ties import ties_table
-from raypipe.driver.analysis.by_query.unjudged import unjudged_by_query, unjudged_table
+from raypipe.driver.analysis.by_query.unjudged import cutoffs, unjudged_by_query, unjudged_table
 from raypipe.driver.analysis.finished import Finished
 from raypipe.driver.analysis.measuring import (
     about,
+    compared_with,
     judgements_of,
+    marked,
     measures_of,
+    of_system,
+    outside,
     relevant_grade,
 )
 from raypipe.errors import InputError
 from raypipe.evaluation.measured import Measured
-from raypipe.evaluation.measures import evaluate, grades_of
+from raypipe.evaluation.measures import grades_of
 from raypipe.vocabulary import Unit
 
 NUM_QUERIES = 10
@@ -33,8 +38,9 @@ def queries(
     """The first measure by query: the most changed and the hardest, by length and by judgements.
 
     A query's change is that of the last system of the recipe against the recipe's baseline, or
-    against the first system. The hardest queries are those whose best system is worst. Then the
-    share of unjudged rows, and what ties of the true scores leave open.
+    against the first system. The hardest queries are those whose best system is worst. Runs over a
+    larger collection have no part in either. Then the share of unjudged rows, and what ties of the
+    true scores leave open.
 
     Args:
         finished: the workspace.
@@ -57,24 +63,28 @@ def queries(
             f"{finished.workspace.folder}: the query set {query_set} has no run of {unit}, only "
             f"of {other}; expected a stage that ranks {unit}"
         )
-    runs = {n: finished.named(finished.run(n, query_set), query_set, unit) for n in systems}
-    of_system = {n: evaluate(run, judged, measures, warn=False) for n, run in runs.items()}
-    measure = measures[0]
-    values = {name: found.per_query[measure] for name, found in of_system.items()}
+    shown = {name: marked(finished, name) for name in systems}
+    measured = {name: of_system(finished, query_set, name, unit) for name in systems}
+    measure, most = measures[0], cutoffs(measures)[-1]
+    tops = {  # a run as a whole may be large, and its ids larger
+        shown[name]: finished.named(cut(finished.run(name, query_set), most), query_set, unit)
+        for name in systems
+    }
+    values = {name: found.per_query[measure] for name, found in measured.items()}
+    starred = {shown[name]: of_one for name, of_one in values.items()}
     texts = finished.query_texts(query_set)
-    evaluated = finished.recipe.evaluate
-    named = evaluated.baseline if evaluated is not None else None
-    base, best = named if named in values else systems[0], systems[-1]
+    base, _, alike = compared_with(finished, systems)
+    best = alike[-1]
     known = [query for query in values[base] if query in texts]
     change = {query: values[best][query] - values[base][query] for query in known}
-    highest = {query: max(of_one[query] for of_one in values.values()) for query in known}
+    highest = {query: max(values[name][query] for name in alike) for query in known}
 
     def listed(title: str, chosen: list[str]) -> Table:
         rows: list[list[Value]] = [
             [query, texts[query], relevant[query], *(values[name][query] for name in systems)]
             for query in chosen
         ]
-        return Table(title, ["query", "text", "relevant", *systems], rows)
+        return Table(title, ["query", "text", "relevant", *shown.values()], rows)
 
     gained = sorted(known, key=lambda query: (-change[query], query))[:num]
     lost = sorted(known, key=lambda query: (change[query], query))[:num]
@@ -83,28 +93,30 @@ def queries(
         listed(f"{measure}: gained most, {best} over {base}", [q for q in gained if change[q] > 0]),
         listed(f"{measure}: lost most, {best} over {base}", [q for q in lost if change[q] < 0]),
         listed(f"{measure}: hardest for every system", hardest),
-        by_words(measure, values, {query: texts[query] for query in known}),
-        by_relevant(measure, unit, values, {query: relevant[query] for query in known}),
-        unjudged_table(runs, judged, measures),
+        by_words(measure, starred, {query: texts[query] for query in known}),
+        by_relevant(measure, unit, starred, {query: relevant[query] for query in known}),
+        unjudged_table(tops, judged, measures),
     ]
-    ties, told = ties_table(finished, query_set, unit, runs, of_system)
+    ties, told = ties_table(finished, query_set, unit, measured)
     tables += [ties] if ties is not None else []
     if each:
         tables.append(listed(f"{measure} of every query", known))
-        tables += unjudged_by_query(runs, judged, measures, known)
+        tables += unjudged_by_query(tops, judged, measures, known)
     notes = [
         *about(finished, query_set, unit),
         f"values are {measure}; relevant: grade {least} or higher",
-        *_left_out(texts, of_system, grades),
+        *_left_out(texts, measured, grades),
+        *outside(finished, query_set, systems),
         *told,
     ]
     name = "queries" if unit == "passages" else "queries of documents"
-    charts = [_differences(measure, base, values)] if len(systems) > 1 else []
+    of_alike = {name: values[name] for name in alike}
+    charts = [_differences(measure, base, of_alike)] if len(alike) > 1 else []
     return Section(name, query_set, tables, charts, notes)
 
 
 def _differences(measure: str, base: str, values: Mapping[str, Mapping[str, float]]) -> Chart:
-    """A line for each system but the baseline."""
+    """A line for each system but the one that they are compared with."""
     lines = {
         name: sorted_differences(of_one, values[base])
         for name, of_one in values.items()
@@ -116,7 +128,7 @@ def _differences(measure: str, base: str, values: Mapping[str, Mapping[str, floa
 
 def _left_out(
     texts: Mapping[str, str],
-    of_system: Mapping[str, Measured],
+    measured: Mapping[str, Measured],
     grades: Mapping[str, Mapping[str, int]],
 ) -> list[str]:
     """Notes on queries without judgement, without a text and without a line in a run."""
@@ -127,7 +139,7 @@ def _left_out(
         notes.append(
             f"judged queries that are not in the set: {absent:,}; they count 0 and are not listed"
         )
-    for name, found in of_system.items():
+    for name, found in measured.items():
         if missing := sum(query in texts for query in found.missing_queries):
             notes.append(f"judged queries without a line in {name}, which count 0: {missing:,}")
     return notes

@@ -116,6 +116,7 @@ def _of_unit(finished: Finished, query: Found, unit: Unit, names: Sequence[str],
         where = "not in the collection" if finished.has_ids(unit) else "in no run"
         more = f" and {len(absent) - num:,} more" if len(absent) > num else ""
         notes.append(f"relevant, but {where}: {', '.join(absent[:num])}{more}")
+    notes += finished.left_out(query.query_set, names)
     of_unit = {name: finished.named(run, query.query_set, unit) for name, run in runs.items()}
     return Shown(query, unit, _worth(finished, of_unit, judged), candidates, notes)
 

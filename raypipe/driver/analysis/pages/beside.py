@@ -7,6 +7,7 @@ from raypipe.driver.analysis.finished import Finished
 from raypipe.driver.analysis.measuring import measures_of
 from raypipe.driver.analysis.pages.common import Both, measured_on, same_queries
 from raypipe.driver.analysis.pages.differing import differing
+from raypipe.driver.analysis.pages.larger import alike, larger_of, shown_pair
 from raypipe.errors import InputError
 from raypipe.evaluation.compare import compare_measured
 from raypipe.evaluation.measured import Measured
@@ -63,22 +64,24 @@ def _of(both: Both, query_set: str, unit: Unit, pairs: Sequence[tuple[str, str]]
     systems = [finished.systems(query_set, unit) for finished in both]
     named = [(name, name) for name in systems[0] if name in systems[1]]
     named += [pair for pair in pairs if pair[0] in systems[0] and pair[1] in systems[1]]
+    named, apart = alike(both, named)
     of_one, of_other = (measures_of(finished) for finished in both)
     measures = [m for m in of_one if m in of_other]
     measures = [m for m in measures if m not in counts_in(measures)]
     queries, notes = same_queries(both, query_set, unit)
     if not (named and measures and queries):
         return None
-    notes += _only_in_one(systems, (of_one, of_other), pairs)
+    notes += [*_only_in_one(systems, (of_one, of_other), pairs), *apart]
+    notes += larger_of(both, query_set, named)
     rows: list[list[Value]] = []
     changed: list[Table] = []
     texts = both[0].query_texts(query_set)
-    for a, b in dict.fromkeys(named):
+    for a, b in named:
         values = {
             "before": measured_on(both[0], query_set, a, measures, unit, queries),
             "after": measured_on(both[1], query_set, b, measures, unit, queries),
         }
-        name = a if a == b else f"{a} and {b}"
+        name = shown_pair(a, b, both[0].larger_collection(a))
         for row in compare_measured(values, measures, baseline="before").rows:
             if row.difference is not None:
                 before = values["before"].mean[row.measure]
@@ -91,7 +94,7 @@ def _of(both: Both, query_set: str, unit: Unit, pairs: Sequence[tuple[str, str]]
     title = "B less A, with 95% intervals"
     tables = [Table(title, [*columns, "p", "p (Holm)"], rows), *changed]
     notes.append("p (Holm) is corrected over the measures of one system")
-    lead = f"{len(queries):,} queries that both judge alike, {len({*named}):,} systems"
+    lead = f"{len(queries):,} queries that both judge alike, {len(named):,} systems"
     facts: dict[str, Value] = {
         letter: str(each.workspace.folder) for letter, each in zip("AB", both, strict=True)
     }

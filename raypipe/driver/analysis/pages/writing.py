@@ -1,9 +1,10 @@
-"""Writes a page and its twins: a JSON file for each of its sections."""
+"""Writes a page and its twins, the JSON files with its numbers."""
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from raypipe.analysis.page import page
 from raypipe.analysis.section import Section
@@ -38,15 +39,31 @@ def write_page(folder: Path, title: str, sections: Sequence[Section]) -> Path:
     Twins of an earlier page without a section in this one are deleted.
     """
     make_twins_folder(folder)
-    twins = {_file_of(section): section for section in sections}
+    twins = {_file_of(section): section.to_json() for section in sections}
     for path in (folder / TWINS).glob("*.json"):
         if path.name not in twins and _OWN.fullmatch(path.name):
             path.unlink()  # of an earlier recipe: nothing on the page has its numbers
-    for name, section in twins.items():
-        data = json.dumps(section.to_json(), indent=1).encode() + b"\n"
-        write_out(folder, f"{TWINS}/{name}", data)
-    write_out(folder, PAGE, page(title, sections).encode())
-    return folder / PAGE
+    return write_with_twins(folder, PAGE, title, sections, twins)
+
+
+def write_with_twins(
+    folder: Path,
+    name: str,
+    title: str,
+    sections: Sequence[Section],
+    twins: Mapping[str, Mapping[str, Any]],
+) -> Path:
+    """FOLDER/NAME, the page of some sections; FOLDER/analysis/TWIN, the same as JSON, before it.
+
+    Raises:
+        InputError: see `make_twins_folder`.
+    """
+    make_twins_folder(folder)
+    for twin, body in twins.items():
+        data = json.dumps(body, indent=1).encode() + b"\n"
+        write_out(folder, f"{TWINS}/{twin}", data)
+    write_out(folder, name, page(title, sections).encode())
+    return folder / name
 
 
 def _file_of(section: Section) -> str:

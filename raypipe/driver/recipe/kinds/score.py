@@ -95,7 +95,7 @@ def _check_head(model: ModelFolder) -> None:
         return
     file, files = model.folder / "model.safetensors", model.family.files
     held = files.canonical_names(tensor_shapes(file)).found
-    missing = [name for name in (*files.POOLER, *files.HEADS) if name not in held]
+    missing = [name for name in (*files.POOLER, *files.HEADS) if name and name not in held]
     if missing:
         raise InputError(
             [

@@ -131,6 +131,19 @@ def test_a_run_file_of_documents_has_their_ids(done, runs):
     ]
 
 
+def test_the_scores_below_a_table_of_documents_count_for_its_first_system(done):
+    """The passages' own run is in no table here: without it, nothing would seem computed."""
+    systems = done.summary["systems"]["test"]
+    computed = {n: told["computed"] for n, told in systems.items() if "computed" in told}
+    assert computed["maxp"] == computed["mono"] == systems["mono"]["inferences"] > 0
+    assert computed["kmax"] == computed["mean-p"] == computed["fused"] == 0
+    assert computed["again-firstp"] == computed["again"] == systems["again"]["inferences"] > 0
+    row = next(
+        line for line in (done.folder / "table.md").read_text().splitlines() if "maxp" in line
+    )
+    assert row.split("|")[-2].strip() == row.split("|")[-3].strip() != "0.0"
+
+
 def test_a_run_of_documents_is_described_by_its_run_and_method(done):
     systems = done.summary["systems"]["test"]
     assert systems["kmax"]["reranks"] == "mono, k-max-avgp, k=2"

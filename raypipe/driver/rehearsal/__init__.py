@@ -1,0 +1,1 @@
+"""A rehearsal of MS MARCO at its full size: made-up passages, random models, every stage."""

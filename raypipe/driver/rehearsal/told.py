@@ -1,0 +1,118 @@
+"""What a rehearsal took, as tables, and what one of another size would take."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from raypipe.driver.rehearsal.made import Size
+from raypipe.driver.rehearsal.watched import Watched
+from raypipe.markdown import markdown_table
+from raypipe.storage.files import append_line
+
+FIGURES = "figures.jsonl"
+"""An invocation a line."""
+
+
+def keep(folder: Path, group: str, watched: Watched, disk_bytes: int) -> None:
+    """Append the figures of an invocation, with the stages that it computed."""
+    file = folder / "workspace" / "summary.json"
+    summary = json.loads(file.read_bytes()) if file.exists() else {}
+    stages = {
+        name: {"seconds": stage["seconds"], "rows": stage["rows"]}
+        for name, stage in summary.get("stages", {}).items()
+        if not stage["reused"]
+    }
+    line = {"group": group, "disk_bytes": disk_bytes, "stages": stages, **asdict(watched)}
+    append_line(folder / FIGURES, json.dumps(line).encode())
+
+
+def kept(folder: Path) -> list[dict[str, Any]]:
+    """The figures of all invocations, in order; a line that a crash tore is left out."""
+    if not (folder / FIGURES).exists():
+        return []
+    found = []
+    for line in (folder / FIGURES).read_text().splitlines():
+        try:
+            found.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return found
+
+
+def told(folder: Path, size: Size) -> str:
+    """Two Markdown tables, of invocations and of stages, and the total."""
+    invocations = kept(folder)
+    by_group = [
+        (
+            one["group"],
+            str(one["exit_code"]),
+            f"{one['seconds']:,.0f}",
+            f"{one['cpu_seconds']:,.0f}",
+            f"{one['peak_bytes'] / (1 << 20):,.0f}",
+            f"{one['disk_bytes'] / 1e9:.2f}",
+        )
+        for one in invocations
+    ]
+    seconds, full = _seconds(invocations), Size()
+    factors = factors_of(folder / "rehearsal.yaml", seconds, size, full)
+    by_stage = [
+        (name, f"{rows:,}", f"{spent:,.1f}", _rate(rows, spent), f"{spent * factors[name]:,.0f}")
+        for name, (rows, spent) in seconds.items()
+    ]
+    total = sum(one["seconds"] for one in invocations)
+    outside = total - sum(spent for _, spent in seconds.values())
+    whole = outside + sum(spent * factors[name] for name, (_, spent) in seconds.items())
+    return "\n".join(
+        [
+            f"{size.passages:,} passages, {size.queries:,} queries",
+            "",
+            *markdown_table(
+                ["until", "exit", "seconds", "CPU seconds", "peak MiB of a process", "disk GB"],
+                by_group,
+            ),
+            "",
+            *markdown_table(
+                ["store", "rows", "seconds", "rows/s", f"seconds at {full.passages:,}"],
+                by_stage,
+            ),
+            "",
+            f"{total / 60:.1f} minutes in all; at {full.passages:,} passages and "
+            f"{full.queries:,} queries, {whole / 60:.0f} by these rates",
+        ]
+    )
+
+
+def factors_of(
+    recipe: Path, names: Sequence[str] | Mapping[str, Any], size: Size, full: Size
+) -> dict[str, float]:
+    """By how much each stage's time grows: with passages, queries, or their product."""
+    import yaml
+
+    stages = yaml.safe_load(recipe.read_text())["stages"]
+    passages, queries = full.passages / size.passages, full.queries / size.queries
+    found = {}
+    for name in names:
+        stage, _, of_queries = name.partition(".")
+        do = stages.get(stage, {}).get("do")
+        if do == "search":
+            found[name] = passages * queries
+        elif do in ("index", "encode") or stage.startswith("tokens@"):
+            found[name] = queries if of_queries else passages
+        else:
+            found[name] = passages if name.endswith("@collection") else queries
+    return found
+
+
+def _seconds(invocations: Sequence[Mapping[str, Any]]) -> dict[str, tuple[int, float]]:
+    """Rows and seconds of each store, over the invocations that computed a part of it."""
+    found: dict[str, tuple[int, float]] = {}
+    for one in invocations:
+        for name, stage in one["stages"].items():
+            found[name] = (stage["rows"], found.get(name, (0, 0.0))[1] + stage["seconds"])
+    return found
+
+
+def _rate(rows: int, seconds: float) -> str:
+    return f"{rows / seconds:,.0f}" if seconds else "-"

@@ -1,0 +1,118 @@
+"""`raypipe.models.family.Family` for BERT's layers under other names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from raypipe.errors import InputError
+from raypipe.models.bert import FAMILY as BERT
+from raypipe.models.bert.tensor_names import expected_shapes
+from raypipe.models.renamed.files import RenamedFiles
+from raypipe.models.renamed.names import SEGMENT_TABLE, Names
+from raypipe.models.renamed.pretraining import NoPretraining
+from raypipe.text.inputs import Layout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tokenizers import Tokenizer
+    from torch import Tensor
+
+    from raypipe.models.bert.heads import Head
+    from raypipe.models.bert.weights import Bert
+    from raypipe.models.packed import Updates
+
+UNITS = 1
+"""Any number: names of tensors do not depend on it."""
+
+
+class RenamedFamily:
+    """BERT's code on tensors that are given BERT's names."""
+
+    def __init__(self, names: Names, *, bend: Callable[[], Callable[[Tensor], Tensor]]) -> None:
+        """`bend` returns what a head computes between its two layers; it may import torch."""
+        self.files = RenamedFiles(names)
+        self.pretraining = NoPretraining(names.kind)
+        self._names, self._bend = names, bend
+
+    def read(
+        self,
+        weights: Mapping[str, Tensor],
+        config: Mapping[str, Any],
+        *,
+        updates: Updates | None = None,
+    ) -> Bert:
+        """See Family."""
+        import torch
+
+        like = self._names.as_bert(config)
+        places = expected_shapes(like, num_labels=None)
+        held, missing = self._as_bert(weights, places), []
+        if not self._names.has_segments:
+            held[SEGMENT_TABLE] = torch.zeros(1, like["hidden_size"])
+        missing = [self._names.own(name) for name in places if name not in held]
+        if missing:
+            raise InputError([f"the checkpoint lacks the tensor {name}" for name in missing])
+        return BERT.read(held, like, updates=self._updates(updates, places))
+
+    def forward(self, body: Bert, *tokens: Any, **settings: Any) -> Tensor:
+        """See Family."""
+        return BERT.forward(body, *tokens, **settings)
+
+    def head(
+        self,
+        weights: Mapping[str, Tensor],
+        *,
+        relevant_label: int | None,
+        updates: Updates | None = None,
+    ) -> Head:
+        """See Family."""
+        pooler, head = BERT.files.POOLER, BERT.files.HEADS
+        held = self._as_bert(weights, (*pooler, *head))
+        missing = [self._names.own(name) for name in (*pooler, *head) if name not in held]
+        if missing:
+            raise InputError(
+                [
+                    f"the checkpoint lacks the tensor {name}: it has no head that scores pairs"
+                    for name in missing
+                ]
+            )
+        own = self._updates(updates, pooler)
+        found = BERT.head(held, relevant_label=relevant_label, updates=own)
+        return replace(found, bend=self._bend())
+
+    def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
+        """See Family; every segment is 0."""
+        first, last, _ = self._names.specials
+        first_id, last_id = (tokenizer.token_to_id(token) for token in (first, last))
+        if first_id is None or last_id is None:
+            raise InputError(f"the tokenizer has no {first} or no {last}")
+        between = (last_id,) * self._names.between
+        zeros = (0,) * len(segments)
+        place = self._names.first_position
+        return Layout(first_id, between, last_id, zeros, place, has_segments=False)
+
+    def _as_bert(self, weights: Mapping[str, Tensor], names: Any) -> dict[str, Tensor]:
+        """The tensors by these canonical names of BERT's, without those that are missing."""
+        held = {}
+        for name in names:
+            own = self._names.own(name)
+            for saved in (own, self._names.prefix + own):
+                if saved in weights:
+                    held[name] = weights[saved]
+        return held
+
+    def _updates(self, updates: Updates | None, names: Any) -> Updates | None:
+        """The updates by BERT's names of their layers, without a prefix."""
+        if updates is None:
+            return None
+        found = {}
+        for name in names:
+            layer = name.removesuffix(".weight")
+            own = self._names.own(name).removesuffix(".weight")
+            for saved in (own, self._names.prefix + own):
+                if name.endswith(".weight") and saved in updates:
+                    found[layer] = updates[saved]
+        return found

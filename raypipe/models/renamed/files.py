@@ -1,0 +1,162 @@
+"""`raypipe.models.family.Files` of a family with BERT's layers under other names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from raypipe.models.bert import config as bert
+from raypipe.models.bert.tensor_names import expected_shapes as shapes_of_bert
+from raypipe.models.bert.tensor_names import named_by
+from raypipe.models.renamed.names import SEGMENT_TABLE, Names
+from raypipe.models.tensors import Named, Shape
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+BEYOND_NUMBERS = ".layer."
+
+
+class RenamedFiles:
+    """See Files."""
+
+    SEGMENTS = SEGMENT_TABLE
+
+    def __init__(self, names: Names) -> None:
+        """The files of the family with these names."""
+        self.names = names
+        first, last = names.head
+        self.POOLER = (f"{first}weight", f"{first}bias")
+        self.HEADS = (f"{last}weight", f"{last}bias")
+        self.ADAPTED = names.adapted
+        self.SPECIAL_TOKENS: tuple[str, ...] = names.specials
+
+    def canonical_names(self, names: Iterable[str]) -> Named:
+        """See Files; other heads, and a pooler that no head here uses, are unused."""
+        return named_by(self._canonical, names)
+
+    def saved_name(self, name: str, *, head: bool) -> str:
+        """See Files."""
+        place = name.removeprefix(self.names.prefix)
+        return self.names.prefix + place if head and not self._in_head(place) else place
+
+    def trained_names(self, names: Iterable[str], *, head: bool) -> dict[str, str]:
+        """See Files."""
+        found = {}
+        for name in names:
+            place = self._canonical(name)
+            if place is not None and (head or not self._in_head(place)):
+                found[name] = self.saved_name(place, head=True)
+        return found
+
+    def linear_names(self, tensors: Mapping[str, Tensor], *, head: bool) -> list[str]:
+        """See Files."""
+        first = self.names.head[0] + "weight"
+        return [
+            name.removesuffix(".weight")
+            for name in tensors
+            if (
+                head
+                if name == first
+                else name.startswith(self.names.prefix + self.names.layers)
+                and name.removesuffix(".weight").rpartition(".")[2] in self.names.adapted
+            )
+        ]
+
+    def expected_shapes(
+        self, config: Mapping[str, Any], *, num_labels: int | None
+    ) -> dict[str, Shape]:
+        """See Files."""
+        found = shapes_of_bert(self.names.as_bert(config), num_labels=num_labels)
+        if not self.names.has_segments:
+            del found[SEGMENT_TABLE]
+        return {self.names.own(name): shape for name, shape in found.items()}
+
+    def config_problems(self, config: Mapping[str, Any]) -> list[str]:
+        """See Files."""
+        return self._told(bert.config_problems(self.names.as_bert(config)))
+
+    def own_problems(self, config: Mapping[str, Any]) -> list[str]:
+        """See Files."""
+        problems = self._told(bert.own_problems(self.names.as_bert(config)))
+        return problems + [
+            f"{key}: expected {value}, found {config.get(key)!r}"
+            for key, value in self.names.required.items()
+            if config.get(key) != value
+        ]
+
+    def decisive(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """See Files; under BERT's keys."""
+        return bert.decisive(self.names.as_bert(config)) | {"model_type": self.names.kind}
+
+    def num_positions(self, config: Mapping[str, Any]) -> int:
+        """See Files."""
+        positions = int(self.names.as_bert(config)["max_position_embeddings"])
+        return positions - self.names.first_position
+
+    def as_bert(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """See Files."""
+        return self.names.as_bert(config)
+
+    def contradictions(
+        self, config: Mapping[str, Any], shapes: Mapping[str, Shape], *, any_segments: bool = False
+    ) -> list[str]:
+        """See Files."""
+        own = {self._canonical(name): (name, shape) for name, shape in shapes.items()}
+        expected = self.expected_shapes(config, num_labels=None)
+        if any_segments and SEGMENT_TABLE in own:
+            expected.pop(SEGMENT_TABLE, None)
+        problems = [
+            f"the checkpoint lacks the tensor {name}, which config.json says it has"
+            for name in expected
+            if name not in own
+        ]
+        problems += [
+            f"{own[name][0]}: config.json says {list(shape)}, the checkpoint has "
+            f"{list(own[name][1])}"
+            for name, shape in expected.items()
+            if name in own and own[name][1] != shape
+        ]
+        return problems + [
+            f"{name}: config.json says {config[self.names.key('num_hidden_layers')]} layers, the "
+            "checkpoint has this tensor too"
+            for place, (name, _) in own.items()
+            if place is not None and BEYOND_NUMBERS in place and place not in expected
+        ]
+
+    def converted_config(
+        self, config: Mapping[str, Any], *, segment_rows: int, num_labels: int | None
+    ) -> dict[str, Any]:
+        """See Files."""
+        body = dict(config) | {"architectures": [self.architecture(head=num_labels is not None)]}
+        if num_labels is not None:
+            body["id2label"] = {str(unit): f"LABEL_{unit}" for unit in range(num_labels)}
+            body["label2id"] = {f"LABEL_{unit}": unit for unit in range(num_labels)}
+        return dict(sorted(body.items()))
+
+    def architecture(self, *, head: bool) -> str:
+        """See Files."""
+        kind = "ForSequenceClassification" if head else "Model"
+        return self.names.architecture + kind
+
+    def _canonical(self, name: str) -> str | None:
+        """The canonical name of a tensor; None if it is not the family's."""
+        plain = name.removeprefix("module.")
+        place = plain.removeprefix(self.names.prefix)
+        if self._in_head(place):
+            return place if place == plain else None
+        body = ("embeddings.", self.names.layers)
+        buffers = ("embeddings.position_ids", "embeddings.token_type_ids")
+        return place if place.startswith(body) and place not in buffers else None
+
+    def _in_head(self, place: str) -> bool:
+        return place in self.POOLER or place in self.HEADS
+
+    def _told(self, problems: list[str]) -> list[str]:
+        """BERT's problems with own keys and the own kind."""
+        own = []
+        for problem in problems:
+            key, colon, rest = problem.partition(":")
+            rest = rest.replace(" expected bert,", f" expected {self.names.kind},")
+            own.append(self.names.key(key) + colon + rest)
+        return own

@@ -1,0 +1,91 @@
+"""A transformers module as `raypipe.models.body.Body` and `Head`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from raypipe.errors import InputError
+from raypipe.models.machine.precision import DTYPES
+from raypipe.models.packed import Dropout, Groups, Linear
+from raypipe.models.whole.module import arguments_of
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """The module, an encoder or a whole reranker."""
+
+    module: nn.Module
+    width: int
+    num_positions: int
+    num_segments: int
+    precision: str = "fp32"
+
+    @property
+    def packed(self) -> bool:
+        """See Body."""
+        return False
+
+    @property
+    def linears(self) -> list[Linear]:
+        """None whose products could be tested alone."""
+        return []
+
+    def to(self, device: str, precision: str = "fp32") -> Whole:
+        """The weights on `cpu` or `cuda`, fp32; products are in the precision."""
+        return replace(self, module=self.module.to(device), precision=precision)
+
+    def with_third_segment(self, choice: str | None) -> Whole:
+        """Raises InputError: a duoBERT model is a BERT."""
+        raise InputError("a duoBERT model has three segments; name a BERT")
+
+    def outputs(
+        self, ids_T: Tensor, segments: int | Tensor, groups: Groups, *, of_head: bool
+    ) -> Tensor:
+        """Last hidden states, fp32 [T, H]; with `of_head` the head's units, [B, U]."""
+        given = arguments_of(self.module)
+        parts, start = [], 0
+        low = self.precision in ("bf16", "fp16")
+        with torch.autocast(ids_T.device.type, DTYPES[self.precision], enabled=low):
+            for count, length in groups:
+                stop = start + count * length
+                ids = ids_T[start:stop].view(count, length)
+                more: dict[str, Any] = {"attention_mask": torch.ones_like(ids)}
+                if "token_type_ids" in given and self.num_segments > 1:
+                    own = segments if isinstance(segments, int) else segments[start:stop]
+                    more["token_type_ids"] = (
+                        torch.full_like(ids, own)
+                        if isinstance(own, int)
+                        else own.view(count, length)
+                    )
+                found = self.module(input_ids=ids, **more)
+                part = found.logits if of_head else found.last_hidden_state.flatten(0, 1)
+                parts.append(part.float())
+                start = stop
+        return torch.cat(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class WholeHead:
+    """Passes on the units: the module has computed them."""
+
+    num_units: int
+
+    @property
+    def linears(self) -> list[Linear]:
+        """See Whole."""
+        return []
+
+    def to(self, device: str) -> WholeHead:
+        """There are no weights here."""
+        return self
+
+    def logits(self, first_BH: Tensor, *, drop: Dropout = lambda x: x) -> Tensor:
+        """See Head."""
+        return first_BH[:, : self.num_units]

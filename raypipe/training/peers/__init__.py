@@ -1,0 +1,1 @@
+"""How others open a trained model: sentence-transformers' files, and a card."""

@@ -1,0 +1,117 @@
+"""Names and sizes of the families with BERT's layers: those that transformers saves."""
+
+import pytest
+from renamed_models import KINDS, POSITIONS, ROBERTAS, make
+
+from raypipe.models.family import family_of
+
+
+@pytest.fixture
+def saved(tmp_path, request):
+    """(family's files, config.json, shapes by saved name) of a reranker."""
+    model = make(tmp_path, request.param, units=2)
+    files = family_of({"model_type": request.param}).files
+    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    return files, model.config.to_dict(), shapes
+
+
+every = pytest.mark.parametrize("saved", KINDS, indirect=True)
+
+
+@every
+def test_expected_shapes_are_those_of_transformers(saved):
+    files, config, shapes = saved
+    named = files.canonical_names(shapes)
+    expected = files.expected_shapes(config, num_labels=2)
+    held = {place: shapes[source.name] for place, source in named.found.items()}
+    assert held == expected and not named.twice and not named.unused
+    body = files.expected_shapes(config, num_labels=None)
+    assert set(expected) - set(body) == {*files.POOLER, *files.HEADS}
+
+
+@every
+def test_names_go_to_a_training_and_back(saved):
+    files, _, shapes = saved
+    trained = files.trained_names(shapes, head=True)
+    assert trained == {name: name for name in shapes}
+    places = [files.saved_name(name, head=False) for name in shapes]
+    assert [files.saved_name(place, head=True) for place in places] == list(shapes)
+    body = files.trained_names(places, head=False)
+    assert set(shapes) - set(body.values()) == {*files.POOLER, *files.HEADS}
+
+
+@every
+def test_other_heads_poolers_and_buffers_are_unused(saved):
+    files, *_ = saved
+    others = ["lm_head.dense.weight", "pooler.dense.weight", "embeddings.position_ids", "qa.bias"]
+    assert files.canonical_names(others).unused == sorted(others)
+    assert files.canonical_names(["x.classifier.weight"]).unused == ["x.classifier.weight"]
+
+
+@every
+def test_sizes_stand_under_berts_keys(saved):
+    files, config, _ = saved
+    found = files.as_bert(config)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    assert {key: found[key] for key in sizes} == sizes and found["intermediate_size"] == 64
+    assert files.num_positions(config) == POSITIONS
+    decisive = files.decisive(config)
+    assert decisive["model_type"] == config["model_type"] and decisive["hidden_size"] == 32
+    robust = config["model_type"] in ROBERTAS
+    assert decisive["layer_norm_eps"] == (1e-5 if robust else 1e-12)
+
+
+@every
+def test_a_config_of_transformers_has_no_problem_and_each_size_is_asked_for(saved):
+    files, config, shapes = saved
+    assert files.own_problems(config) == [] == files.contradictions(config, shapes)
+    distil = config["model_type"] == "distilbert"
+    for key in ("dim", "n_layers") if distil else ("hidden_size", "num_hidden_layers"):
+        problems = files.own_problems({**config, key: None})
+        assert f"{key}: expected a count" in problems[0] and "found None" in problems[0]
+    act = "activation" if distil else "hidden_act"
+    assert files.own_problems({**config, act: "relu"}) == [f"{act}: expected gelu, found 'relu'"]
+
+
+@pytest.mark.parametrize("saved", ROBERTAS, indirect=True)
+def test_other_positions_or_segments_than_robertas_are_refused(saved):
+    files, config, _ = saved
+    told = files.own_problems({**config, "pad_token_id": 0, "type_vocab_size": 2})
+    assert told == ["pad_token_id: expected 1, found 0", "type_vocab_size: expected 1, found 2"]
+
+
+@every
+def test_contradictions_name_the_tensor_as_the_checkpoint_does(saved):
+    files, config, shapes = saved
+    layers = "n_layers" if config["model_type"] == "distilbert" else "num_hidden_layers"
+    fewer = files.contradictions({**config, layers: 1}, shapes)
+    assert fewer and all("says 1 layers, the checkpoint has this tensor too" in p for p in fewer)
+    assert all(".1." in problem for problem in fewer)
+    more = files.contradictions({**config, layers: 3}, shapes)
+    assert more and all("lacks the tensor" in p and ".2." in p for p in more)
+    word = next(name for name in shapes if "word_embeddings" in name)
+    (told,) = files.contradictions({**config, "vocab_size": 7}, shapes)
+    assert told == f"{word}: config.json says [7, 32], the checkpoint has {list(shapes[word])}"
+
+
+@every
+def test_linear_layers_are_those_that_peft_adapts(saved, tmp_path):
+    import torch
+
+    files, _, shapes = saved
+    tensors = {name: torch.zeros(shape) for name, shape in shapes.items()}
+    with_head = files.linear_names(tensors, head=True)
+    body = files.linear_names(tensors, head=False)
+    assert len(body) == 2 * 6 and set(with_head) - set(body) == {
+        files.POOLER[0].removesuffix(".weight")
+    }
+
+
+@every
+def test_a_converted_config_says_which_class_opens_it(saved):
+    files, config, _ = saved
+    body = files.converted_config(config, segment_rows=1, num_labels=2)
+    assert body["architectures"] == [files.architecture(head=True)] == config["architectures"]
+    assert body["id2label"] == {"0": "LABEL_0", "1": "LABEL_1"}
+    encoder = files.converted_config(config, segment_rows=1, num_labels=None)
+    assert encoder["architectures"] == [files.architecture(head=False)]

@@ -1,0 +1,206 @@
+"""Models that transformers computes give its own numbers, through the same code as BERT's."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from renamed_models import POSITIONS, TEXTS
+from safetensors.torch import load_file, save_file
+from whole_models import make
+
+from raypipe.errors import InputError
+from raypipe.models.convert.describe import describe
+from raypipe.models.encoder import load_encoder
+from raypipe.models.family import FAMILIES, family_of
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.opening import open_tokenizer
+from raypipe.models.scorer import load_scorer
+from raypipe.models.whole import KINDS
+from raypipe.stages.texts.tokenize import refuse_other_inputs
+from raypipe.text.pairs import TextSlice, taken
+from raypipe.text.tokenize import tokenize_batch
+
+LIMIT = POSITIONS - 2
+ENCODER = {"kind": "encoder", "pooling": "mean", "normalise": False, "query_segment": 0,
+           "passage_segment": 0, "query_limit": 8, "passage_limit": LIMIT}  # fmt: skip
+MONO = {"kind": "mono", "query_limit": None, "passage_limit": None, "total_limit": POSITIONS,
+        "relevant_label": 1, "score": "raw"}  # fmt: skip
+DUO = {"kind": "duo", "query_limit": 8, "passage_limit": 8, "total_limit": 40,
+       "relevant_label": 1, "score": "probability"}  # fmt: skip
+
+
+def opened(folder, **conventions):
+    (folder / "raypipe.json").write_text(json.dumps(conventions))
+    return resolve_model(str(folder))
+
+
+def theirs_of(folder, model, *texts, limit):
+    """transformers' own outputs of one input, cut as its tokenizer cuts."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    lists = [[text] for text in texts]  # of a text alone, an empty second one is taken for none
+    made = tokenizer(*lists, truncation="longest_first", max_length=limit, return_tensors="pt")
+    with torch.no_grad():
+        return model(**made)
+
+
+def test_every_kind_is_a_family():
+    assert set(KINDS) <= set(FAMILIES) and len(set(KINDS)) == len(KINDS)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_vectors_of_every_length_are_those_of_transformers(tmp_path, kind, pooling):
+    theirs = make(tmp_path, kind)
+    model = opened(tmp_path, **ENCODER | {"pooling": pooling})
+    flat, offsets = tokenize_batch(open_tokenizer(model), TEXTS, max_pieces=512)
+    for side, limit in (("query", 8), ("passage", LIMIT)):
+        found = load_encoder(model).encode(flat, offsets, side=side)
+        for vector, text in zip(found, TEXTS, strict=True):
+            states = theirs_of(tmp_path, theirs, text, limit=limit + 2).last_hidden_state[0]
+            expected = states.mean(dim=0) if pooling == "mean" else states[0]
+            np.testing.assert_allclose(vector, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("units", [1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_scores_of_pairs_are_those_of_transformers(tmp_path, kind, units):
+    theirs = make(tmp_path, kind, units=units)
+    model = opened(tmp_path, **MONO | {"relevant_label": None if units == 1 else 1})
+    tokens = open_tokenizer(model)
+    refuse_other_inputs(tokens, TEXTS, model)
+    flat, offsets = tokenize_batch(tokens, TEXTS, max_pieces=512)
+    texts = TextSlice(flat, offsets[:-1], np.diff(offsets))
+    size = len(TEXTS)
+    queries, passages = np.divmod(np.arange(size * size), size)
+    found = load_scorer(model).score(taken(texts, queries), [taken(texts, passages)])
+    for score, query, passage in zip(found, queries, passages, strict=True):
+        logits = theirs_of(tmp_path, theirs, TEXTS[query], TEXTS[passage], limit=POSITIONS)
+        assert score == pytest.approx(float(logits.logits[0, -1]), abs=2e-5)
+
+
+def test_the_numerics_class_promises_no_bytes(tmp_path):
+    make(tmp_path, "electra")
+    assert load_encoder(opened(tmp_path, **ENCODER)).numerics.endswith("neighbours: unproven")
+
+
+def test_low_precision_is_near_and_its_class_says_so(tmp_path):
+    make(tmp_path, "electra")
+    model = opened(tmp_path, **ENCODER)
+    flat, offsets = tokenize_batch(open_tokenizer(model), TEXTS, max_pieces=512)
+    exact = load_encoder(model).encode(flat, offsets, side="passage")
+    low = load_encoder(model.in_precision("bf16"))
+    found = low.encode(flat, offsets, side="passage")
+    assert ", bf16" in low.numerics and not np.array_equal(found, exact)
+    np.testing.assert_allclose(found, exact, atol=0.15)
+
+
+@pytest.mark.parametrize("head", [False, True])
+@pytest.mark.parametrize("kind", ["electra", "modernbert"])
+def test_a_missing_tensor_is_named_before_any_work(tmp_path, kind, head):
+    make(tmp_path, kind, units=2 if head else None)
+    file = tmp_path / "model.safetensors"
+    tensors = load_file(file)
+    lost = next(n for n in tensors if ".1." in n and n.endswith("weight"))
+    del tensors[lost]
+    save_file(tensors, file, metadata={"format": "pt"})
+    with pytest.raises(InputError, match=f"lacks the tensor {lost}, which config.json says"):
+        opened(tmp_path, **(MONO if head else ENCODER))
+
+
+def test_a_tensor_of_another_shape_is_named_with_both(tmp_path):
+    make(tmp_path, "electra")
+    body = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**body, "intermediate_size": 32}))
+    with pytest.raises(
+        InputError, match=r"config.json says \[32, 32\], the checkpoint has \[64, 32"
+    ):
+        opened(tmp_path, **ENCODER)
+
+
+def test_an_encoder_may_lack_its_pooler_and_have_the_names_of_a_larger_model(tmp_path):
+    theirs = make(tmp_path, "ernie")
+    file = tmp_path / "model.safetensors"
+    tensors = {f"ernie.{n}": t for n, t in load_file(file).items() if not n.startswith("pooler")}
+    save_file(tensors | {"cls.x": torch.zeros(1)}, file, metadata={"format": "pt"})
+    model = opened(tmp_path, **ENCODER)
+    flat, offsets = tokenize_batch(open_tokenizer(model), TEXTS[:1], max_pieces=512)
+    found = load_encoder(model).encode(flat, offsets, side="passage")
+    expected = theirs_of(tmp_path, theirs, TEXTS[0], limit=POSITIONS).last_hidden_state[0]
+    np.testing.assert_allclose(found[0], expected.mean(dim=0), atol=1e-5)
+
+
+def test_an_encoder_has_no_head_and_a_head_of_other_units_is_refused(tmp_path):
+    make(tmp_path / "encoder", "electra")
+    with pytest.raises(InputError, match="no head that scores pairs"):
+        load_scorer(opened(tmp_path / "encoder", **MONO))
+    make(tmp_path / "two", "electra", units=2)
+    with pytest.raises(InputError, match="2 units, the settings .relevant_label: null. expect 1"):
+        load_scorer(opened(tmp_path / "two", **MONO | {"relevant_label": None}))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_limits_end_at_the_last_position(tmp_path, kind):
+    make(tmp_path, kind)
+    model = opened(tmp_path, **ENCODER)
+    flat = np.full(LIMIT, 7, np.uint16)
+    load_encoder(model).encode(flat, np.array([0, LIMIT]), side="passage")
+    too_long = ENCODER | {"passage_limit": LIMIT + 1}
+    with pytest.raises(
+        InputError, match=f"allow {POSITIONS + 1} tokens, the model has {POSITIONS}"
+    ):
+        load_encoder(opened(tmp_path, **too_long))
+
+
+def test_a_duobert_is_refused(tmp_path):
+    make(tmp_path, "electra", units=2)
+    with pytest.raises(InputError, match="a duoBERT model has three segments; name a BERT"):
+        load_scorer(opened(tmp_path, **DUO))
+
+
+def test_code_in_the_folder_and_values_that_transformers_refuses_are_refused(tmp_path):
+    files = family_of({"model_type": "electra"}).files
+    code = {"model_type": "electra", "auto_map": {"AutoModel": "own.Model"}}
+    assert "found code of the model's own" in files.config_problems(code)[0]
+    bad = files.config_problems({"model_type": "electra", "hidden_size": "wide"})
+    assert bad and "refused by transformers" in bad[0]
+    two = {"model_type": "deberta-v2", "type_vocab_size": 2}
+    told = family_of(two).files.config_problems(two)
+    assert told == ["type_vocab_size: expected 0, found 2"]
+    decoder = {"model_type": "electra", "is_decoder": True}
+    assert files.config_problems(decoder) == ["is_decoder: expected false, found true"]
+
+
+def test_it_is_not_trained_or_converted_and_the_message_says_what_it_is_for():
+    files = family_of({"model_type": "mpnet"}).files
+    for call in (
+        lambda: files.trained_names([], head=True),
+        lambda: files.linear_names({}, head=True),
+        lambda: files.converted_config({}, segment_rows=1, num_labels=None),
+    ):
+        with pytest.raises(InputError, match="model_type mpnet: .*encoded with and scored with"):
+            call()
+
+
+def test_the_version_of_transformers_and_every_value_decide_the_fingerprint(tmp_path):
+    make(tmp_path, "electra")
+    found = opened(tmp_path, **ENCODER).forward_config()
+    assert found["transformers"] == transformers.__version__
+    assert found["embedding_size"] == 16 and "transformers_version" not in found
+
+
+def test_model_show_has_its_sizes_and_no_problem(tmp_path):
+    make(tmp_path, "mpnet", units=1)
+    (tmp_path / "raypipe.json").write_text(json.dumps(MONO | {"relevant_label": None}))
+    found = describe(str(tmp_path), None)
+    assert found.problems == [] and found.architecture["hidden"] == 32
+    assert found.missing == []
+
+
+def test_a_tokenizer_that_adds_nothing_makes_no_layout(tmp_path):
+    make(tmp_path, "electra")
+    tokens = open_tokenizer(opened(tmp_path, **ENCODER))
+    tokens.post_processor = None
+    with pytest.raises(InputError, match="do not begin with one special token"):
+        family_of({"model_type": "electra"}).layout(tokens, (0,))

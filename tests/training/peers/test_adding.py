@@ -1,0 +1,100 @@
+"""A trained folder opens in sentence-transformers as its card says, with raypipe's numbers."""
+
+import json
+
+import numpy as np
+import pytest
+
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.presets import PRESETS
+from raypipe.stages.in_memory import encode_texts, score_texts
+from raypipe.training.peers.adding import add_peer_files, peer_notes
+
+TEXTS = ["lease shard rank", "rank", "zebra lease shard " * 9]
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """sentence-transformers, which asks no hub."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    import sentence_transformers
+
+    return sentence_transformers
+
+
+def card_of(trained):
+    return (trained.model / "README.md").read_text()
+
+
+@pytest.mark.parametrize("limit", [12, 20])
+def test_an_encoder_opens_with_its_pooling_limit_and_length_one(
+    small_recipe, train, tiny_model, tmp_path, opened, limit
+):
+    model = {"start": str(tiny_model), "preset": "minilm", "total_limit": None}
+    model |= {"query_limit": limit, "passage_limit": 20}
+    trained = train(small_recipe(model=model, loss={"name": "info-nce"}, steps=4), tmp_path / "out")
+    theirs = opened.SentenceTransformer(str(trained.model), device="cpu")
+    ours = encode_texts(resolve_model(str(trained.model)), TEXTS, side="passage", device="cpu")
+    found = theirs.encode_document(TEXTS)
+    np.testing.assert_allclose(found, ours.astype(np.float32), atol=6e-4)  # stored as fp16
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0, atol=1e-5)
+    assert theirs.max_seq_length == 22
+    card = card_of(trained)
+    assert "model = SentenceTransformer(THIS_FOLDER)" in card
+    assert ("sentence-transformers has one limit" in card) == (limit != 20)
+
+
+@pytest.mark.parametrize("units", [1, 2])
+def test_a_monobert_opens_with_its_activation(small_recipe, train, tmp_path, opened, units):
+    loss = "pairwise-hinge" if units == 1 else "cross-entropy"
+    body = {"model": {"head": units}, "loss": {"name": loss}, "steps": 4}
+    trained = train(small_recipe(**body), tmp_path / "out")
+    model = resolve_model(str(trained.model))
+    first, each = np.zeros(len(TEXTS), np.int64), np.arange(len(TEXTS))
+    ours = score_texts(model, ["rank"], TEXTS, (first, each, first), device="cpu")
+    found = opened.CrossEncoder(str(trained.model), device="cpu").predict(
+        [("rank", text) for text in TEXTS], convert_to_numpy=True
+    )
+    if units == 2:
+        found = found[:, 1] - np.logaddexp(found[:, 0], found[:, 1])
+        assert "the log-probability of unit 1 after a softmax over both" in card_of(trained)
+    np.testing.assert_allclose(found, ours, atol=1e-5)
+
+
+def test_a_card_says_what_was_trained_on_what_was_left_out_and_measured(
+    small_recipe, train, tmp_path
+):
+    trained = train(small_recipe(), tmp_path / "out")
+    card = card_of(trained)
+    table = (tmp_path / "out" / "table.md").read_text()
+    assert card.startswith("---\nlibrary_name: sentence-transformers\n")
+    for line in table.splitlines():
+        assert line in card
+    made = json.loads((trained.model / "raypipe.json").read_text())["made_by"]
+    for part in (made["start_sha256"], f"of {made['steps']}", made["loss"], f"seed {made['seed']}"):
+        assert part in card
+    assert "guard" in card
+
+
+def test_a_model_with_segments_for_passages_says_that_others_cannot_open_it(
+    small_recipe, train, tiny_model, tmp_path
+):
+    model = {"start": str(tiny_model), "preset": "repbert", "total_limit": None}
+    model |= {"query_limit": 20, "passage_limit": 40}
+    body = {"model": model, "loss": {"name": "info-nce"}, "steps": 4}
+    trained = train(small_recipe(**body), tmp_path / "out")
+    card = card_of(trained)
+    assert "sentence-transformers cannot open it" in card and "library_name: raypipe" in card
+    assert not (trained.model / "modules.json").exists()
+
+
+def test_a_folder_without_a_tokenizers_settings_gets_none_and_its_config_is_kept(
+    tiny_model, tmp_path
+):
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    start = resolve_model(str(tiny_model))
+    add_peer_files(tmp_path, PRESETS["minilm"], start)
+    assert json.loads((tmp_path / "config.json").read_text()) == {"model_type": "bert"}
+    assert not (tmp_path / "tokenizer_config.json").exists()
+    assert peer_notes(PRESETS["minilm"], start) == ()
+    assert peer_notes(PRESETS["duobert"], start) == ()
