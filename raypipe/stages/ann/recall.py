@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from raypipe.engines.exact.search import topk_block_stream
 from raypipe.stages.ann.hnsw import all_vectors
 from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.search import at_most_once_a_second, query_vectors
@@ -57,6 +56,7 @@ class RecallStage:
         return Opened(partial(self._run, site))
 
     def _run(self, site: Site, shard: Shard, skip: Rows, beat: Beat) -> Payload:
+        from raypipe.engines.exact.search import topk_block_stream
         from raypipe.stages.products import TorchProducts
 
         chosen = self.chosen()

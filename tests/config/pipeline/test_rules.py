@@ -43,25 +43,25 @@ from raypipe.config.pipeline.kinds.search import Tuned
         (
             "index: lucene",
             "index: lucen",
-            "stages.bm25.index: expected an earlier stage of kind encode or index; found"
+            "stages.bm25.index: expected an earlier stage of kind ann or encode or index; found"
             " 'lucen'; did you mean lucene? there are: lucene, embeddings",
         ),
         (
             "index: lucene",
             "index: bm25",
-            "stages.bm25.index: expected an earlier stage of kind encode or index; found"
+            "stages.bm25.index: expected an earlier stage of kind ann or encode or index; found"
             " 'bm25', the stage itself",
         ),
         (
             "index: lucene",
             "index: fused",
-            "stages.bm25.index: expected an earlier stage of kind encode or index; found 'fused', a"
-            " stage below bm25; move it up",
+            "stages.bm25.index: expected an earlier stage of kind ann or encode or index; found"
+            " 'fused', a stage below bm25; move it up",
         ),
         (
             "index: embeddings",
             "index: bm25",
-            "stages.dense.index: expected an earlier stage of kind encode or index; found"
+            "stages.dense.index: expected an earlier stage of kind ann or encode or index; found"
             " 'bm25', which is of kind search",
         ),
         (

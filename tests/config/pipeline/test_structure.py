@@ -66,13 +66,13 @@ from raypipe.config.pipeline.kinds import KINDS
             "lucene:     {do: index}",
             "lucene: {do: indx}",
             "line 10: stages.lucene.do: unknown kind of stage text 'indx'; did you mean index?"
-            " known: aggregate, documents, encode, fuse, index, passages, read, score, search",
+            " known: aggregate, ann, documents, encode, fuse, index, passages, read, score, search",
         ),
         (
             "do: fuse,",
             "",
             "line 14: stages.fused.do: missing; expected one of "
-            "aggregate, documents, encode, fuse, index, passages, read, score, search",
+            "aggregate, ann, documents, encode, fuse, index, passages, read, score, search",
         ),
         (
             "method: rrf",

@@ -1,3 +1,4 @@
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
@@ -32,6 +33,14 @@ def test_stores_are_asked_for_once(invocable):
         assert asked.pop() == first and asked == []
 
 
+@dataclass(frozen=True)
+class Made:
+    """As much of a system as a graph reads."""
+
+    inputs: dict
+    approximate: tuple[str, ...] = ()
+
+
 def test_a_system_is_made_once_and_an_index_once_for_all_query_sets(invocable, monkeypatch):
     _, recipe = invocable
     made = []
@@ -39,7 +48,7 @@ def test_a_system_is_made_once_and_an_index_once_for_all_query_sets(invocable, m
     def system_of(basis, name, stage, query_set, inputs):
         assert basis.recipe is recipe and stage is recipe.stages[name]
         made.append((name, query_set, list(inputs)))
-        return SimpleNamespace(inputs=inputs)
+        return Made(inputs)
 
     monkeypatch.setattr(graph_module, "system_of", system_of)
     graph = Graph(SimpleNamespace(recipe=recipe))
