@@ -115,6 +115,9 @@ class StubEncoder:
         numbers = [number([side, text]) for text in texts]
         return np.array(numbers, np.float32).reshape(-1, 8)
 
+    def num_tokens(self, offsets, side):
+        return int(offsets[-1] - offsets[0])
+
 
 class StubScorer:
     """A score is a number from a hash of the pieces of the query and the passages."""
@@ -130,6 +133,9 @@ class StubScorer:
         self.seen += texts
         beat(range(len(texts)))
         return np.array([number(text)[0] for text in texts], np.float32)
+
+    def num_tokens(self, query, passages):
+        return int(sum(side.counts.sum() for side in (query, *passages)))
 
 
 def pieces_of(side):
