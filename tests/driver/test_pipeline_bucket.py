@@ -17,7 +17,7 @@ from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError
 from raypipe.storage.places.bucket import BucketStorage
 
-REQUESTS_A_STORE = 8
+REQUESTS_A_STORE = 10  # two of them for the forecast
 REQUESTS_AN_INVOCATION = 10
 RECIPE = """
 format: 1

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 from raypipe.config import load_recipe
 from raypipe.driver import pipeline
+from raypipe.driver.recipe import walking
 from raypipe.names import Role, of_collection, of_queries, of_stage, scoring_of, tokens_of
 
 SCORES = scoring_of(Role.SCORES, "m", "dev", 1)
@@ -44,12 +45,12 @@ def test_selected_stages_are_asked_in_order_for_each_reported_set(monkeypatch):
     def model_of(basis, name, stage):
         asked.append(("model", name, stage.model))
 
-    monkeypatch.setattr(pipeline, "Graph", lambda basis: SimpleNamespace(system=system))
-    monkeypatch.setattr(pipeline, "model_of", model_of)
+    monkeypatch.setattr(walking, "Graph", lambda basis: SimpleNamespace(system=system))
+    monkeypatch.setattr(walking, "model_of", model_of)
     basis = SimpleNamespace(
         recipe=load_recipe(RECIPE, source="x"), collection=lambda: asked.append("collection")
     )
-    systems = pipeline._systems(basis, ["vectors", "mono"])
+    systems = walking.systems_of(basis, ["vectors", "mono"])
     before = ("model", "mono", "mono")
     assert asked == [before, "collection", ("vectors", None), ("mono", "dev")]
     assert systems == {"dev": ["mono"]}

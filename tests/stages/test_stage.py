@@ -108,7 +108,7 @@ def test_the_runs_that_are_fused_are_inputs_by_their_names(made):
 
 @pytest.mark.parametrize(
     ("name", "beats"),
-    [("rerank", 1), ("pairs", 1), ("aggregate", 1), ("fuse", 1), ("merge", 1), ("parts", 2)],
+    [("rerank", 1), ("pairs", 1), ("aggregate", 1), ("fuse", 1), ("merge", 1), ("parts", 4)],
 )
 def test_a_stage_beats_before_it_reads(stores, made, name, beats):
     told = []

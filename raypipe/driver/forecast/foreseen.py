@@ -7,18 +7,23 @@ the collection's records and the query sets, is really computed.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from raypipe.driver.forecast.seen import SeenStores
 from raypipe.driver.recipe.chain import Chain
 from raypipe.names import Role, StoreName
-from raypipe.stages.outlook.outlook import Foreseeing, Outlook
+from raypipe.stages.outlook.outlook import ExpectedRun, Foreseeing, Outlook
 from raypipe.stages.stage import Stage
 from raypipe.storage.records import Json, Manifest, Record, Shard, digest
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
 from raypipe.storage.store_records import read_manifest
 from raypipe.storage.stored import Stored, committed
+from raypipe.vocabulary import DEPTH
 
 COMPUTED = (Role.COUNT, Role.QUERIES)
+QUERIES = 100
+"""Whose lists an expected run has, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +125,11 @@ def _outlook(stage: Stage, seen: SeenStores) -> Outlook:
         return stage.outlook(seen)
     rows = sum(shard.num_rows for shard in stage.shards(seen.sizing))
     note = f"{stage.spec.stage}: its time is not foreseen, and its bytes are an upper bound"
-    return Outlook(num_rows=rows, num_bytes=stage.estimated_bytes(rows, rows), notes=(note,))
+    run = None
+    if stage.spec.produces == "run":  # of a full list for each query, as others go on with it
+        run = ExpectedRun(np.full(min(rows, QUERIES), float(DEPTH)), rows, DEPTH)
+    num_bytes = stage.estimated_bytes(rows, rows)
+    return Outlook(num_rows=rows, num_bytes=num_bytes, run=run, notes=(note,))
 
 
 def _record(shard: Shard, planned: int, outlook: Outlook, sha256: str) -> Record:

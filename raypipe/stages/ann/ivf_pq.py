@@ -49,8 +49,9 @@ class TrainStage:
         return [Shard(0, 0, self.embeddings.num_rows)]
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage: the centres."""
-        return 4 * (self.lists + 256) * dim_of(self.embeddings)
+        """See Stage: the centres, in fp32; a vector's own bytes are those of its fp16."""
+        vector = self.embeddings.num_bytes // max(1, self.embeddings.num_rows)
+        return 2 * (self.lists + 256) * vector
 
     def open(self, site: Site) -> Opened:
         """See Stage; the payload is an index without rows, as faiss writes it."""
@@ -105,7 +106,8 @@ class CodesStage:
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        return (dim_of(self.embeddings) // 8 + 4) * num_rows
+        vector = self.embeddings.num_bytes // max(1, self.embeddings.num_rows)
+        return (vector // 16 + 4) * num_rows
 
     def open(self, site: Site) -> Opened:
         """See Stage; the payload is uint8 [rows, bytes], as numpy writes it."""

@@ -1,18 +1,22 @@
 """What a stage can say of its store before it is computed, and what it may ask for that."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.stages.stage import Sizing, Stage
 from raypipe.storage.payloads.tokens import Flat, Offsets
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.stored import Stored
 from raypipe.text.pairs import TextSlice
+
+if TYPE_CHECKING:  # it imports tokenizers, and readers of a run need none
+    from raypipe.models.folder.model_folder import ModelFolder
 
 Int64 = NDArray[np.int64]
 Float64 = NDArray[np.float64]

@@ -65,7 +65,7 @@ def test_overrides_reach_the_recipe_and_are_recorded(text: str):
 def test_problems_with_an_override_name_it_and_the_nearest_key(text: str, problems):
     assert problems(text, overrides=["stages.bm25.depht=10", "stage.bm25.depth=10"]) == [
         "override stages.bm25.depht=10: stages.bm25.depht: unknown key; did you mean depth?"
-        " known here: do, index, bm25, rm3, depth",
+        " known here: do, index, bm25, rm3, ann, depth",
         "override stage.bm25.depth=10: stage: unknown key; did you mean stages? known here:"
         " format, name, collection, queries, models, stages, evaluate, resources, stores,"
         " overrides",

@@ -24,13 +24,14 @@ def test_each_section_has_a_twin_and_each_of_its_cells_is_on_the_page(written):
     assert set(twins) == {
         "overview.test.json", "depth.test.json", "tradeoff-of-pairs.test.json",
         "fusion.test.json", "movers.test.json", "queries.test.json", "making.json",
+        "forecast.all.json",
     }  # fmt: skip
     cells = re.findall(r"<td[^>]*>([^<]*)</td>", path.read_text())
     expected = [
         escape(shown(value, column) if not isinstance(value, str) else value)
         for name in (
             "overview.test", "depth.test", "tradeoff-of-pairs.test", "fusion.test",
-            "movers.test", "queries.test", "making",
+            "movers.test", "queries.test", "forecast.all", "making",
         )
         for table in twins[f"{name}.json"]["tables"]
         for row in table["rows"]

@@ -11,7 +11,7 @@ from raypipe.driver.recipe.system import System
 from raypipe.engines.ann.codes import code_bytes_for, lists_for
 from raypipe.errors import InputError
 from raypipe.names import Role, StoreName, of_stage, tokens_of
-from raypipe.stages.ann.hnsw import HnswStage, dim_of
+from raypipe.stages.ann.hnsw import HnswStage
 from raypipe.stages.ann.ivf_pq import CodesStage, TrainStage
 from raypipe.stages.ann.recall import Recall, RecallStage, measured
 from raypipe.stages.ann.search import AnnSearchStage
@@ -32,7 +32,7 @@ def index_system(basis: Basis, name: str, stage: Ann, inputs: Mapping[str, Syste
         graph = HnswStage(embeddings, stage.hnsw.links, stage.hnsw.ef_construction)
         stored = _once(basis, of_stage(name), graph)
     else:
-        centres = _centres(basis, name, stage.ivf_pq, embeddings)
+        centres = _centres(basis, name, stage.ivf_pq, embeddings, encoded.model)
         stored = _once(basis, of_stage(name), CodesStage(embeddings, centres))
     return System(name, "index", stored, model=encoded.model, start_weights=encoded.start_weights)
 
@@ -43,9 +43,11 @@ def _once(basis: Basis, name: StoreName, stage: Stage) -> Stored:
     return basis.once(name, lambda: stage, lambda fixed: fixed.manifest.fingerprint == wanted)
 
 
-def _centres(basis: Basis, name: str, wanted: IvfPq, embeddings: Stored) -> Stored:
-    dim, num_rows = dim_of(embeddings), embeddings.num_rows
-    lists = lists_for(num_rows) if wanted.lists == "auto" else wanted.lists
+def _centres(basis: Basis, name: str, wanted: IvfPq, embeddings: Stored, model_name: str) -> Stored:
+    model = basis.model(model_name)
+    dim = int(model.family.files.as_bert(model.config())["hidden_size"])
+    num_rows = embeddings.num_rows
+    lists = lists_of(wanted, num_rows)
     code_bytes = code_bytes_for(dim) if wanted.code_bytes == "auto" else wanted.code_bytes
     if dim % code_bytes:
         raise InputError(
@@ -71,8 +73,8 @@ def search_system(
         kept = stage.ann.ef_search
         ef_search = stage.depth * stage.ann.refine if kept == "auto" else kept
     else:
-        centres = _centres(basis, stage.index, built.ivf_pq, embeddings)
-        lists = lists_of(centres)
+        centres = _centres(basis, stage.index, built.ivf_pq, embeddings, index.model)
+        lists = lists_of(built.ivf_pq, embeddings.num_rows)
         read = max(1, lists // PROBED_SHARE) if stage.ann.probes == "auto" else stage.ann.probes
         probes = min(read, lists)
     search = AnnSearchStage(
@@ -105,9 +107,9 @@ def search_system(
     )
 
 
-def lists_of(centres: Stored) -> int:
-    """The number of lists, from the settings of their training."""
-    return int(centres.spec.params["lists"])
+def lists_of(wanted: IvfPq, num_rows: int) -> int:
+    """The number of lists of an index of so many rows."""
+    return lists_for(num_rows) if wanted.lists == "auto" else wanted.lists
 
 
 def _told(name: str, recall: Recall, num_queries: int) -> str:
