@@ -5,12 +5,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
 from raypipe.driver.forecast.facts import beside_facts
 from raypipe.driver.forecast.forecast import Forecast
+from raypipe.driver.forecast.foreseen import NotForeseen
 from raypipe.driver.forecast.making import before_a_run, expected_stores
 from raypipe.driver.forecast.text import line_of
 from raypipe.driver.generations.drift import limits_of
@@ -191,15 +193,19 @@ def _forecast(
     sources: Mapping[str, str],
     options: Options,
 ) -> Forecast | None:
-    """What the run will take; None where it only reads a generation's stores or makes word pieces.
+    """What the run will take; None where it only reads a generation's stores or makes word pieces,
+    or where an input is bad.
 
     Only the count of the records and the query sets are computed for it, as the run would first.
     """
     if options.reading is not None or options.tokens_of is not None:
         return None
     stores, compute = execution.workspace.stores, execution.ensure
-    expected = expected_stores(recipe, selected, chosen, sources, storage=stores, compute=compute)
-    return before_a_run(expected, recipe, chosen)
+    walk = partial(expected_stores, recipe, selected, chosen, sources)
+    try:
+        return before_a_run(walk(storage=stores, compute=compute), recipe, chosen)
+    except NotForeseen:  # the run meets the same input, and its error names store and shard too
+        return None
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import numpy as np
 
 from raypipe.driver.forecast.seen import SeenStores
 from raypipe.driver.recipe.chain import Chain
+from raypipe.errors import InputError
 from raypipe.names import Role, StoreName
 from raypipe.stages.outlook.outlook import ExpectedRun, Foreseeing, Outlook
 from raypipe.stages.stage import Stage
@@ -24,6 +25,10 @@ from raypipe.vocabulary import DEPTH
 COMPUTED = (Role.COUNT, Role.QUERIES)
 QUERIES = 100
 """Whose lists an expected run has, at most."""
+
+
+class NotForeseen(InputError):
+    """An input is bad, which was found in a sample of it; the run would find it too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +103,10 @@ class Foreseen:
             there = Outlook(num_rows=stored.num_rows, num_bytes=stored.num_bytes)
             self.found[name] = Expected(name, there, number, False, computed=True)
             return stored
-        outlook = _outlook(stage, self.seen)
+        try:
+            outlook = _outlook(stage, self.seen)
+        except InputError as error:
+            raise NotForeseen(error.problems) from error
         shards = outlook.shards if outlook.shards is not None else stage.shards(self.seen.sizing)
         held = committed(self.storage, str(name), spec)
         planned = sum(shard.num_rows for shard in shards)
