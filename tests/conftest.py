@@ -311,3 +311,12 @@ def nfcorpus(raypipe_data, tmp_path_factory) -> Path:
     )
     assert done.returncode == 0, done.stderr
     return out
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_client_of_a_ray_that_ended():
+    """A client whose head has gone ends its process a minute later, in the middle of other tests."""
+    yield
+    ray = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized():
+        ray.shutdown()
