@@ -315,7 +315,7 @@ def nfcorpus(raypipe_data, tmp_path_factory) -> Path:
 
 @pytest.fixture(autouse=True, scope="module")
 def _no_client_of_a_ray_that_ended():
-    """A client whose head has gone ends its process a minute later, in the middle of other tests."""
+    """A client whose head has gone ends its process a minute later, amid other tests."""
     yield
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
