@@ -66,7 +66,9 @@ class LocalRay:
             )
 
     def close(self) -> None:
-        """End every remaining process."""
+        """Disconnect, and end every remaining process."""
+        if self._missing() is None:  # otherwise Ray would wait for what has ended
+            ray.shutdown()  # a client ends its process ten seconds after its head
         self._reaper.close()
 
     def _missing(self) -> str | None:
