@@ -1,4 +1,4 @@
-"""Which places are buckets, and credentials in URIs, which recipe.yaml would show to others."""
+"""Which places are buckets or data sets, and credentials in URIs, which recipe.yaml would show."""
 
 import re
 from urllib.parse import urlsplit
@@ -8,6 +8,16 @@ NO_SECRETS = (
     "profile in ~/.aws for s3://, into GOOGLE_APPLICATION_CREDENTIALS for gs://"
 )
 """What is expected in the place of a URI that has some."""
+
+
+DATASET = "irds:"
+"""What stands before the id of a data set of ir_datasets in the place of a file."""
+
+
+def dataset_id(place: object) -> str | None:
+    """The id of the data set that a place names; None if it names a file or a bucket."""
+    text = str(place)
+    return text.removeprefix(DATASET) if text.startswith(DATASET) else None
 
 
 def in_bucket(place: str) -> bool:

@@ -8,6 +8,9 @@ Format = Literal[
     "msmarco-doc-v1",
     "msmarco-doc-v2",
     "jsonl",
+    "csv",
+    "parquet",
+    "txt",
     "beir",
     "pyserini",
     "trec-car",
@@ -16,7 +19,7 @@ Format = Literal[
     "python-docs",
 ]
 """Formats of a collection. msmarco-v1 means id TAB text, whatever the collection; the two of
-documents, and jsonl, are split into passages."""
+documents, and jsonl with named fields, are split into passages."""
 TopicLevel = Literal["article", "top-level", "hierarchical"]
 """What a topic of TREC CAR is: a page, one of its sections, or any section in sections."""
 Language = (
@@ -48,6 +51,9 @@ LossName = Literal[
 ]
 TableFormat = Literal["md", "csv", "latex", "json"]
 """What `raypipe table` writes."""
+BreakTies = Literal["id", "rank"]
+"""How a run file's equal scores are ordered: by passage id descending, as in trec_eval, or as the
+file has them, by its ranks or otherwise its lines."""
 Tail = Literal["keep", "drop"]
 """What happens to the candidates below the first k, which the reranker does not score."""
 

@@ -3,9 +3,7 @@
 What the page says of a key is the docstring below its field, or that of the section that it opens.
 """
 
-import ast
 import inspect
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from types import NoneType, UnionType
@@ -13,6 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 
 from pydantic.fields import FieldInfo
 
+from raypipe.config.docstrings import texts_of
 from raypipe.config.fields import Section, Source
 from raypipe.config.pipeline.kinds import KINDS
 from raypipe.config.pipeline.recipe import WrittenRecipe
@@ -48,7 +47,7 @@ class Row(NamedTuple):
 
 def rows(section: type[Section], prefix: str = "") -> Iterator[Row]:
     """Every key below a section, in the order of its fields; stages are left to their kinds."""
-    said = texts(section)
+    said = texts_of(section)
     for name, field in section.model_fields.items():
         key = prefix + (field.alias or name)
         inner, named = opened(field.annotation)
@@ -60,19 +59,6 @@ def rows(section: type[Section], prefix: str = "") -> Iterator[Row]:
         must = "must be set" if field.is_required() else "-"
         yield Row(key, "section", must, said.get(name) or own)
         yield from rows(inner, key + ".")
-
-
-def texts(section: type[Section]) -> dict[str, str]:
-    """Field -> the docstring below it, on one line."""
-    found = {}
-    for kind in reversed(section.__mro__[: section.__mro__.index(Section)]):
-        (body,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-        assert isinstance(body, ast.ClassDef)
-        for field, below in zip(body.body, body.body[1:], strict=False):
-            told = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
-            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and told:
-                found[field.target.id] = " ".join(str(below.value.value).split())
-    return found
 
 
 def opened(annotation: Any) -> tuple[type[Section] | None, bool]:
@@ -106,7 +92,7 @@ def values(annotation: Any) -> str:
         elif get_origin(member) is dict:
             found.append(f"mapping: {values(get_args(member)[1])}")
         else:
-            found.append(words.get(member, "stage"))
+            found.append("any plain value" if member is Any else words.get(member, "stage"))
     return ", ".join(dict.fromkeys(found))
 
 

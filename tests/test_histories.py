@@ -53,6 +53,18 @@ def test_an_answer_may_be_lost_with_the_process_that_committed_but_not_before():
     assert problems(other, PLANNED, PUBLISHED) == [f"{A}: acknowledged with other bytes"]
 
 
+def test_a_late_shard_may_be_acknowledged_by_two_workers_with_one_record():
+    late = [line("intent", 1), line("second try", 9), *worked(2, A, "a")]
+    rest = [line("acknowledged", 1, sha256="a"), *worked(2, B, "b"), *worked(1, B, "b")]
+    found = history(*late, *rest[:-2])
+    assert problems(found, PLANNED, PUBLISHED) == []
+    assert (redone(found), in_flight_when_killed(found)) == (0, 0)
+    other = history(*late, {**rest[0], "sha256": "x"}, *rest[1:3])
+    assert f"{A}: acknowledged with other bytes" in problems(other, PLANNED, PUBLISHED)
+    untold = history(late[0], *late[2:], rest[0], *worked(2, B, "b"), *worked(1, B, "b"))
+    assert f"{A}: acknowledged twice" in problems(untold, PLANNED, PUBLISHED)
+
+
 @pytest.mark.parametrize(
     ("lines", "published", "told"),
     [

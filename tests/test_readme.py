@@ -244,7 +244,7 @@ resources: {{backend: inline}}
     night = run_in(tmp_path, reindex)
     assert night.returncode == 0, night.stderr
     assert night.stdout.splitlines()[-1].startswith("generation 1, ")
-    assert "lucene: reused" in night.stderr and "bm25.test: reused" in night.stderr
+    assert "lucene: reused" in night.stderr and "bm25 on test: reused" in night.stderr
     changed = raypipe_here("pipeline", recipe, "--out", work, "stages.bm25.depth=100")
     assert changed.returncode == 0, changed.stderr
     assert "bm25.test: params.depth 1000 -> 100" in changed.stderr

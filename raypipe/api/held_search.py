@@ -86,22 +86,20 @@ class HeldSearch:
         return chosen(self._held.stored(of_stage(name, role=Role.TUNE)))
 
     def _dense(self, asked: Texts, stage: str, model: str, depth: int, device: str) -> pa.Table:
+        from raypipe.driver.models.named import in_folder
         from raypipe.engines.exact.search import topk_block_stream
+        from raypipe.stages.embeddings import all_vectors
         from raypipe.stages.encode import precision_of, refuse_other_model
         from raypipe.stages.in_memory import encode_texts
         from raypipe.stages.products import TorchProducts
-        from raypipe.stages.search import ranked_vectors
 
         embeddings = self._held.stored(of_stage(stage))
-        wanted = self._held.recipe.models[model]
-        opened = model_of(wanted.path, wanted.preset).in_precision(precision_of(embeddings))
+        wanted = in_folder(self._held.recipe.models[model], self._held.stores)
+        opened = model_of(wanted.path, wanted.preset, settings=wanted.settings)
+        opened = opened.in_precision(precision_of(embeddings))
         refuse_other_model(embeddings, opened)
         vectors = encode_texts(opened, asked.texts, side="query", device=device_of(device))
-        blocks = (
-            block
-            for record in embeddings.manifest.records
-            for block in ranked_vectors(embeddings, record, 0, record.shard.num_rows)
-        )
+        blocks = all_vectors(embeddings)
         found = topk_block_stream(vectors, blocks, depth=depth, products=TorchProducts())
         return dense_table(0, *found, scored_by=stage)
 

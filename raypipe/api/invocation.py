@@ -17,8 +17,6 @@ from raypipe.errors import InputError
 from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
 
 if TYPE_CHECKING:
-    from raypipe.cluster.loop import Report
-    from raypipe.driver.recipe.watching import StageResult
     from raypipe.storage.stored import Stored
 
 
@@ -114,13 +112,15 @@ def run(
         raise InputError("overrides: the recipe is loaded already; give them to Recipe.load")
     loaded = recipe if isinstance(recipe, config.Recipe) else Recipe.load(recipe, overrides)
     numerics.set_strict()
-    from raypipe.driver.pipeline import Options, run_pipeline, to_stderr
+    from raypipe.driver.pipeline import Options, run_pipeline
+    from raypipe.driver.recipe.watching import Silent
+    from raypipe.driver.report.lines import to_stderr
 
     wanted, folder = inline_by_default(loaded), Path(out)
     address = os.environ.get("RAY_ADDRESS")
     options = Options(only=only, until=until, frozen=frozen, ray_address=address)
     if not progress:
-        outcome = run_pipeline(wanted, folder, options, watcher=_Silent())
+        outcome = run_pipeline(wanted, folder, options, watcher=Silent())
         return Invocation(folder, outcome.summary, outcome.table, wanted)
     from raypipe.driver.report.progress import TerminalWatcher
 
@@ -130,16 +130,3 @@ def run(
     finally:
         watcher.stop()
     return Invocation(folder, outcome.summary, outcome.table, wanted)
-
-
-class _Silent:
-    """A watcher that prints nothing."""
-
-    def began(self, store: str, report: "Report") -> None:
-        """See Watcher."""
-
-    def advanced(self, store: str, report: "Report") -> None:
-        """See Watcher."""
-
-    def ended(self, store: str, result: "StageResult") -> None:
-        """See Watcher."""

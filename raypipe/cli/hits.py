@@ -1,13 +1,12 @@
 """The passages found for one query, for the terminal."""
 
-import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from raypipe.analysis.by_query.aligned import WIDTH, folded
+from raypipe.analysis.by_query.aligned import folded
 from raypipe.analysis.plain import plain
 from raypipe.api.index import Index
+from raypipe.cli.output import terminal_width
 
 NUM_LINES = 3
 """Of a passage's text."""
@@ -29,7 +28,7 @@ def hits_of(
 
 def text_of(query: str, hits: Sequence[Mapping[str, Any]]) -> str:
     """Rank, score and id of each passage on a line, and below it the beginning of its text."""
-    width = shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH
+    width = terminal_width()
     if not hits:
         return f"no passage for {plain(query)!r}"
     blocks = []

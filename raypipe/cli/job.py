@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
 
+from raypipe.cli.ended import Ended
 from raypipe.cli.main import main
 from raypipe.cli.workspaces import value_of_out
 from raypipe.config import read_recipe, recipe_names, recipe_text
@@ -18,12 +19,13 @@ VANISHES = "the folder a job runs in is Ray's copy on the head and is deleted"
 
 def run_job(verb: str, arguments: Sequence[str]) -> None:
     """Run a command on the cluster that accepted the job, and exit with its code."""
-    problems = [] if "--help" in arguments else job_problems(arguments, os.environ)
+    problems = [] if {"-h", "--help"} & {*arguments} else job_problems(arguments, os.environ)
     if not problems:
         main([verb, *arguments])
     for problem in problems:
         print(f"error: {problem}", file=sys.stderr)
-    print(f"raypipe: exit {InputError.exit_code} ({problems[0]})", file=sys.stderr, flush=True)
+    ended = Ended(InputError.exit_code, problems[0], told=True)
+    print(ended.line(), file=sys.stderr, flush=True)
     sys.exit(InputError.exit_code)
 
 

@@ -6,11 +6,13 @@ import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Annotated
 
 import typer
 import typer.exceptions
 
 from raypipe import numerics
+from raypipe.cli.ended import Ended
 from raypipe.cli.verbs import (
     analyse,
     compare,
@@ -30,13 +32,33 @@ from raypipe.cli.workspaces import with_folders, workspace_of
 from raypipe.driver.early_end import last_run, record_early_end
 from raypipe.driver.machine import signals
 from raypipe.errors import Ending, RaypipeError, ending_of
+from raypipe.package import VERSION
 
 app = typer.Typer(
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Rank passage collections in batch, on one machine or a Ray cluster.",
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"raypipe {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def _raypipe(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Rank passage collections in batch, on one machine or a Ray cluster."""
+
+
 quickstart.register(app)
 pipeline.register(app)
 leaderboard.register(app)
@@ -58,10 +80,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     signals.leave_to_python()
     logging.basicConfig(format="%(levelname)s: %(message)s", stream=sys.stderr)
     logging.getLogger("raypipe").setLevel(logging.INFO)
-    code, reason = run(list(sys.argv[1:] if arguments is None else arguments))
+    ended = run_and_tell(list(sys.argv[1:] if arguments is None else arguments))
     sys.stdout.flush()
-    print(f"raypipe: exit {code} ({reason})", file=sys.stderr, flush=True)
-    _leave(code)
+    print(ended.line(), file=sys.stderr, flush=True)
+    _leave(ended.exit_code)
 
 
 def _leave(code: int) -> None:
@@ -74,51 +96,68 @@ def _leave(code: int) -> None:
 
 
 def run(arguments: list[str]) -> tuple[int, str]:
-    """(exit code, reason) of one command; problems are printed on stderr.
+    """(exit code, reason) of one command; see `run_and_tell`."""
+    ended = run_and_tell(arguments)
+    return ended.exit_code, ended.reason
+
+
+def run_and_tell(arguments: list[str]) -> Ended:
+    """How one command ended; problems are printed on stderr.
 
     An existing workspace says the same, also if the command ended before its work began.
     """
     try:
         arguments = with_folders(arguments)
     except RaypipeError as error:
-        _tell(error, ending := ending_of(error))
-        return ending
+        return _tell(error, ending_of(error))
     folder = workspace_of(arguments)
     before = None if folder is None else last_run(folder)
-    code, reason = _run(arguments)
-    if folder is not None and code:
+    ended = _run(arguments)
+    if folder is not None and ended.exit_code:
         with suppress(OSError):  # the process's own code is all that can be said then
-            record_early_end(folder, before, code, reason)
-    return code, reason
+            record_early_end(folder, before, ended.exit_code, ended.reason)
+    return ended
 
 
-def _run(arguments: list[str]) -> tuple[int, str]:
+def _run(arguments: list[str]) -> Ended:
     try:
         command = typer.main.get_command(app)
         result = command.main(args=arguments, prog_name="raypipe", standalone_mode=False)
         code = result if isinstance(result, int) else 0
-        return code, "complete" if code == 0 else "as recorded in the workspace"
+        return Ended(code, "complete" if code == 0 else "as recorded in the workspace")
     except typer.Abort:
-        return 130, "interrupted"
+        return Ended(130, "interrupted")
     except typer.Exit as error:
-        return error.exit_code, "complete" if error.exit_code == 0 else "as asked"
+        return Ended(error.exit_code, "complete" if error.exit_code == 0 else "as asked")
     except typer.exceptions.TyperException as error:
-        reason = str(error) or "no command was given"
-        print(f"error: {reason}", file=sys.stderr)
-        return 2, reason
+        return _refused(error)
     except (Exception, KeyboardInterrupt) as error:
-        ending = ending_of(error)
-        _tell(error, ending)
-        return ending
+        return _tell(error, ending_of(error))
 
 
-def _tell(error: BaseException, ending: Ending) -> None:
+def _refused(error: typer.exceptions.TyperException) -> Ended:
+    """The end of a command line that is not understood; of an empty one the help was printed."""
+    if not str(error):
+        return Ended(2, "no command was given")
+    reason, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
+    near = getattr(error, "possibilities", None)
+    if near:
+        reason = f"{error.message}. Did you mean {near[0]!r}?"
+    print(f"error: {reason}", file=sys.stderr)
+    if context is not None:
+        print(f"  `{context.command_path} -h` shows what it takes", file=sys.stderr)
+    return Ended(2, reason, told=True)
+
+
+def _tell(error: BaseException, ending: Ending) -> Ended:
     """Print all that the error says; of a bug the traceback, which helps to mend it."""
+    ended = Ended(*ending, told=True)
     if ending.exit_code == 1:
         traceback.print_exception(error)
-        return
+        return ended
     text = str(error) if isinstance(error, RaypipeError) else ending.reason
     for line in text.splitlines():
         print(f"error: {line}", file=sys.stderr)
     for note in getattr(error, "__notes__", ()):
         print(f"  {note}", file=sys.stderr)
+    return ended

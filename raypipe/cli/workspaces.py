@@ -22,7 +22,8 @@ WORKSPACES_READ = ("--index", "--collection", "--pairs")
 FLAGS = frozenset(
     (
         "--json --html --each --fill --frozen --train --accept --yes --allow-open-cluster "
-        "--allow-fewer-rows --inputs --help"
+        "--allow-fewer-rows --inputs --json-schema --help --version --install-completion "
+        "--show-completion"
     ).split()
 )
 """Options without a value."""

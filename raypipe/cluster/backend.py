@@ -49,7 +49,9 @@ class Committed:
     cpu_seconds: float = 0.0
     """CPU time of the worker's process, on all its threads."""
     computing_seconds: float | None = None
-    """In which a GPU computed; None if nobody measured it."""
+    """In which a GPU computed, of the whole time; None if nobody measured it."""
+    num_repeated: int | None = None
+    """Queries that needed exact search's second pass; None of other stages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +73,12 @@ class Beating:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A shard was committed; or a probe, which has no record, survived."""
+    """A shard was computed; a probe, which survived, commits nothing."""
 
     worker: int
     shard: Shard
-    record: Record | None
+    committed: Committed | None
     seconds: float
-    num_copied: int = 0
-    num_tokens: int = 0
-    cpu_seconds: float = 0.0
-    computing_seconds: float | None = None
-    """In which a GPU computed, of `seconds`; None if nobody measured it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +114,6 @@ class OutOfMemory:
     reason: str
 
 
-def done_event(worker: int, shard: Shard, done: Committed | None, seconds: float) -> Done:
-    """The event of a shard that was computed; a probe commits nothing."""
-    if done is None:
-        return Done(worker, shard, None, seconds)
-    took = (done.num_copied, done.num_tokens, done.cpu_seconds, done.computing_seconds)
-    return Done(worker, shard, done.record, seconds, *took)
-
-
 Event = Ready | Beating | Done | Failed | Lost | Preempted | OutOfMemory
 
 
@@ -144,9 +133,10 @@ class Backend(Protocol):
         """End a worker now, whatever it is doing; no event follows."""
 
     def release(self, worker: int) -> None:
-        """Take leave of a worker that computes nothing, as all work is done; no event follows.
+        """Take leave of a worker for which there is no more work; no event follows.
 
-        It may be idle, still opening, or refused. The backend may give its process another task.
+        It may be idle, still opening, refused, or in the middle of a shard that another worker has
+        committed, which it stops as soon as it can. The backend may give its process another task.
         """
 
     def end_idle(self) -> None:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 from raypipe.cluster.backend import (
+    Done,
     Event,
     Failed,
     Mode,
@@ -14,7 +15,6 @@ from raypipe.cluster.backend import (
     Rows,
     Site,
     Task,
-    done_event,
 )
 from raypipe.cluster.worker import introduce, perform
 from raypipe.storage.records import Shard
@@ -50,6 +50,7 @@ class InlineBackend:
 
     def kill(self, worker: int) -> None:
         """See Backend; between shards nothing is running."""
+        self._queue.clear()
         opened, self._opened = self._opened, None
         if opened is not None:
             opened.close()
@@ -90,4 +91,4 @@ class InlineBackend:
             done = perform(self._task, self._opened, shard, skip, lambda rows: None, mode)
         except Exception as error:  # becomes an event; the loop decides and raises
             return Failed(worker, shard, error)
-        return done_event(worker, shard, done, time.monotonic() - began)
+        return Done(worker, shard, done, time.monotonic() - began)

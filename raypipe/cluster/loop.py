@@ -2,71 +2,29 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from raypipe.cluster.backend import (
     Backend,
     Beating,
+    Committed,
     Done,
     Event,
     Failed,
     Lost,
+    Mode,
     OutOfMemory,
     Preempted,
     Ready,
     Task,
 )
 from raypipe.cluster.failures import Failures
-from raypipe.errors import IncompleteError, RaypipeError
+from raypipe.cluster.scheduling.crew import Crew
+from raypipe.cluster.scheduling.pace import Late, Pace, work_of
+from raypipe.cluster.scheduling.report import Limits, Report, report_of
+from raypipe.cluster.scheduling.tail import Tail
+from raypipe.errors import IncompleteError, RaypipeError, in_full
 from raypipe.storage.holder import Process
-from raypipe.storage.records import Json, Record, Shard
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits of the loop."""
-
-    num_actors: int = 1
-    max_attempts: int = 3
-    """Failures of one shard after which the invocation ends; preemptions do not count."""
-    silent_seconds: float = 120.0
-    """Seconds without a heartbeat after which a worker counts as dead."""
-    silent_seconds_opening: float = 600.0
-    """The same before its first batch, while weights are loaded."""
-    poll_seconds: float = 1.0
-
-
-@dataclass(slots=True)
-class Report:
-    """What one invocation did for one store."""
-
-    num_planned: int = 0
-    num_reused: int = 0
-    num_done: int = 0
-    num_lost: int = 0
-    num_preempted: int = 0
-    num_out_of_memory: int = 0
-    """Workers that were ended because their node was short of memory."""
-    num_copied: int = 0
-    """Rows that were taken from older stores."""
-    num_rows: int = 0
-    """Of the shards that were committed."""
-    num_bytes: int = 0
-    """Of the payloads that were committed."""
-    num_tokens: int = 0
-    """Tokens that a model read."""
-    cpu_seconds: float = 0.0
-    """CPU time of the workers' processes over the shards that were committed, loading excluded."""
-    seconds: float = 0.0
-    working_seconds: float = 0.0
-    """Time from the first ready worker to the last commit, so without loading."""
-
-
-@dataclass(slots=True)
-class _Worker:
-    shard: Shard | None = None
-    beaten: bool = False
-    last_seen: float = 0.0
+from raypipe.storage.records import Json, Shard
 
 
 class Loop:
@@ -85,74 +43,77 @@ class Loop:
         """Starts nothing yet."""
         self._task, self._backend, self._limits = task, backend, limits
         self._on_progress, self._on_ready, self._should_stop = on_progress, on_ready, should_stop
-        self._pending = deque(task.ledger.pending())
-        self._workers: dict[int, _Worker] = {}
+        pending = task.ledger.pending()
+        work = work_of(task.stage, pending)
+        self._pending = deque(sorted(pending, key=lambda s: work[s.index], reverse=True))
+        self._crew, self._pace = Crew(), Pace(work)
+        self._tail = Tail(self._crew, self._pace, limits)
         self._failures = Failures(task, limits.max_attempts)
         self._most = limits.num_actors
-        self._starved = 0
-        self._began = backend.now()
+        self._starved = self._num_late = 0
+        self._began = self._looked = backend.now()
         self._first_ready: float | None = None
-        planned = len(task.ledger.shards)
-        self.report = Report(num_planned=planned, num_reused=planned - len(self._pending))
+        self.report = report_of(task.ledger.shards, pending)
 
     def run(self) -> Report:
         """Run until nothing is pending; see `run`."""
         try:
-            while self._pending or any(w.shard for w in self._workers.values()):
+            while self._pending or self._crew.num_computing:
                 self._grow()
                 for event in self._backend.wait(self._limits.poll_seconds):
                     self._handle(event)
-                self._find_silent()
+                self._look()
+                self._employ()
                 stop = self._should_stop()
                 if stop is not None:
                     raise stop
-            for number in list(self._workers):  # they are still opening, and nothing is left
+            for number in list(self._crew.workers):  # they wait, or still open, and nothing is left
                 self._let_go(number)
         finally:
-            for number in list(self._workers):
+            for number in list(self._crew.workers):
                 self._backend.kill(number)
             self.report.seconds = self._backend.now() - self._began
         return self.report
 
     def _grow(self) -> None:
-        """Start as many workers as there is work for."""
-        in_flight = sum(1 for w in self._workers.values() if w.shard)
-        wanted = min(self._most, len(self._pending) + in_flight)
-        while len(self._workers) < wanted:
-            number = self._backend.start(self._task)
-            self._workers[number] = _Worker(last_seen=self._backend.now())
+        """Start as many workers as there is work for, late shards included."""
+        work = len(self._pending) + self._crew.num_computing + self._num_late
+        while len(self._crew) < min(self._most, work):
+            self._crew.add(self._backend.start(self._task), self._backend.now())
 
     def _handle(self, event: Event) -> None:
-        worker = self._workers.get(event.worker)
+        worker = self._crew.workers.get(event.worker)
         if worker is None:
             return  # a late event of a worker that was given up
-        worker.last_seen = self._backend.now()
+        now = worker.last_seen = self._backend.now()
         match event:
             case Ready(facts=facts, process=process):
                 self._on_ready(facts, process)
                 self._failures.opened()
                 if self._first_ready is None:
-                    self._first_ready = worker.last_seen
+                    self._first_ready = now
                 self._feed(event.worker)
             case Beating():
                 worker.beaten = True
-            case Done(shard=shard, record=None):
-                worker.shard, worker.beaten = None, True
-                self._failures.survived(shard)
-                self._pending.appendleft(shard)
-                self._feed(event.worker)
-            case Done(shard=shard, record=Record()):
-                worker.shard, worker.beaten = None, True
-                self._done(event)
+            case Done(shard=shard, committed=committed, seconds=seconds):
+                self._crew.end_try(event.worker)
+                worker.beaten = True
+                if committed is None:
+                    self._failures.survived(shard)
+                    self._pending.appendleft(shard)
+                else:
+                    self._pace.done(event.worker, shard, seconds, committed.num_copied)
+                    self._done(shard, committed, seconds)
                 self._feed(event.worker)
             case Failed(shard=None, error=RaypipeError() as error):
                 self._let_go(event.worker)  # refused for this stage, but sound
                 self._failures.failed(None, error)
             case Failed(shard=shard, error=error):
-                worker.shard = None
-                self._failures.failed(shard, error)
-                if shard is not None:
-                    self._pending.appendleft(shard)
+                self._crew.end_try(event.worker)
+                if isinstance(error, RaypipeError) or not self._goes_on(shard, in_full(error)):
+                    self._failures.failed(shard, error)
+                    if shard is not None:
+                        self._pending.appendleft(shard)
                 self._give_up(event.worker)
             case Lost(reason=reason):
                 self.report.num_lost += 1
@@ -164,46 +125,87 @@ class Loop:
                 self.report.num_out_of_memory += 1
                 self._starve(event.worker, reason)
 
-    def _done(self, done: Done) -> None:
+    def _done(self, shard: Shard, done: Committed, seconds: float) -> None:
         """Count a committed shard, and tell of it."""
-        self._failures.done(done.shard)
+        self._failures.done(shard)
+        self._num_late = 0
+        for number in self._crew.tries(shard):
+            self._discard(number, shard)
         self._starved = 0
         self.report.num_done += 1
         self.report.working_seconds = self._backend.now() - (self._first_ready or 0.0)
         self.report.num_copied += done.num_copied
-        self.report.num_rows += done.shard.num_rows
-        self.report.num_bytes += done.record.num_bytes if done.record else 0
+        self.report.num_rows += shard.num_rows
+        self.report.num_bytes += done.record.num_bytes
         self.report.num_tokens += done.num_tokens
         self.report.cpu_seconds += done.cpu_seconds
-        told: dict[str, Json] = {"seconds": round(done.seconds, 3), "copied": done.num_copied}
+        told: dict[str, Json] = {"seconds": round(seconds, 3), "copied": done.num_copied}
         told |= {"tokens": done.num_tokens, "cpu_seconds": round(done.cpu_seconds, 3)}
-        if done.computing_seconds is not None and done.seconds > 0:
+        if done.num_repeated is not None:
+            self.report.num_searched += shard.num_rows
+            self.report.num_repeated += done.num_repeated
+            told["second_pass"] = done.num_repeated
+        if done.computing_seconds is not None and seconds > 0:
             # Of the whole shard, reading, writing and committing too: what the GPU waits for.
-            told["gpu_idle"] = round(max(0.0, 1 - done.computing_seconds / done.seconds), 4)
-        self._task.note("done", done.shard, **told)
+            told["gpu_idle"] = round(max(0.0, 1 - done.computing_seconds / seconds), 4)
+        self._task.note("done", shard, **told)
         self._on_progress(self.report)
 
+    def _discard(self, number: int, shard: Shard) -> None:
+        """Free a worker whose shard another has committed."""
+        worker = self._crew.workers[number]
+        seconds = round(self._backend.now() - worker.since, 3)
+        self._task.note("discarded", shard, seconds=seconds, second=worker.second)
+        self._let_go(number)
+
     def _feed(self, number: int) -> None:
-        """Give an idle worker the next shard; if none is left, let it go."""
+        """Give a worker the next shard; if none is left, it waits for one that is late."""
+        now = self._backend.now()
         if not self._pending:
-            self._let_go(number)
+            self._crew.wait(number, now)
             return
         shard = self._pending.popleft()
-        self._workers[number].shard = shard
         skip, mode = self._failures.next_try(shard)
+        self._crew.give(number, shard, now, plain=mode is Mode.PLAIN)
         self._backend.submit(number, shard, skip, mode)
 
+    def _employ(self) -> None:
+        """Give those that wait a shard that came back, or one that is late; let the others go."""
+        now = self._backend.now()
+        while self._pending and self._crew.waiting:
+            self._feed(next(iter(self._crew.waiting)))
+        for number, late in self._tail.second_tries(now):
+            self._try_too(number, late)
+        for number in self._tail.not_needed(now):
+            self._let_go(number)
+
+    def _try_too(self, number: int, late: Late) -> None:
+        """Let a second worker try a shard; the first record wins."""
+        self._num_late = 0
+        skip, mode = self._failures.next_try(late.shard)
+        self._crew.give(number, late.shard, self._backend.now(), plain=True)
+        self.report.num_second_tries += 1
+        self._task.note("second try", late.shard, expected_seconds_left=round(late.left, 3))
+        self._backend.submit(number, late.shard, skip, mode)
+
     def _let_go(self, number: int) -> None:
-        del self._workers[number]
+        self._forget(number)
         self._backend.release(number)
 
     def _give_up(self, number: int) -> None:
-        del self._workers[number]
+        self._forget(number)
         self._backend.kill(number)
 
+    def _forget(self, number: int) -> Shard | None:
+        self._pace.forget(number)
+        return self._crew.remove(number)
+
     def _lose(self, number: int, reason: str, *, counts: bool) -> None:
-        shard = self._workers.pop(number).shard
-        if shard is not None and self._count_if_committed(shard):
+        waited = self._crew.workers[number].waiting
+        shard = self._forget(number)
+        if waited or shard is not None and self._count_if_committed(shard):
+            return
+        if self._goes_on(shard, reason, blameless=not counts):
             return
         if counts:
             self._failures.died(shard, reason)
@@ -212,14 +214,31 @@ class Loop:
         if shard is not None:
             self._pending.appendleft(shard)
 
+    def _goes_on(self, shard: Shard | None, reason: str, *, blameless: bool = False) -> bool:
+        """Whether another worker computes the shard too; then what ended this try costs no attempt.
+
+        The other one's end decides: a row that kills or has no value does so there as well.
+        """
+        if shard is None or not self._crew.tries(shard):
+            return False
+        if blameless:
+            self._crew.may_be_tried_again(shard)
+        self._task.note("one of two tries ended", shard, reason=reason)
+        return True
+
     def _count_if_committed(self, shard: Shard) -> bool:
         """Count a lost worker's shard as done if it had committed it; whether it had.
 
         Its answer was lost with it, and with the answer what it took and what was copied.
+
+        Raises:
+            CorruptError: the record is damaged.
         """
-        if not self._task.ledger.has(shard):
+        try:
+            record = self._task.ledger.record(shard)
+        except FileNotFoundError:
             return False
-        self._done(Done(0, shard, None, 0.0))
+        self._done(shard, Committed(record), 0.0)
         return True
 
     def _starve(self, number: int, reason: str) -> None:
@@ -228,12 +247,13 @@ class Loop:
         Raises:
             IncompleteError: a single worker has too little memory, with what can be done.
         """
-        shard = self._workers.pop(number).shard
+        shard = self._forget(number)
         self._starved += self._most == 1
-        self._most = max(1, min(self._most, len(self._workers)))
+        self._most = max(1, min(self._most, len(self._crew)))
         if shard is not None and not self._count_if_committed(shard):
             self._task.note("out of memory", shard, reason=reason, workers=self._most)
-            self._pending.appendleft(shard)
+            if not self._crew.tries(shard):
+                self._pending.appendleft(shard)
         if self._starved >= self._limits.max_attempts:
             raise IncompleteError(
                 f"{self._task.ledger.store}: {shard or 'a worker that was opening'} found too "
@@ -241,14 +261,24 @@ class Loop:
                 "run the same command again with more memory or a smaller resources.budget_tokens"
             )
 
-    def _find_silent(self) -> None:
-        limits, now = self._limits, self._backend.now()
-        for number, worker in list(self._workers.items()):
-            allowed = limits.silent_seconds if worker.beaten else limits.silent_seconds_opening
-            if now - worker.last_seen > allowed:
-                self._backend.kill(number)
-                self.report.num_lost += 1
-                self._lose(number, f"no heartbeat for {allowed:.0f} s", counts=True)
+    def _look(self) -> None:
+        """Find who is silent and what is late: not after every event, as this looks at everyone."""
+        now = self._backend.now()
+        if now - self._looked < self._limits.poll_seconds:
+            return
+        self._looked = now
+        self._find_silent(now)
+        self._num_late = 0 if self._pending else self._tail.num_late(now)
+
+    def _find_silent(self, now: float) -> None:
+        limits = self._limits
+        silent = self._crew.silent(now, limits.silent_seconds, limits.silent_seconds_opening)
+        for number, allowed in silent:
+            if number not in self._crew.workers:
+                continue  # let go: the shard of one before it was committed after all
+            self._backend.kill(number)
+            self.report.num_lost += 1
+            self._lose(number, f"no heartbeat for {allowed:.0f} s", counts=True)
 
 
 def run(
@@ -262,9 +292,11 @@ def run(
 ) -> Report:
     """Commit every pending shard of the task's ledger; publishing is left to the caller.
 
-    Workers are started while there is work for them, get one shard at a time, are replaced when
-    they are lost and are let go when nothing is left. A shard whose worker fails goes to the front
-    of the queue; preemption and node loss do not count as attempts.
+    Workers are started while there is work for them, get one shard at a time, the long ones first,
+    are replaced when they are lost and are let go when nothing is left. A shard whose worker fails
+    goes to the front of the queue; preemption and node loss do not count as attempts. Near the end
+    a worker without a shard tries one that is late on another: the first record wins, and the other
+    worker is freed.
 
     Raises:
         IncompleteError: a shard failed `max_attempts` times; the message names it.

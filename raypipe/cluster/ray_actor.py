@@ -31,6 +31,10 @@ from raypipe.storage.holder import Process, this_process
 from raypipe.storage.records import Json, Shard
 
 
+class Left(BaseException):
+    """A worker was told to leave while it computed; no stage that survives errors catches it."""
+
+
 @ray.remote(max_restarts=0, max_task_retries=0, concurrency_groups={"beat": 1})
 class Actor:
     """A process that is one worker after another, each with a number that is never used again.
@@ -81,7 +85,12 @@ class Actor:
         if number != self._number or self._task is None or self._opened is None:
             raise RuntimeError(f"{shard} was for worker {number}, this is worker {self._number}")
         began = time.monotonic()
-        done = perform(self._task, self._opened, shard, skip, self._beat, mode)
+        try:
+            done = perform(self._task, self._opened, shard, skip, self._beat, mode)
+        except BaseException:
+            if not self._was_told_to_leave(number):
+                raise
+            done = None  # its answer goes to nobody
         return done, time.monotonic() - began
 
     def rest(self, number: int) -> None:
@@ -91,7 +100,10 @@ class Actor:
 
     @ray.method(concurrency_group="beat")  # type: ignore[untyped-decorator]
     def leave(self, number: int) -> None:
-        """Do not become this worker any more, nor one before it; `rest` follows if it is."""
+        """Do not become this worker any more, nor one before it; `rest` follows if it is.
+
+        What it computes ends with its next batch: another worker has committed that shard.
+        """
         with self._lock:
             self._left = max(self._left, number)
 
@@ -102,9 +114,20 @@ class Actor:
             return self._number, self._beats, self._rows
 
     def _beat(self, rows: Rows) -> None:
+        """Count a batch that begins.
+
+        Raises:
+            Left: nobody waits for the shard any more.
+        """
         with self._lock:
             self._beats += 1
             self._rows = tuple(rows)
+        if self._was_told_to_leave(self._number):
+            raise Left(self._number)
+
+    def _was_told_to_leave(self, number: int) -> bool:
+        with self._lock:
+            return number <= self._left
 
     def _close(self) -> None:
         """Free what the stage holds, also one that could not be opened."""

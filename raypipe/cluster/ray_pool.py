@@ -5,7 +5,6 @@ event: its shard returns to the queue, and a new actor replaces it.
 """
 
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +18,7 @@ from ray.exceptions import (
 
 from raypipe.cluster.backend import (
     Beating,
+    Done,
     Event,
     Failed,
     Lost,
@@ -27,20 +27,18 @@ from raypipe.cluster.backend import (
     Ready,
     Rows,
     Task,
-    done_event,
 )
-from raypipe.cluster.idle import IdleActors, Kind
-from raypipe.cluster.ray_actor import Actor, death
-from raypipe.cluster.ray_start import LocalRay, actor_environment
+from raypipe.cluster.ray_actor import death
+from raypipe.cluster.ray_processes import Kind, RayProcesses
+from raypipe.cluster.ray_start import LocalRay
 from raypipe.errors import first_line
 from raypipe.storage.records import Shard
 
 POLL_SECONDS = 2.0
-IDLE_SECONDS = 60.0
-"""How long a process without work waits for a task on this machine's own cluster. Then its memory
-and its GPU are free; a later stage pays for another start."""
-IDLE_SECONDS_JOINED = 10.0
-"""The same on a cluster that was joined, where others may wait for what it holds."""
+MANY = 100
+"""Workers from which on they are asked less often, so that asking takes no more of the driver."""
+LEAVE_SECONDS = 20.0
+"""How long a process may go on with a shard that nobody waits for, once another task wants it."""
 UNREACHABLE_SECONDS = 60.0
 """How long Ray may need to say what became of an actor that does not answer.
 
@@ -61,6 +59,10 @@ class _Worker:
     """Where it is; None until it is ready."""
     beats: int = 0
     unreachable_since: float | None = None
+    before: Any = None
+    """The answer that its process owes an earlier worker, which left in the middle of a shard."""
+    since: float = 0.0
+    """When it began to wait for that."""
 
 
 class RayBackend:
@@ -76,56 +78,32 @@ class RayBackend:
         `local` is given for a cluster that only this process uses.
         """
         self._local = local
-        self._threads = threads
+        self._processes = RayProcesses(threads=threads, local=local)
         self._workers: dict[int, _Worker] = {}
         self._work: dict[Any, tuple[int, Shard | None]] = {}
         self._polls: dict[Any, int] = {}
-        self._idle = IdleActors(self._end, seconds=IDLE_SECONDS if local else IDLE_SECONDS_JOINED)
+        self._leaving: list[tuple[Any, Any]] = []
+        """Actors that were let go in the middle of a shard, and the answer of each."""
         self._started = 0
         self._polled = time.monotonic()
 
     def start(self, task: Task) -> int:
         """See Backend; an actor that does not fit yet waits in Ray's queue without an event."""
         self._started += 1
-        kind = self._kind(task.stage.needs)
-        idle = self._idle.take(kind)
-        if idle is None:
-            self._idle.make_room(lambda others: self._fits([*others, kind]))
-        self._open(self._started, idle or self._new_actor(kind), kind, task, reused=bool(idle))
+        kind = self._processes.kind(task.stage.needs)
+        idle = self._processes.take(kind, (worker.kind for worker in self._workers.values()))
+        self._open(self._started, idle, kind, task)
         return self._started
 
-    def _kind(self, needs: Needs) -> Kind:
-        """What a worker's process must have been started with.
-
-        Of the environment that is what Ray has to set because the process does not inherit it.
-        """
-        given = {} if self._local is None else self._local.environment
-        wanted = actor_environment(self._threads)
-        missing = sorted((name, to) for name, to in wanted.items() if given.get(name) != to)
-        return Kind(needs.num_cpus, needs.num_gpus, needs.jvm, tuple(missing))
-
-    def _fits(self, others: Sequence[Kind]) -> bool:
-        """Whether these have room beside the workers; unknown where other drivers work too.
-
-        One stage works at a time, so as many processes may wait as there are cores to work on.
-        """
-        if self._local is None:
-            return False
-        have: Mapping[str, float] = ray.cluster_resources()
-        kinds = [*(worker.kind for worker in self._workers.values()), *others]
-        cpus, gpus = sum(kind.num_cpus for kind in kinds), sum(kind.num_gpus for kind in kinds)
-        return cpus <= 2 * have.get("CPU", 0) and gpus <= have.get("GPU", 0)
-
-    def _new_actor(self, kind: Kind) -> Any:
-        # Here no core is reserved, as one that waits must not hold it: `_fits` counts instead.
-        num_cpus = kind.num_cpus if self._local is None else 0.0
-        options: dict[str, Any] = {"num_cpus": num_cpus, "num_gpus": kind.num_gpus}
-        if kind.environment:
-            options["runtime_env"] = {"env_vars": dict(kind.environment)}
-        return Actor.options(**options).remote(self._threads)  # type: ignore[attr-defined]
-
-    def _open(self, number: int, actor: Any, kind: Kind, task: Task, *, reused: bool) -> None:
-        self._workers[number] = _Worker(actor, kind, task, reused)
+    def _open(self, number: int, idle: Any | None, kind: Kind, task: Task) -> None:
+        """Have an actor that waited, or else a new one, be this worker."""
+        actor = idle or self._processes.new(kind)
+        found = next((each for each in self._leaving if each[0] is actor), None)
+        worker = _Worker(actor, kind, task, reused=bool(idle))
+        if found is not None:
+            self._leaving.remove(found)
+            worker.before, worker.since = found[1], self.now()
+        self._workers[number] = worker
         self._work[actor.open.remote(number, task)] = (number, None)
 
     def submit(self, worker: int, shard: Shard, skip: Rows, mode: Mode) -> None:
@@ -168,22 +146,19 @@ class RayBackend:
         """See Backend."""
         found = self._forget(worker)
         if found is not None:
-            self._end(found.actor)
+            self._processes.end(found.actor)
 
     def release(self, worker: int) -> None:
-        """See Backend; its process waits for another task.
+        """See Backend; its process waits for another task, or ends.
 
-        On a cluster that was joined, a GPU is free for others at once.
+        One that computes a shard stops at its next batch.
         """
+        unanswered = [ref for ref, (at, shard) in self._work.items() if at == worker and shard]
         found = self._forget(worker)
-        if found is None:
-            return
-        if self._local is None and found.kind.num_gpus:
-            self._end(found.actor)
-            return
-        found.actor.leave.remote(worker)
-        found.actor.rest.remote(worker)
-        self._idle.add(found.actor, found.kind, ready=found.node is not None)
+        if found is not None:
+            ready = found.node is not None and not unanswered
+            if self._processes.rest(found.actor, found.kind, worker, ready=ready):
+                self._leaving += [(found.actor, ref) for ref in unanswered]
 
     def _forget(self, worker: int) -> _Worker | None:
         """The worker, of which no event follows any more."""
@@ -191,22 +166,13 @@ class RayBackend:
         self._polls = {ref: at for ref, at in self._polls.items() if at != worker}
         return self._workers.pop(worker, None)
 
-    def _end(self, actor: Any) -> None:
-        if not (self._local and self._local.ended()):
-            ray.kill(actor, no_restart=True)
-
     def end_idle(self) -> None:
         """See Backend."""
-        self._idle.end()
+        self._processes.end_idle()
 
     def capacity(self, needs: Needs) -> int:
-        """See Backend; at least 1. A joined cluster has no limit on GPUs: it may add nodes."""
-        if needs.num_gpus and self._local is None:
-            return 1 << 30
-        have: Mapping[str, float] = ray.cluster_resources()
-        fits = [have.get("CPU", 0) / needs.num_cpus] if needs.num_cpus else []
-        fits += [have.get("GPU", 0) / needs.num_gpus] if needs.num_gpus else []
-        return max(1, int(min(fits, default=1)))
+        """See RayProcesses."""
+        return self._processes.capacity(needs)
 
     def now(self) -> float:
         """See Backend."""
@@ -214,24 +180,38 @@ class RayBackend:
 
     def close(self) -> None:
         """See Backend; leaves the cluster, and ends it if this process started it."""
-        if self._local is None or not self._local.ended():
+        if self._local is None or not self._local.ended():  # Ray's calls would wait for it
             for worker in list(self._workers):
                 self.kill(worker)
-            self._idle.end()
-        if self._local is None or not self._local.ended():
-            ray.shutdown()  # it would wait for daemons that have ended
-        if self._local is not None:
+            self.end_idle()
+        if self._local is None:
+            ray.shutdown()
+        else:
             self._local.close()
 
     def _poll(self) -> None:
         """Ask for the heartbeats of every worker that answered the last request."""
-        if time.monotonic() - self._polled < POLL_SECONDS:
+        pause = POLL_SECONDS * max(1.0, len(self._workers) / MANY)
+        if time.monotonic() - self._polled < pause:
             return
         self._polled = time.monotonic()
+        self._end_those_that_do_not_leave()
         asked = set(self._polls.values())
         for number, worker in self._workers.items():
             if worker.node is not None and number not in asked:
                 self._polls[worker.actor.beats.remote()] = number
+
+    def _end_those_that_do_not_leave(self) -> None:
+        """A process that hangs in a shard opens no stage: another takes its place."""
+        self._leaving = [each for each in self._leaving if not _answered(each[1])]
+        for worker in self._workers.values():
+            if worker.before is None:
+                continue
+            if _answered(worker.before):
+                worker.before = None
+            elif self.now() - worker.since > LEAVE_SECONDS:
+                worker.before = None
+                self._processes.end(worker.actor)  # then its opening fails
 
     def _polled_event(self, ref: Any) -> Event | None:
         """Beating if a batch has begun since the last answer: even a hung forward pass answers."""
@@ -258,9 +238,8 @@ class RayBackend:
             return self._ask_again(number, shard, error)
         except (RayActorError, OutOfMemoryError) as error:
             self._forget(number)
-            if worker.reused:  # it died between two tasks, for which this one is not to blame
-                actor = self._new_actor(worker.kind)
-                self._open(number, actor, worker.kind, worker.task, reused=False)
+            if worker.reused:  # perhaps it died between two tasks, and this one is not to blame
+                self._open(number, None, worker.kind, worker.task)
                 return None
             dead = {node["NodeID"] for node in ray.nodes() if not node["Alive"]}
             return death(number, error, node_is_dead=worker.node in dead)
@@ -271,7 +250,7 @@ class RayBackend:
             worker.reused = False
             return Ready(number, facts, process)
         done, seconds = result
-        return done_event(number, shard, done, seconds)
+        return Done(number, shard, done, seconds)
 
     def _ask_again(self, number: int, shard: Shard | None, error: Exception) -> Event | None:
         """Ask an actor that did not answer until Ray knows why; Lost if that takes too long."""
@@ -286,3 +265,7 @@ class RayBackend:
     def _lose(self, worker: int, reason: str) -> Lost:
         self.kill(worker)
         return Lost(worker, reason)
+
+
+def _answered(ref: Any) -> bool:
+    return bool(ray.wait([ref], num_returns=1, timeout=0)[0])

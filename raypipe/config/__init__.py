@@ -1,7 +1,7 @@
 """The recipe: one YAML file as frozen, checked objects. No environment is read here."""
 
 from raypipe.config.named import named_recipe, named_training
-from raypipe.config.packaged import recipe_names, recipe_text, verb_of
+from raypipe.config.packaged import purpose_of, recipe_names, recipe_text, verb_of
 from raypipe.config.pipeline.load import load_recipe, read_recipe
 from raypipe.config.pipeline.parts import Collection, Evaluate, Model, QuerySet, Resources
 from raypipe.config.pipeline.paths import missing_inputs
@@ -26,6 +26,7 @@ __all__ = [
     "missing_training_inputs",
     "named_recipe",
     "named_training",
+    "purpose_of",
     "read_recipe",
     "read_resolved",
     "recipe_names",

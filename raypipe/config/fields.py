@@ -74,9 +74,9 @@ def _location(value: str) -> str:
 
 
 def _measure(value: str) -> str:
-    if re.fullmatch(r"[A-Za-z_]\w*(\([^()]*\))?(@\d+(\.\d+)?)?", value):
+    if re.fullmatch(r"[A-Za-z_]\w*(\.\d+)?(\([^()]*\))?(@\d+(\.\d+)?)?", value):
         return value
-    raise _expected("a measure such as nDCG@10, AP(rel=2) or RR(rel=2)@10")
+    raise _expected("a measure such as nDCG@10, AP(rel=2), RR(rel=2)@10 or ndcg_cut_10")
 
 
 def _name(value: str) -> str:
@@ -108,7 +108,7 @@ Real = Annotated[float, Field(allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Unit = Annotated[float, Field(ge=0, le=1)]
 Listed = BeforeValidator(_tuple)
-OneOrMore = BeforeValidator(_one_or_more)
+OneOrMore = BeforeValidator(_one_or_more, json_schema_input_type=str | tuple[str, ...])
 AutoOrCount = Annotated[Literal["auto"] | int, BeforeValidator(_word_or_count("auto"))]
 SameOrPart = Annotated[Literal["same"] | float, BeforeValidator(_same_or_part)]
 AllOrCount = Annotated[Literal["all"] | int, BeforeValidator(_word_or_count("all"))]

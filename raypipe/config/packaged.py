@@ -1,11 +1,16 @@
 """The recipes that come with raypipe."""
 
+import itertools
+import re
 from pathlib import Path
 
 from raypipe.config.yaml.document import parse_yaml
 from raypipe.config.yaml.words import did_you_mean, listed
 from raypipe.errors import InputError
 from raypipe.package import FOLDER
+
+LONG = 140
+"""Characters of a sentence that says what a recipe is for."""
 
 
 def recipe_names(verb: str | None = None) -> list[str]:
@@ -21,6 +26,18 @@ def verb_of(text: str) -> str:
         return "pipeline"  # loading it reports the problem
     trains = isinstance(keys, dict) and not {"loss", "phases"}.isdisjoint(keys)
     return "train" if trains else "pipeline"
+
+
+def purpose_of(text: str) -> str:
+    """What a recipe is for: the first sentence of the comment that it begins with, without a stop.
+
+    Of a sentence that is longer than a line, what stands before its first colon or semicolon.
+    """
+    said = itertools.takewhile(re.compile("# \\S").match, text.splitlines())
+    sentence = re.split(r"(?<=[.?]) (?=[A-Z])", " ".join(line[2:].strip() for line in said))[0]
+    if len(sentence) > LONG:
+        sentence = re.split("[:;] ", sentence)[0]
+    return sentence.removesuffix(".")
 
 
 def recipe_text(name: str) -> str:

@@ -1,17 +1,32 @@
-"""Query files: id TAB text, BEIR's queries.jsonl, and the queries inside a `top1000` file."""
+"""Query files of every form, told apart by their content."""
 
+import csv
+import io
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import NamedTuple
 
+from raypipe import foreign
 from raypipe.data.candidates import parse_candidate
+from raypipe.data.columns import is_parquet, read_columns
 from raypipe.data.files.compression import open_binary
 from raypipe.data.files.inputs import find_files
 from raypipe.data.files.problems import Problems
-from raypipe.data.files.records import lines
+from raypipe.data.files.records import BOM, lines
 from raypipe.data.files.rows import parsed_lines
-from raypipe.data.formats.fields import id_and_text, json_id, json_object, json_text
+from raypipe.data.formats import irds
+from raypipe.data.formats.fields import checked_id, id_and_text, json_id, json_object, json_text
+from raypipe.data.topics import looks_like_topics, parse_topics
 from raypipe.errors import InputError
+from raypipe.uris import dataset_id
+
+Placed = Iterator[tuple[int, tuple[str, str]]]
+"""Number of the line or row, from 1, with a query's id and text."""
+EXPECTED = (
+    "id TAB text, a header such as qid,query, JSON lines with an id and a text, TREC topics, "
+    "Parquet or irds:ID"
+)
 
 
 def read_queries(path: Path) -> list[tuple[str, str]]:
@@ -21,35 +36,144 @@ def read_queries(path: Path) -> list[tuple[str, str]]:
     appearance.
 
     Args:
-        path: the file, or a BEIR folder with queries.jsonl. A file whose first byte is `{` is
-            JSON lines, one with `top1000` in its name has four columns, and anything else is
-            id TAB text (MS MARCO's and Pyserini's topics).
+        path: the file, a BEIR folder with queries.jsonl, or `irds:ID`, a data set of ir_datasets.
+            A file whose first byte is `{` is JSON lines; `<` begins TREC topics; a first line with
+            a query's columns, under any name of `raypipe.foreign`, is the header of a CSV file, or
+            with tabs of lines that have no quotes; a file with `top1000` in its name has four
+            columns, and anything else is id TAB text (MS MARCO's and Pyserini's topics).
 
     Raises:
         InputError: invalid lines, repeated ids, or no queries.
     """
     if path.is_dir():
         (path,) = find_files([path], patterns=[r"queries\.jsonl"], expected="queries.jsonl")
-    kind = _guess(path)
     problems = Problems()
-    rows = parsed_lines(path, _PARSERS[kind], problems)
-    queries = _distinct(path, rows, problems, repeats=kind == "top1000")
+    form = _form(path)
+    queries = _distinct(path, form.rows(path, problems), problems, form)
     problems.raise_if_any()
     if not queries:
-        raise InputError(f"{path}: no queries in the file")
+        raise InputError(f"{path}: no queries in the file; expected {EXPECTED}")
     return queries
 
 
-def _guess(path: Path) -> Literal["tsv", "jsonl", "top1000"]:
+class _Form(NamedTuple):
+    """A form of query files."""
+
+    rows: Callable[[Path, Problems], Placed]
+    repeats: bool = False
+    """Whether an id may come again with the same text."""
+    place: str = "line"
+    """What a number counts."""
+
+
+def _form(path: Path) -> _Form:
+    if dataset_id(path) is not None:
+        return _Form(_of_dataset, place="query")
+    if is_parquet(path):
+        return _Form(_of_parquet, place="row")
     with open_binary(path) as stream:
-        if next(lines(stream, name=str(path)), b"").startswith(b"{"):
-            return "jsonl"
-    return "top1000" if "top1000" in path.name else "tsv"
+        first = next(lines(stream, name=str(path)), b"")
+    if first.startswith(b"{"):
+        return _Form(partial(_of_lines, parse=_parse_json))
+    if looks_like_topics(first.decode(errors="replace")):
+        return _Form(_of_topics)
+    header = foreign.header_of(first, foreign.QUERIES, *foreign.QUERIES)
+    if header is not None and header.separator in ",;":
+        return _Form(partial(_of_csv, header=header), place="record")
+    if header is not None and header.separator == "\t":
+        return _Form(partial(_of_tabs, header=header))
+    if "top1000" in path.name:
+        return _Form(partial(_of_lines, parse=_parse_candidate), repeats=True)
+    return _Form(partial(_of_lines, parse=_parse_pair))
+
+
+def _of_dataset(path: Path, problems: Problems) -> Placed:
+    name = dataset_id(path)
+    assert name is not None
+    yield from _checked(path, irds.queries(name), problems, "query")
+
+
+def _of_parquet(path: Path, problems: Problems) -> Placed:
+    columns = (read_columns(path, foreign.QUERIES)[own].to_pylist() for own in foreign.QUERIES)
+    yield from _checked(path, zip(*columns, strict=True), problems, "row")
+
+
+def _of_topics(path: Path, problems: Problems) -> Placed:
+    with open_binary(path) as stream:
+        content = stream.read().removeprefix(BOM)
+    try:
+        for number, (query_id, text) in parse_topics(content.decode()):
+            yield number, (checked_id(query_id, field="query id"), text)
+    except UnicodeError as error:
+        problems.add(f"{path}: not UTF-8 ({error})")
+    except ValueError as error:
+        problems.add(f"{path}: {error}; expected TREC topics with <num> and <title>")
+
+
+def _of_csv(path: Path, problems: Problems, *, header: foreign.Header) -> Placed:
+    """Records may have line breaks in quotes, so their numbers, from 1, count no lines."""
+    with open_binary(path) as stream:
+        text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
+        records = csv.reader(text, delimiter=header.separator)
+        try:
+            next(records)
+            yield from _checked(path, _pairs(records, header), problems, "record")
+        except UnicodeError as error:
+            problems.add(f"{path}: not UTF-8 ({error})")
+        except (csv.Error, ValueError) as error:
+            problems.add(f"{path}: line {records.line_num:,}: {error}")
+
+
+def _pairs(records: Iterator[list[str]], header: foreign.Header) -> Iterator[tuple[str, str]]:
+    for record in records:
+        if record:
+            yield _pair(record, header)
+
+
+def _of_tabs(path: Path, problems: Problems, *, header: foreign.Header) -> Placed:
+    def parse(line: bytes) -> tuple[str, str]:
+        query_id, text = _pair(line.decode().split("\t"), header)
+        return checked_id(query_id.strip()), text
+
+    for number, row in parsed_lines(path, parse, problems):
+        if number > 1:  # the header
+            yield number, row
+
+
+def _pair(record: list[str], header: foreign.Header) -> tuple[str, str]:
+    if len(record) != len(header.names):
+        names = ", ".join(header.names)
+        raise ValueError(f"expected the columns {names}, found {len(record)} columns")
+    return record[header.places["query_id"]], record[header.places["text"]]
+
+
+def _checked(path: Path, rows: Iterator[tuple[str, str]], problems: Problems, place: str) -> Placed:
+    for number, (query_id, text) in enumerate(rows, 1):
+        try:
+            yield number, (checked_id(query_id), text)
+        except ValueError as error:
+            problems.add(f"{path}: {place} {number:,}: {error}")
+
+
+def _of_lines(
+    path: Path, problems: Problems, *, parse: Callable[[bytes], tuple[str, str]]
+) -> Placed:
+    yield from parsed_lines(path, parse, problems)
+
+
+def _parse_pair(record: bytes) -> tuple[str, str]:
+    try:
+        return id_and_text(record)
+    except UnicodeError:
+        raise
+    except ValueError as error:
+        raise ValueError(f"{error}; query files may be {EXPECTED}") from None
 
 
 def _parse_json(record: bytes) -> tuple[str, str]:
     fields = json_object(record)
-    query_id, text = json_id(fields, "_id", "id", "query_id", "qid"), json_text(fields, "text")
+    query_id = json_id(fields, "_id", "id", "query_id", "qid")
+    text = json_text(fields, next((name for name in ("text", "query") if name in fields), "text"))
     text.encode()  # refuses half a surrogate pair
     return query_id, text
 
@@ -59,24 +183,15 @@ def _parse_candidate(record: bytes) -> tuple[str, str]:
     return query_id, text
 
 
-_PARSERS: dict[str, Callable[[bytes], tuple[str, str]]] = {
-    "tsv": id_and_text,
-    "jsonl": _parse_json,
-    "top1000": _parse_candidate,
-}
-
-
-def _distinct(
-    path: Path, rows: Iterator[tuple[int, tuple[str, str]]], problems: Problems, *, repeats: bool
-) -> list[tuple[str, str]]:
+def _distinct(path: Path, rows: Placed, problems: Problems, form: _Form) -> list[tuple[str, str]]:
     """Queries in order of first appearance; a repeated id needs `repeats` and an equal text."""
     seen: dict[str, tuple[int, str]] = {}
     for number, (query_id, text) in rows:
         first, known = seen.setdefault(query_id, (number, text))
-        if first != number and not (repeats and text == known):
+        if first != number and not (form.repeats and text == known):
             how = "with another text" if text != known else "with the same text"
             problems.add(
-                f"{path}: line {number:,}: query id {query_id!r} again {how}, first in line"
-                f" {first:,}; ids must be unique"
+                f"{path}: {form.place} {number:,}: query id {query_id!r} again {how}, first in"
+                f" {form.place} {first:,}; ids must be unique"
             )
     return [(query_id, text) for query_id, (_, text) in seen.items()]

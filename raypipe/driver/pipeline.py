@@ -1,15 +1,15 @@
 """The main job: runs a recipe to completion in a workspace."""
 
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
+from raypipe.driver.audit.report import report_audits
+from raypipe.driver.audit.stores import audited
 from raypipe.driver.forecast.facts import beside_facts
 from raypipe.driver.forecast.forecast import Forecast
 from raypipe.driver.forecast.foreseen import NotForeseen
@@ -24,6 +24,9 @@ from raypipe.driver.machine.inputs import with_copies
 from raypipe.driver.machine.place import Place
 from raypipe.driver.machine.signals import interruptible
 from raypipe.driver.mirror import write_out
+from raypipe.driver.models.named import with_commits
+from raypipe.driver.models.opened import open_or_tell
+from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.frozen import refuse_changes
 from raypipe.driver.recipe.read_first import read_first
@@ -127,48 +130,55 @@ def _run(
     began = time.monotonic()
     wanted = recipe.resources
     place = Place(wanted.backend, options.ray_address, options.allow_open_cluster)
-    chosen = devices_for(place, wanted)
+    chosen = devices_for(place, wanted, should_stop)
     say(chosen.line())
     precise = recipe.resources.model_copy(update={"precision": chosen.precision})
     recipe = recipe.model_copy(update={"resources": precise})
-    made = workspace.folder / "python-docs"
-    named = with_files(recipe, made)
-    if named is not recipe:
-        workspace.wrote(made)
-    needed = options.reading is None
-    named, sources = with_copies(named, workspace.folder / "inputs", collection=needed)
-    named = with_topics(named, workspace, say, frozen=options.frozen)
-    if options.frozen:
-        refuse_changes(named, workspace)
-    judgements = read_first(named)
-    write_out(workspace.folder, "recipe.yaml", resolved_yaml(recipe).encode())
-    workspace.wrote(workspace.folder / "recipe.yaml")
+    recipe, named, problems = with_commits(recipe, workspace, say)
+    models, problems = open_or_tell(named, selected, problems)
     backends = backends_at(place, chosen)
-    allowed = _allowed(named, selected) if options.only else None
-    execution = Execution(
-        workspace=workspace,
-        backends=backends,
-        sizing=sizing_of(wanted, chosen),
-        watcher=watcher,
-        max_failed_rows=wanted.max_failed_rows,
-        numerics_one=wanted.numerics == "one",
-        reuse=wanted.reuse,
-        base=None if publication is None else publication.base,
-        reading=reading,
-        may_run=allowed or (lambda store: True),
-        should_stop=should_stop,
-        on_change=say,
-    )
-    basis = basis_at(named, execution, chosen, sources)
     try:
-        forecast = _forecast(named, selected, chosen, execution, sources, options)
+        made = workspace.folder / "python-docs"
+        placed, named = named, with_files(named, made, on_making=backends.warm)
+        if named is not placed:
+            workspace.wrote(made)
+        needed = options.reading is None
+        named, sources = with_copies(named, workspace.folder / "inputs", collection=needed)
+        named = with_topics(named, workspace, say, frozen=options.frozen)
+        if options.frozen and not problems:
+            refuse_changes(named, workspace, models)
+        judgements = read_first(named, problems)
+        write_out(workspace.folder, "recipe.yaml", resolved_yaml(recipe).encode())
+        workspace.wrote(workspace.folder / "recipe.yaml")
+        allowed = _allowed(named, selected) if options.only else None
+        execution = Execution(
+            workspace=workspace,
+            backends=backends,
+            sizing=sizing_of(wanted, chosen),
+            watcher=watcher,
+            max_failed_rows=wanted.max_failed_rows,
+            numerics_one=wanted.numerics == "one",
+            reuse=wanted.reuse,
+            base=None if publication is None else publication.base,
+            reading=reading,
+            may_run=allowed or (lambda store: True),
+            should_stop=should_stop,
+            on_change=say,
+        )
+        basis = basis_at(named, execution, chosen, sources, models)
+        forecast = _forecast(named, selected, chosen, execution, basis, options)
         if forecast is not None:
             say(line_of(forecast))
+            watcher.expects(len(forecast.lines))
         if options.tokens_of is not None:
             basis.tokens(options.tokens_of)
         systems = systems_of(basis, selected)
-        measurement = measure(basis, workspace, systems, execution.results, judgements)
+        audits = audited(basis, systems, selected)
+        told, below = report_audits(basis, audits, judgements)
+        measurement = measure(basis, workspace, systems, execution.results, judgements, below)
         summary |= summary_of(measurement, execution.results, chosen)
+        if told:
+            summary["audit"] = told
         if forecast is not None:
             summary["forecast"] = beside_facts(forecast, execution.results)
         if publication is not None:
@@ -190,7 +200,7 @@ def _forecast(
     selected: list[str],
     chosen: Devices,
     execution: Execution,
-    sources: Mapping[str, str],
+    basis: Basis,
     options: Options,
 ) -> Forecast | None:
     """What the run will take; None where it only reads a generation's stores or makes word pieces,
@@ -200,10 +210,17 @@ def _forecast(
     """
     if options.reading is not None or options.tokens_of is not None:
         return None
-    stores, compute = execution.workspace.stores, execution.ensure
-    walk = partial(expected_stores, recipe, selected, chosen, sources)
     try:
-        return before_a_run(walk(storage=stores, compute=compute), recipe, chosen)
+        expected = expected_stores(
+            recipe,
+            selected,
+            chosen,
+            basis.sources,
+            basis.models,
+            storage=execution.workspace.stores,
+            compute=execution.ensure,
+        )
+        return before_a_run(expected, recipe, chosen)
     except NotForeseen:  # the run meets the same input, and its error names store and shard too
         return None
 
@@ -232,8 +249,3 @@ def _allowed(recipe: Recipe, selected: list[str]) -> Callable[[StoreName], bool]
         return store.thing is Thing.STAGE and store.owner in selected
 
     return allowed
-
-
-def to_stderr(line: str) -> None:
-    """Send log messages to stderr; stdout is for results only."""
-    print(line, file=sys.stderr, flush=True)

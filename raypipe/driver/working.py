@@ -1,6 +1,6 @@
 """What work on a recipe's stores asks of a machine: a backend, shards that fit it, the basis."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from raypipe.config import Recipe
 from raypipe.config.pipeline.parts import Resources
@@ -9,17 +9,22 @@ from raypipe.driver.machine.devices import Devices
 from raypipe.driver.machine.place import Place, devices_at, started
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.stores import Stores
+from raypipe.errors import RaypipeError
+from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.stages.stage import Needs, Sizing
 
 SHARD_TOKENS = {"cpu": 60_000, "cuda": 4_000_000}
 """About 10 s of MiniLM on one core, so that progress is visible; about 4M tokens on a GPU."""
 
 
-def devices_for(place: Place, wanted: Resources) -> Devices:
+def devices_for(
+    place: Place, wanted: Resources, should_stop: Callable[[], RaypipeError | None] = lambda: None
+) -> Devices:
     """The devices that the recipe asks for; see `devices_at`, which raises InputError."""
     return devices_at(
         place,
         wanted.device,
+        should_stop=should_stop,
         precision=wanted.precision,
         gpus=wanted.gpus,
         actors=wanted.actors,
@@ -29,17 +34,25 @@ def devices_for(place: Place, wanted: Resources) -> Devices:
 
 def backends_at(place: Place, chosen: Devices) -> LazyBackends:
     """A source of backends for these devices; one is started when the first shard needs it."""
-    return LazyBackends(lambda: started(place, chosen, num_cpus=chosen.num_actors), lambda: chosen)
+    actors = chosen.num_actors
+    return LazyBackends(lambda: started(place, chosen, num_cpus=actors), actors)
 
 
-def basis_at(recipe: Recipe, stores: Stores, chosen: Devices, sources: Mapping[str, str]) -> Basis:
-    """The recipe's stores, as these devices compute them; `sources` as Basis has them."""
+def basis_at(
+    recipe: Recipe,
+    stores: Stores,
+    chosen: Devices,
+    sources: Mapping[str, str],
+    models: Mapping[str, ModelFolder] | None = None,
+) -> Basis:
+    """The recipe's stores, as these devices compute them; the rest is as Basis has it."""
     budget = recipe.resources.budget_tokens
     return Basis(
         recipe,
         stores,
         needs=Needs(num_gpus=1.0 if chosen.device == "cuda" else 0.0, threads=chosen.threads),
         budget_tokens=budget if isinstance(budget, int) else None,
+        models=models or {},
         sources=sources,
     )
 

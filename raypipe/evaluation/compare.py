@@ -13,7 +13,7 @@ from raypipe.errors import InputError
 from raypipe.evaluation.difference import Difference, differences
 from raypipe.evaluation.measured import Measured
 from raypipe.evaluation.measures import evaluate, grades_of
-from raypipe.evaluation.names import counts_in
+from raypipe.evaluation.names import counts_in, cutoffs_in
 from raypipe.evaluation.paired import SEED, holm, randomisation_tests, t_test
 from raypipe.evaluation.ties import Ties
 
@@ -65,6 +65,7 @@ def compare(
     baseline: str,
     seed: int = SEED,
     of_set: bool = False,
+    qrels_name: str = "qrels",
 ) -> Compared:
     """Every other run compared with the baseline.
 
@@ -76,6 +77,7 @@ def compare(
         baseline: the name of one of the runs.
         seed: seed of the bootstrap and of the randomisation test.
         of_set: see `evaluate`.
+        qrels_name: what messages call the qrels, such as their file.
 
     Raises:
         InputError: an unknown measure, a count, or a run without judged queries.
@@ -83,7 +85,10 @@ def compare(
     counts = counts_in(measures)
     if counts:
         raise InputError(f"{', '.join(counts)}: a count over all queries; name measures with means")
-    measured = {name: evaluate(run, qrels, measures, of_set=of_set) for name, run in runs.items()}
+    measured = {
+        name: evaluate(run, qrels, measures, of_set=of_set, names=(name, qrels_name))
+        for name, run in runs.items()
+    }
     judged = grades_of(qrels)
     shares = {
         (name, m): unjudged(run, judged, _cutoff(m)) for name, run in runs.items() for m in measures
@@ -141,8 +146,7 @@ def unjudged(run: pa.Table, judged: Mapping[str, Container[str]], k: int) -> flo
 
 
 def _cutoff(measure: str) -> int:
-    _, _, cutoff = measure.partition("@")
-    return int(cutoff) if cutoff.isdigit() else DEFAULT_CUTOFF
+    return next(iter(cutoffs_in([measure])), DEFAULT_CUTOFF)
 
 
 _Test = tuple[np.ndarray[tuple[int], np.dtype[np.float64]], float, float, Difference]

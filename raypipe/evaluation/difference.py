@@ -22,6 +22,11 @@ class Difference:
     ties: int
     losses: int
 
+    @property
+    def signs(self) -> str:
+        """wins/ties/losses."""
+        return f"{self.wins}/{self.ties}/{self.losses}"
+
 
 def difference(
     values: Mapping[str, float], baseline: Mapping[str, float], *, seed: int = SEED

@@ -24,6 +24,7 @@ def evaluate(
     *,
     warn: bool = True,
     of_set: bool = False,
+    names: tuple[str, str] = ("run", "qrels"),
 ) -> Measured:
     """The run's measures, per query and averaged.
 
@@ -39,6 +40,7 @@ def evaluate(
         warn: log the queries that count 0 or are left out; once is enough for each query set.
         of_set: the run and the judgements are known to be of one query set; a run in which no
             judged query has a passage then counts 0.
+        names: what messages call the run and the qrels, such as their files.
 
     Raises:
         InputError: an unknown measure, invalid run or qrels, or, but for `of_set`, a run without
@@ -46,7 +48,7 @@ def evaluate(
     """
     measuring = Measuring(qrels, measures)
     measuring.add(run)
-    return measuring.result(warn=warn, of_set=of_set)
+    return measuring.result(warn=warn, of_set=of_set, names=names)
 
 
 class Measuring:
@@ -85,7 +87,13 @@ class Measuring:
             self._num_retrieved += sum(map(len, rankings.values()))
             self._num_judged += sum(len(rankings[query].keys() & judged[query]) for query in judged)
 
-    def result(self, *, warn: bool = True, of_set: bool = False) -> Measured:
+    def result(
+        self,
+        *,
+        warn: bool = True,
+        of_set: bool = False,
+        names: tuple[str, str] = ("run", "qrels"),
+    ) -> Measured:
         """The measures of all parts together; see `evaluate`.
 
         Raises:
@@ -94,7 +102,7 @@ class Measuring:
         missing = tuple(query for query in self._judgements if query not in self._in_run)
         if len(missing) == len(self._judgements) and not of_set:
             raise InputError(
-                f"run and qrels share no query (run: {some(self._in_run)}; "
+                f"{names[0]} and {names[1]} share no query (run: {some(self._in_run)}; "
                 f"qrels: {some(self._judgements)}); expected the query ids of one query set"
             )
         per_query = self._per_query

@@ -1,6 +1,9 @@
-"""Names of measures: parsed and checked before anything is computed."""
+"""Names of measures, of ir_measures and trec_eval: parsed and checked before they are computed."""
 
+import contextlib
 import difflib
+import io
+import re
 from collections.abc import Mapping, Sequence
 
 import ir_measures
@@ -8,6 +11,8 @@ from ir_measures.measures import SumAgg, registry
 
 from raypipe.errors import InputError
 
+_TREC_EVAL = re.compile(r"[A-Za-z0-9]+(_[A-Za-z]+)*([._][0-9]+(\.[0-9]+)?)?")
+"""What every name in trec_eval looks like, with its cutoff or level of recall if it has one."""
 MAX_GRADE = 4
 """ERR divides gains by 2^4, so a higher grade has no probability, and gdeval ends at one."""
 
@@ -89,7 +94,7 @@ def problems_of(
 
 
 def _parse(name: str) -> ir_measures.Measure:
-    measure = ir_measures.parse_measure(name)
+    measure = _trec_eval(name) or ir_measures.parse_measure(name)
     measure.validate_params()
     for name in measure.params.keys() & {"cutoff", "rel"}:
         value = measure.params[name]
@@ -102,9 +107,34 @@ def _parse(name: str) -> ir_measures.Measure:
     return measure
 
 
+def _trec_eval(name: str) -> ir_measures.Measure | None:
+    """The measure of that name in trec_eval, such as `ndcg_cut_10`; None if it has none.
+
+    A name that ir_measures has too, such as P, means what ir_measures takes it for.
+
+    Raises:
+        ValueError: ir_measures has no such measure, or the name stands for several.
+    """
+    if not _TREC_EVAL.fullmatch(name) or name in registry:
+        return None
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints which of a group it has not
+        try:
+            found = ir_measures.parse_trec_measure(name)
+        except ValueError as error:
+            if "known trec name" in str(error):
+                raise ValueError(f"ir_measures does not compute trec_eval's {name}") from None
+            return None
+    if len(found) != 1:
+        raise ValueError(f"in trec_eval it stands for {len(found)} measures; name each of them")
+    return found[0]
+
+
 def _reason(name: str, error: Exception) -> str:
     if not isinstance(error, NameError):
-        return f"{error}; expected a form like nDCG@10, RR(rel=2)@10, AP, R@1000"
+        return (
+            f"{error}; expected a form like nDCG@10, RR(rel=2)@10, AP, R@1000, or trec_eval's like "
+            "ndcg_cut_10, map, recall_1000"
+        )
     word = name.split("@")[0].split("(")[0].strip()
     # Aliases first, so that nDCG is suggested rather than NDCG.
     known_names = sorted(registry, key=lambda known: registry[known].__name__ == known)

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.evaluation.lowered_ties import Raised, raised, steps, written_from
 from raypipe.evaluation.measures import evaluate
+from raypipe.evaluation.names import parse_measures
 from raypipe.evaluation.run_files.columns import Codes, decode, encode, places
 from raypipe.evaluation.run_files.lines import read_lines, sniff
-from raypipe.evaluation.run_files.parquet import is_parquet
+from raypipe.evaluation.run_files.parquet import has_rank, is_parquet
 from raypipe.evaluation.run_files.runs import read_run
 
 Int64 = NDArray[np.int64]
@@ -47,6 +48,9 @@ class Ties:
     `lowered_ties.raised`."""
     stored: bool = False
     """Whether the ties are those of a file's true scores, as its store has them."""
+    by_id: bool = False
+    """Whether `read_run` has to break them, by passage id unless it is told otherwise: the file has
+    equal scores, and no ranks that order it."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,11 @@ class _Scored:
     passages: Codes
     scores: NDArray[np.float32]
     rank: NDArray[np.float64]
+    """The order of the file."""
+    by_rank: bool = False
+    """Whether the ties are of neighbours by rank: of true scores, which need not decrease."""
+    ordered: bool = True
+    """Whether the file itself orders equal scores."""
 
 
 def tie_report(
@@ -90,7 +99,7 @@ def tie_report(
         true = stored["score"].to_numpy()
         stages = encode(stored["scored_by"]).codes
         run = replace(run, scores=steps(run.queries.codes, run.rank, true, stages))
-    elif not isinstance(source, Path) or is_parquet(source):
+    elif run.by_rank:
         one = np.zeros(len(true), np.int32)
         run = replace(run, scores=steps(run.queries.codes, run.rank, true, one))
     else:
@@ -118,24 +127,31 @@ def tie_report(
         num_lowered=found.num_lowered,
         tail_from=found.tail_from,
         stored=from_store,
+        by_id=not run.ordered and not found.num_lowered and not from_store,
     )
 
 
 def _read(path: Path | pa.Table) -> _Scored | None:
-    if not isinstance(path, Path) or is_parquet(path):
-        table = read_run(path) if isinstance(path, Path) else path
-        queries, passages = encode(table["query_id"]), encode(table["passage_id"])
-        rank = table["rank"].to_numpy().astype(np.float64)
-        return _Scored(queries, passages, table["score"].to_numpy(), rank)
-    form = sniff(path)
-    if form != "trec":
-        return None
+    if not isinstance(path, Path):
+        return _of_table(path, ordered=True)
+    form = "parquet" if is_parquet(path) else sniff(path)
+    if form == "parquet":
+        return _of_table(read_run(path, break_ties="rank"), ordered=has_rank(path))
     lines = read_lines(path, form)
-    assert lines.score is not None and lines.rank is not None
-    rank = lines.rank.astype(np.float64)
-    if not np.isfinite(rank).all():
-        rank = np.arange(len(rank), dtype=np.float64)
-    return _Scored(lines.queries, lines.passages, lines.score, rank)
+    if lines.score is None:
+        return None
+    if form == "csv" and lines.rank is not None:
+        return _of_table(read_run(path), ordered=True)
+    rank = np.arange(len(lines.score), dtype=np.float64)
+    if lines.rank is not None and np.isfinite(lines.rank).all():
+        rank = lines.rank.astype(np.float64)
+    return _Scored(lines.queries, lines.passages, lines.score, rank, ordered=False)
+
+
+def _of_table(run: pa.Table, *, ordered: bool) -> _Scored:
+    queries, passages = encode(run["query_id"]), encode(run["passage_id"])
+    rank, score = run["rank"].to_numpy().astype(np.float64), run["score"].to_numpy()
+    return _Scored(queries, passages, score, rank, by_rank=True, ordered=ordered)
 
 
 def _grades(run: _Scored, qrels: pa.Table) -> NDArray[np.int32]:
@@ -205,7 +221,8 @@ def _mean(values: dict[str, float]) -> float:
 
 def is_sortable(measure: str) -> bool:
     """Whether no value of the measure falls when a passage of higher grade moves up."""
-    return measure.split("@")[0].split("(")[0] in SORTABLE and "gains" not in measure
+    (parsed,) = parse_measures([measure]).values()
+    return parsed.NAME in SORTABLE and "gains" not in parsed.params
 
 
 def _table(run: _Scored, lines: Int64, key: NDArray[np.generic]) -> pa.Table:

@@ -14,6 +14,7 @@ from raypipe.evaluation.run_files.files import line_blocks
 from raypipe.evaluation.run_files.lines import read_lines, sniff
 from raypipe.evaluation.run_files.parquet import is_parquet
 from raypipe.evaluation.run_files.runs import read_run
+from raypipe.vocabulary import BreakTies
 
 
 @dataclass(frozen=True)
@@ -65,15 +66,15 @@ class RunLines:
             yield ids[codes[start]], start, stop
 
 
-def read_run_lines(path: Path) -> RunLines:
-    """The run of a TREC, MS MARCO, top1000 or Parquet file.
+def read_run_lines(path: Path, *, break_ties: BreakTies = "id") -> RunLines:
+    """The run of a file; of any form but TREC and MS MARCO it is a table.
 
     Raises:
         InputError: a file that is not a run.
     """
     form = "table" if is_parquet(path) else sniff(path)
-    if form in ("table", "top1000"):
-        return of_table(read_run(path), path)
+    if form not in ("trec", "msmarco"):
+        return of_table(read_run(path, break_ties=break_ties), path)
     lines = read_lines(path, form)
     assert lines.rank is not None
     separators, tags = _raw(path, form)

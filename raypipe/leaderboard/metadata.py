@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.errors import InputError
-from raypipe.leaderboard.boards import Board
+from raypipe.leaderboard.boards import BOARDS, Board
 from raypipe.leaderboard.findings import Finding, broken, does_not_apply, holds
 
 FIELDS = ("team", "model_description", "paper", "code", "type")
@@ -18,7 +18,7 @@ DAYS = 30
 MOST = 2
 
 
-def metadata_template(board: Board, task: str) -> dict[str, str]:
+def metadata_template(board: Board) -> dict[str, str]:
     """The metadata of a submission with every field a board asks for, to be filled in.
 
     `pack` refuses it while team and model_description are empty. The type is one of two.
@@ -27,7 +27,8 @@ def metadata_template(board: Board, task: str) -> dict[str, str]:
         InputError: the board asks for none.
     """
     if not board.metadata:
-        raise InputError(f"--task {task}: expected a board that asks for metadata; {task} has none")
+        asking = ", ".join(task for task, other in BOARDS.items() if other.metadata)
+        raise InputError(f"--task {board.task}: it asks for no metadata; expected one of {asking}")
     return {name: "" for name in FIELDS} | {"type": TYPES[0]}
 
 

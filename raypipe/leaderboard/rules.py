@@ -8,6 +8,7 @@ import numpy as np
 from raypipe.leaderboard.boards import Board
 from raypipe.leaderboard.findings import Finding, broken, does_not_apply, holds
 from raypipe.leaderboard.lines import RunLines
+from raypipe.vocabulary import BreakTies
 
 
 def check_lines(
@@ -17,6 +18,7 @@ def check_lines(
     queries: Sequence[str] | None = None,
     query_set: str | None = None,
     fewer_rows: bool = False,
+    break_ties: BreakTies = "id",
 ) -> list[Finding]:
     """The findings about every rule of the board for the run itself, in a fixed order.
 
@@ -27,6 +29,7 @@ def check_lines(
             query sets.
         query_set: which of the board's query sets it is (dev, eval); None means any.
         fewer_rows: accept queries with fewer rows than the board's script expects.
+        break_ties: rank accepts equal scores, whose order `pack` then makes explicit.
     """
     depth, ids = _ids(run, board)
     return [
@@ -38,7 +41,7 @@ def check_lines(
         _depth(run, depth),
         _rows(run, board, depth, fewer_rows),
         _query_set(run, board, queries, query_set),
-        _scores(run, board),
+        _scores(run, board, break_ties),
         _tag(run, board),
     ]
 
@@ -186,20 +189,29 @@ def _query_set(
     return holds(rule, f"{len(found):,} queries, as many as {fitting[0]} has")
 
 
-def _scores(run: RunLines, board: Board) -> Finding:
+def _scores(run: RunLines, board: Board, break_ties: BreakTies) -> Finding:
     """Checks the scores: trec_eval sorts by score, then descending id, and ignores ranks."""
     rule = "scores"
     if board.form != "trec" or run.form != "trec" or run.score is None:
         return does_not_apply(rule, "the file has none" if run.form != "trec" else "not read")
     order = np.lexsort((run.rank, run.queries.codes))
     codes, score = run.queries.codes[order], run.score[order]
-    rising = np.flatnonzero((codes[1:] == codes[:-1]) & ~(score[1:] < score[:-1]))
-    if len(rising):
+    same = codes[1:] == codes[:-1]
+    rising, tied = same & ~(score[1:] <= score[:-1]), same & (score[1:] == score[:-1])
+    if rising.any() or (tied.any() and break_ties == "id"):
+        found = np.flatnonzero(rising | tied)
+        remedy = "" if rising.any() else "; --break-ties rank keeps the file's order of them"
         detail = (
-            f"{len(rising):,} lines do not score below the line above in float32; first: query "
-            f"{run.query_ids[codes[rising[0]]]}; trec_eval would order them by id"
+            f"{len(found):,} lines do not score below the line above in float32; first: query "
+            f"{run.query_ids[codes[found[0]]]}; trec_eval would order them by id{remedy}"
         )
         return broken(rule, detail)
+    if tied.any():
+        detail = (
+            f"{int(tied.sum()):,} lines score the same as the line above; their order in the file "
+            "is kept as asked: hand in what pack --break-ties rank writes, not this file"
+        )
+        return does_not_apply(rule, detail)
     return holds(rule, "strictly decreasing with the rank")
 
 

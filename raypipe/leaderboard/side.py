@@ -16,6 +16,7 @@ from raypipe.leaderboard.fill import Filled, fill
 from raypipe.leaderboard.findings import Finding, does_not_apply, holds
 from raypipe.leaderboard.lines import RunLines, of_table, read_run_lines
 from raypipe.leaderboard.rules import check_lines
+from raypipe.vocabulary import BreakTies
 
 Scores = Mapping[str, Mapping[str, float]]
 """Query -> passage -> score."""
@@ -30,6 +31,8 @@ class RunSide:
     qrels: Path | None = None
     fill: Path | None = None
     """An earlier run whose rows fill queries with too few."""
+    break_ties: BreakTies = "id"
+    """How equal scores of both runs are ordered; see `read_run`."""
 
 
 def filled_run(board: Board, side: RunSide) -> tuple[Filled, Scores | None, list[Finding]]:
@@ -37,17 +40,17 @@ def filled_run(board: Board, side: RunSide) -> tuple[Filled, Scores | None, list
 
     The file's own order is checked first.
     """
-    lines = read_run_lines(side.run)
+    lines = read_run_lines(side.run, break_ties=side.break_ties)
     own = check_lines(lines, board, fewer_rows=True)
     kept = [
         f for f in own if f.rule in ("file format", "ranks", "repeated passages", "passage ids")
     ]
     if lines.form == "trec":  # the scores decide, as in trec_eval; pack writes new ranks
-        lines = _ranking_of(side.run)
+        lines = _ranking_of(side.run, side.break_ties)
         kept = [f for f in kept if f.rule != "ranks"]
     noted = [f for f in kept if not f.ok or (f.rule == "file format" and not f.applies)]
     rankings = lines.rankings()
-    before = None if side.fill is None else _ranking_of(side.fill)
+    before = None if side.fill is None else _ranking_of(side.fill, side.break_ties)
     earlier = before.rankings() if before is not None else {}
     named = [] if side.queries is None else [query for query, _ in read_queries(side.queries)]
     queries = list(dict.fromkeys([*named, *rankings]))
@@ -77,10 +80,10 @@ def _scores(filled: Filled, own: RunLines, earlier: RunLines | None) -> Scores:
     return found
 
 
-def _ranking_of(path: Path) -> RunLines:
+def _ranking_of(path: Path, break_ties: BreakTies) -> RunLines:
     """The run in the order that counts: for a TREC file, that of its scores, as in read_run."""
-    lines = read_run_lines(path)
-    return of_table(read_run(path), path) if lines.form == "trec" else lines
+    lines = read_run_lines(path, break_ties=break_ties)
+    return of_table(read_run(path, break_ties=break_ties), path) if lines.form == "trec" else lines
 
 
 def _depth(board: Board, rankings: Mapping[str, Sequence[str]]) -> int | None:

@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from raypipe.errors import InputError, RowsFailed
 from raypipe.models.body import Body
 from raypipe.models.buffers import Buffers
-from raypipe.models.fixed.engine import Busy, FixedEngine
-from raypipe.models.fixed.opening import FixedSettings, Work, open_fixed
+from raypipe.models.fixed.engine import FixedEngine
+from raypipe.models.fixed.opening import FixedSettings, Work
 from raypipe.models.fixed.step import vectors
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import layouts_of, load_weights
 from raypipe.models.halving import in_halves
-from raypipe.models.machine.neighbours import shapes_of
-from raypipe.models.machine.placing import Place, settle_on
+from raypipe.models.machine.placing import Place
 from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import Product, attend_by_length, groups_of, linear, pool
+from raypipe.models.placed import placed
 from raypipe.text.batching import batches
 from raypipe.text.inputs import Layout, Layouts, make_inputs
 from raypipe.text.pairs import TextSlice, taken
@@ -41,19 +41,10 @@ class Encoder:
         self.dim = body.width
         self.numerics = place.numerics
         """The numerics class, within which a row has equal bytes, whatever the rows beside it."""
-        self._family, self._body = model.family, body
-        self._layouts, self._place, self._engine = layouts, place, engine
+        self.engine = engine
+        """Computes in passes of fixed shape; None without them."""
+        self._family, self._body, self._layouts, self._place = model.family, body, layouts, place
         self._product: Product = Buffers() if place.device == "cpu" else linear
-
-    @property
-    def busy(self) -> Busy | None:
-        """How long the device computed in the last `encode`; None without passes of fixed shape."""
-        return None if self._engine is None else self._engine.busy
-
-    @property
-    def computed_seconds(self) -> float | None:
-        """In which the device computed so far; None without passes of fixed shape."""
-        return None if self._engine is None else self._engine.computed_seconds
 
     def encode(
         self,
@@ -82,8 +73,8 @@ class Encoder:
         texts = TextSlice(flat, offsets[:-1], counts)
         out = np.empty((len(counts), self.dim), np.float32)
         budget = self._place.budget(budget_tokens)
-        if self._engine is not None:
-            found = self._engine.results([texts], layout, budget_tokens=budget, beat=beat)
+        if self.engine is not None:
+            found = self.engine.results([texts], layout, budget_tokens=budget, beat=beat)
             for rows, result in found:
                 out[rows] = result
         else:
@@ -152,29 +143,18 @@ def load_encoder(
     layouts = layouts_of(model)
     longest = _longest(model, layouts)
     _check_fits(model, body, layouts, longest)
-    if body.packed and (fixed is not None or device == "cuda"):
-        conventions = model.encoder
-        finish = partial(vectors, pooling=conventions.pooling, normalise=conventions.normalise)
-        engine, place = open_fixed(
-            model.family,
-            body,
-            Work(layouts["passage"], longest, finish, firsts=False),
-            fixed or FixedSettings(),
-            device=device,
-            precision=model.precision,
-            budget_tokens=budget_tokens,
-        )
-        return Encoder(model, body, layouts, place, engine)
-    place = settle_on(
-        device,
-        shapes_of(body),
-        precision=model.precision,
+    conventions = model.encoder
+    finish = partial(vectors, pooling=conventions.pooling, normalise=conventions.normalise)
+    engine, place = placed(
+        model,
+        body,
+        Work(layouts["passage"], longest, finish, firsts=False),
+        device=device,
         threads=threads,
         budget_tokens=budget_tokens,
-        longest=longest,
-        packed=body.packed,
+        fixed=fixed,
     )
-    return Encoder(model, body, layouts, place)
+    return Encoder(model, body, layouts, place, engine)
 
 
 def _longest(model: ModelFolder, layouts: Layouts) -> int:

@@ -45,6 +45,8 @@ class Files(Protocol):
     """Last parts of the names of linear layers to which peft adds updates."""
     SPECIAL_TOKENS: tuple[str, ...]
     """Special tokens that a tokenizer must have."""
+    HAS_SEGMENTS: bool
+    """Whether inputs have segments; otherwise every token is in segment 0."""
 
     def canonical_names(self, names: Iterable[str]) -> Named:
         """Canonical names for every name in a checkpoint, whatever program wrote it."""
@@ -62,6 +64,9 @@ class Files(Protocol):
         self, config: Mapping[str, Any], *, num_labels: int | None
     ) -> dict[str, Shape]:
         """Shapes of the body by canonical name; with `num_labels` also of pooler and head."""
+
+    def may_have(self, name: str) -> bool:
+        """Whether a model may have this canonical tensor beside those expected, and not read it."""
 
     def config_problems(self, config: Mapping[str, Any]) -> list[str]:
         """Why the forward pass cannot compute the model of a checkpoint's config.json."""

@@ -1,7 +1,6 @@
 """A monoBERT or duoBERT model: one score from the pieces of a query and one or two passages."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -10,20 +9,20 @@ from numpy.typing import NDArray
 from raypipe.errors import InputError
 from raypipe.models.body import Body, Head
 from raypipe.models.buffers import Buffers
-from raypipe.models.fixed.engine import Busy, FixedEngine
-from raypipe.models.fixed.opening import FixedSettings, Work, open_fixed
+from raypipe.models.fixed.engine import FixedEngine
+from raypipe.models.fixed.opening import FixedSettings, Work
 from raypipe.models.fixed.step import units
 from raypipe.models.folder.conventions import PairConventions
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import layouts_of, load_weights
 from raypipe.models.halving import in_halves
-from raypipe.models.machine.neighbours import shapes_of
-from raypipe.models.machine.placing import Place, settle_on
+from raypipe.models.machine.placing import Place
 from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import Product, attend_by_length, first_tokens, groups_of, linear
+from raypipe.models.placed import placed
 from raypipe.text.batching import batches
 from raypipe.text.inputs import Layouts, make_inputs
-from raypipe.text.pairs import TextSlice, piece_counts, taken
+from raypipe.text.pairs import TextSlice, cut_to, taken
 
 Float64 = NDArray[np.float64]
 
@@ -45,19 +44,11 @@ class Scorer:
         self.numerics = place.numerics
         """The numerics class, within which an input has equal bytes, whatever the inputs beside
         it."""
+        self.engine = engine
+        """As in Encoder."""
         self._family, self._body, self._head = model.family, body, head
-        self._layout, self._place, self._engine = layouts["pair"], place, engine
+        self._layout, self._place = layouts["pair"], place
         self._product: Product = Buffers() if place.device == "cpu" else linear
-
-    @property
-    def busy(self) -> Busy | None:
-        """As in Encoder, of the last `score`."""
-        return None if self._engine is None else self._engine.busy
-
-    @property
-    def computed_seconds(self) -> float | None:
-        """In which the device computed so far; None without passes of fixed shape."""
-        return None if self._engine is None else self._engine.computed_seconds
 
     def score(
         self,
@@ -98,8 +89,8 @@ class Scorer:
         beat: Callable[[Sequence[int]], None],
     ) -> Iterator[tuple[NDArray[np.int64], Float64]]:
         """(inputs, their units) of every batch."""
-        if self._engine is not None:
-            found = self._engine.results(texts, self._layout, budget_tokens=budget, beat=beat)
+        if self.engine is not None:
+            found = self.engine.results(texts, self._layout, budget_tokens=budget, beat=beat)
             yield from ((rows, result.astype(np.float64)) for rows, result in found)
             return
         for rows in batches(lengths, budget_tokens=budget):
@@ -111,16 +102,7 @@ class Scorer:
 
     def _cut(self, query: TextSlice, passages: Sequence[TextSlice]) -> list[TextSlice]:
         assert len(passages) == self.conventions.num_passages
-        kept, rest = piece_counts(
-            query.counts,
-            [passage.counts for passage in passages],
-            query_limit=self.conventions.query_limit,
-            passage_limit=self.conventions.passage_limit,
-            total_limit=self.conventions.total_limit,
-            num_specials=self._layout.num_specials,
-        )
-        texts = zip([query, *passages], [kept, *rest], strict=True)
-        return [replace(text, counts=counts) for text, counts in texts]
+        return cut_to(self.conventions, query, passages, num_specials=self._layout.num_specials)
 
     @torch.inference_mode()
     def _forward(self, texts: Sequence[TextSlice]) -> Float64:
@@ -204,24 +186,14 @@ def load_scorer(
     if max(layouts["pair"].segments) >= body.num_segments:
         raise InputError(f"{model.folder}: expected two segment rows, found {body.num_segments}")
     body, head = body.to(device, model.precision), head.to(device)
-    if body.packed and (fixed is not None or device == "cuda"):
-        engine, place = open_fixed(
-            model.family,
-            body,
-            Work(layouts["pair"], conventions.total_limit, lambda shape: units(head), firsts=True),
-            fixed or FixedSettings(),
-            device=device,
-            precision=model.precision,
-            budget_tokens=budget_tokens,
-        )
-        return Scorer(model, body, head, layouts, place, engine)
-    place = settle_on(
-        device,
-        shapes_of(body, *head.linears),
-        precision=model.precision,
+    engine, place = placed(
+        model,
+        body,
+        Work(layouts["pair"], conventions.total_limit, lambda shape: units(head), firsts=True),
+        *head.linears,
+        device=device,
         threads=threads,
         budget_tokens=budget_tokens,
-        longest=conventions.total_limit,
-        packed=body.packed,
+        fixed=fixed,
     )
-    return Scorer(model, body, head, layouts, place)
+    return Scorer(model, body, head, layouts, place, engine)

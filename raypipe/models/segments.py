@@ -13,8 +13,13 @@ def with_third_segment(segments: Tensor, choice: str | None) -> Tensor:
     makes id 2 a zero vector there, which is `zero`; `copy` is row 1.
 
     Raises:
-        InputError: two rows and no choice, or three and a choice.
+        InputError: less than two rows, two and no choice, or three and a choice.
     """
+    if len(segments) < 2:
+        raise InputError(
+            f"a duoBERT model has three segments, the checkpoint has {len(segments)} segment rows; "
+            "name a BERT"
+        )
     if len(segments) >= 3:
         if choice is not None:
             raise InputError(

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from functools import lru_cache
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -86,5 +87,11 @@ def tokenizer_sha256(tokenizer: Tokenizer) -> str:
     tokenizer.json, and settings that change no id (model_max_length, truncation, padding) are not
     part of it.
     """
-    body = json.loads(tokenizer.to_str())
+    return _sha256_sorted(tokenizer.to_str())
+
+
+@lru_cache(maxsize=4)
+def _sha256_sorted(text: str) -> str:
+    """Of the JSON with its keys sorted; an invocation asks a dozen times for one tokenizer's."""
+    body = json.loads(text)
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

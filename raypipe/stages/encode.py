@@ -16,6 +16,7 @@ from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.stages.opening import Stopwatch, open_model
 from raypipe.stages.outlook.lengths import encoder_inputs, texts_of
 from raypipe.stages.outlook.outlook import Outlook, Seen
+from raypipe.stages.outlook.weights import spread
 from raypipe.stages.reuse.boundaries import expected_shards, shards_by_content
 from raypipe.stages.reuse.division import Division, divide, same_payload
 from raypipe.stages.reuse.hashes import Hashes, TextHashes
@@ -65,6 +66,10 @@ class EncodeStage:
         tokens = pieces + 2 * num_rows
         num_shards = max(1, -(-tokens // sizing.shard_tokens))
         return max(1, -(-num_rows // num_shards))
+
+    def weights_of(self, shards: Sequence[Shard]) -> list[float]:
+        """See Weighing; tokens."""
+        return spread(self.tokens, lambda r: r.facts["pieces"] + 2 * r.shard.num_rows, shards)
 
     def reusing(self, older: Sequence[Stored]) -> EncodeStage:
         """See Copying."""

@@ -1,38 +1,37 @@
 """Opens a model on the device of a stage's worker."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.stages.stage import Site
 from raypipe.storage.records import Json
+
+if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need it
+    from raypipe.models.fixed.engine import FixedEngine
 
 
 class OpenModel(Protocol):
     """An encoder or a scorer."""
 
     numerics: str
-
-
-class Computing(Protocol):
-    """What an encoder and a scorer say of their device."""
-
-    @property
-    def computed_seconds(self) -> float | None:
-        """In which the device computed so far; None if nobody measures it."""
+    engine: FixedEngine | None
+    """It measures its device."""
 
 
 class Stopwatch:
     """The seconds in which a model's device computed, from when this is made."""
 
-    def __init__(self, model: Computing) -> None:
+    def __init__(self, model: OpenModel) -> None:
         """It runs."""
-        self._model, self._before = model, model.computed_seconds
+        self._engine = model.engine
+        self._before = 0.0 if self._engine is None else self._engine.computed_seconds
 
     def seconds(self) -> float | None:
         """So far; None if nobody measures it."""
-        now = self._model.computed_seconds
-        return None if now is None or self._before is None else now - self._before
+        return None if self._engine is None else self._engine.computed_seconds - self._before
 
 
 Model = TypeVar("Model", bound=OpenModel)

@@ -24,6 +24,7 @@ from raypipe.stages.texts.ids import holds_documents, id_index
 from raypipe.storage.records import Json, Shard, hash_file
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, spec_over
+from raypipe.vocabulary import BreakTies
 
 MAX_SHOWN = 10
 
@@ -38,6 +39,8 @@ class ReadRunStage:
     ids: Stored
     of_larger: bool = False
     """Whether the file ranks a larger collection: lines of passages that are not here go."""
+    break_ties: BreakTies = "id"
+    """How the file's equal scores are ordered; see `read_run`."""
     needs: Needs = Needs()
     skips_rows: ClassVar[bool] = False
 
@@ -45,7 +48,9 @@ class ReadRunStage:
     def spec(self) -> StageSpec:
         """The file, the collection and the queries."""
         content = {"content:run": hash_file(self.file)}
-        params = {"name": self.name, **({"of_larger": True} if self.of_larger else {})}
+        params: dict[str, Json] = {"name": self.name}
+        params |= {"of_larger": True} if self.of_larger else {}
+        params |= {"break_ties": "rank"} if self.break_ties == "rank" else {}
         return spec_over("read", 1, params, self.sides.stores(), produces="run", content=content)
 
     def shards(self, sizing: Sizing) -> list[Shard]:
@@ -86,11 +91,11 @@ class ReadRunStage:
             self.of_larger,
         )
         try:  # in parts, since the ids of a whole run are large
-            found = [rows.of(part) for part in read_parts(self.file)]
+            found = [rows.of(part) for part in read_parts(self.file, break_ties=self.break_ties)]
         except NotInPartsError:
             rows.unknown_queries.clear()
             rows.unknown_passages.clear()
-            found = [rows.of(read_run(self.file))]
+            found = [rows.of(read_run(self.file, break_ties=self.break_ties))]
         self._refuse("query", rows.unknown_queries)
         self._refuse("passage", rows.unknown_passages)
         queries, passages, ranks, scores = (np.concatenate(c) for c in zip(*found, strict=True))

@@ -1,8 +1,8 @@
 """The stages of exact search: query blocks x spans of embeddings, then a merge by query block."""
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.engines.exact.spans import plan_spans
+from raypipe.stages.embeddings import query_vectors, ranked_vectors
 from raypipe.stages.outlook.outlook import ExpectedRun, Outlook, Seen
 from raypipe.stages.outlook.runs import LINE_SECONDS, run_outlook
 from raypipe.stages.query_blocks import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
 from raypipe.stages.run_tables import best, dense_table, read_queries_of_run
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.storage.payloads.tables import write_table
-from raypipe.storage.records import Record, Shard
+from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, spec_over
 
@@ -76,22 +77,18 @@ class PartsStage:
         return Opened(partial(self._run, site))
 
     def _run(self, site: Site, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        from raypipe.engines.exact.search import topk_block_stream
-        from raypipe.stages.products import TorchProducts
-
         queries = query_vectors(self.queries, shard.start, shard.stop)
-        rows, scores = topk_block_stream(
+        blocks, repeated = self._blocks(shard, beat), list[int]()
+        found = exact_lists(
             queries,
-            self._blocks(shard, beat),
+            blocks,
             depth=self.depth,
-            products=TorchProducts(site.threads),
-            beat=at_most_once_a_second(beat),
+            site=site,
+            beat=beat,
+            on_second_pass=repeated.append,
         )
-        without = [q for q in self.queries.manifest.skipped_rows if shard.start <= q < shard.stop]
-        rows[[query - shard.start for query in without]] = -1
-        table = dense_table(shard.start, rows, scores, scored_by=self.name)
-        path = site.scratch / f"{shard.index}.parquet"
-        return Payload(path, {"rows": write_table(path, schema.RUN, [table])})
+        made = lists_payload(site, shard, self.queries, *found, scored_by=self.name)
+        return replace(made, num_repeated=sum(repeated))
 
     def _blocks(self, shard: Shard, beat: Beat) -> Iterator[tuple[int, NDArray[np.float16]]]:
         for record, first, last in self.embeddings.overlapping(shard.span_start, shard.span_stop):
@@ -141,19 +138,49 @@ class MergeStage:
         return best(table, depth=self.depth, scored_by=self.name)
 
 
-def ranked_vectors(
-    embeddings: Stored, record: Record, first: int, last: int
-) -> Iterator[tuple[int, NDArray[np.float16]]]:
-    """Vectors [first, last) of a shard without those in quarantine, which are never ranked.
+def exact_lists(
+    queries: NDArray[np.float16],
+    blocks: Iterable[tuple[int, NDArray[np.float16]]],
+    *,
+    depth: int,
+    site: Site,
+    beat: Beat,
+    on_second_pass: Callable[[int], None] = lambda number: None,
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The exact best of each query, multiplied by torch on the worker's threads.
 
-    Each range of them comes with the passage row of its first vector.
+    See topk_block_stream.
     """
-    vectors, start = embeddings.vectors(record), record.shard.start
-    skipped = [row - start for row in embeddings.manifest.skipped_rows]
-    edges = [row for row in skipped if first <= row < last]
-    for low, high in zip([first - 1, *edges], [*edges, last], strict=True):
-        if low + 1 < high:
-            yield start + low + 1, vectors[low + 1 : high]
+    from raypipe.engines.exact.search import topk_block_stream
+    from raypipe.stages.products import TorchProducts
+
+    products, beaten = TorchProducts(site.threads), at_most_once_a_second(beat)
+    return topk_block_stream(
+        queries,
+        blocks,
+        depth=depth,
+        products=products,
+        beat=beaten,
+        on_second_pass=on_second_pass,
+    )
+
+
+def lists_payload(
+    site: Site,
+    shard: Shard,
+    queries: Stored,
+    rows: NDArray[np.int64],
+    scores: NDArray[np.float32],
+    *,
+    scored_by: str,
+    **facts: Json,
+) -> Payload:
+    """The run of a block's lists [Q, K]; queries in quarantine get no line."""
+    without = [q for q in queries.manifest.skipped_rows if shard.start <= q < shard.stop]
+    rows[[query - shard.start for query in without]] = -1
+    table = dense_table(shard.start, rows, scores, scored_by=scored_by)
+    path = site.scratch / f"{shard.index}.parquet"
+    return Payload(path, {"rows": write_table(path, schema.RUN, [table]), **facts})
 
 
 def at_most_once_a_second(beat: Beat) -> Callable[[], None]:
@@ -168,12 +195,3 @@ def at_most_once_a_second(beat: Beat) -> Callable[[], None]:
             beat(())
 
     return beaten
-
-
-def query_vectors(queries: Stored, start: int, stop: int) -> NDArray[np.float16]:
-    """The embeddings of query rows [start, stop), fp16 [Q, D]."""
-    parts = [
-        queries.vectors(record)[first:last]
-        for record, first, last in queries.overlapping(start, stop)
-    ]
-    return np.ascontiguousarray(np.concatenate(parts))

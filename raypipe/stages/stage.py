@@ -58,6 +58,9 @@ class Payload:
     """Tokens that a model read, special tokens included; it stands in no record."""
     computing_seconds: float | None = None
     """In which a GPU computed the shard; None if nobody measured it. It stands in no record."""
+    num_repeated: int | None = None
+    """Queries that needed exact search's second pass; None of other stages. It depends on how
+    products are rounded, and stands in no record."""
 
 
 def nothing() -> None:
@@ -111,6 +114,14 @@ class Copying(Stage, Protocol):
 
     def reusing(self, older: Sequence[Stored]) -> Stage:
         """This stage, copying what it can from these complete stores, the first one first."""
+
+
+@runtime_checkable
+class Weighing(Protocol):
+    """A stage whose shards' work is not in proportion to their rows."""
+
+    def weights_of(self, shards: Sequence[Shard]) -> Sequence[float]:
+        """The work of each shard beside that of the others; known without reading a payload."""
 
 
 def ranges(num_rows: int, size: int) -> list[Shard]:

@@ -67,10 +67,6 @@ class Ledger:
         done = set(self.storage.names(f"{self.folder}/shards"))
         return [s for s in self.shards if self._name(s) not in done]
 
-    def has(self, shard: Shard) -> bool:
-        """Whether the shard has its record."""
-        return self.storage.exists(self._name(shard))
-
     def commit(self, shard: Shard, payload: Path, facts: Mapping[str, Json]) -> Record:
         """Store the blob, then create the record that names it; returns the winner's record.
 

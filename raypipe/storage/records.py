@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,21 @@ def hash_file(path: Path) -> str:
     check_regular(path)
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def hash_once(path: Path) -> str:
+    """The same, kept in this process until the file changes; no program can set the time of that.
+
+    Raises:
+        InputError: see `hash_file`.
+    """
+    stat = path.stat()
+    return _hash(str(path), stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+
+
+@cache
+def _hash(path: str, inode: int, size: int, mtime_ns: int, ctime_ns: int) -> str:
+    return hash_file(Path(path))
 
 
 def seal(body: Mapping[str, Json]) -> bytes:

@@ -14,11 +14,17 @@ def batches(lengths: Int64, *, budget_tokens: int) -> Iterator[Int64]:
     A batch holds at most `budget_tokens` tokens, or a single longer row.
     """
     order = np.argsort(lengths, kind="stable")
-    ends = np.cumsum(lengths[order])
-    start = 0
-    while start < len(order):
-        before = ends[start - 1] if start else 0
-        stop = int(np.searchsorted(ends, before + budget_tokens, side="right"))
-        stop = max(stop, start + 1)
+    for start, stop in spans(lengths[order], budget_tokens):
         yield order[start:stop]
+
+
+def spans(sizes: Int64, budget: int) -> Iterator[tuple[int, int]]:
+    """Beginning and end of stretches, in order: each of sizes up to the budget, or a larger one."""
+    ends = np.cumsum(sizes)
+    start = 0
+    while start < len(ends):
+        before = ends[start - 1] if start else 0
+        stop = int(np.searchsorted(ends, before + budget, side="right"))
+        stop = max(stop, start + 1)
+        yield start, stop
         start = stop

@@ -1,7 +1,8 @@
 """Texts as slices of word pieces, and how limits cut the texts of a reranker's input."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,38 @@ class TextSlice:
 def taken(text: TextSlice, rows: Int64) -> TextSlice:
     """The texts of some inputs, in the order of `rows`, int64 [N]; nothing is copied."""
     return TextSlice(text.flat, text.starts[rows], text.counts[rows])
+
+
+class Limits(Protocol):
+    """Those of `piece_counts`, in a reranker's settings."""
+
+    @property
+    def query_limit(self) -> int | None:
+        """Pieces of a query."""
+
+    @property
+    def passage_limit(self) -> int | None:
+        """Pieces of each passage."""
+
+    @property
+    def total_limit(self) -> int:
+        """Tokens of the input."""
+
+
+def cut_to(
+    limits: Limits, query: TextSlice, passages: Sequence[TextSlice], *, num_specials: int
+) -> list[TextSlice]:
+    """The query and the passages as an input keeps them; see `piece_counts`."""
+    kept, rest = piece_counts(
+        query.counts,
+        [passage.counts for passage in passages],
+        query_limit=limits.query_limit,
+        passage_limit=limits.passage_limit,
+        total_limit=limits.total_limit,
+        num_specials=num_specials,
+    )
+    texts = zip([query, *passages], [kept, *rest], strict=True)
+    return [replace(text, counts=counts) for text, counts in texts]
 
 
 def piece_counts(

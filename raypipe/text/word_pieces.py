@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from raypipe.storage.payloads.tokens import Flat, Offsets, concatenate, taken
+from raypipe.text.batching import spans
 from raypipe.text.memo import Memo
 from raypipe.text.tokenize import piece_dtype, tokenize_batch
 from raypipe.text.words import Bytes, bytes_of, lowered, rows_with, rules_of, words_of
@@ -75,14 +76,8 @@ class WordPieces:
 
 def _slices(texts: pa.StringArray) -> Iterator[pa.StringArray]:
     """The texts in order, SLICE_BYTES at a time or a single longer one."""
-    ends = bytes_of(texts)[1][1:]
-    start = 0
-    while start < len(texts):
-        before = ends[start - 1] if start else 0
-        stop = int(np.searchsorted(ends, before + SLICE_BYTES, side="right"))
-        stop = max(stop, start + 1)
+    for start, stop in spans(np.diff(bytes_of(texts)[1]), SLICE_BYTES):
         yield texts.slice(start, stop - start)
-        start = stop
 
 
 def _first(flat: Flat, offsets: Offsets, max_pieces: int) -> tuple[Flat, Offsets]:

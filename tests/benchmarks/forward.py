@@ -96,7 +96,7 @@ def measured(case, precision, settings, device, folder, until, tuned):
             break
     mine = best["pieces", True]
     own = statistics.median(seconds[mine])
-    busy = work.engine(mine[2].removeprefix("raypipe, ")).busy
+    engine = work.engine(mine[2].removeprefix("raypipe, ")).engine
     return {
         "case": case.name,
         "precision": precision,
@@ -109,7 +109,7 @@ def measured(case, precision, settings, device, folder, until, tuned):
         "items_per_second": work.items / own,
         "tokens_per_second": int(work.lengths.sum()) / own,
         "operations_per_second": operations(case, work.lengths) / own,
-        "idle_share": None if busy is None else busy.idle_share,
+        "idle_share": None if engine is None else engine.busy.idle_share,
         "largest_difference": difference,
         "peak_bytes": peak,
         "padding": {n: padding_of(work.lengths, n) for n in settings.batch_sizes},

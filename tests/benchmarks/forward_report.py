@@ -17,6 +17,7 @@ PACKAGES = (
     "openvino",
     "pyserini",
     "flash-attn",
+    "faiss-cpu",
 )
 
 
@@ -82,5 +83,35 @@ def table(report):
             f"{rate / 1e12:.3f} | {rate / rates[row['precision']]:.0%} | "
             f"{'-' if idle is None else f'{idle:.1%}'} | {ratios} | {padding} |"
         )
+    lines += search_lines(report["search"]) if report["search"] else []
     lines += ["", *(f"Not run, out of time: {name}." for name in report["not_run"])]
+    lines += [f"Left out: {name}." for name in report["left_out"]]
     return "\n".join(lines) + "\n"
+
+
+def search_lines(found):
+    """Exact search beside the products alone, and beside faiss."""
+    size, alone = found["size"], found["products"]
+    batches = found["faiss"]["batches"] if "faiss" in found else {}
+    beside = [(str(size["queries"]), f"the products alone ({alone['way']})", alone)]
+    beside += [(some, "faiss, IndexFlatIP", both) for some, both in batches.items()]
+    lines = [
+        "",
+        f"Exact search: {size['rows']:,} fp16 vectors of {size['dim']}, depth {size['depth']:,}, "
+        f"one thread; the products alone at {alone['operations_per_second'] / 1e9:.0f} GFLOP/s. "
+        "Seconds of CPU time, median [range].",
+        "",
+        "| queries at a time | raypipe | beside | its seconds | it takes, of raypipe's time "
+        "| raypipe against itself | rounds |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for queries, peer, both in beside:
+        told = both["cpu"]
+        own, other, times, again = (
+            "{:.2f} [{:.2f}, {:.2f}]".format(*told[name])
+            for name in ("raypipe_seconds", "other_seconds", "other_takes", "against_itself")
+        )
+        lines.append(
+            f"| {queries} | {own} | {peer} | {other} | {times} | {again} | {both['rounds']} |"
+        )
+    return lines

@@ -11,10 +11,8 @@ import os
 import sys
 from pathlib import Path
 
-import numpy as np
-from scipy.stats import kendalltau
-
 import raypipe
+from raypipe.analysis.agreement import FIRST, agreement
 from raypipe.driver.analysis.finished import Finished, open_finished
 from raypipe.driver.analysis.measuring import measured
 from raypipe.evaluation.difference import difference
@@ -40,7 +38,7 @@ SETS = {
         },
     ),
 }
-MEASURE, SYSTEMS, TOP = "nDCG@10", ("dense", "mono"), 10
+MEASURE, SYSTEMS = "nDCG@10", ("dense", "mono")
 
 
 def finished(out: Path, name: str, precision: str) -> Finished:
@@ -60,7 +58,13 @@ def finished(out: Path, name: str, precision: str) -> Finished:
             "mono": {"do": "score", "run": "bm25", "model": "mono", "k0": 20},
         },
         "evaluate": {"measures": [MEASURE], "baseline": "bm25"},
-        "resources": {"backend": "inline", "precision": precision, "device": "cpu", "threads": 1},
+        "resources": {
+            "backend": "inline",
+            "precision": precision,
+            "device": "cpu",
+            "threads": 1,
+            "audit_queries": 0,  # here the whole set is compared
+        },
         "stores": str(out / "stores"),
     }
     raypipe.run(recipe, out / f"{name}-{precision}")
@@ -88,18 +92,12 @@ def main() -> None:
             base, lists = told["fp32"].per_query[MEASURE], lists_of(runs["fp32"], system)
             for precision, run in runs.items():
                 delta = difference(told[precision].per_query[MEASURE], base)
-                most, taus, changed = 0.0, [], 0
-                for query, own in lists_of(run, system).items():
-                    both = [p for p in lists[query] if p in own]
-                    pairs = np.array([(lists[query][p], own[p]) for p in both])
-                    most = max(most, float(np.abs(pairs[:, 0] - pairs[:, 1]).max()))
-                    taus.append(kendalltau(pairs[:, 0], pairs[:, 1]).statistic)
-                    changed += [*own][:TOP] != [*lists[query]][:TOP]
+                found = agreement(lists_of(run, system), lists)
                 print(
                     f"{name} {system} {precision}: {MEASURE} {told[precision].mean[MEASURE]:.4f}, "
                     f"{delta.mean:+.4f} [{delta.low:+.4f}, {delta.high:+.4f}]; largest difference "
-                    f"of a score {most:.1e}; Kendall tau {np.nanmean(taus):.4f}; another top {TOP} "
-                    f"in {changed} of {len(lists)} queries"
+                    f"of a score {found.largest:.1e}; Kendall tau {found.tau:.4f}; another top "
+                    f"{FIRST} in {found.changed} of {found.queries} queries"
                 )
 
 

@@ -46,13 +46,15 @@ class Clock:
         self.cpu: dict[str, float] = {}
         self._last = cpu_seconds()
 
-    def began(self, store, report): ...
+    def expects(self, num_stages): ...
 
-    def advanced(self, store, report): ...
+    def began(self, name, report): ...
 
-    def ended(self, store, result):
+    def advanced(self, name, report): ...
+
+    def ended(self, name, result):
         now = cpu_seconds()
-        self.cpu[store] = now - self._last
+        self.cpu[str(name)] = now - self._last
         self._last = now
 
 

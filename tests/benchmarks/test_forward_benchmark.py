@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -62,10 +63,26 @@ def test_padding_by_hand(work):
     assert work.padding_of(np.array([9, 3, 5]), 1) == 1.0
 
 
-def run(folder, *more):
+@pytest.fixture
+def rates(monkeypatch):
+    """The module search_rates."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    import search_rates
+
+    yield search_rates
+    sys.modules.pop("search_rates")
+
+
+def run(folder, *more, **environment):
     command = [sys.executable, str(ROOT / "jobs" / "benchmark.py"), "--device", "cpu", "--quick"]
     tuned = ("--tuned", str(folder / "tuned.json"))
-    return subprocess.run([*command, *tuned, *more], cwd=folder, capture_output=True, text=True)
+    return subprocess.run(
+        [*command, *tuned, *more],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+    )
 
 
 def test_a_part_runs_on_a_cpu_and_is_tuned_once(tmp_path):
@@ -91,7 +108,61 @@ def test_a_part_runs_on_a_cpu_and_is_tuned_once(tmp_path):
 def test_what_there_is_no_time_for_is_named(tmp_path):
     spent = run(tmp_path, "--minutes", "0", "--precision", "fp32")
     assert spent.returncode == 0, spent.stderr
-    assert spent.stdout.count("Not run, out of time") == 4
+    assert spent.stdout.count("Not run, out of time") == 5
+    assert "Not run, out of time: search." in spent.stdout
+
+
+def test_search_is_set_beside_its_products_and_faiss_and_its_products_are_tuned_once(tmp_path):
+    first = run(tmp_path, "--part", "search", "--out", "one")
+    assert first.returncode == 0, first.stderr
+    report = json.loads((tmp_path / "one.json").read_text())
+    found = report["search"]
+    assert report["rows"] == report["left_out"] == report["not_run"] == []
+    assert [*found["faiss"]["batches"]] == ["2", "8"] and len(found["products"]["tried"]) == 2
+    for both in (found["products"], *found["faiss"]["batches"].values()):
+        assert both["rounds"] == 2
+        for told in (both["cpu"], both["wall"]):
+            for name in ("raypipe_seconds", "other_seconds", "other_takes", "against_itself"):
+                median, low, high = told[name]
+                assert 0 < low <= median <= high
+    text = (tmp_path / "one.md").read_text()
+    assert text.count("| faiss, IndexFlatIP |") == 2 and "| the products alone (" in text
+    again = run(tmp_path, "--part", "search", "--out", "two")
+    assert again.returncode == 0, again.stderr
+    later = json.loads((tmp_path / "two.json").read_text())["search"]["products"]
+    assert later["way"] == found["products"]["way"] and later["tried"] == {}
+
+
+def test_without_faiss_it_is_left_out_by_name(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['faiss'] = None\n")
+    done = run(tmp_path, "--part", "search", "--out", "one", PYTHONPATH=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "Left out: search beside IndexFlatIP: faiss is not installed." in done.stdout
+    assert "faiss" not in json.loads((tmp_path / "one.json").read_text())["search"]
+
+
+def test_a_search_that_is_not_float64s_is_not_timed(rates, tmp_path, monkeypatch):
+    wrong = lambda *given, **named: tuple(part[:, ::-1] for part in search(*given, **named))  # noqa: E731
+    search = rates.topk_block_stream
+    monkeypatch.setattr(rates, "topk_block_stream", wrong)
+    with pytest.raises(SystemExit, match="not those in float64; not timed"):
+        rates.measured_search(rates.QUICK, tmp_path)
+
+
+def test_a_ratio_is_that_of_one_round_and_a_comparison_has_one_at_least(rates):
+    """Three rounds: 4 / 2, 9 / 3 and 5 / 5; the search again takes half, all and twice."""
+    took = {
+        side: [{"cpu": cpu, "wall": 1.0} for cpu in seconds]
+        for side, seconds in {"own": (2, 3, 5), "other": (4, 9, 5), "again": (1, 3, 10)}.items()
+    }
+    told = rates.compared(took)["cpu"]
+    assert told["other_takes"] == [2.0, 1.0, 3.0] and told["against_itself"] == [1.0, 0.5, 2.0]
+    assert told["raypipe_seconds"] == [3, 2, 5]
+    turns = []
+    work = {"a": lambda: turns.append("a"), "b": lambda: turns.append("b")}
+    assert [*map(len, rates.rounds(work, 3).values())] == [3, 3]
+    assert turns == ["a", "b", "b", "a", "a", "b"]
+    assert [*map(len, rates.rounds(work, 3, until=0.0).values())] == [1, 1]
 
 
 @pytest.mark.long

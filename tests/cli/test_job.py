@@ -70,13 +70,14 @@ def test_a_job_file_run_without_a_cluster_exits_2_and_says_how_to_submit():
     done = run_job(REPOSITORY / "jobs" / "pipeline.py", "nfcorpus", "--out", "/nowhere/work")
     assert done.returncode == 2
     assert "ray job submit" in done.stderr
-    assert done.stderr.splitlines()[-1].startswith("raypipe: exit 2 (RAY_ADDRESS")
+    assert done.stderr.splitlines()[0].startswith("error: RAY_ADDRESS")
+    assert done.stderr.splitlines()[-1] == "raypipe: exit 2 (bad input or configuration)"
 
 
 def test_every_job_has_the_arguments_of_the_verb_it_is_named_after():
     assert JOBS
     for job in JOBS:
-        done = run_job(job, "--help")
+        done = run_job(job, "-h")
         assert done.returncode == 0, done.stderr
         assert f"raypipe {job.stem} " in done.stdout
         assert "--out" in done.stdout

@@ -1,12 +1,15 @@
-"""A toy task whose shards one worker computes in this process."""
+"""A toy task whose shards one worker computes in this process; Ray on paper."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import pytest
 from numbers_stage import SHARDS
+from ray_on_paper import OnPaper
 
+from raypipe.cluster import ray_pool, ray_processes
 from raypipe.cluster.backend import Task
+from raypipe.cluster.ray_processes import IdleActors
 from raypipe.stages.stage import Needs, Opened, Payload, Site
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.places.posix import PosixStorage
@@ -57,3 +60,26 @@ def opened(work, tmp_path):
     """Its stage in a worker."""
     (tmp_path / "scratch").mkdir()
     return work.stage.open(Site(tmp_path / "scratch"))
+
+
+@pytest.fixture
+def paper(monkeypatch):
+    """Ray on paper, in the place of Ray.
+
+    Processes that still wait when the test ends are ended on paper too: a timer that ended them
+    later would call the real Ray, which starts itself when it is called.
+    """
+    found, made = OnPaper(), []
+
+    class Ended(IdleActors):
+        def __init__(self, *given, **settings):
+            super().__init__(*given, **settings)
+            made.append(self)
+
+    for module in (ray_pool, ray_processes):
+        monkeypatch.setattr(module, "ray", found)
+    monkeypatch.setattr(ray_processes, "Actor", found)
+    monkeypatch.setattr(ray_processes, "IdleActors", Ended)
+    yield found
+    for idle in made:
+        idle.end()

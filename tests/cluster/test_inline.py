@@ -21,8 +21,8 @@ def test_one_worker_after_the_other_computes_when_it_is_waited_for(work):
     assert work.ledger.pending() == SHARDS, "nothing is computed before it is waited for"
     (done,), (probe,) = backend.wait(1.0), backend.wait(1.0)
     assert isinstance(done, Done) and (done.worker, done.shard) == (1, SHARDS[0])
-    assert done.record.facts["skipped_rows"] == [2] and 0 <= done.seconds < 60
-    assert isinstance(probe, Done) and probe.record is None and probe.shard == SHARDS[1]
+    assert done.committed.record.facts["skipped_rows"] == [2] and 0 <= done.seconds < 60
+    assert isinstance(probe, Done) and probe.committed is None and probe.shard == SHARDS[1]
     assert backend.wait(0.0) == []
     backend.kill(1)
     assert not site.scratch.exists()
@@ -35,6 +35,19 @@ def test_one_worker_after_the_other_computes_when_it_is_waited_for(work):
     before = backend.now()
     assert before <= backend.now() < before + 60
     InlineBackend().close()
+
+
+def test_of_a_worker_that_is_ended_no_event_follows(work):
+    backend = InlineBackend()
+    backend.start(work)
+    backend.kill(1)
+    assert backend.wait(0.0) == [] and not hasattr(work.stage, "site"), "nothing is opened"
+    backend.start(work)
+    (ready,) = backend.wait(0.0)
+    assert ready.worker == 2
+    backend.submit(2, SHARDS[0], (), Mode.PLAIN)
+    backend.kill(2)
+    assert backend.wait(0.0) == [] and work.ledger.pending() == SHARDS
 
 
 def test_what_a_stage_raises_becomes_an_event(work):

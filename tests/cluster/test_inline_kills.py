@@ -17,7 +17,8 @@ import pytest
 
 from raypipe.cluster.backend import Task
 from raypipe.cluster.inline import InlineBackend
-from raypipe.cluster.loop import Limits, run
+from raypipe.cluster.loop import run
+from raypipe.cluster.scheduling.report import Limits
 from raypipe.stages.stage import Needs, Opened, Payload
 from raypipe.storage.leases.lease import acquire
 from raypipe.storage.ledger import Ledger

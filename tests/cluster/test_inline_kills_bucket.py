@@ -28,7 +28,8 @@ def in_child(uri, at, before):
 
             from raypipe.cluster.backend import Task
             from raypipe.cluster.inline import InlineBackend
-            from raypipe.cluster.loop import Limits, run
+            from raypipe.cluster.loop import run
+            from raypipe.cluster.scheduling.report import Limits
             from raypipe.storage.leases import lease as leases
             from raypipe.storage.ledger import Ledger
             from raypipe.storage.places import bucket

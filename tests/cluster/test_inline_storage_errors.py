@@ -7,7 +7,8 @@ import os
 import pytest
 
 from raypipe.cluster.inline import InlineBackend
-from raypipe.cluster.loop import Limits, run
+from raypipe.cluster.loop import run
+from raypipe.cluster.scheduling.report import Limits
 from raypipe.errors import IncompleteError, ending_of
 from raypipe.storage.places.posix import PosixStorage
 

@@ -1,7 +1,5 @@
 """The loop event by event: what is submitted to whom, what counts as a failure, what is told."""
 
-from dataclasses import replace
-
 import pytest
 from scripted_loop import PLAIN, SHARDS, done, play
 
@@ -13,7 +11,6 @@ from raypipe.cluster.backend import (
     Ready,
 )
 from raypipe.errors import IncompleteError, InputError, RefusedError
-from raypipe.storage.records import Record
 
 
 def kinds(ledger):
@@ -22,8 +19,8 @@ def kinds(ledger):
 
 def test_one_worker_computes_shard_after_shard_and_is_let_go():
     of_first = {"num_copied": 7, "num_tokens": 50, "cpu_seconds": 1.25}
-    first = replace(done(1, 0, 2.0), record=Record(SHARDS[0], "", 30, {}), **of_first)
-    found = play(Ready(1, {"x": 1}), first, done(1, 1), replace(done(1, 2), num_copied=2))
+    first = done(1, 0, 2.0, num_bytes=30, **of_first)
+    found = play(Ready(1, {"x": 1}), first, done(1, 1), done(1, 2, num_copied=2))
     assert found.error is None and found.facts == [({"x": 1}, None)]
     assert found.backend.submitted == [(1, n, (), PLAIN) for n in range(3)]
     assert (found.backend.released, found.backend.killed) == ([1], [])
@@ -39,10 +36,16 @@ def test_one_worker_computes_shard_after_shard_and_is_let_go():
     assert report.num_rows == sum(shard.num_rows for shard in SHARDS)
 
 
+def test_a_shard_that_was_committed_unheard_counts_with_its_bytes():
+    found = play(Ready(1, {}), 0, Lost(1, "x"), Ready(2, {}), done(2, 1), done(2, 2))
+    report = found.report
+    assert (report.num_done, report.num_rows, report.num_bytes) == (3, 30, 10)
+
+
 def test_the_share_in_which_a_gpu_was_idle_is_noted_where_it_was_measured():
     """Of the shard's whole time; it stands in no record."""
-    busy = replace(done(1, 0, 2.0), computing_seconds=1.9)
-    beyond = replace(done(1, 1, 2.0), computing_seconds=2.1)
+    busy = done(1, 0, 2.0, computing_seconds=1.9)
+    beyond = done(1, 1, 2.0, computing_seconds=2.1)
     notes = play(Ready(1, {}), busy, beyond, done(1, 2)).ledger.notes
     assert [note.get("gpu_idle") for note in notes] == [0.05, 0.0, None]
     assert "gpu_idle" not in notes[2]

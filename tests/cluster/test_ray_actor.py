@@ -128,6 +128,48 @@ def test_a_worker_that_was_told_to_leave_opens_nothing_and_the_next_one_does(pro
     assert actor.open(3, process.task)[2] == "node-a"
 
 
+def beating(process, monkeypatch, *batches, end=None):
+    """What `run` of worker 1 says of a shard with these batches; one is a call in between."""
+    seen = []
+
+    def perform(task, opened, shard, skip, beat, mode):
+        for batch in batches:
+            if callable(batch):
+                batch()
+            else:
+                beat([batch])
+                seen.append(batch)
+        if end is not None:
+            raise end
+        return "committed"
+
+    monkeypatch.setattr(ray_actor, "perform", perform)
+    process.actor.open(1, process.task)
+    return process.actor.run(1, SHARD, (), Mode.PLAIN)[0], seen
+
+
+def test_a_worker_that_is_told_to_leave_stops_at_its_next_batch(process, monkeypatch):
+    actor = process.actor
+    found = beating(process, monkeypatch, 1, lambda: actor.leave(0), 2, lambda: actor.leave(1), 3)
+    assert found == (None, [1, 2])
+    assert actor.open(2, process.task) is not None, "and its process is the next worker"
+
+
+def test_what_a_worker_raises_after_it_was_told_to_leave_is_told_to_nobody(process, monkeypatch):
+    swept = FileNotFoundError("its folder was swept")
+    leave = lambda: process.actor.leave(1)  # noqa: E731
+    assert beating(process, monkeypatch, 1, leave, end=swept) == (None, [1])
+
+
+def test_an_error_of_a_worker_that_stays_is_raised(process, monkeypatch):
+    with pytest.raises(FileNotFoundError):
+        beating(process, monkeypatch, 1, end=FileNotFoundError("x"))
+
+
+def test_a_stage_that_survives_errors_does_not_survive_leaving():
+    assert not issubclass(ray_actor.Left, Exception)
+
+
 def test_what_a_stage_that_could_not_be_opened_left_goes_with_the_next(process, monkeypatch):
     whole = ray_actor.introduce
 

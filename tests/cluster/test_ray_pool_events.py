@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from ray.exceptions import ActorDiedError, RayActorError, RayTaskError
-from ray_on_paper import SHARD, TASK, Local, OnPaper, ready_worker
+from ray_on_paper import SHARD, TASK, Local, ready_worker
 
 from raypipe.cluster import ray_pool
 from raypipe.cluster.backend import Beating, Committed, Done, Failed, Lost, Mode, Preempted, Ready
@@ -16,27 +16,18 @@ from raypipe.cluster.ray_pool import RayBackend
 from raypipe.errors import IncompleteError
 from raypipe.storage.records import Record
 
-RECORD = Record(SHARD, "", 0, {})
-
-
-@pytest.fixture
-def paper(monkeypatch):
-    found = OnPaper()
-    monkeypatch.setattr(ray_pool, "ray", found)
-    monkeypatch.setattr(ray_pool, "Actor", found)
-    return found
-
 
 def test_a_shard_that_is_done_and_one_that_raised(paper):
     backend = ready_worker(paper)
     backend.submit(1, SHARD, (3,), Mode.CAREFUL)
     assert paper.refs[-1].arguments == (1, SHARD, (3,), Mode.CAREFUL)
     assert backend.wait(0.0) == []
-    paper.refs[-1].outcome = (Committed(RECORD, 3, 1.5), 2.5)
-    assert backend.wait(0.0) == [Done(1, SHARD, RECORD, 2.5, 3, 1.5)]
+    committed = Committed(Record(SHARD, "", 0, {}), num_copied=3)
+    paper.refs[-1].outcome = (committed, 2.5)
+    assert backend.wait(0.0) == [Done(1, SHARD, committed, 2.5)]
     backend.submit(1, SHARD, (), Mode.PROBE)
     paper.refs[-1].outcome = (None, 1.5)
-    assert backend.wait(0.0) == [Done(1, SHARD, None, 1.5, 0)]
+    assert backend.wait(0.0) == [Done(1, SHARD, None, 1.5)]
     cause = ValueError("x")
     for wrong in (cause, None):
         backend.submit(1, SHARD, (), Mode.PLAIN)
@@ -106,7 +97,7 @@ def test_what_a_killed_worker_answers_late_is_no_event(paper):
     run, opening = paper.refs[-1], paper.refs[-2]
     backend.kill(1)
     assert paper.killed == [(1, True)]
-    run.outcome = (RECORD, 1.0)
+    run.outcome = (Committed(Record(SHARD, "", 0, {})), 1.0)
     opening.outcome = ({}, None, "node-a")
     assert backend.wait(0.0) == [Ready(2, {}, None)]
     backend.kill(1)

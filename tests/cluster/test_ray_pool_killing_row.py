@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from raypipe.cluster.backend import Task
-from raypipe.cluster.loop import Limits, run
+from raypipe.cluster.loop import run
+from raypipe.cluster.scheduling.report import Limits
 from raypipe.errors import LimitError
 from raypipe.stages.stage import Needs, Opened, Payload
 from raypipe.storage.ledger import Ledger

@@ -16,9 +16,10 @@ from given_stores import Stores
 from random_bert import Shape, make_random_bert, pieces_of
 
 from raypipe.cluster.backend import Mode, Ready, Task
-from raypipe.cluster.loop import Limits, run
+from raypipe.cluster.loop import run
 from raypipe.cluster.ray_pool import RayBackend
 from raypipe.cluster.ray_start import start_local
+from raypipe.cluster.scheduling.report import Limits
 from raypipe.errors import InputError
 from raypipe.models.folder.loading import resolve_model
 from raypipe.stages.encode import EncodeStage
@@ -41,7 +42,6 @@ LAYERS_MIB = 4 * 12 * 256**2 * 4 / 2**20
 def cluster():
     local = start_local(num_cpus=4, num_gpus=2)
     yield local
-    ray.shutdown()
     local.close()
 
 
@@ -127,7 +127,7 @@ def done_by(backend, task, actors=1):
 
 def resting(backend):
     """The process that waits, once it has given up its last stage."""
-    (waiting,) = backend._idle._waiting
+    (waiting,) = backend._processes._idle._waiting
     ray.get(waiting.actor.rest.remote(0))  # behind what it was told before
     return psutil.Process(ray.get(waiting.actor.__ray_call__.remote(lambda self: os.getpid())))
 

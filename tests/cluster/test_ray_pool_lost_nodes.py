@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError
-from ray_on_paper import SHARD, TASK, OnPaper, ready_worker
+from ray_on_paper import SHARD, TASK, ready_worker
 
 from raypipe.cluster import ray_pool
 from raypipe.cluster.backend import Lost, Mode, Preempted
@@ -19,15 +19,13 @@ NODE_DIED = (
 
 
 @pytest.fixture
-def paper(monkeypatch):
-    found = OnPaper()
-    found.clock = 100.0
-    monkeypatch.setattr(ray_pool, "ray", found)
-    monkeypatch.setattr(ray_pool, "Actor", found)
+def paper(paper, monkeypatch):
+    """With a clock that is set by hand."""
+    paper.clock = 100.0
     monkeypatch.setattr(ray_pool, "POLL_SECONDS", 1e9)
-    times = SimpleNamespace(monotonic=lambda: found.clock, sleep=None)
+    times = SimpleNamespace(monotonic=lambda: paper.clock, sleep=None)
     monkeypatch.setattr(ray_pool, "time", times)
-    return found
+    return paper
 
 
 def died(text):

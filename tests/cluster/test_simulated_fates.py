@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from raypipe.cluster.backend import Beating, Done, Lost, Mode, Preempted, Ready, Task
+from raypipe.cluster.backend import Beating, Committed, Done, Lost, Mode, Preempted, Ready, Task
 from raypipe.cluster.simulated import Memory, SimulatedBackend, SimulatedLedger, World
 from raypipe.stages.stage import Needs
 from raypipe.storage.records import Record, Shard
@@ -32,8 +32,8 @@ def until(found, seconds):
 def test_a_worker_beats_every_20_seconds_until_its_shard_is_done():
     found = backend()
     found.submit(1, SHARD, (3, 1), Mode.PLAIN)
-    record = Record(SHARD, "", 0, {"skipped_rows": [3, 1]})
-    done = Done(1, SHARD, record, 50.0)
+    record = Record(SHARD, "", 8, {"skipped_rows": [3, 1]})
+    done = Done(1, SHARD, Committed(record), 50.0)
     assert until(found, 90) == [(30.0, Beating(1)), (50.0, Beating(1)), (60.0, done)]
     assert found.now() == 100.0 and found.ledger.commits == {0: 1}
     assert found.ledger.skipped == {0: (3, 1)} and found.ledger.pending() == []

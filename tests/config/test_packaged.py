@@ -12,6 +12,7 @@ from raypipe.config import (
     load_recipe,
     load_training,
     missing_inputs,
+    purpose_of,
     recipe_names,
     recipe_text,
     resolved_yaml,
@@ -106,3 +107,29 @@ def test_the_package_imports_only_light_things_and_reads_no_environment():
     outside = {name.split(".")[0] for name in imported}
     assert outside & {"yaml", "pydantic"} == {"yaml", "pydantic"}
     assert not outside & {"torch", "ray", "numpy", "pyarrow", "transformers", "faiss", "fsspec"}
+
+
+def test_what_a_recipe_is_for_is_the_first_sentence_of_its_comment():
+    text = "# BM25 as in Robertson et al. 2009, v1.5\n# of it. More words.\n#   a command\nx: 1\n"
+    assert purpose_of(text) == "BM25 as in Robertson et al. 2009, v1.5 of it"
+    assert purpose_of("format: 1\n# Late.\n") == ""
+
+
+def test_of_a_long_sentence_only_its_beginning_is_told():
+    assert purpose_of(f"# The short: {'x' * 140}.\n") == "The short"
+    assert purpose_of(f"# The short: {'x' * 100}.\n").startswith("The short: xx")
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_packaged_recipe_says_what_it_is_for_in_a_line(name):
+    assert 10 < len(purpose_of(recipe_text(name))) <= 200
+
+
+def test_the_list_of_recipes_says_which_command_runs_each_and_what_it_is_for(raypipe_here):
+    header, *lines = [line.split("\t") for line in raypipe_here("recipes").stdout.splitlines()]
+    assert header == ["recipe", "command", "what it is for"]
+    assert {name for name, _, _ in lines} == {*recipe_names()}
+    told = {name: (command, purpose) for name, command, purpose in lines}
+    assert told["car-bm25"][0] == "raypipe pipeline"
+    assert told["car-bm25"][1].startswith("BM25 on TREC CAR 2017 (v2.0, 29.8M paragraphs)")
+    assert told["repbert"][0] == "raypipe train"

@@ -1,6 +1,10 @@
 import gzip
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from foreign_tools import FOREIGN
+from foreign_tools import QUERIES as FOREIGN_QUERIES
 
 from raypipe.data.files import records
 from raypipe.data.queries import read_queries
@@ -119,3 +123,57 @@ def test_the_file_whose_first_line_is_too_long_is_named(tmp_path, monkeypatch):
     )
     with pytest.raises(InputError, match=r"queries\.txt: line 1"):
         read_queries(path)
+
+
+def test_queries_of_pyterrier_are_read_as_it_wrote_them():
+    assert read_queries(FOREIGN / "pyterrier.topics.csv") == FOREIGN_QUERIES
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "qid,query\n007,a b\n7,c\n",
+        "query_id;text\n007;a b\n7;c\n",
+        ',qid,"text"\r\n0,007,"a b"\r\n\r\n1,7,c\r\n',
+        "\ufeffqid\tquery\n007\ta b\n7\tc\n",
+        "text\tquery-id\na b\t007\nc\t7\n",
+        '{"qid": "007", "query": "a b"}\n{"query_id": "7", "text": "c"}\n',
+    ],
+)
+def test_a_header_or_other_fields_name_the_same_queries(tmp_path, content):
+    assert read_queries(write(tmp_path, content)) == [("007", "a b"), ("7", "c")]
+
+
+def test_csv_may_have_line_breaks_and_doubled_quotes_and_a_tab_separated_file_has_no_quotes(
+    tmp_path,
+):
+    path = write(tmp_path, 'qid,query\n1,"a ""b""\n, c"\n')
+    assert read_queries(path) == [("1", 'a "b"\n, c')]
+    assert read_queries(write(tmp_path, 'qid\tquery\n1\t"a\n')) == [("1", '"a')]
+
+
+def test_parquet_queries_have_any_name_of_the_field(tmp_path):
+    for columns in ({"query": ["a", "b"], "qid": [1, 2]}, {"_id": ["1", "2"], "text": ["a", "b"]}):
+        pq.write_table(pa.table(columns), tmp_path / "queries.parquet")
+        assert read_queries(tmp_path / "queries.parquet") == [("1", "a"), ("2", "b")]
+
+
+@pytest.mark.parametrize(
+    ("content", "cause"),
+    [
+        ("qid,query\n1\n", "line 2: expected the columns qid, query, found 1 columns"),
+        ("qid\tquery\n1\n", "line 2: expected the columns qid, query, found 1 columns"),
+        ("qid,query\n1 2,a\n", "record 1: white space"),
+        ("qid,query\n1,a\n1,b\n", "record 2: query id '1' again with another text, first in rec"),
+        ("qid,query\n", "no queries in the file; expected id TAB text, a header such as qid,query"),
+        ("1,what is this\n", "found no tab in '1,what is this'; query files may be id TAB text, a"),
+    ],
+)
+def test_bad_queries_of_other_forms_are_named_by_their_place(tmp_path, content, cause):
+    with pytest.raises(InputError) as caught:
+        read_queries(write(tmp_path, content))
+    assert cause in str(caught.value)
+
+
+def test_of_two_columns_of_one_name_the_first_counts(tmp_path):
+    assert read_queries(write(tmp_path, "qid,QID,query\n1,2,a\n")) == [("1", "a")]

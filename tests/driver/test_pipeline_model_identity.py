@@ -98,7 +98,7 @@ def test_a_bad_config_is_refused_and_the_same_command_completes_when_it_is_mende
     for bad in (b"{", b"[]", layers):
         file.write_bytes(bad)
         assert raypipe(command)[0] == 2
-        assert f"error: {place / 'model'}" in capfd.readouterr().err
+        assert f"error: models.tiny: {place / 'model'}" in capfd.readouterr().err
     file.write_bytes(good)
     assert raypipe(command)[0] == 0
     pipeline(recipe, place / "fresh")

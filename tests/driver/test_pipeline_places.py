@@ -76,7 +76,7 @@ def test_a_cluster_is_joined_and_one_of_our_own_is_begun(ray):
         return SimpleNamespace(
             resources=SimpleNamespace(
                 **{"gpus": "all", "actors": "auto", "threads": 2, "device": "auto",
-                   "backend": "ray", "workers": 4, **resources}
+                   "backend": "ray", "workers": 4, "precision": "fp32", **resources}
             )
         )  # fmt: skip
 

@@ -54,8 +54,3 @@ def test_selected_stages_are_asked_in_order_for_each_reported_set(monkeypatch):
     before = ("model", "mono", "mono")
     assert asked == [before, "collection", ("vectors", None), ("mono", "dev")]
     assert systems == {"dev": ["mono"]}
-
-
-def test_lines_go_to_stderr(capsys):
-    pipeline.to_stderr("x")
-    assert capsys.readouterr() == ("", "x\n")

@@ -47,5 +47,5 @@ def test_every_resource_that_devices_depend_on_is_asked_for(monkeypatch):
     asked = []
     monkeypatch.setattr(working, "devices_at", lambda *place, **given: asked.append((place, given)))
     given = {"precision": "fp32", "gpus": 3, "actors": 5, "threads": 7}
-    devices_for(Place("inline"), Resources(device="cpu", **given))
-    assert asked == [((Place("inline"), "cpu"), given)]
+    devices_for(Place("inline"), Resources(device="cpu", **given), print)
+    assert asked == [((Place("inline"), "cpu"), {**given, "should_stop": print})]

@@ -56,3 +56,47 @@ def test_cutoffs_and_grades_at_the_ends_of_their_range_are_taken():
 def test_counts_are_told_from_measures_with_a_mean():
     assert counts_in(["NumRel", "nDCG@10", "NumRet", "AP"]) == ["NumRel", "NumRet"]
     assert counts_in(["RR@10"]) == []
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("map", "AP"),
+        ("map_cut_100", "AP@100"),
+        ("ndcg", "nDCG"),
+        ("ndcg_cut_10", "nDCG@10"),
+        ("ndcg_cut.10", "nDCG@10"),
+        ("recip_rank", "RR"),
+        ("recall_1000", "R@1000"),
+        ("P_10", "P@10"),
+        ("P.10", "P@10"),
+        ("success_5", "Success@5"),
+        ("bpref", "Bpref"),
+        ("iprec_at_recall_0.10", "IPrec@0.1"),
+        ("num_rel_ret", "NumRelRet"),
+        ("Rprec", "Rprec"),
+    ],
+)
+def test_a_measure_may_have_its_name_in_trec_eval(theirs, ours):
+    assert parse_measures([theirs])[theirs] == parse_measures([ours])[ours]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        (
+            "ndcg_cut",
+            "measure 'ndcg_cut': in trec_eval it stands for 9 measures; name each of them",
+        ),
+        ("official", "in trec_eval it stands for"),
+        ("gm_map", "ir_measures does not compute trec_eval's gm_map"),
+        ("recall_0", "expected a cutoff from 1 to 1000000; found 0"),
+        ("ndgc_cut_10", "unknown; the nearest known one is"),
+        ("P", "trec_eval's like ndcg_cut_10, map, recall_1000"),
+    ],
+)
+def test_a_name_that_is_none_in_trec_eval_either_is_refused(name, told, capsys):
+    with pytest.raises(InputError) as caught:
+        parse_measures([name])
+    assert told in str(caught.value)
+    assert not capsys.readouterr().out

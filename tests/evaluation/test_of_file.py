@@ -26,7 +26,9 @@ APART = [*TOGETHER[1:], TOGETHER[0]]
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
     monkeypatch.setattr("raypipe.evaluation.run_files.lines.BLOCK_BYTES", 20)
-    monkeypatch.setattr(of_file, "read_parts", lambda path: read_parts(path, num_lines=1))
+    monkeypatch.setattr(
+        of_file, "read_parts", lambda path, **how: read_parts(path, num_lines=1, **how)
+    )
 
 
 @pytest.mark.parametrize("lines", [TOGETHER, APART])
@@ -60,5 +62,6 @@ def test_a_bad_line_is_told_as_of_the_whole_file(tmp_path):
 def test_a_run_of_other_queries_is_refused(tmp_path):
     path = tmp_path / "run.trec"
     path.write_text("a Q0 p1 1 1 x\nb Q0 p1 1 1 x\n")
-    with pytest.raises(InputError, match="share no query .run: a, b; qrels: q0"):
-        evaluate_file(path, QRELS, MEASURES)
+    told = r"run\.trec and test\.qrels share no query .run: a, b; qrels: q0"
+    with pytest.raises(InputError, match=told):
+        evaluate_file(path, QRELS, MEASURES, qrels_name="test.qrels")

@@ -132,7 +132,7 @@ def test_the_device_is_seldom_idle(device, shape, models, random_bert, tell):
     encoder = load_encoder(model, device=device, fixed=settings_on(device))
     for _ in range(2):
         encoder.encode(flat, offsets, side="passage")
-    busy = encoder.busy
+    busy = encoder.engine.busy
     tell(f"idle {busy.idle_share:.1%} of {busy.seconds:.3f} s")
     assert 0 < busy.computing <= busy.seconds * 1.01
     assert busy.idle_share < 0.5

@@ -65,12 +65,13 @@ def problems(history: History, planned: set[tuple], published: dict[tuple, str])
 
     A process that is killed between the commit of a shard and the line that acknowledges it leaves
     a published shard that nobody acknowledged: the shard is the last one that it began. One that is
-    killed just after that line may take the answer with it, and the shard is computed again.
+    killed just after that line may take the answer with it, and the shard is computed again. Two
+    workers may acknowledge a shard that was late on one of them: the same record.
     """
     found = [f"{shard}: planned and not published" for shard in sorted(planned - published.keys())]
     found += [f"{shard}: published and not planned" for shard in sorted(published.keys() - planned)]
     began_last = {shard_of(line) for line in history.last if line["event"] == "intent"}
-    answer_lost = answers_that_may_be_lost(history)
+    answer_lost = answers_that_may_be_lost(history) | {*map(shard_of, tried_twice(history))}
     acknowledged: dict[tuple, str] = {}
     intended = set()
     for line in history.lines:
@@ -81,6 +82,8 @@ def problems(history: History, planned: set[tuple], published: dict[tuple, str])
                     found.append(f"{shard}: readers no longer find what was published")
             continue
         shard = shard_of(line)
+        if line["event"] == "second try":
+            continue
         if line["event"] == "intent":
             intended.add(shard)
             if shard in acknowledged and shard not in answer_lost:
@@ -115,7 +118,7 @@ def in_flight_when_killed(history: History) -> int:
     for line in history.lines:
         if line["event"] == "intent":
             begun[shard_of(line)] = line["time"]
-    last = [line for line in history.last if line["event"] != "published"]
+    last = [line for line in history.last if line["event"] in ("intent", "acknowledged")]
     again = (line for line in last if begun[shard_of(line)] > line["time"])
     return sum(line["event"] == "intent" for line in last) + sum(
         line["event"] == "acknowledged" for line in again
@@ -123,7 +126,12 @@ def in_flight_when_killed(history: History) -> int:
 
 
 def redone(history: History) -> int:
-    """How often a shard was begun beyond the first time; parts of a shard do not count."""
+    """How often a shard was begun beyond the first time; parts and second tries do not count."""
     whole = [line for line in history.lines if line["event"] == "intent"]
     begun = Counter(shard_of(line) for line in whole if line["mode"] != "probe")
-    return sum(begun.values()) - len(begun)
+    return sum(begun.values()) - len(begun) - len(tried_twice(history))
+
+
+def tried_twice(history: History) -> list[dict]:
+    """The lines of shards that a second worker was given because the first was late."""
+    return [line for line in history.lines if line["event"] == "second try"]

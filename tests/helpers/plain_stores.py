@@ -103,7 +103,7 @@ def rows_of(stored):
 class StubEncoder:
     """A vector is eight numbers from a hash of the pieces."""
 
-    numerics, computed_seconds = "stub", None
+    numerics, engine = "stub", None
 
     def __init__(self, seen=None):
         self.seen = [] if seen is None else seen
@@ -122,7 +122,7 @@ class StubEncoder:
 class StubScorer:
     """A score is a number from a hash of the pieces of the query and the passages."""
 
-    numerics, computed_seconds = "stub", None
+    numerics, engine = "stub", None
 
     def __init__(self, seen=None):
         self.seen = [] if seen is None else seen

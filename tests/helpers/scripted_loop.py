@@ -3,11 +3,13 @@
 from types import SimpleNamespace
 
 from raypipe.cluster.backend import (
+    Committed,
     Done,
     Mode,
     Task,
 )
-from raypipe.cluster.loop import Limits, run
+from raypipe.cluster.loop import run
+from raypipe.cluster.scheduling.report import Limits
 from raypipe.cluster.simulated import SimulatedLedger
 from raypipe.stages.stage import Needs
 from raypipe.storage.records import Record, Shard
@@ -16,7 +18,8 @@ from raypipe.storage.records import Record, Shard
 class Scripted:
     """A backend that plays given events; `None` in the script lets 50 seconds pass.
 
-    A number is a shard that is committed without anybody hearing of it.
+    A number is a shard that is committed without anybody hearing of it; a list are events that come
+    together.
     """
 
     def __init__(self, ledger, script):
@@ -39,9 +42,11 @@ class Scripted:
             self.ledger.imagine(SHARDS[event])
             event = self.script.pop(0)
         self.clock += 50.0 if event is None else 1.0
-        if isinstance(event, Done) and event.record is not None:
-            self.ledger.imagine(event.shard)
-        return [] if event is None else [event]
+        events = event if isinstance(event, list) else [] if event is None else [event]
+        for event in events:
+            if isinstance(event, Done) and event.committed is not None:
+                self.ledger.imagine(event.shard)
+        return events
 
     def kill(self, worker):
         self.killed.append(worker)
@@ -62,8 +67,9 @@ SHARDS = [Shard(i, 10 * i, 10 * i + 10) for i in range(3)]
 PLAIN, CAREFUL, PROBE = Mode.PLAIN, Mode.CAREFUL, Mode.PROBE
 
 
-def done(worker, index, seconds=1.0):
-    return Done(worker, SHARDS[index], Record(SHARDS[index], "", 0, {}), seconds)
+def done(worker, index, seconds=1.0, num_bytes=0, **took):
+    record = Record(SHARDS[index], "", num_bytes, {})
+    return Done(worker, SHARDS[index], Committed(record, **took), seconds)
 
 
 def play(*script, shards=3, skips_rows=False, held=(), **limits):

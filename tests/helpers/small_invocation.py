@@ -21,12 +21,14 @@ class Watching:
     def __init__(self, act=lambda store: None):
         self.told, self.act = [], act
 
-    def began(self, store, report):
-        self.told.append(("began", store, report.num_planned, report.num_reused))
+    def expects(self, num_stages): ...
 
-    def advanced(self, store, report):
-        self.told.append(("advanced", store, report.num_done))
-        self.act(store)
+    def began(self, name, report):
+        self.told.append(("began", str(name), report.num_planned, report.num_reused))
 
-    def ended(self, store, result):
-        self.told.append(("ended", store, result.num_shards_reused, result.reused))
+    def advanced(self, name, report):
+        self.told.append(("advanced", str(name), report.num_done))
+        self.act(str(name))
+
+    def ended(self, name, result):
+        self.told.append(("ended", str(name), result.num_shards_reused, result.reused))

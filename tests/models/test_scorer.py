@@ -14,7 +14,7 @@ from raypipe.models.folder.conventions import PairConventions
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import load_scorer, scores_of
-from raypipe.text.pairs import TextSlice, piece_counts
+from raypipe.text.pairs import TextSlice, cut_to
 
 RNG = np.random.default_rng(11)
 WORDS = ["lease", "shards", "rank", "zebra", "querying", "of", "passages", "running", "the"]
@@ -37,20 +37,13 @@ def reference(model, parts, third_row=None):
     conventions = model.reranker
     tokenizer = open_tokenizer(model)
     cls_id, sep_id = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
-    kept, rest = piece_counts(
-        parts[0].counts,
-        [part.counts for part in parts[1:]],
-        query_limit=conventions.query_limit,
-        passage_limit=conventions.passage_limit,
-        total_limit=conventions.total_limit,
-        num_specials=1 + len(parts),
-    )
+    parts = cut_to(conventions, parts[0], parts[1:], num_specials=1 + len(parts))
     logits = []
-    for row in range(len(kept)):
+    for row in range(len(parts[0].counts)):
         ids, segments = [cls_id], [0]
-        for segment, (part, counts) in enumerate(zip(parts, [kept, *rest], strict=True)):
+        for segment, part in enumerate(parts):
             start = part.starts[row]
-            pieces = part.flat[start : start + counts[row]].tolist()
+            pieces = part.flat[start : start + part.counts[row]].tolist()
             ids += [*pieces, sep_id]
             segments += [segment] * (len(pieces) + 1)
         assert len(ids) <= conventions.total_limit

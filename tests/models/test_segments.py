@@ -14,3 +14,10 @@ def test_third_rows_are_zeros_or_copies_of_row_1():
     for bad in ((table, None), (three, "zero")):
         with pytest.raises(InputError):
             with_third_segment(*bad)
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+@pytest.mark.parametrize("choice", [None, "zero", "copy"])
+def test_a_table_of_fewer_rows_is_no_duoberts(rows, choice):
+    with pytest.raises(InputError, match=f"has {rows} segment rows; name a BERT"):
+        with_third_segment(torch.zeros(rows, 2), choice)

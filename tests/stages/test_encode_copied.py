@@ -142,7 +142,7 @@ def test_a_failing_row_names_all_rows_of_its_text(copying, stores, monkeypatch):
     real = load_encoder(copying.model)
 
     class Bad:
-        numerics, computed_seconds = real.numerics, None
+        numerics, engine = real.numerics, None
         bad, value = 1, np.inf
 
         def encode(self, *given, **settings):

@@ -34,6 +34,12 @@ def test_the_library_and_its_threads_change_no_place_and_no_bit(products, block_
     assert len(beats) >= 20 + (30 if block_rows else 1)
 
 
+def test_each_thread_brings_the_memory_that_it_needs():
+    vectors = np.eye(9, 4, dtype=np.float16)
+    found = topk_block_stream(vectors[:2], [(0, vectors)], depth=2, products=TorchProducts(64))
+    assert found[0].tolist() == [[0, 1], [1, 0]]
+
+
 @pytest.mark.parametrize("products", LIBRARIES, ids=["numpy", "torch", "torch of 3"])
 def test_values_that_are_not_finite_are_refused_by_row(products):
     vectors = np.ones((50, 3), np.float16)

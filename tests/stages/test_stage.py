@@ -8,7 +8,8 @@ from raypipe.models.folder.loading import resolve_model
 from raypipe.stages.bm25 import Bm25Stage, IndexStage
 from raypipe.stages.fuse import FuseStage
 from raypipe.stages.query_blocks import Sides
-from raypipe.stages.scoring.candidates import Part, Request
+from raypipe.stages.scoring.candidates import Part
+from raypipe.stages.scoring.requests import Request
 from raypipe.stages.scoring.rerank import AggregateStage, PairsStage, RerankStage
 from raypipe.stages.scoring.score import score_base
 from raypipe.stages.search import MergeStage, PartsStage

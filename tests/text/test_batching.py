@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raypipe.text.batching import batches
+from raypipe.text.batching import batches, spans
 
 
 @given(st.lists(st.integers(2, 40), max_size=60), st.integers(1, 100))
@@ -32,5 +32,21 @@ def test_batches_are_filled_to_the_budget_and_not_beyond(budget, expected):
     assert [batch.tolist() for batch in found] == expected
 
 
-def test_batches_of_nothing_are_none():
-    assert list(batches(np.empty(0, np.int64), budget_tokens=5)) == []
+@pytest.mark.parametrize(
+    ("sizes", "ends"),
+    [
+        ([5], [1]),
+        ([6], [1]),
+        ([2, 3, 1, 4, 5], [2, 4, 5]),
+        ([9, 0, 5, 6, 1], [1, 3, 4, 5]),
+        ([0, 0, 5, 0], [4]),
+        ([1] * 12, [5, 10, 12]),
+    ],
+)
+def test_spans_are_filled_in_order_or_hold_one_larger_size(sizes, ends):
+    assert list(spans(np.array(sizes), 5)) == list(zip([0, *ends[:-1]], ends, strict=True))
+
+
+def test_of_nothing_there_are_no_batches_and_spans():
+    nothing = np.empty(0, np.int64)
+    assert list(batches(nothing, budget_tokens=5)) == list(spans(nothing, 5)) == []

@@ -6,22 +6,11 @@ import tracemalloc
 import numpy as np
 import pytest
 from bert_rules import made, token, vocabulary
+from counting import Counting
 from tokenizers import Tokenizer
 
 from raypipe.text import memo as module
 from raypipe.text.memo import Memo
-
-
-class Counting:
-    """A tokenizer that keeps the texts it is given."""
-
-    def __init__(self, tokenizer):
-        self.tokenizer, self.seen = tokenizer, []
-
-    def encode_batch_fast(self, texts, **settings):
-        assert settings == {"add_special_tokens": False}
-        self.seen += texts
-        return self.tokenizer.encode_batch_fast(texts, **settings)
 
 
 @pytest.fixture

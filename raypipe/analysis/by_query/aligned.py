@@ -49,7 +49,7 @@ def aligned(candidates: Sequence[Candidate], systems: Sequence[str], *, width: i
             places = zip(systems, row, strict=True)
             stands = "  ".join(f"{name} {' '.join(cell.split())}" for name, cell in places)
             table.add_row(Text(f"{stands}\n{told}"))
-    return printed(table, width)
+    return _printed(table, width)
 
 
 def values(columns: Sequence[str], rows: Sequence[Sequence[Value]], *, width: int = WIDTH) -> str:
@@ -59,10 +59,10 @@ def values(columns: Sequence[str], rows: Sequence[Sequence[Value]], *, width: in
         table.add_column(column, justify="right" if place else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(shown(cell, name)) for cell, name in zip(row, columns, strict=True)))
-    return printed(table, width)
+    return _printed(table, width)
 
 
-def printed(table: Table, width: int) -> str:
+def _printed(table: Table, width: int) -> str:
     """The table's lines, without colours and blanks at their ends."""
     stream = io.StringIO()
     Console(file=stream, width=width, color_system=None, legacy_windows=False).print(table)

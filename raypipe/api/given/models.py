@@ -1,10 +1,13 @@
 """Models by folder or packaged name, and the device that they run on."""
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from raypipe import numerics
+from raypipe.config.hub import hub_name
+from raypipe.config.pipeline.parts import PACKAGED_MODELS
 from raypipe.errors import InputError
 from raypipe.vocabulary import Precision, words
 
@@ -14,8 +17,13 @@ if TYPE_CHECKING:
 DEVICES = ("auto", "cpu", "cuda")
 
 
-def model_of(model: str | Path, preset: str | None) -> "ModelFolder":
-    """The model of a folder, or of a packaged name; its files are hashed, not loaded.
+def model_of(
+    model: str | Path, preset: str | None, *, settings: Mapping[str, Any] | None = None
+) -> "ModelFolder":
+    """The model of a folder, a packaged name or a hub's name; its files are hashed, not loaded.
+
+    A hub's, such as OWNER/NAME@COMMIT, is taken from huggingface_hub's own cache, where it is
+    fetched to. `settings` are keys of raypipe.json that override the folder's own.
 
     It sets MKL's strict mode, as the command line does, unless MKL_CBWR is set: then a row has the
     bytes that a pipeline stores. The mode takes effect if nothing has multiplied matrices in this
@@ -25,9 +33,20 @@ def model_of(model: str | Path, preset: str | None) -> "ModelFolder":
         InputError: there is no such model, or it cannot be used; see `resolve_model`.
     """
     numerics.set_strict()
+    from raypipe.driver.models.fitting import unfit
     from raypipe.models.folder.loading import resolve_model
 
-    return resolve_model(str(model), preset)
+    path = str(model)
+    named = None if path in PACKAGED_MODELS else hub_name(path, Path())
+    if named is not None:
+        from raypipe.driver.models.named import cached
+
+        path = str(cached(named.repository, named.revision))
+    found = resolve_model(path, preset, settings=settings)
+    problems = unfit(found)
+    if problems:
+        raise InputError(problems)
+    return found
 
 
 def device_of(device: str) -> str:

@@ -1,6 +1,5 @@
-"""The commands report and analyse: depth, tradeoff, consistency, fusion, movers and queries."""
+"""The commands analyse: depth, tradeoff, consistency, fusion, movers, queries, training-size."""
 
-import json
 import math
 import os
 import sys
@@ -9,17 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from raypipe.cli.options import AsJson, PipelineFolder
 from raypipe.errors import InputError
 
 if TYPE_CHECKING:
     from raypipe.analysis.section import Section
     from raypipe.driver.analysis.finished import Finished
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A pipeline's workspace.")]
 QuerySet = Annotated[
     str | None, typer.Option("--queries", help="A query set of the recipe; by default each one.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -28,52 +26,9 @@ def register(app: typer.Typer) -> None:
     for verb in (depth, tradeoff, consistency, fusion, movers, queries, training_size):
         analyse.command()(verb)
     app.add_typer(analyse, name="analyse")
-    app.command()(report)
 
 
-def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A workspace.")],
-    other: Annotated[
-        Path | None,
-        typer.Argument(metavar="[DIR2]", help="A pipeline's workspace to set beside the first."),
-    ] = None,
-    pair: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="A=B", help="With DIR2: compare DIR's system A with DIR2's system B too."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="With DIR2: where the page is written.  [default: DIR-beside-DIR2]"),
-    ] = None,
-) -> None:
-    """Write report.html, one page of what the runs say, and its numbers as analysis/*.json."""
-    from raypipe.driver.analysis.finished import open_finished
-    from raypipe.driver.analysis.pages.training import trained_folder
-    from raypipe.driver.analysis.report import report as written
-    from raypipe.driver.analysis.report import report_beside, report_training
-
-    if other is None:
-        if pair or out is not None:
-            raise InputError("--pair and --out: expected two workspaces, DIR and DIR2")
-        trained = trained_folder(folder)
-        print(written(open_finished(folder)) if trained is None else report_training(trained))
-        return
-    one, second = open_finished(folder), open_finished(other)
-    names = [each.workspace.folder.resolve().name for each in (one, second)]
-    pairs = [_pair(text) for text in pair or []]
-    print(report_beside(one, second, out or Path("-beside-".join(names)), pairs))
-
-
-def _pair(text: str) -> tuple[str, str]:
-    one, equals, other = text.partition("=")
-    if not (one and equals and other):
-        raise InputError(f"--pair {text}: expected A=B, a system of each workspace")
-    return one, other
-
-
-def depth(folder: Folder, query_set: QuerySet = None, as_json: AsJson = False) -> None:
+def depth(folder: PipelineFolder, query_set: QuerySet = None, as_json: AsJson = False) -> None:
     """Recall of the first stages by depth, and rerankers by their number of candidates."""
     from raypipe.driver.analysis.depth import depth as found
 
@@ -82,7 +37,7 @@ def depth(folder: Folder, query_set: QuerySet = None, as_json: AsJson = False) -
 
 
 def tradeoff(
-    folder: Folder,
+    folder: PipelineFolder,
     query_set: QuerySet = None,
     loss: Annotated[
         float, typer.Option(help="Name the cheapest cell that is at most this far below the best.")
@@ -124,14 +79,14 @@ def tradeoff(
     if not sections:
         raise InputError(
             f"{folder}: expected a duoBERT stage (score with k1) over a monoBERT stage (score with "
-            "k0), found none"
+            "k0), both run; found none"
         )
     _print(sections, as_json)
 
 
 def _fill(finished: "Finished", query_sets: list[str], allow_open_cluster: bool) -> None:
     from raypipe.driver.analysis.grid.filling import fill
-    from raypipe.driver.pipeline import to_stderr
+    from raypipe.driver.report.lines import to_stderr
     from raypipe.driver.report.progress import TerminalWatcher
 
     watcher = TerminalWatcher(sys.stderr)
@@ -149,7 +104,7 @@ def _fill(finished: "Finished", query_sets: list[str], allow_open_cluster: bool)
 
 
 def consistency(
-    folder: Folder,
+    folder: PipelineFolder,
     reference: Annotated[
         str,
         typer.Option(
@@ -167,7 +122,7 @@ def consistency(
     _print(consistencies(open_finished(folder), reference, query_set), as_json)
 
 
-def fusion(folder: Folder, query_set: QuerySet = None, as_json: AsJson = False) -> None:
+def fusion(folder: PipelineFolder, query_set: QuerySet = None, as_json: AsJson = False) -> None:
     """Every first stage merged in turns with every other, beside the better one alone."""
     from raypipe.driver.analysis.fusion import fusion as found
 
@@ -181,7 +136,7 @@ def fusion(folder: Folder, query_set: QuerySet = None, as_json: AsJson = False) 
 
 
 def movers(
-    folder: Folder,
+    folder: PipelineFolder,
     query_set: QuerySet = None,
     chosen: Annotated[
         list[str] | None,
@@ -200,7 +155,7 @@ def movers(
 
 
 def queries(
-    folder: Folder,
+    folder: PipelineFolder,
     query_set: QuerySet = None,
     num: Annotated[int, typer.Option(help="Queries in a list.", min=1)] = 10,
     each: Annotated[
@@ -215,7 +170,9 @@ def queries(
     _print([found(finished, name, num=num, each=each) for name in sets], as_json)
 
 
-def training_size(folder: Folder, query_set: QuerySet = None, as_json: AsJson = False) -> None:
+def training_size(
+    folder: PipelineFolder, query_set: QuerySet = None, as_json: AsJson = False
+) -> None:
     """The monoBERT stages by the number of examples on which their models were trained."""
     from raypipe.driver.analysis.training_size import training_size as found
 
@@ -234,10 +191,9 @@ def _opened(folder: Path, query_set: str | None) -> "tuple[Finished, list[str]]"
     from raypipe.driver.analysis.finished import open_finished
 
     finished = open_finished(folder)
-    if query_set is not None and query_set not in finished.query_sets:
-        raise InputError(f"--queries {query_set}: expected one of {', '.join(finished.query_sets)}")
-    measured = [name for name in finished.query_sets if finished.measured(name)]
-    chosen = measured if query_set is None else [query_set]
+    chosen = finished.chosen(query_set)
+    if query_set is None:
+        chosen = [name for name in chosen if finished.measured(name)]
     if not chosen and finished.summary["measures"]:
         raise InputError(
             f"{folder}: no query set has judgements of passages, only of documents; `raypipe "
@@ -252,8 +208,7 @@ def _opened(folder: Path, query_set: str | None) -> "tuple[Finished, list[str]]"
 
 def _print(sections: "list[Section]", as_json: bool) -> None:
     from raypipe.analysis.section import to_text
+    from raypipe.cli.output import print_result
 
-    if as_json:
-        print(json.dumps({"sections": [section.to_json() for section in sections]}))
-    else:
-        print("\n\n".join(map(to_text, sections)))
+    found = {"sections": [section.to_json() for section in sections]}
+    print_result(found, "\n\n".join(map(to_text, sections)), as_json=as_json)

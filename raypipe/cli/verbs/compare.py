@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from raypipe.cli.given import MEASURED, Measures, Qrels, on_disk
+from raypipe.cli.options import AsJson
+from raypipe.cli.ties import Ties, checked
 from raypipe.errors import InputError
 from raypipe.markdown import cell, markdown_table
-from raypipe.vocabulary import MEASURES
+from raypipe.vocabulary import BreakTies
 
 if TYPE_CHECKING:
     from raypipe.evaluation.compare import Compared, Comparison
-    from raypipe.evaluation.ties import Ties
+    from raypipe.evaluation.ties import Ties as TieReport
 
 
 def register(app: typer.Typer) -> None:
@@ -25,10 +28,8 @@ def compare(
         list[Path],
         typer.Argument(metavar="RUN...", help="Two or more run files; the first is the baseline."),
     ],
-    qrels: Annotated[Path, typer.Option(help="Judgements: TREC, MS MARCO or BEIR.")],
-    measures: Annotated[
-        str, typer.Option(help="Measures, in the notation of ir_measures.")
-    ] = " ".join(MEASURES),
+    qrels: Qrels,
+    measures: Measures = MEASURED,
     baseline: Annotated[
         Path | None, typer.Option(help="Take another of the runs as the baseline.")
     ] = None,
@@ -38,9 +39,8 @@ def compare(
     per_query: Annotated[
         Path | None, typer.Option(help="Write a new file with the values of each query.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object on stdout.")
-    ] = False,
+    break_ties: Ties = "id",
+    as_json: AsJson = False,
 ) -> None:
     """Compare runs with a baseline: paired tests, intervals, wins, losses and tied scores."""
     from raypipe.cli.output import print_result
@@ -50,7 +50,8 @@ def compare(
     from raypipe.evaluation.run_files.runs import read_run
 
     base = runs[0] if baseline is None else baseline
-    problems = [f"{path}: no such file" for path in [*runs, qrels] if not path.exists()]
+    order = checked(break_ties)
+    problems = [f"{path}: no such file" for path in [*runs, *on_disk(qrels)] if not path.exists()]
     problems += [f"{path}: given twice" for path in {p for p in runs if runs.count(p) > 1}]
     if len(runs) < 2:
         problems.append("expected two runs or more, the baseline first")
@@ -60,8 +61,8 @@ def compare(
         raise InputError(problems)
     names = measures.replace(",", " ").split()
     judged = read_qrels(qrels)
-    tables = {str(path): read_run(path) for path in runs}
-    found = compared(tables, judged, names, baseline=str(base), seed=seed)
+    tables = {str(path): read_run(path, break_ties=order) for path in runs}
+    found = compared(tables, judged, names, baseline=str(base), seed=seed, qrels_name=str(qrels))
     ties = {str(path): true_ties(path, judged, names) for path in runs}
     if per_query is not None:
         _write_per_query(per_query, found, names, str(base))
@@ -71,7 +72,7 @@ def compare(
         "comparisons": [asdict(row) for row in found.rows],
         "ties": {name: asdict(report) for name, report in ties.items()},
     }
-    text = "\n".join([*_tables(found, names, str(base)), *_tie_lines(ties, names)])
+    text = "\n".join([*_tables(found, names, str(base)), *_tie_lines(ties, names, order)])
     print_result(body, text, as_json=as_json)
 
 
@@ -101,7 +102,7 @@ def _cells(row: "Comparison") -> list[str]:
         f"{row.mean:.4f}",
         f"{found.mean:+.4f}",
         f"[{found.low:+.4f}, {found.high:+.4f}]",
-        f"{row.wins}/{row.ties}/{row.losses}",
+        found.signs,
         *("<0.0001" if p < 0.0001 else f"{p:.4f}" for p in _p_values(row)),
         f"{row.unjudged:.3f}",
     ]
@@ -111,7 +112,7 @@ def _p_values(row: "Comparison") -> list[float]:
     return [p for p in (row.p_t, row.p_randomisation, row.p_holm) if p is not None]
 
 
-def _tie_lines(ties: "dict[str, Ties]", names: list[str]) -> list[str]:
+def _tie_lines(ties: "dict[str, TieReport]", names: list[str], order: BreakTies) -> list[str]:
     lines = ["", "Ties of scores", ""]
     for run, report in ties.items():
         if not report.scored:
@@ -144,9 +145,20 @@ def _tie_lines(ties: "dict[str, Ties]", names: list[str]) -> list[str]:
             for order, means in report.means.items()
         ]
         lines += ["", *markdown_table(header, rows), ""]
+        if report.by_id:
+            lines.append(_how_broken(run, order))
         if report.warning:
             lines.append(f"warning: {report.warning}")
     return lines
+
+
+def _how_broken(run: str, order: BreakTies) -> str:
+    if order == "rank":
+        return f"{run} is compared as written, its ties in the file's order (--break-ties rank)"
+    return (
+        f"{run} is compared with its ties in trec_eval's order, by passage id; "
+        "--break-ties rank keeps the file's order"
+    )
 
 
 def _write_per_query(path: Path, found: "Compared", names: list[str], base: str) -> None:

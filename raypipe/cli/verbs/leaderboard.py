@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from raypipe.cli.given import on_disk
+from raypipe.cli.options import AsJson
+from raypipe.cli.ties import Ties, checked
 from raypipe.errors import InputError
 
 if TYPE_CHECKING:
     from raypipe.leaderboard.boards import Board
     from raypipe.leaderboard.findings import Finding
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Task = Annotated[
     str, typer.Option(help="Board: msmarco-passage, msmarco-doc, trec-dl, trec-car or local.")
 ]
@@ -38,7 +40,7 @@ def template(task: Task = "msmarco-passage") -> None:
 
     from raypipe.leaderboard.metadata import metadata_template
 
-    print(json.dumps(metadata_template(_board(task), task), indent=2))
+    print(json.dumps(metadata_template(_board(task)), indent=2))
 
 
 def check(
@@ -51,6 +53,7 @@ def check(
         Path | None, typer.Option(help="Judgements, to compute the board's own measure.")
     ] = None,
     allow_fewer_rows: Fewer = False,
+    break_ties: Ties = "id",
     as_json: AsJson = False,
 ) -> None:
     """Check a run against every rule of a leaderboard; exits with 2 if rules are broken."""
@@ -64,9 +67,10 @@ def check(
 
     board = _board(task)
     _refuse_missing(run, queries, qrels)
-    lines = read_run_lines(run)
+    ties = checked(break_ties)
+    lines = read_run_lines(run, break_ties=ties)
     ids = [query for query, _ in read_queries(queries)] if queries else None
-    findings = check_lines(lines, board, queries=ids, fewer_rows=allow_fewer_rows)
+    findings = check_lines(lines, board, queries=ids, fewer_rows=allow_fewer_rows, break_ties=ties)
     if board.cutoff is None or qrels is None:
         why = "no qrels were named" if board.cutoff else f"{task} has no script of its own"
         findings.append(does_not_apply("measure", why))
@@ -105,6 +109,7 @@ def pack(
         Path | None, typer.Option(help="Folder with earlier submissions' ID-metadata.json files.")
     ] = None,
     allow_fewer_rows: Fewer = False,
+    break_ties: Ties = "id",
     as_json: AsJson = False,
 ) -> None:
     """Write the files of a submission, only if every rule holds."""
@@ -120,9 +125,11 @@ def pack(
     _refuse_missing(
         eval_run, dev, metadata, dev_queries, eval_queries, qrels, fill_dev, fill_eval, submissions
     )
-    sides = {"eval": RunSide(run=eval_run, queries=eval_queries, fill=fill_eval)}
+    ties = checked(break_ties)
+    of_eval = RunSide(run=eval_run, queries=eval_queries, fill=fill_eval, break_ties=ties)
+    sides = {"eval": of_eval}
     if dev is not None:
-        of_dev = RunSide(run=dev, queries=dev_queries, qrels=qrels, fill=fill_dev)
+        of_dev = RunSide(run=dev, queries=dev_queries, qrels=qrels, fill=fill_dev, break_ties=ties)
         sides = {"dev": of_dev, **sides}
     found = packed(
         board,
@@ -151,7 +158,8 @@ def _board(task: str) -> "Board":
 
 
 def _refuse_missing(*paths: Path | None) -> None:
-    missing = [f"{path}: no such file" for path in paths if path is not None and not path.exists()]
+    given = [place for path in paths if path is not None for place in on_disk(path)]
+    missing = [f"{path}: no such file" for path in given if not path.exists()]
     if missing:
         raise InputError(missing)
 

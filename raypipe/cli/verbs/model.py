@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from raypipe.cli.options import AsJson
 from raypipe.errors import InputError
 
 if TYPE_CHECKING:
     from raypipe.models.convert.description import Description
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Preset = Annotated[str | None, typer.Option(help="Settings by name: repbert, monobert, ...")]
 LISTED = 20
 """Number of tensor names shown; the others are counted."""
@@ -29,13 +29,22 @@ def register(app: typer.Typer) -> None:
 
 
 def show(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="A model folder, or minilm.")],
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="A model folder, minilm, or a hub's name.")
+    ],
     preset: Preset = None,
     as_json: AsJson = False,
 ) -> None:
     """Print a model folder's settings, their sources and its weights; exits with 2 if unusable."""
+    from raypipe.config.hub import hub_name
+    from raypipe.config.pipeline.parts import PACKAGED_MODELS
     from raypipe.models.convert.describe import describe
 
+    named = None if path in PACKAGED_MODELS else hub_name(path, Path())
+    if named is not None:
+        from raypipe.driver.models.named import cached
+
+        path = str(cached(named.repository, named.revision))
     found = describe(path, preset)
     print(json.dumps(asdict(found)) if as_json else "\n".join(_lines(found)), flush=True)
     if found.problems:

@@ -8,25 +8,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raypipe.config import Recipe, named_recipe, recipe_names, recipe_text
+from raypipe.cli.options import AsJson, OpenCluster, Out, PipelineFolder, RecipeName
+from raypipe.cli.output import print_result
+from raypipe.cli.terminal import show, show_columns
+from raypipe.config import (
+    Recipe,
+    named_recipe,
+    purpose_of,
+    recipe_names,
+    recipe_text,
+    verb_of,
+)
 from raypipe.errors import InputError
 from raypipe.vocabulary import TableFormat, listed, words
 
 if TYPE_CHECKING:
     from raypipe.driver.pipeline import Options, Outcome
 
-Out = Annotated[Path, typer.Option("--out", help="The workspace; created if new, resumed if not.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Overrides = Annotated[
     list[str] | None, typer.Argument(help="Changed settings, such as stages.bm25.depth=100.")
 ]
-RecipeName = Annotated[str, typer.Argument(help="A YAML file, or the name of a packaged recipe.")]
 Frozen = Annotated[
     bool, typer.Option("--frozen", help="Exit with 4 if a setting differs from the last run's.")
-]
-OpenCluster = Annotated[
-    bool,
-    typer.Option("--allow-open-cluster", help="Accept a cluster without token authentication."),
 ]
 
 
@@ -88,7 +91,7 @@ def plan(
 
     named = named_recipe(recipe, overrides=overrides or [], env=os.environ)
     found = make_plan(named, out, Wanted(gpus, gpu, price, budget))
-    print(json.dumps(found.to_json()) if as_json else text_of(found), end="\n" if as_json else "")
+    print_result(found.to_json(), text_of(found).removesuffix("\n"), as_json=as_json)
     if found.beyond is not None:
         raise found.beyond
 
@@ -100,7 +103,9 @@ def beir(
     overrides: Overrides = None,
     out: Out = Path("raypipe-work"),
     split: Annotated[str, typer.Option(help="Which judgements: qrels/SPLIT.tsv.")] = "test",
-    model: Annotated[str, typer.Option(help="The encoder: minilm, or a model folder.")] = "minilm",
+    model: Annotated[
+        str, typer.Option(help="The encoder: minilm, a model folder, or a hub's OWNER/NAME.")
+    ] = "minilm",
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
@@ -115,8 +120,11 @@ def beir(
 
 
 def table(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A pipeline's workspace.")],
-    written: Annotated[str, typer.Option("--format", help=f"{listed(TableFormat)}.")] = "md",
+    folder: PipelineFolder,
+    written: Annotated[
+        str | None,
+        typer.Option("--format", help=f"{listed(TableFormat)}; default md, drawn on a terminal."),
+    ] = None,
     query_set: Annotated[
         str | None, typer.Option("--queries", help="A query set; by default each one.")
     ] = None,
@@ -132,12 +140,14 @@ def table(
     from raypipe.driver.results.results import results
     from raypipe.driver.results.writing import in_format, write_beside
 
-    if written not in words(TableFormat):
+    if written not in (None, *words(TableFormat)):
         raise InputError(f"--format {written}: expected {listed(TableFormat)}")
     finished = open_finished(folder)
     found = results(finished, query_set, measures.replace(",", " ").split())
-    text = in_format(found, written)
-    if out is None:
+    text = in_format(found, written or "md")
+    if out is None and written is None:
+        show(text.removesuffix("\n"))
+    elif out is None:
         print(text, end="")
     else:
         print(write_beside(finished, out, text))
@@ -145,21 +155,47 @@ def table(
 
 def recipes(
     name: Annotated[str | None, typer.Argument(help="Print this recipe.")] = None,
+    json_schema: Annotated[
+        bool,
+        typer.Option("--json-schema", help="Print a JSON Schema of recipes, which editors read."),
+    ] = False,
 ) -> None:
-    """List the packaged recipes, or print one of them."""
+    """List the packaged recipes with what each is for, or print one of them."""
+    if json_schema:
+        if name is not None:
+            raise InputError(f"{name}: not with --json-schema, which is of all recipes")
+        from raypipe.config.json_schema import json_schema as schema
+
+        print(json.dumps(schema(), indent=1, ensure_ascii=False))
+        return
     if name is not None:
         print(recipe_text(name).rstrip())
         return
-    width = max(map(len, recipe_names()))
-    for verb in ("pipeline", "train"):
-        for each in recipe_names(verb):
-            print(f"{each:{width}}  raypipe {verb}")
+    texts = {each: recipe_text(each) for each in recipe_names()}
+    verbs = {each: verb_of(text) for each, text in texts.items()}
+    lines = [
+        [each, f"raypipe {verb}", purpose_of(texts[each])]
+        for verb in ("pipeline", "train")
+        for each in texts
+        if verbs[each] == verb
+    ]
+    show_columns([["recipe", "command", "what it is for"], *lines])
 
 
-def execute(recipe: Recipe, out: Path, options: "Options", *, as_json: bool | None) -> "Outcome":
-    """Run a recipe and print its table, or its summary as JSON; None prints neither."""
-    from raypipe.driver.mirror import address_of
-    from raypipe.driver.pipeline import run_pipeline, to_stderr
+def execute(
+    recipe: Recipe,
+    out: Path,
+    options: "Options",
+    *,
+    as_json: bool | None,
+    last: bool = True,
+) -> "Outcome":
+    """Run a recipe and print its table, or its summary as JSON; None prints neither.
+
+    Without `last` the caller prints more, and then `tell_run`.
+    """
+    from raypipe.driver.pipeline import run_pipeline
+    from raypipe.driver.report.lines import to_stderr
     from raypipe.driver.report.progress import TerminalWatcher
 
     watcher = TerminalWatcher(sys.stderr)
@@ -167,12 +203,23 @@ def execute(recipe: Recipe, out: Path, options: "Options", *, as_json: bool | No
         outcome = run_pipeline(recipe, out, options, watcher=watcher, say=to_stderr)
     finally:
         watcher.stop()
+    if as_json:
+        print(json.dumps(outcome.summary), flush=True)
+    elif outcome.table and as_json is not None:
+        show(outcome.table)
+    if last:
+        tell_run(outcome, out)
+    return outcome
+
+
+def tell_run(outcome: "Outcome", out: Path) -> None:
+    """What the command did and where its run is, as its last line; of several, the workspace."""
+    from raypipe.driver.mirror import address_of
+    from raypipe.driver.report.lines import to_stderr
+
     stages = outcome.summary["stages"]
     reused = sum(1 for stage in stages.values() if stage["reused"])
     done = f"{len(stages)} stages, {reused} reused, {outcome.summary['seconds']} s"
-    to_stderr(f"{done}: {address_of(out)}")
-    if as_json:
-        print(json.dumps(outcome.summary))
-    elif outcome.table and as_json is not None:
-        print(outcome.table)
-    return outcome
+    runs = [(name, system) for name, of in outcome.summary["systems"].items() for system in of]
+    run = "/".join(("", "runs", *runs[0])) + ".trec" if len(runs) == 1 else ""
+    to_stderr(f"{done}: {address_of(out)}{run}")

@@ -1,14 +1,15 @@
 """The command quickstart."""
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raypipe.cli.verbs.pipeline import AsJson, Out, execute
-from raypipe.cli.verbs.train import execute_training
+from raypipe.cli.options import AsJson, Out
+from raypipe.cli.output import print_result
+from raypipe.cli.verbs.pipeline import execute, tell_run
+from raypipe.cli.verbs.train import execute_training, tell_model
 from raypipe.config import load_recipe, load_training, recipe_text
 
 if TYPE_CHECKING:
@@ -31,28 +32,33 @@ def quickstart(
     as_json: AsJson = False,
 ) -> None:
     """Index, search and rerank Python's own documentation; nothing is downloaded."""
-    from raypipe.driver.pipeline import Options, to_stderr
+    from raypipe.driver.pipeline import Options
+    from raypipe.driver.report.lines import to_stderr
 
     overrides = [] if passages is None else [f"collection.max_passages={passages}"]
     recipe = load_recipe(recipe_text("quickstart"), overrides=overrides, source="quickstart")
     to_stderr("quickstart: Python's own documentation, BM25, MiniLM and two rerankers")
-    outcome = execute(recipe, out, Options(), as_json=None if train and as_json else as_json)
-    if train:
-        trained = _train(out, passages)
-        print(
-            json.dumps({**outcome.summary, "train": trained.summary}) if as_json else trained.table
-        )
+    shown = None if train and as_json else as_json
+    outcome = execute(recipe, out, Options(), as_json=shown, last=False)
+    trained = _train(out, passages) if train else None
+    if trained is not None:
+        both = {**outcome.summary, "train": trained.summary}
+        print_result(both, trained.table, as_json=as_json)
     from raypipe.driver.analysis.finished import open_finished
     from raypipe.driver.analysis.report import report
 
     page = report(open_finished(out))
     if not as_json:
-        print(_next(out, page))
+        print(_next(out, page), flush=True)
+    if trained is not None:
+        tell_model(trained)
+    tell_run(outcome, out)
 
 
 def _train(out: Path, passages: int | None) -> "Trained":
     """Search the quickstart's own train queries, then train on them for a minute."""
-    from raypipe.driver.pipeline import Options, to_stderr
+    from raypipe.driver.pipeline import Options
+    from raypipe.driver.report.lines import to_stderr
 
     own = (out / "train-queries").absolute()
     overrides = [f"stores={(out / 'stores').absolute()}"]

@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from raypipe.cli.options import AsJson, Folder, OpenCluster, Out, RecipeName
 from raypipe.cli.output import print_result
-from raypipe.cli.verbs.pipeline import (
-    AsJson,
-    Frozen,
-    OpenCluster,
-    Out,
-    Overrides,
-    RecipeName,
-    execute,
-)
-from raypipe.cli.verbs.upkeep import Folder
+from raypipe.cli.verbs.pipeline import Frozen, Overrides, execute, tell_run
 from raypipe.config import named_recipe
 from raypipe.errors import RefusedError
 from raypipe.vocabulary import LEAST_GENERATIONS
@@ -72,9 +64,9 @@ def reindex(
         max_drift=tuple(max_drift or ()),
         keep=keep,
     )
-    outcome = execute(named, out, options, as_json=as_json)
+    outcome = execute(named, out, options, as_json=as_json, last=False)
     if not as_json:
-        print(line_of(outcome.summary["generation"]))
+        print(line_of(outcome.summary["generation"]), flush=True)
     if keep is not None:
         from raypipe.driver.upkeep.gc import delete, find_garbage
 
@@ -83,6 +75,7 @@ def reindex(
             delete(workspace, find_garbage(workspace))
         except RefusedError as error:  # the generation is published; another gc is deleting
             print(f"nothing was deleted: {error}", file=sys.stderr)
+    tell_run(outcome, out)
 
 
 def rollback(

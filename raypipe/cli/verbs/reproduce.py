@@ -1,14 +1,15 @@
 """The command reproduce."""
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raypipe.cli.verbs.pipeline import AsJson, OpenCluster, execute
-from raypipe.cli.verbs.train import execute_training
+from raypipe.cli.options import AsJson, OpenCluster
+from raypipe.cli.output import print_result
+from raypipe.cli.verbs.pipeline import execute
+from raypipe.cli.verbs.train import execute_training, tell_model
 from raypipe.config import Recipe
 from raypipe.errors import IncompleteError, InputError, LimitError
 
@@ -49,7 +50,7 @@ def reproduce(
     from raypipe.analysis.reproductions import reproduction
     from raypipe.analysis.section import to_text
     from raypipe.analysis.verdicts import failures, unmeasured
-    from raypipe.driver.pipeline import to_stderr
+    from raypipe.driver.report.lines import to_stderr
     from raypipe.driver.reproduce.checks import wrong_inputs
     from raypipe.driver.reproduce.outcome import outcome, write
     from raypipe.driver.reproduce.plan import plan, unset_variables, variables
@@ -62,7 +63,7 @@ def reproduce(
     if inputs:
         found = [each.to_json() for each in needed]
         lines = [f"{'found' if each.is_there else 'missing'}: {each.line()}" for each in needed]
-        print(json.dumps({"name": name, "inputs": found}) if as_json else "\n".join(lines))
+        print_result({"name": name, "inputs": found}, "\n".join(lines), as_json=as_json)
         return
     if problems:
         raise InputError(problems)
@@ -75,9 +76,10 @@ def reproduce(
         to_stderr(f"{name}: {step.step.called} ({number} of {len(steps)}): {step.folder}")
         _run(step, allow_open_cluster)
     section = outcome(of, steps, changed)
-    for path in write(section, out):
+    written = write(section, out)
+    print_result(section.to_json(), to_text(section), as_json=as_json)
+    for path in written:
         to_stderr(f"written: {path}")
-    print(json.dumps(section.to_json()) if as_json else to_text(section), flush=True)
     failed = failures(section)
     if failed:
         raise LimitError(
@@ -102,4 +104,4 @@ def _run(planned: "Planned", allow_open_cluster: bool) -> None:
         execute(planned_recipe, planned.folder, options, as_json=None)
     else:
         place = TrainOptions(ray_address=address, allow_open_cluster=allow_open_cluster)
-        execute_training(planned_recipe, planned.folder, place)
+        tell_model(execute_training(planned_recipe, planned.folder, place))

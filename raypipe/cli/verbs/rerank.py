@@ -5,16 +5,12 @@ from typing import Annotated
 
 import typer
 
-from raypipe.cli.verbs.single import (
-    AsJson,
-    Collection,
-    FromGeneration,
-    OpenCluster,
-    Out,
-    run_stages,
-)
+from raypipe.cli.given import MEASURED, Measures, on_disk
+from raypipe.cli.options import AsJson, OpenCluster, Out
+from raypipe.cli.ties import Ties, checked
+from raypipe.cli.verbs.single import Collection, FromGeneration, run_stages
 from raypipe.errors import InputError
-from raypipe.vocabulary import K0, K1, MEASURES, Aggregation, ScoreScale, listed
+from raypipe.vocabulary import K0, K1, Aggregation, ScoreScale, listed
 
 
 def register(app: typer.Typer) -> None:
@@ -24,12 +20,16 @@ def register(app: typer.Typer) -> None:
 
 
 def score(
-    run: Annotated[Path, typer.Option(help="A run file: TREC, MS MARCO, top1000 or Parquet.")],
+    run: Annotated[
+        Path, typer.Option(help="A run file: TREC, MS MARCO, top1000, CSV, JSON or Parquet.")
+    ],
     collection: Collection,
     queries: Annotated[Path, typer.Option(help="A queries file.")],
     model: Annotated[
         str,
-        typer.Option(help="Folder of a monoBERT or duoBERT model, or minilm-mono or minilm-duo."),
+        typer.Option(
+            help="A monoBERT or duoBERT model: a folder, a name on a hub, minilm-mono, minilm-duo."
+        ),
     ],
     out: Out,
     preset: Annotated[
@@ -54,31 +54,35 @@ def score(
         typer.Option(help="duoBERT's third segment row if the model has two: zero or copy."),
     ] = None,
     qrels: Annotated[Path | None, typer.Option(help="Judgements, to measure the new run.")] = None,
-    measures: Annotated[
-        str, typer.Option(help="Measures, in the notation of ir_measures.")
-    ] = " ".join(MEASURES),
+    measures: Measures = MEASURED,
+    break_ties: Ties = "id",
     generation: FromGeneration = None,
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
     """Score a run's candidates: monoBERT writes runs/queries/score.trec, duoBERT its pairs."""
+    from raypipe.driver.report.lines import to_stderr
     from raypipe.driver.verbs.reading import generation_to_read
-    from raypipe.driver.verbs.single_stage import model_of, score_recipe
+    from raypipe.driver.verbs.single_stage import model_of, opened_early, score_recipe
     from raypipe.models.folder.loading import resolve_model
     from raypipe.models.folder.model_folder import measurements
 
+    ties = checked(break_ties)
     named = [("--run", run), ("--collection", collection), ("--queries", queries)]
     named += [("--qrels", qrels)] if qrels else []
     missing = [
-        f"{flag} {path}: no such file or folder" for flag, path in named if not path.exists()
+        f"{flag} {path}: no such file or folder"
+        for flag, path in named
+        for place in on_disk(path)
+        if not place.exists()
     ]
     if missing:
         raise InputError(missing)
-    opened = resolve_model(model, preset)
+    keys, folder = opened_early(model_of(model, preset), collection, out, to_stderr)
+    opened = resolve_model(folder, preset)
     kind = opened.reranker.kind
     if (told := measurements(opened)) is not None:
         typer.echo(f"{model}: {told}", err=True)
-    keys = model_of(model, preset)
     if segment_row is not None:
         keys["model"]["segment_row"] = segment_row
     recipe = score_recipe(
@@ -91,6 +95,7 @@ def score(
         settings={"score": score, "tail": tail, "sample": sample, "seed": seed},
         qrels=qrels,
         measures=measures,
+        break_ties=ties,
     )
     reading = generation_to_read(collection, generation)
     run_stages(recipe, out, as_json, allow_open_cluster, reading=reading)

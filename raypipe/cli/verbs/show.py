@@ -1,24 +1,67 @@
-"""The command show: a query's candidates side by side in every system."""
+"""The commands report and show: what a workspace says as a whole, and of one query."""
 
 import json
-import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from raypipe.cli.options import AsJson, Folder, PipelineFolder
+from raypipe.cli.output import terminal_width
+from raypipe.errors import InputError
 
 if TYPE_CHECKING:
     from raypipe.driver.analysis.by_query.show import Shown
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the commands."""
+    app.command()(report)
     app.command()(show)
 
 
+def report(
+    folder: Folder,
+    other: Annotated[
+        Path | None,
+        typer.Argument(metavar="[DIR2]", help="A pipeline's workspace to set beside the first."),
+    ] = None,
+    pair: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A=B", help="With DIR2: compare DIR's system A with DIR2's system B too."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="With DIR2: where the page is written.  [default: DIR-beside-DIR2]"),
+    ] = None,
+) -> None:
+    """Write report.html, one page of what the runs say, and its numbers as analysis/*.json."""
+    from raypipe.driver.analysis.finished import open_finished
+    from raypipe.driver.analysis.pages.training import trained_folder
+    from raypipe.driver.analysis.report import report as written
+    from raypipe.driver.analysis.report import report_beside, report_training
+
+    if other is None:
+        if pair or out is not None:
+            raise InputError("--pair and --out: expected two workspaces, DIR and DIR2")
+        trained = trained_folder(folder)
+        print(written(open_finished(folder)) if trained is None else report_training(trained))
+        return
+    pairs = [_pair(text) for text in pair or []]
+    print(report_beside(open_finished(folder), open_finished(other), out, pairs))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    one, equals, other = text.partition("=")
+    if not (one and equals and other):
+        raise InputError(f"--pair {text}: expected A=B, a system of each workspace")
+    return one, other
+
+
 def show(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A pipeline's workspace.")],
+    folder: PipelineFolder,
     query_id: Annotated[str, typer.Option("--query", help="The id of a query.")],
     query_set: Annotated[
         str | None, typer.Option("--queries", help="A query set; by default each that has the id.")
@@ -30,9 +73,7 @@ def show(
     as_page: Annotated[
         bool, typer.Option("--html", help="Write DIR/analysis/query.SET.ID.html as well as .json.")
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object on stdout.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """A query's candidates side by side in every system: ranks, true scores, grades and texts."""
     from raypipe.driver.analysis.by_query.query_page import write_page
@@ -47,15 +88,7 @@ def show(
     elif as_page:
         print("\n".join(map(str, written)))
     else:
-        print("\n\n".join(_text(part, _width()) for part in parts))
-
-
-def _width() -> int:
-    """The terminal's columns, or those of the variable COLUMNS; 100 elsewhere."""
-    from raypipe.analysis.by_query.aligned import WIDTH
-
-    fallback = (WIDTH, 24)
-    return shutil.get_terminal_size(fallback).columns if sys.stdout.isatty() else WIDTH
+        print("\n\n".join(_text(part, terminal_width()) for part in parts))
 
 
 def _text(part: "Shown", width: int) -> str:

@@ -5,29 +5,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from raypipe.cli.options import AsJson, OpenCluster, Out
+from raypipe.cli.output import print_result
+from raypipe.cli.ties import Ties, checked
 from raypipe.errors import InputError
 from raypipe.vocabulary import BM25_B, BM25_K1, DEPTH, Format, FusionMethod, listed
 
 if TYPE_CHECKING:
     from raypipe.config import Recipe
 
-Out = Annotated[Path, typer.Option("--out", help="The workspace; created if new, resumed if not.")]
-OpenCluster = Annotated[
-    bool,
-    typer.Option("--allow-open-cluster", help="Accept a cluster without token authentication."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Collection = Annotated[
-    Path, typer.Option(help="A workspace, a .tsv or .jsonl file, or a BEIR folder.")
+    Path,
+    typer.Option(
+        help="A workspace, a .tsv, .csv, .jsonl, .parquet or .txt file, a BEIR folder, or irds:ID."
+    ),
 ]
 FromGeneration = Annotated[
     int | None,
     typer.Option("--generation", help="Read this generation of the workspace, not the newest."),
 ]
-Model = Annotated[str, typer.Option(help="A model folder, or minilm.")]
+Model = Annotated[str, typer.Option(help="A model folder, a hub's OWNER/NAME, or minilm.")]
 Preset = Annotated[str | None, typer.Option(help="Settings by name: repbert or minilm.")]
-
-
 HITS = 10
 """Passages that are printed for one query."""
 
@@ -39,7 +37,7 @@ def register(app: typer.Typer) -> None:
 
 
 def prepare(
-    format: Annotated[str, typer.Option(help=f"{listed(Format, 'python-docs', 'jsonl')}.")],
+    format: Annotated[str, typer.Option(help=f"{listed(Format, 'python-docs')}.")],
     input: Annotated[list[str], typer.Option(help="A file or folder; may be repeated.")],
     out: Out,
     allow_open_cluster: OpenCluster = False,
@@ -154,8 +152,6 @@ def _print_hits(
     generation: int | None,
     as_json: bool,
 ) -> None:
-    import json
-
     from raypipe.api.index import open_index
     from raypipe.cli.hits import hits_of, text_of
     from raypipe.driver.verbs.single_stage import stage_to_search
@@ -163,7 +159,7 @@ def _print_hits(
     stage = stage_to_search(index, model)
     with open_index(index, generation) as opened:
         hits = hits_of(opened, query, stage, depth=depth, k1=k1, b=b)
-    print(json.dumps({"query": query, "hits": hits}) if as_json else text_of(query, hits))
+    print_result({"query": query, "hits": hits}, text_of(query, hits), as_json=as_json)
 
 
 def fuse(
@@ -173,16 +169,17 @@ def fuse(
     method: Annotated[str, typer.Option(help=f"{listed(FusionMethod)}.")],
     out: Out,
     depth: Annotated[int, typer.Option(help="Passages for each query.", min=1)] = DEPTH,
+    break_ties: Ties = "id",
     as_json: AsJson = False,
 ) -> None:
     """Combine run files into one: fused.trec and fused.tsv in the folder."""
-    from raypipe.cli.output import print_result
     from raypipe.driver.verbs.fuse_files import fuse_files
 
     missing = [f"--runs {path}: no such file" for path in runs if not path.exists()]
     if missing:
         raise InputError(missing)
-    found = fuse_files(runs, method=method, depth=depth, out=out)
+    ties = checked(break_ties)
+    found = fuse_files(runs, method=method, depth=depth, out=out, break_ties=ties)
     text = f"{found['queries']} queries, {found['lines']} lines: {out}/fused.trec"
     print_result(found, text, as_json=as_json)
 
@@ -191,13 +188,12 @@ def export(
     store: Annotated[
         str, typer.Argument(help="STORES/NAME or STORES/NAME/FINGERPRINT; STORES may be a bucket.")
     ],
-    to: Annotated[str, typer.Option(help="numpy, faiss, pyserini or parquet.")],
+    to: Annotated[str, typer.Option(help="numpy, faiss, pyserini, parquet, ranx or pyterrier.")],
     out: Annotated[Path, typer.Option("--out", help="A new folder.")],
     generation: FromGeneration = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a finished store as files that other tools read."""
-    from raypipe.cli.output import print_result
     from raypipe.driver.upkeep.export import export as exported
 
     num_rows = exported(store, to, out, generation=generation)

@@ -1,6 +1,5 @@
 """The command train."""
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raypipe.cli.verbs.pipeline import AsJson, OpenCluster, Out
+from raypipe.cli.options import AsJson, OpenCluster, Out, RecipeName
 from raypipe.config import Training, named_training
 from raypipe.config.training.phases import PhasedTraining
 
@@ -23,7 +22,7 @@ def register(app: typer.Typer) -> None:
 
 
 def train(
-    recipe: Annotated[str, typer.Argument(help="A YAML file, or the name of a packaged recipe.")],
+    recipe: RecipeName,
     overrides: Annotated[
         list[str] | None, typer.Argument(help="Changed settings, such as steps=1000.")
     ] = None,
@@ -32,6 +31,7 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Fine-tune an encoder, a monoBERT or a duoBERT model, or pre-train; again to resume."""
+    from raypipe.cli.output import print_result
     from raypipe.driver.training.place import TrainOptions
 
     options = TrainOptions(
@@ -39,14 +39,15 @@ def train(
     )
     named = named_training(recipe, overrides=overrides or [], env=os.environ)
     trained = execute_training(named, out, options)
-    print(json.dumps(trained.summary) if as_json else trained.table.rstrip())
+    print_result(trained.summary, trained.table.rstrip(), as_json=as_json)
+    tell_model(trained)
 
 
 def execute_training(
     recipe: Training | PhasedTraining, out: Path, options: "TrainOptions | None" = None
 ) -> "Trained":
     """Train with progress on stderr."""
-    from raypipe.driver.pipeline import to_stderr
+    from raypipe.driver.report.lines import to_stderr
     from raypipe.driver.report.progress import TerminalWatcher
     from raypipe.driver.training.train import run_training
 
@@ -55,5 +56,11 @@ def execute_training(
         trained = run_training(recipe, out, options, watcher=watcher, say=to_stderr)
     finally:
         watcher.stop()
-    to_stderr(f"model: {trained.model}")
     return trained
+
+
+def tell_model(trained: "Trained") -> None:
+    """Where the trained model is, as the last line of the command."""
+    from raypipe.driver.report.lines import to_stderr
+
+    to_stderr(f"model: {trained.model}")

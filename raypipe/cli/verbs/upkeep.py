@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
+from raypipe.cli.given import MEASURED, Measures, Qrels, on_disk
+from raypipe.cli.options import AsJson, Folder
+from raypipe.cli.ties import Ties, checked
 from raypipe.errors import CorruptError, InputError
-from raypipe.vocabulary import MEASURES
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A workspace.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -82,31 +81,38 @@ def gc(
 
 def evaluate(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="Run files: TREC, MS MARCO or Parquet.")
+        list[Path],
+        typer.Argument(
+            metavar="RUN...", help="Run files: TREC, MS MARCO, CSV, JSON (ranx) or Parquet."
+        ),
     ],
-    qrels: Annotated[Path, typer.Option(help="Judgements: TREC, MS MARCO or BEIR.")],
-    measures: Annotated[
-        str, typer.Option(help="Measures, in the notation of ir_measures.")
-    ] = " ".join(MEASURES),
+    qrels: Qrels,
+    measures: Measures = MEASURED,
+    break_ties: Ties = "id",
     as_json: AsJson = False,
 ) -> None:
     """Measure run files against judgements."""
+    from raypipe.cli.terminal import show_columns
     from raypipe.data.qrels import read_qrels
     from raypipe.evaluation.of_file import evaluate_file
 
-    missing = [f"{path}: no such file" for path in [*runs, qrels] if not path.exists()]
+    ties = checked(break_ties)
+    missing = [f"{path}: no such file" for path in [*runs, *on_disk(qrels)] if not path.exists()]
     if missing:
         raise InputError(missing)
     names = measures.replace(",", " ").split()
     judged = read_qrels(qrels)
-    found = {str(path): evaluate_file(path, judged, names) for path in runs}
+    found = {
+        str(path): evaluate_file(path, judged, names, break_ties=ties, qrels_name=str(qrels))
+        for path in runs
+    }
     if as_json:
         print(json.dumps({run: {"mean": m.mean, "n": m.num_topics} for run, m in found.items()}))
         return
     first = next(iter(found.values()))
-    print("\t".join(["run", *[f"{name} (n={first.num_topics[name]})" for name in names]]))
-    for run, of_run in found.items():
-        print("\t".join([run, *[f"{of_run.mean[name]:.4f}" for name in names]]))
+    header = ["run", *[f"{name} (n={first.num_topics[name]})" for name in names]]
+    rows = [[run, *[f"{of.mean[name]:.4f}" for name in names]] for run, of in found.items()]
+    show_columns([header, *rows])
 
 
 def doctor(

@@ -1,8 +1,9 @@
 """The parts of a recipe other than its stages, with their types."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from raypipe.config.fields import (
     OWN,
@@ -73,12 +74,14 @@ class Collection(Section):
     """The passages, or documents to be split into passages."""
 
     format: Format
-    """How the input is read. msmarco-v1 means id TAB text, whatever the collection."""
+    """How the input is read. msmarco-v1 means id TAB text, whatever the collection. csv, parquet,
+    and jsonl without `fields`, take any of the field's names for id, title and text; of txt, the
+    number of a line is its id."""
     input: Annotated[tuple[Location, ...], OneOrMore] = ()
     """Files and folders, or ids for ir-datasets. For python-docs: folders with installed packages,
     whose docstrings are read; none for Python's own documentation."""
     fields: Fields | None = None
-    """For jsonl only."""
+    """For jsonl only: its lines are documents then, which `split` makes passages of."""
     split: Split | None = None
     """For documents only: every stage but `documents` works over the passages."""
     errors: Annotated[Literal["strict", "replace"], Source(OWN)] = "strict"
@@ -112,7 +115,8 @@ class QuerySet(Section):
     """Queries from a file, TREC CAR's outlines, or one of python-docs' own sets."""
 
     file: Location | None = None
-    """Lines of id TAB text, or JSON lines with `_id` and `text`."""
+    """Lines of id TAB text, JSON lines with `_id` and `text`, or another form of
+    docs/interchange.md; `irds:ID` is a data set of ir_datasets, for qrels too."""
     car: CarTopics | None = None
     qrels: Location | None = None
     """Judgements of passages. A query set without judgements is ranked but not measured."""
@@ -137,16 +141,32 @@ class QuerySet(Section):
         return self.qrels if unit == "passages" else self.document_qrels
 
 
+def _plain_values(settings: dict[str, Any]) -> dict[str, Any]:
+    for name, value in settings.items():
+        if not isinstance(value, str | int | bool | None):
+            text = f"text, a number, true, false or null for {name}"
+            raise PydanticCustomError("expected", "{expected}", {"expected": text})
+    return settings
+
+
 class Model(Section):
     """Weights with their tokenizer."""
 
     path: Text
-    """A folder, or a packaged model: `minilm`, `minilm-mono` or `minilm-duo`."""
+    """A folder, a packaged model (`minilm`, `minilm-mono` or `minilm-duo`), or a hub's
+    `OWNER/NAME`, also with `@REVISION`."""
+    revision: Text | None = None
+    """Of a hub's model: a commit, branch or tag; None means the newest commit, which recipe.yaml
+    then names."""
+    branch: Text | None = None
+    """Written by raypipe: what the commit in `revision` was the newest of."""
     preset: Name | None = None
     """The model's settings by name; otherwise `raypipe.json` beside the weights states them."""
     segment_row: Literal["zero", "copy"] | None = None
     """A duoBERT model's third segment if the checkpoint has only two rows: zeros, or a copy of row
     1."""
+    settings: Annotated[dict[str, Any], AfterValidator(_plain_values)] = {}
+    """Keys of raypipe.json, which override the folder's own and the preset's."""
 
 
 class Evaluate(Section):
@@ -170,6 +190,12 @@ class Resources(Section):
     device: Annotated[Literal["auto", "cpu", "cuda"], Source(OWN)] = "auto"
     precision: Annotated[Literal["auto", Precision], Source(OWN)] = "auto"
     """Of the models' products; auto: fp32 on a CPU, bf16 on a GPU that has it, otherwise fp16."""
+    audit_queries: Annotated[int, Field(ge=0, le=10**12), Source(OWN)] = 50
+    """Queries of each set whose scores in a lower precision are computed again in fp32, to measure
+    what the precision changes; 0 measures nothing."""
+    audit_inputs: Annotated[Count, Source(OWN)] = 20_000
+    """Inputs of a model that such a measurement may take, for each stage and query set; it takes
+    whole queries, and one at least."""
     gpus: Annotated[AllOrCount, Source(OWN)] = "all"
     """GPUs that are used, of those that Ray sees."""
     actors: Annotated[AutoOrCount, Source(OWN)] = "auto"

@@ -4,33 +4,57 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from raypipe.config.hub import is_hub, located
 from raypipe.config.pipeline.parts import PACKAGED_MODELS, Model, QuerySet
 from raypipe.config.pipeline.recipe import Recipe
+from raypipe.errors import InputError
+from raypipe.uris import dataset_id
 
 
 def absolute(recipe: Recipe, base: Path) -> Recipe:
     """The recipe with relative paths resolved against the folder; URIs and ids are unchanged.
 
-    The URI of a file becomes its path.
+    The URI of a file becomes its path. A model's path may be a hub's name (see `config.hub`), which
+    becomes hf://OWNER/NAME; whether it is one may depend on a folder being there.
+
+    Raises:
+        InputError: a revision is named twice, or of a folder.
     """
 
     def locate(path: str) -> str:
         path = path.removeprefix("file://")
-        return path if "://" in path else os.path.abspath(base / path)
+        if "://" in path or dataset_id(path) is not None:
+            return path
+        return os.path.abspath(base / path)
 
     collection = recipe.collection
     if collection.format != "ir-datasets":
         found = tuple(locate(path) for path in collection.input)
         collection = collection.model_copy(update={"input": found})
     stores = None if recipe.stores is None else locate(recipe.stores)
-    update = {"collection": collection, "stores": stores}
-    return relocated(recipe, locate).model_copy(update=update)
+    update = {"collection": collection, "stores": stores, "models": _models(recipe, base)}
+    return relocated(recipe.model_copy(update=update), locate)
+
+
+def _models(recipe: Recipe, base: Path) -> dict[str, Model]:
+    """The models, with hubs' names apart from revisions."""
+    problems: list[str] = []
+    found = dict(recipe.models)
+    for name, model in recipe.models.items():
+        named, told = located(f"models.{name}", model.path, model.revision, base)
+        problems += told
+        if named is not None:
+            update = {"path": named.uri, "revision": named.revision}
+            found[name] = model.model_copy(update=update)
+    if problems:
+        raise InputError(problems)
+    return found
 
 
 def relocated(recipe: Recipe, locate: Callable[[str], str], *, models: bool = True) -> Recipe:
     """The recipe with other paths of queries, judgements, models and stages' files."""
 
-    def located(path: str | None) -> str | None:
+    def moved(path: str | None) -> str | None:
         return None if path is None else locate(path)
 
     def query_set(queries: QuerySet) -> QuerySet:
@@ -39,13 +63,13 @@ def relocated(recipe: Recipe, locate: Callable[[str], str], *, models: bool = Tr
             of_car = {key: tuple(map(locate, paths)) for key, paths in car.files().items()}
             car = car.model_copy(update=of_car)
         names = ("file", "qrels", "document_qrels")
-        found: dict[str, object] = {name: located(getattr(queries, name)) for name in names}
+        found: dict[str, object] = {name: moved(getattr(queries, name)) for name in names}
         found["car"] = car
         return queries.model_copy(update=found)
 
     def model(model: Model) -> Model:
         return (
-            model.model_copy(update={"path": located(model.path)})
+            model.model_copy(update={"path": moved(model.path)})
             if models and _is_folder(model)
             else model
         )
@@ -69,7 +93,7 @@ def missing_inputs(recipe: Recipe, *, collection: bool = True) -> list[str]:
     for key, name, wanted in recipe_inputs(recipe):
         if not collection and key.startswith("collection."):
             continue
-        if "://" in name:
+        if "://" in name or (key.startswith("queries.") and dataset_id(name) is not None):
             continue
         path = Path(name)
         if not path.exists():
@@ -98,7 +122,7 @@ def recipe_inputs(recipe: Recipe) -> Iterator[tuple[str, str, str]]:
     for name, model in recipe.models.items():
         if _is_folder(model):
             named = ", ".join(PACKAGED_MODELS)
-            hint = f"{named}, or a folder with weights; for a hub model, where it was downloaded"
+            hint = f"{named}, a folder with weights, or a hub's model as hf://OWNER/NAME"
             yield f"models.{name}.path", model.path, hint
     for name, stage in recipe.stages.items():
         for key, path, expected in stage.files():
@@ -106,4 +130,4 @@ def recipe_inputs(recipe: Recipe) -> Iterator[tuple[str, str, str]]:
 
 
 def _is_folder(model: Model) -> bool:
-    return model.path not in PACKAGED_MODELS
+    return model.path not in PACKAGED_MODELS and not is_hub(model.path)

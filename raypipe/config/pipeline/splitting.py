@@ -21,11 +21,11 @@ def documents_problems(collection: Collection) -> Iterator[Problem]:
     form, fields, split = collection.format, collection.fields, collection.split
     if fields is not None and form != "jsonl":
         yield Problem(("collection", "fields"), f"for format jsonl only, not {form}; remove it")
-    if fields is None and form == "jsonl":
+    if fields is None and form == "jsonl" and split is not None:
         text = "missing; expected the names of the fields, at least id and body"
         yield Problem(("collection", "fields"), text)
     if split is None:
-        if form in DOCUMENTS:
+        if form in DOCUMENTS and (form != "jsonl" or fields is not None):
             text = "missing; these are documents, and stages work over passages: write split: {}"
             yield Problem(("collection", "split"), text)
         return

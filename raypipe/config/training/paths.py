@@ -6,16 +6,23 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config.fields import Section
+from raypipe.config.hub import is_hub
+from raypipe.config.hub import located as located_model
 from raypipe.config.pipeline.parts import PACKAGED_MODELS
 from raypipe.config.training.phases import PhasedTraining, trainings_of
 from raypipe.config.training.recipe import Training
 from raypipe.config.yaml.document import Key
+from raypipe.errors import InputError
 
 _PATHS = ("queries", "qrels", "run", "triples", "texts", "teacher", "runs", "input", "stores")
 
 
 def make_absolute(body: dict[str, Any], base: Path) -> None:
-    """Make every relative path in the data absolute, in place."""
+    """Make every relative path in the data absolute, in place; a hub's name becomes its URI.
+
+    Raises:
+        InputError: the starting model's revision is named twice, or is that of a folder.
+    """
 
     def located(value: Any) -> Any:
         if isinstance(value, list):
@@ -36,7 +43,13 @@ def make_absolute(body: dict[str, Any], base: Path) -> None:
     walk(body)
     model = body["model"]
     if model["start"] not in PACKAGED_MODELS:
-        model["start"] = located(model["start"])
+        named, problems = located_model("model.start", model["start"], model.get("revision"), base)
+        if problems:
+            raise InputError(problems)
+        if named is None:
+            model["start"] = located(model["start"])
+        else:
+            model |= {"start": named.uri, "revision": named.revision}
     begun = (model.get("adapter") or {}).get("start")
     if begun and begun not in PACKAGED_MODELS:
         model["adapter"]["start"] = located(model["adapter"]["start"])
@@ -55,10 +68,12 @@ def missing_training_inputs(recipe: Training | PhasedTraining) -> list[str]:
     for where, path in _files(recipe):
         if "://" not in path and not Path(path).exists():
             problems.append(f"{where}: {path}: no such file or folder")
-    if recipe.model.start not in PACKAGED_MODELS and not Path(recipe.model.start).exists():
+    start = recipe.model.start
+    if start not in PACKAGED_MODELS and not is_hub(start) and not Path(start).exists():
         named = ", ".join(PACKAGED_MODELS)
         problems.append(
-            f"model.start: {recipe.model.start}: expected a model folder or one of {named}"
+            f"model.start: {recipe.model.start}: expected a model folder, one of {named}, or a "
+            "hub's model as hf://OWNER/NAME"
         )
     adapter = recipe.model.adapter
     begun = None if adapter is None else adapter.start

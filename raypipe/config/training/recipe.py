@@ -52,7 +52,13 @@ class TrainedModel(Section):
     """The starting weights and the settings of the trained model."""
 
     start: Text
-    """A model folder or `minilm`; for full fine-tuning also `minilm-mono` or `minilm-duo`."""
+    """A model folder, `minilm` or a hub's `OWNER/NAME`, also with `@REVISION`; for full fine-tuning
+    also `minilm-mono` or `minilm-duo`."""
+    revision: Text | None = None
+    """Of a hub's model: a commit, branch or tag; None means the newest commit, which recipe.yaml
+    then names."""
+    branch: Text | None = None
+    """Written by raypipe: what the commit in `revision` was the newest of."""
     start_saw: Text | None = None
     """What its weights were trained on, in words, where its folder does not say it; tables of every
     model that is trained from it repeat this."""

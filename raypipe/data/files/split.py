@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from raypipe.data.files.records import chunks, lines
 
@@ -18,6 +19,10 @@ class Counted(NamedTuple):
     """The byte at which every n-th record begins, from the first record on."""
     stretches: tuple[str, ...]
     """SHA-256 of the bytes from each checkpoint to the next."""
+
+
+Ends = Callable[[bytes], NDArray[np.intp]]
+"""A block -> the positions in it at which records end."""
 
 
 class Records(Protocol):
@@ -46,13 +51,26 @@ class Split:
 
 def count_lines(stream: BinaryIO, name: str, every: int) -> Counted:
     """The lines of a stream, in one pass over its blocks."""
-    checkpoints, num_ended, offset, last_end = [0], 0, 0, 0
+    return counted(stream, every, _newlines)
+
+
+def _newlines(block: bytes) -> NDArray[np.intp]:
+    return np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
+
+
+def counted(stream: BinaryIO, every: int, ends_in: Ends, *, headers: int = 0) -> Counted:
+    """The records of a stream that end where `ends_in` says, block by block.
+
+    The first `headers` of them are none, but belong to the first stretch.
+    """
+    checkpoints, num_ended, offset, last_end = [0], -headers, 0, 0
     stretches, stretch = [], hashlib.sha256()
     for chunk in chunks(stream):
-        ends = np.flatnonzero(np.frombuffer(chunk, np.uint8) == ord("\n")) + 1
-        # Record r begins after newline number r, counted from 1.
+        ends = ends_in(chunk) + 1
+        # Record r begins after end number r, counted from 1 behind the headers.
         hashed = 0
-        for record in range((num_ended // every + 1) * every, num_ended + len(ends) + 1, every):
+        first = max(every, (num_ended // every + 1) * every)
+        for record in range(first, num_ended + len(ends) + 1, every):
             end = int(ends[record - num_ended - 1])
             checkpoints.append(offset + end)
             stretch.update(chunk[hashed:end])
@@ -63,7 +81,7 @@ def count_lines(stream: BinaryIO, name: str, every: int) -> Counted:
             last_end = offset + int(ends[-1])
         num_ended += len(ends)
         offset += len(chunk)
-    num_records = num_ended + (offset > last_end)
+    num_records = max(0, num_ended + (offset > last_end))
     num_stretches = -(-num_records // every)
     stretches.append(stretch.hexdigest())
     return Counted(

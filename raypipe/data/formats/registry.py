@@ -8,7 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.data.files.split import LINES, Split
-from raypipe.data.formats import beir, documents, irds, msmarco, pyserini, trec_car
+from raypipe.data.formats import (
+    beir,
+    documents,
+    irds,
+    msmarco,
+    numbered,
+    objects,
+    parquet,
+    pyserini,
+    separated,
+    trec_car,
+)
 from raypipe.data.formats.car import paragraphs
 from raypipe.data.formats.car.split import PARAGRAPHS
 from raypipe.data.formats.documents import Document
@@ -54,7 +65,10 @@ FORMATS = {
             files=documents.v2_files,
             document=partial(documents.document_of, fields=documents.V2_FIELDS),
         ),
-        Format(name="jsonl", files=documents.json_files),
+        Format(name="jsonl", files=documents.json_files, parse=objects.parse),
+        Format(name="csv", files=separated.files, parse=separated.parse, split=separated.RECORDS),
+        Format(name="parquet", files=parquet.files, parse=parquet.parse, split=parquet.ROWS),
+        Format(name="txt", files=numbered.files, parse=numbered.parse, split=numbered.NUMBERED),
         Format(name="beir", files=beir.files, parse=beir.parse),
         Format(name="pyserini", files=pyserini.files, parse=pyserini.parse),
         Format(

@@ -90,30 +90,44 @@ def near_duplicates(
     """All pairs (i, j), i < j, of texts in different groups whose sets of words have a Jaccard
     coefficient of at least the threshold; exact, by ascending j, then i.
 
-    Two such sets share a word among the first |x| - ceil(t |x|) + 1 of each, in any one order of
-    all words. With the rarest words first, few pairs share one, and only those are compared.
+    Two such sets share a word among the first |x| - ceil(t |x|) + 1 words of the larger one and the
+    first |y| - ceil(2 t |y| / (1 + t)) + 1 of the smaller one, in any one order of all words. With
+    the rarest words first, few pairs share one, and only those are compared.
 
     Source: Bayardo, Ma, Srikant, Scaling up all pairs similarity search, WWW 2007, section 3;
-    Chaudhuri, Ganti, Kaushik, A primitive operator for similarity joins, ICDE 2006, section 4.
+    Xiao, Wang, Lin, Yu, Efficient similarity joins for near duplicate detection, WWW 2008, lemma 2.
     """
     sets = [frozenset(words(text)) for text in texts]
+    sizes = [len(each) for each in sets]
     counts = Counter(word for each in sets for word in each)
-    holders: dict[str, list[int]] = {}
+    rank = {word: at for at, word in enumerate(sorted(counts, key=lambda w: (counts[w], w)))}
+    holders: dict[str, dict[int, list[int]]] = {}
     pairs: list[tuple[int, int]] = []
-    for j, each in enumerate(sets):
-        rarest = sorted(each, key=lambda word: (counts[word], word))
-        prefix = rarest[: len(each) - math.ceil(threshold * len(each)) + 1]
-        candidates = {i for word in prefix for i in holders.get(word, ())}
-        for i in sorted(candidates):
-            if groups[i] != groups[j] and _is_near(sets[i], each, threshold=threshold):
-                pairs.append((i, j))
-        for word in prefix:
-            holders.setdefault(word, []).append(j)
-    return pairs
+    for j in sorted(range(len(sets)), key=sizes.__getitem__):
+        each, group, size = sets[j], groups[j], sizes[j]
+        rarest = sorted(each, key=rank.__getitem__)
+        candidates: set[int] = set()
+        for word in rarest[: _prefix(size, threshold)]:
+            for other, held in holders.get(word, {}).items():
+                if other != group:
+                    candidates.update(held)
+        for i in candidates:
+            # Too small even if the larger one contains it.
+            if sizes[i] >= threshold * size and _is_near(sets[i], each, threshold=threshold):
+                pairs.append((min(i, j), max(i, j)))
+        for word in rarest[: _prefix(size, 2 * threshold / (1 + threshold))]:
+            holders.setdefault(word, {}).setdefault(group, []).append(j)
+    return sorted(pairs, key=lambda pair: (pair[1], pair[0]))
+
+
+def _prefix(size: int, share: float) -> int:
+    """Words of which a set must share one, if it shares at least this share of its words.
+
+    A share that is a whole number but for rounding takes one word more, which costs little.
+    """
+    return size - math.ceil(share * size - 1e-9) + 1
 
 
 def _is_near(left: frozenset[str], right: frozenset[str], *, threshold: float) -> bool:
-    if min(len(left), len(right)) < threshold * max(len(left), len(right)):
-        return False  # too small even if one contains the other
     shared = len(left & right)
     return shared / (len(left) + len(right) - shared) >= threshold

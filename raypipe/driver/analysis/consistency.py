@@ -28,28 +28,25 @@ def consistencies(
     Raises:
         InputError: see `consistency`, an unknown query set, or no query set that fits.
     """
-    if query_set is not None and query_set not in finished.query_sets:
-        raise InputError(f"--queries {query_set}: expected one of {', '.join(finished.query_sets)}")
-    ranked = [name for name in finished.query_sets if finished.systems(name)]
-    if (
-        query_set is not None
-        or len(ranked) < 2
-        or any(reference in finished.systems(n) for n in ranked)
-    ):
-        return [
-            consistency(finished, each, reference)
-            for each in ([query_set] if query_set else ranked)
-        ]
-    known = set(pc.unique(read_run(Path(reference))["query_id"]).to_pylist())
-    fitting = [name for name in ranked if not known.isdisjoint(finished.query_texts(name))]
-    if not fitting:
-        raise InputError(
-            f"--reference {reference}: no query of {' or '.join(ranked)} is in it; check their ids"
-        )
-    return [consistency(finished, each, reference) for each in fitting]
+    chosen, file = finished.chosen(query_set), None
+    if query_set is None:
+        chosen = [name for name in chosen if finished.systems(name)]
+    if len(chosen) > 1 and not any(reference in finished.systems(name) for name in chosen):
+        file = read_run(Path(reference))
+        known = set(pc.unique(file["query_id"]).to_pylist())
+        fitting = [name for name in chosen if not known.isdisjoint(finished.query_texts(name))]
+        if not fitting:
+            raise InputError(
+                f"--reference {reference}: no query of {' or '.join(chosen)} is in it; check "
+                "their ids"
+            )
+        chosen = fitting
+    return [consistency(finished, each, reference, file=file) for each in chosen]
 
 
-def consistency(finished: Finished, query_set: str, reference: str) -> Section:
+def consistency(
+    finished: Finished, query_set: str, reference: str, *, file: pa.Table | None = None
+) -> Section:
     """The consistency factor of each first stage with another run, up to its longest list.
 
     Only runs over the reference's own collection are compared: a passage that the reference could
@@ -61,6 +58,7 @@ def consistency(finished: Finished, query_set: str, reference: str) -> Section:
         reference: one of the recipe's systems, or a run file. A file that a stage reads ranks what
             that stage says; another one with passages that are not in the collection ranks a larger
             one.
+        file: the run in that file (schema.RUN_FILE), if it was read before.
 
     Source: RepBERT (Zhan et al. 2020), Figure 2.
 
@@ -68,7 +66,7 @@ def consistency(finished: Finished, query_set: str, reference: str) -> Section:
         InputError: no run, a run that shares no query with a first stage, or no first stage over
             the reference's collection.
     """
-    given, where, own = _given(finished, query_set, reference)
+    given, where, own = _given(finished, query_set, reference, file)
     names = [name for name in finished.first_stages(query_set) if name != own]
     alike = [name for name in names if _of(finished, name, where)]
     apart = [name for name in names if name not in alike]
@@ -115,19 +113,19 @@ def _notes(
 
 
 def _given(
-    finished: Finished, query_set: str, reference: str
+    finished: Finished, query_set: str, reference: str, file: pa.Table | None
 ) -> tuple[pa.Table, str | None, str | None]:
     """The reference, schema.RUN_FILE, the larger collection that it ranks, and its system."""
     if reference in finished.systems(query_set):
         run = finished.named(finished.run(reference, query_set), query_set)
         return run, finished.larger_collection(reference), reference
-    file = Path(reference)
-    given = read_run(file)
+    path = Path(reference)
+    given = read_run(path) if file is None else file
     for name in finished.first_stages(query_set):
         stage = finished.recipe.stages[name]
-        if isinstance(stage, Read) and Path(stage.runs[query_set]).resolve() == file.resolve():
+        if isinstance(stage, Read) and Path(stage.runs[query_set]).resolve() == path.resolve():
             return given, finished.larger_collection(name), name
-    known = finished.are_here(pc.unique(given["passage_id"]).to_pylist())
+    known = finished.ranked().have(pc.unique(given["passage_id"]).to_pylist())
     return given, None if known else ELSEWHERE, None
 
 

@@ -4,19 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.config import Recipe, load_recipe, read_resolved
 from raypipe.config.pipeline.kinds import Read
 from raypipe.config.pipeline.larger import larger_collections
 from raypipe.config.pipeline.units import units_of
+from raypipe.driver.analysis.ranked import Judged, Ranked
 from raypipe.driver.machine.inputs import with_copies
+from raypipe.driver.models.named import with_folders
 from raypipe.driver.recipe.kinds.read import left_out
 from raypipe.driver.recipe.read_first import read_first
 from raypipe.driver.recipe.written.builtin import with_files
@@ -27,7 +26,6 @@ from raypipe.errors import IncompleteError, InputError
 from raypipe.evaluation.measured import Measured
 from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
 from raypipe.stages.run_tables import read_queries_of_run, with_ids
-from raypipe.stages.texts.ids import all_ids, column_of_rows, id_index, ids_of_rows
 from raypipe.storage.store_records import find_spec, read_manifest
 from raypipe.storage.stored import Stored
 from raypipe.vocabulary import Unit
@@ -60,14 +58,6 @@ def open_finished(folder: Path) -> "Finished":
     return Finished(workspace, load_recipe(read_resolved(path), source=str(path)), summary)
 
 
-class Judged(NamedTuple):
-    """Judged passages, sorted by query row, then passage row; int64 [N] each."""
-
-    query_rows: NDArray[np.int64]
-    passage_rows: NDArray[np.int64]
-    grades: NDArray[np.int64]
-
-
 @dataclass(frozen=True)
 class Finished:
     """What the last invocation of a workspace left."""
@@ -80,6 +70,19 @@ class Finished:
     def query_sets(self) -> list[str]:
         """The query sets with runs, in the recipe's order."""
         return list(self.summary["systems"])
+
+    def chosen(self, query_set: str | None) -> list[str]:
+        """The query set that --queries names, or all of them.
+
+        Raises:
+            InputError: there is none of this name.
+        """
+        if query_set is None:
+            return self.query_sets
+        if query_set not in self.query_sets:
+            known = ", ".join(self.query_sets)
+            raise InputError(f"--queries {query_set}: expected one of {known}")
+        return [query_set]
 
     def systems(self, query_set: str, unit: Unit = "passages") -> list[str]:
         """The stages that made a run of passages or of documents, in the recipe's order."""
@@ -124,48 +127,14 @@ class Finished:
 
     def named(self, run: pa.Table, query_set: str, unit: Unit = "passages") -> pa.Table:
         """A run of schema.RUN with original ids, schema.RUN_FILE."""
-        return with_ids(run, self.queries(query_set), self._ranked(unit))
+        return with_ids(run, self.queries(query_set), self.ranked(unit).stored)
 
-    def texts(self, rows: NDArray[np.int64], unit: Unit = "passages") -> list[str]:
-        """The texts of passages, or titles, headings and bodies of documents, in the order given.
-
-        A document's text is empty where the collection's files hold the passages.
-        """
-        stored = self._ranked(unit)
-        if unit == "passages":
-            return column_of_rows(stored, rows, "text")
-        parts = ("title", "headings", "body")
-        columns = [column_of_rows(stored, rows, part, schema.DOCUMENTS) for part in parts]
-        return ["\n".join(filter(None, texts)) for texts in zip(*columns, strict=True)]
-
-    def ids(self, rows: NDArray[np.int64], unit: Unit = "passages") -> list[str]:
-        """The ids of passages or documents, in the order of their rows."""
-        return ids_of_rows(self._ranked(unit), rows)
-
-    def has_ids(self, unit: Unit = "passages") -> bool:
-        """Whether the last invocation made an index of ids: if a file of the recipe had some."""
-        return str(_index_of(unit)) in self._used
-
-    def rows_of(self, ids: Sequence[str], unit: Unit = "passages") -> dict[str, int]:
-        """The rows of passages or documents, of those ids that the collection has.
-
-        Raises:
-            IncompleteError: there is no index of ids; see `has_ids`.
-        """
-        index = id_index(self._ranked(unit), self.stored(_index_of(unit)))
-        rows = index.rows_of(ids).tolist()
-        return {each: row for each, row in zip(ids, rows, strict=True) if row >= 0}
-
-    def are_here(self, passage_ids: Sequence[str]) -> bool:
-        """Whether every one of these passages is in the collection."""
-        passages = self.stored(of_collection(Role.PASSAGES))
-        if self.has_ids():
-            index = id_index(passages, self.stored(of_collection(Role.IDS)))
-            return bool((index.rows_of(passage_ids) >= 0).all())
-        absent = set(passage_ids)
-        for batch in all_ids(passages):
-            absent.difference_update(batch)
-        return not absent
+    def ranked(self, unit: Unit = "passages") -> Ranked:
+        """The collection's passages or documents."""
+        passages = unit == "passages"
+        stored = self.stored(of_collection(Role.PASSAGES if passages else Role.DOCUMENTS))
+        index = self.find(of_collection(Role.IDS if passages else Role.DOCUMENT_IDS))
+        return Ranked(unit, stored, index)
 
     def queries(self, query_set: str) -> pa.Table:
         """A query set, schema.QUERIES; a query's row is its position."""
@@ -184,19 +153,12 @@ class Finished:
         """Whether there are runs of passages or of documents, and judgements of them."""
         return bool(self.systems(query_set, unit)) and (query_set, unit) in self._judgements
 
-    def judged_rows(self, query_set: str) -> "Judged":
+    def judged_rows(self, query_set: str) -> Judged:
         """The judged passages of a query set that the collection has."""
         if query_set not in self._judged_rows:
             judged = self._judgements[query_set, "passages"]
-            of_query = pc.index_in(judged["query_id"], self.queries(query_set)["query_id"])
-            queries = of_query.fill_null(-1).to_numpy().astype(np.int64)
-            stored = (self.stored(of_collection(role)) for role in (Role.PASSAGES, Role.IDS))
-            passages = id_index(*stored).rows_of(judged["passage_id"].to_pylist())
-            known = (queries >= 0) & (passages >= 0)
-            order = np.lexsort((passages[known], queries[known]))
-            grades = judged["relevance"].to_numpy().astype(np.int64)
-            found = (each[known][order] for each in (queries, passages, grades))
-            self._judged_rows[query_set] = Judged(*found)
+            found = self.ranked().judged(judged, self.queries(query_set)["query_id"])
+            self._judged_rows[query_set] = found
         return self._judged_rows[query_set]
 
     def beside(self, name: str, fingerprint: str) -> Stored | None:
@@ -205,7 +167,7 @@ class Finished:
         return None if manifest is None else Stored(self.workspace.stores, manifest)
 
     @cached_property
-    def _judged_rows(self) -> dict[str, "Judged"]:
+    def _judged_rows(self) -> dict[str, Judged]:
         """By query set, once they are asked for."""
         return {}
 
@@ -218,11 +180,12 @@ class Finished:
 
     @cached_property
     def with_inputs(self) -> Recipe:
-        """The recipe with the files of built-in query sets, of topics, and from buckets."""
+        """The recipe with the files of built-in query sets, topics, buckets and hubs."""
         folder = self.workspace.folder
         named, _ = with_copies(
             with_files(self.recipe, folder / "python-docs"), folder / "inputs", collection=False
         )
+        named = with_folders(named, self.workspace.stores)
         return with_topics(named, self.workspace, lambda line: None)
 
     @cached_property
@@ -237,11 +200,6 @@ class Finished:
     def _used(self) -> Mapping[str, str]:
         """Store -> fingerprint, of the last invocation."""
         return dict(place.split("/") for place in self.summary["stores"])
-
-    def _ranked(self, unit: Unit) -> Stored:
-        """The collection's passages or documents."""
-        role = Role.PASSAGES if unit == "passages" else Role.DOCUMENTS
-        return self.stored(of_collection(role))
 
     def origins(self, store: str) -> list[str]:
         """The stores that a store of the last invocation was made from; none if it was deleted."""
@@ -279,7 +237,3 @@ class Finished:
                 "with the same --out"
             )
         return found
-
-
-def _index_of(unit: Unit) -> StoreName:
-    return of_collection(Role.IDS if unit == "passages" else Role.DOCUMENT_IDS)

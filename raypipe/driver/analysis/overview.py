@@ -6,6 +6,7 @@ from types import MappingProxyType
 from raypipe.analysis.depth import cut
 from raypipe.analysis.section import Section, Table, Value, shown
 from raypipe.driver.analysis.finished import Finished
+from raypipe.driver.analysis.lowered import precision_table
 from raypipe.driver.analysis.measuring import (
     about,
     compared_with,
@@ -25,6 +26,7 @@ from raypipe.vocabulary import Unit
 JUDGED_AT = 10
 JUDGED = f"Judged@{JUDGED_AT}"
 COSTS = ("ms/query", "inferences/query", "computed/query")
+DIFFERENCE = ("difference", "low", "high", "wins/ties/losses", "p", "p (Holm)")
 
 
 def overview(
@@ -74,6 +76,8 @@ def overview(
     tables = [Table("Systems", columns, rows)]
     if len(alike) > 1 and comparable:
         tables.append(_differences(compared, base))
+    if (lowered := precision_table(finished, query_set)) is not None and unit == "passages":
+        tables.append(lowered)
     lead, told_first, saw_first = "", dict[str, Value](), dict[str, Value]()
     if comparable:
         best = max(alike, key=lambda name: means[name][comparable[0]])
@@ -119,30 +123,18 @@ def stale(
 
 def _differences(rows: list[Comparison], base: str) -> Table:
     found: list[list[Value]] = [
-        [
-            row.run,
-            row.measure,
-            row.difference.mean,
-            row.difference.low,
-            row.difference.high,
-            f"{row.wins}/{row.ties}/{row.losses}",
-            row.p_randomisation,
-            row.p_holm,
-        ]
-        for row in rows
-        if row.difference is not None
+        [row.run, row.measure, *difference_of(row)] for row in rows if row.run != base
     ]
-    columns = [
-        "system",
-        "measure",
-        "difference",
-        "low",
-        "high",
-        "wins/ties/losses",
-        "p",
-        "p (Holm)",
-    ]
+    columns = ["system", "measure", *DIFFERENCE]
     return Table(f"Differences to {base}, with 95% intervals", columns, found)
+
+
+def difference_of(row: Comparison) -> list[Value]:
+    """The values of DIFFERENCE of a run that is not the baseline."""
+    found = row.difference
+    assert found is not None  # only the baseline has none
+    tests = (row.p_randomisation, row.p_holm)
+    return [found.mean, found.low, found.high, found.signs, *tests]
 
 
 def _best(best: str, base: str, rows: list[Comparison], measure: str, *, is_named: bool) -> str:

@@ -55,20 +55,25 @@ def report(finished: Finished) -> Path:
 
 
 def report_beside(
-    one: Finished, other: Finished, out: Path, pairs: Sequence[tuple[str, str]] = ()
+    one: Finished,
+    other: Finished,
+    out: Path | None = None,
+    pairs: Sequence[tuple[str, str]] = (),
 ) -> Path:
     """The page of two workspaces side by side, in a folder of its own.
 
-    `pairs` names systems to compare that have different names, one of each workspace.
+    Without `out` that is `ONE-beside-OTHER` in the current folder, by their names. `pairs` names
+    systems to compare that have different names, one of each workspace.
 
     Raises:
         InputError: the folder is a workspace, or the two have nothing in common.
     """
+    names = [each.workspace.folder.resolve().name for each in (one, other)]
+    out = Path("-beside-".join(names)) if out is None else out
     if any((out / name).exists() for name in ("workspace.json", "summary.json")):
         raise InputError(f"--out {out}: it is a workspace, with a page of its own; name another")
     sections = beside(one, other, pairs)
     out.mkdir(parents=True, exist_ok=True)
-    names = [each.workspace.folder.name for each in (one, other)]
     return write_page(out, f"raypipe: {names[0]} (A) and {names[1]} (B)", sections)
 
 

@@ -12,10 +12,10 @@ from raypipe.analysis.section import Chart, Section, Table, Value
 from raypipe.config.pipeline.kinds import MonoScore
 from raypipe.driver.analysis.finished import Finished
 from raypipe.driver.analysis.measuring import about, measures_of, of_system
+from raypipe.driver.models.opened import opened
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import adapter_folder
 from raypipe.models.folder.evidence import read_object
-from raypipe.models.folder.loading import resolve_model
 from raypipe.names import of_stage
 
 SIZES = frozenset({"recipe", "phase", "fingerprint", "step", "steps", "settings"})
@@ -52,8 +52,8 @@ def training_size(finished: Finished, query_set: str) -> Section | None:
     if no two such stages rerank the same candidates with models of different sizes.
     """
     gone: list[str] = []
-    found = [e for e in _trained(finished, gone) if e.system in finished.systems(query_set)]
-    groups = [group for group in _groups(found) if len({each.examples for each in group}) > 1]
+    found = _groups([*_trained(finished, query_set, gone)])
+    groups = [group for group in found if len({each.examples for each in group}) > 1]
     if not groups:
         return None
     measures, baseline = measures_of(finished), _baseline(finished, query_set)
@@ -87,19 +87,20 @@ def training_size(finished: Finished, query_set: str) -> Section | None:
     return Section("training-size", query_set, tables, charts, notes)
 
 
-def _trained(finished: Finished, gone: list[str]) -> Iterator[Trained]:
+def _trained(finished: Finished, query_set: str, gone: list[str]) -> Iterator[Trained]:
     """The monoBERT stages whose models raypipe trained and that are what they were then.
 
     `gone` gets a line for each model that cannot be read any more.
     """
-    for name, stage in finished.recipe.stages.items():
+    for name in finished.systems(query_set):
+        stage = finished.recipe.stages[name]
         if not isinstance(stage, MonoScore):
             continue
         model = finished.recipe.models[stage.model]
         try:
             body = read_object(adapter_folder(model.path) / "raypipe.json")
             told = body.get("made_by")
-            if not _is_training(told) or not _is_the_same(finished, name, stage):
+            if not _is_training(told) or not _is_the_same(finished, query_set, name, stage):
                 continue
         except InputError as error:  # as for any change, the runs still stand
             gone += [f"{name} is left out: {problem}" for problem in error.problems]
@@ -124,11 +125,9 @@ def _is_training(told: Any) -> TypeGuard[dict[str, Any]]:
     )
 
 
-def _is_the_same(finished: Finished, name: str, stage: MonoScore) -> bool:
+def _is_the_same(finished: Finished, query_set: str, name: str, stage: MonoScore) -> bool:
     """Whether the model's folder has the weights with which the stage's scores were computed."""
-    model = finished.recipe.models[stage.model]
-    found = resolve_model(model.path, model.preset, segment_row=model.segment_row)
-    query_set = next(iter(finished.query_sets))
+    found = opened(finished.with_inputs.models[stage.model], "auto")
     scores = finished.stored(of_stage(name, query_set)).spec.params["scores"]
     return bool(scores["params"]["weights_sha256"] == found.weights_sha256)
 

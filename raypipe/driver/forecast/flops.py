@@ -1,5 +1,6 @@
 """Floating-point operations of a model's forward pass, and what GPUs do of them in a second."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -44,13 +45,14 @@ def flops_of(model: ModelFolder, lengths: NDArray[np.int64]) -> Numbers:
 def assumed_rate(gpu: str, precision: str) -> tuple[float, Precision]:
     """Operations a second of one GPU at the assumed utilisation, and the precision that is meant.
 
+    The GPU is one of the table's, or a name with it as a word, as torch's `NVIDIA A100-SXM4-80GB`.
     `auto` is bf16 where the table has it, otherwise fp16.
 
     Raises:
         InputError: the GPU or the precision is not in the table.
     """
-    by_name: dict[str, Mapping[str, float]] = {name.lower(): p for name, p in PEAK_TFLOPS.items()}
-    peaks = by_name.get(gpu.lower().removeprefix("nvidia "))
+    words = re.split(r"[\s-]+", gpu.upper())
+    peaks = next((PEAK_TFLOPS[word] for word in words if word in PEAK_TFLOPS), None)
     if peaks is None:
         raise InputError(
             f"--gpu {gpu}: expected one of {', '.join(PEAK_TFLOPS)}, whose peaks are known; for "

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from raypipe.config import Recipe
+from raypipe.driver.audit.stores import audited
 from raypipe.driver.forecast.flops import flops_of
 from raypipe.driver.forecast.forecast import Forecast, forecast_of
 from raypipe.driver.forecast.foreseen import Expected, Foreseen
@@ -21,6 +22,7 @@ from raypipe.driver.forecast.seen import SeenStores
 from raypipe.driver.machine.devices import Devices
 from raypipe.driver.recipe.walking import systems_of
 from raypipe.driver.working import basis_at, sizing_of
+from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import StoreName
 from raypipe.stages.outlook.outlook import ModelInputs
 from raypipe.stages.stage import Stage
@@ -41,6 +43,7 @@ def expected_stores(
     selected: Sequence[str],
     chosen: Devices,
     sources: Mapping[str, str],
+    models: Mapping[str, ModelFolder],
     *,
     storage: Storage,
     compute: Callable[[StoreName, Stage], Stored],
@@ -52,6 +55,7 @@ def expected_stores(
         selected: names of stages.
         chosen: the devices of the run.
         sources: see Basis.
+        models: the recipe's models, opened.
         storage: where existing stores are looked for; nothing is written there.
         compute: computes the small stores that decide the others.
 
@@ -61,7 +65,8 @@ def expected_stores(
     seen = SeenStores(sizing_of(recipe.resources, chosen))
     with tempfile.TemporaryDirectory(prefix="raypipe-forecast-") as folder:
         stores = Foreseen(storage, compute, seen, PosixStorage(Path(folder)))
-        systems_of(basis_at(recipe, stores, chosen, sources), list(selected))
+        basis = basis_at(recipe, stores, chosen, sources, models)
+        audited(basis, systems_of(basis, list(selected)), selected)
     return [*stores.found.values()]
 
 

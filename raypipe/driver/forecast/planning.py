@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.cluster.inline import InlineBackend
-from raypipe.cluster.loop import Report
 from raypipe.config import Recipe, missing_inputs, select
 from raypipe.driver.forecast.budget import Budget, Costs, check_budget, costs_of, parse_budget
 from raypipe.driver.forecast.flops import UTILISATION, assumed_rate
@@ -18,9 +17,11 @@ from raypipe.driver.machine.devices import Devices, num_cores
 from raypipe.driver.machine.inputs import with_copies
 from raypipe.driver.machine.place import Place
 from raypipe.driver.mirror import default_stores
+from raypipe.driver.models.named import named_aside
+from raypipe.driver.models.opened import open_or_tell
 from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.read_first import read_first
-from raypipe.driver.recipe.watching import StageResult
+from raypipe.driver.recipe.watching import Silent
 from raypipe.driver.recipe.written.builtin import with_files
 from raypipe.driver.recipe.written.topics import with_topics
 from raypipe.driver.working import devices_for, sizing_of
@@ -60,19 +61,6 @@ class Plan:
         return {**found, "within_budget": self.beyond is None}
 
 
-class _Silent:
-    """A watcher that tells nothing: what is computed aside is small."""
-
-    def began(self, store: str, report: Report) -> None:
-        """See Watcher."""
-
-    def advanced(self, store: str, report: Report) -> None:
-        """See Watcher."""
-
-    def ended(self, store: str, result: StageResult) -> None:
-        """See Watcher."""
-
-
 def make_plan(recipe: Recipe, out: Path, wanted: Wanted = Wanted()) -> Plan:
     """The forecast of a whole recipe, as a run in `out` would find it; nothing there is changed.
 
@@ -89,15 +77,17 @@ def make_plan(recipe: Recipe, out: Path, wanted: Wanted = Wanted()) -> Plan:
     chosen, gpu_flops, notes = _devices(recipe, wanted)
     update = {"precision": chosen.precision}
     recipe = recipe.model_copy(update={"resources": recipe.resources.model_copy(update=update)})
+    recipe, problems = named_aside(recipe, out, storage, lambda line: None)
+    models, problems = open_or_tell(recipe, select(recipe), problems)
     with tempfile.TemporaryDirectory(prefix="raypipe-plan-") as folder:
         aside = Path(folder)
         workspace = Workspace(aside / "work")
         named = with_files(recipe, aside / "python-docs")
         named, sources = with_copies(named, aside / "inputs")
         named = with_topics(named, workspace, lambda line: None)
-        read_first(named)
-        backends = LazyBackends(InlineBackend, lambda: chosen)
-        execution = Execution(workspace, backends, sizing_of(named.resources, chosen), _Silent())
+        read_first(named, problems)
+        backends = LazyBackends(InlineBackend, chosen.num_actors)
+        execution = Execution(workspace, backends, sizing_of(named.resources, chosen), Silent())
 
         try:
             expected = expected_stores(
@@ -105,6 +95,7 @@ def make_plan(recipe: Recipe, out: Path, wanted: Wanted = Wanted()) -> Plan:
                 select(named),
                 chosen,
                 sources,
+                models,
                 storage=storage,
                 compute=execution.ensure,
             )
@@ -145,14 +136,11 @@ def _devices(recipe: Recipe, wanted: Wanted) -> tuple[Devices, float | None, lis
         if chosen.device == "cpu":
             joined = "; RAY_ADDRESS is not looked at" if os.environ.get("RAY_ADDRESS") else ""
             return chosen, None, [f"the models were probed on this machine's CPU{joined}"]
-        kind = chosen.gpu_name.split()[1:2] or [chosen.gpu_name]
-        rate, _ = assumed_rate(kind[0], chosen.precision)
+        rate, _ = assumed_rate(chosen.gpu_name, chosen.precision)
         return chosen, rate, [_assumed(chosen.gpu_name, rate, chosen.precision)]
     rate, precision = assumed_rate(wanted.gpu, recipe.resources.precision)
     number = wanted.gpus or 1
-    from raypipe.package import VERSION
-
-    chosen = Devices("cuda", number, wanted.gpu, number, number, 1, VERSION, precision)
+    chosen = Devices("cuda", number, wanted.gpu, number, number, 1, "", precision)
     return chosen, rate, [_assumed(wanted.gpu, rate, precision)]
 
 

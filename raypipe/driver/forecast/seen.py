@@ -121,7 +121,7 @@ def outlook_of(stored: Stored) -> Outlook:
         sample = Sample([texts[row] for row in few], stored.num_rows)
     elif produces == "tokens":
         parts = [stored.tokens(start, stop) for start, stop in blocks_of(stored.num_rows)]
-        pieces = Pieces(*concatenate(parts), 0.0) if parts else None
+        pieces = Pieces(*concatenate(parts), 0.0)
     elif produces == "run":
         table = stored.whole_table(schema.RUN)
         rows = table["passage_row"].to_numpy()

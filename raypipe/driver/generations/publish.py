@@ -29,6 +29,8 @@ from raypipe.storage.storage import Storage
 from raypipe.storage.stored import Stored
 
 log = logging.getLogger(__name__)
+_APART = (Role.COUNT, Role.AUDIT)
+"""Stores that decide no row: the times of files, and what a precision changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +111,7 @@ def create(stores: Storage, generation: Generation) -> None:
 def _generation(
     stores: Storage, name: str, number: int, base: Generation | None, built: Built
 ) -> Generation:
-    kept = {
-        store: result
-        for store, result in built.results.items()
-        if store.role is not Role.COUNT  # it knows the times of files, which change no row
-    }
+    kept = {store: result for store, result in built.results.items() if store.role not in _APART}
     facts: dict[str, Json] = {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "base": base.number if base else None,

@@ -4,17 +4,16 @@ import threading
 from collections.abc import Callable
 
 from raypipe.cluster.backend import Backend
-from raypipe.cluster.loop import Limits
-from raypipe.driver.machine.devices import Devices
+from raypipe.cluster.scheduling.report import Limits
 from raypipe.stages.stage import Needs
 
 
 class LazyBackends:
     """One backend per invocation; `start` is called once, in the background if there is time."""
 
-    def __init__(self, start: Callable[[], Backend], devices: Callable[[], Devices]) -> None:
-        """Starts nothing yet."""
-        self._start, self._devices = start, devices
+    def __init__(self, start: Callable[[], Backend], num_actors: int) -> None:
+        """Starts nothing yet; `num_actors` is the most that a stage gets."""
+        self._start, self._num_actors = start, num_actors
         self._thread: threading.Thread | None = None
         self._backend: Backend | None = None
         self._error: BaseException | None = None
@@ -36,9 +35,9 @@ class LazyBackends:
         return self._backend
 
     def limits(self, needs: Needs, shards: int) -> Limits:
-        """See Backends; the devices' number of actors, but no more than fit or have work."""
+        """See Backends; as many actors as fit and have work."""
         fitting = self.get().capacity(needs)
-        return Limits(num_actors=max(1, min(self._devices().num_actors, fitting, shards)))
+        return Limits(num_actors=max(1, min(self._num_actors, fitting, shards)))
 
     def close(self) -> None:
         """Close the backend if it was started; further calls do nothing."""

@@ -1,10 +1,11 @@
-"""A recipe whose inputs are in a bucket, with copies of them in the workspace's folder."""
+"""A recipe whose inputs are in a bucket or data sets, with copies in the workspace's folder."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 from raypipe.config import Recipe
 from raypipe.config.pipeline.paths import relocated
+from raypipe.driver.machine.datasets import with_datasets
 from raypipe.uris import in_bucket
 
 
@@ -14,12 +15,14 @@ def with_copies(
     """The recipe with local paths, and by path of a copy the URI that it was fetched from.
 
     A prefix of a bucket becomes the files directly under it. Without `collection` its files are not
-    needed. Models and stores stay what they are.
+    needed. Models and stores stay what they are. Queries and judgements of ir_datasets become files
+    too, which are in no bucket.
 
     Raises:
         InputError: an input is not there, or the bucket does not give it.
     """
-    if not any(in_bucket(path) for path in _paths(recipe)):
+    recipe, made = with_datasets(recipe, folder)
+    if not has_copies(recipe):
         return recipe, {}
     from raypipe.storage.places.copies import copied, forget_others  # only where it is needed
 
@@ -40,8 +43,13 @@ def with_copies(
         inputs = tuple(file for path in recipe.collection.input for file in several(path))
         update = {"collection": recipe.collection.model_copy(update={"input": inputs})}
         named = named.model_copy(update=update)
-    forget_others(folder, copies)
+    forget_others(folder, [*copies, *made])
     return named, {str(copy): uri for copy, uri in copies.items()}
+
+
+def has_copies(recipe: Recipe) -> bool:
+    """Whether an input is in a bucket, so that it is fetched before it can be read."""
+    return any(in_bucket(path) for path in _paths(recipe))
 
 
 def _paths(recipe: Recipe) -> list[str]:

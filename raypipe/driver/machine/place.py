@@ -1,12 +1,15 @@
 """Where an invocation runs: its devices, and the backend that is started for them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from raypipe.cluster.backend import Backend
 from raypipe.cluster.inline import InlineBackend
 from raypipe.driver.machine import devices
 from raypipe.driver.machine.devices import Devices
+from raypipe.errors import RaypipeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +28,19 @@ class Place:
         return self.ray_address is not None and self.backend == "ray"
 
 
-def devices_at(place: Place, device: str, **asked: Any) -> Devices:
+def devices_at(
+    place: Place,
+    device: str,
+    *,
+    should_stop: Callable[[], RaypipeError | None] = lambda: None,
+    **asked: Any,
+) -> Devices:
     """Devices of this machine, or of the cluster, which is joined now: its head may have none.
 
     Args:
         place: where to look.
         device: auto, cpu or cuda.
+        should_stop: returns an error that ends the wait for a GPU worker's answer.
         asked: `precision`, `gpus`, `actors` and `threads` of the recipe's resources; see
             `devices.choose`.
     """
@@ -40,7 +50,8 @@ def devices_at(place: Place, device: str, **asked: Any) -> Devices:
     from raypipe.driver.machine.capability import gpu_capability
 
     resources = ray_start.connect(place.ray_address, allow_open=place.allow_open_cluster)
-    return devices.of_cluster(resources, device, capability=gpu_capability, **asked)
+    capability = partial(gpu_capability, should_stop)
+    return devices.of_cluster(resources, device, capability=capability, **asked)
 
 
 def started(place: Place, chosen: Devices, *, num_cpus: int) -> Backend:

@@ -12,9 +12,9 @@ from pathlib import Path
 from raypipe import schema
 from raypipe.config import Recipe
 from raypipe.data.qrels import read_qrels
+from raypipe.driver.models.opened import opened
 from raypipe.driver.recipe.collection import counted_collection
 from raypipe.driver.recipe.stores import Stores
-from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, StoreName, of_collection, of_queries, tokens_of
 from raypipe.stages.query_blocks import Sides
@@ -109,11 +109,7 @@ class Basis:
     def model(self, name: str) -> ModelFolder:
         """A model of the recipe, with its hash."""
         if name not in self.models:
-            wanted = self.recipe.models[name]
-            found = resolve_model(wanted.path, wanted.preset, segment_row=wanted.segment_row)
-            precision = self.recipe.resources.precision
-            if precision != "auto":  # a pipeline has chosen by now
-                found = found.in_precision(precision)
+            found = opened(self.recipe.models[name], self.recipe.resources.precision)
             self.models = {**self.models, name: found}
         return self.models[name]
 

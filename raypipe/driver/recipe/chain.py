@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from raypipe.names import StoreName
-from raypipe.stages.scoring.candidates import Request
+from raypipe.stages.scoring.requests import Request
 from raypipe.storage.stored import Stored
 
 

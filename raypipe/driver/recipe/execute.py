@@ -6,17 +6,18 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from raypipe.cluster.backend import Task
-from raypipe.cluster.loop import Report, run
+from raypipe.cluster.loop import run
+from raypipe.cluster.scheduling.report import Report, report_of
 from raypipe.cluster.worker import worker_facts
 from raypipe.driver.machine.space import check_space
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.older import older_stores
 from raypipe.driver.recipe.watching import Backends, StageResult, Watcher
+from raypipe.driver.referring import begun_store, complete_store
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import LEAVE_INPUTS, IncompleteError, InputError, RaypipeError, RefusedError
 from raypipe.names import StoreName, Thing
 from raypipe.stages.stage import Copying, Sizing, Stage
-from raypipe.storage.doom import wait_for_gc
 from raypipe.storage.generations import Generation
 from raypipe.storage.holder import Process, wait_until_dead
 from raypipe.storage.leases.lease import Lease, acquire
@@ -25,12 +26,7 @@ from raypipe.storage.ledger import Ledger
 from raypipe.storage.log import events
 from raypipe.storage.records import Json, Manifest, Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.store_records import (
-    find_spec,
-    read_manifest,
-    restore_plan,
-    restore_spec,
-)
+from raypipe.storage.store_records import find_spec, read_manifest
 from raypipe.storage.stored import Stored
 
 log = logging.getLogger(__name__)
@@ -88,28 +84,17 @@ class Execution:
                 this store is written.
         """
         store, spec = str(name), stage.spec  # computed once: it reads whole input files
-        fingerprint = spec.fingerprint()
         self._tell_change(store, spec)
-        manifest = read_manifest(self.workspace.stores, store, fingerprint)
+        manifest, report = complete_store(self.workspace, store, spec), None
         if manifest is None and not self.may_run(name):
             raise IncompleteError(
                 f"{store}: not stored with these settings, and --only leaves it out; "
                 "run without --only, or with --until"
             )
-        report = None
         if manifest is None:
             if self.reuse and spec.reuse_key and isinstance(stage, Copying):
                 stage = stage.reusing(older_stores(self.workspace, self.base, name, spec))
-            manifest, report = self._compute(store, stage, spec)
-        else:
-            self.workspace.mark()
-            restore_spec(self.workspace.stores, store, spec)
-            restore_plan(self.workspace.stores, manifest)
-            self.workspace.refer(store, fingerprint)
-            waited = wait_for_gc(self.workspace.stores, f"{store}/{fingerprint}")
-            # A gc that saw no ref may also have ended just before this one looked for its mark.
-            if waited or read_manifest(self.workspace.stores, store, fingerprint) is None:
-                return self.ensure(name, stage)
+            manifest, report = self._compute(name, stage, spec)
         self._finish(name, manifest, report)
         return Stored(self.workspace.stores, manifest)
 
@@ -122,9 +107,7 @@ class Execution:
         self, name: StoreName, stage: Stage, complete: Callable[[bool], tuple[Stage, Chain]]
     ) -> tuple[Stored, Chain]:
         """See Stores."""
-        stores, fingerprint = self.workspace.stores, stage.spec.fingerprint()
-        stands = read_manifest(stores, str(name), fingerprint) is not None
-        completed, chain = complete(stands)
+        completed, chain = complete(self.find(name, stage.spec) is not None)
         return self.ensure(name, completed), chain
 
     def _tell_change(self, store: str, spec: StageSpec) -> None:
@@ -137,8 +120,8 @@ class Execution:
             return
         self.on_change(f"{store}: {'; '.join(map(str, old.diff(spec)))}")
 
-    def _compute(self, store: str, stage: Stage, spec: StageSpec) -> tuple[Manifest, Report]:
-        stores, fingerprint = self.workspace.stores, spec.fingerprint()
+    def _compute(self, name: StoreName, stage: Stage, spec: StageSpec) -> tuple[Manifest, Report]:
+        store, stores, fingerprint = str(name), self.workspace.stores, spec.fingerprint()
         planned = self._planned(store, stage, spec)  # bad input is found before anything is written
         self.workspace.mark()
         lease = acquire(
@@ -149,20 +132,16 @@ class Execution:
         )
         nonce = self.workspace.leave_nonce(store, fingerprint)
         try:
-            Ledger(stores, store, spec, planned)
-            self.workspace.refer(store, fingerprint)
-            self.workspace.tell_stores()
-            wait_for_gc(stores, f"{store}/{fingerprint}")
-            # A gc that saw no ref has ended, here or before, and may have deleted the plan.
-            ledger = Ledger(stores, store, spec, planned)
-            restore_spec(stores, store, spec)
+            ledger = begun_store(self.workspace, store, spec, planned)
             ledger.storage.sweep()
             check_space(stores, stage, ledger)
-            report = self._map(store, stage, ledger, lease, nonce)
+            report = self._map(name, stage, ledger, lease, nonce)
             manifest = ledger.publish(self.max_failed_rows, one_numerics=self.numerics_one)
             # Only a store that a single invocation computed has a time.
             seconds = None if report.num_reused else report.working_seconds
             told = {"working_seconds": seconds, "copied": report.num_copied}
+            if report.num_searched:
+                told |= {"searched": report.num_searched, "second_pass": report.num_repeated}
             ledger.note({"event": "published", **told})
             ledger.storage.sweep()
             return manifest, report
@@ -190,8 +169,9 @@ class Execution:
         return shards
 
     def _map(
-        self, store: str, stage: Stage, ledger: Ledger, lease: Lease, nonce: tuple[str, str]
+        self, name: StoreName, stage: Stage, ledger: Ledger, lease: Lease, nonce: tuple[str, str]
     ) -> Report:
+        store = str(name)
         seen: dict[str, Json] = worker_facts()
         workers: list[Process] = []
 
@@ -206,16 +186,17 @@ class Execution:
                 return RefusedError(f"{store}: another invocation has taken over this store")
             return self.should_stop()
 
-        pending = len(ledger.pending())
-        self.watcher.began(store, Report(len(ledger.shards), len(ledger.shards) - pending))
+        stands = report_of(ledger.shards, ledger.pending())
+        pending = stands.num_planned - stands.num_reused
+        self.watcher.began(name, stands)
         if not pending:
-            return Report(len(ledger.shards), len(ledger.shards))
+            return stands
         try:
             return run(
                 Task(stage, ledger, nonce),
                 self.backends.get(),
                 self.backends.limits(stage.needs, pending),
-                on_progress=lambda report: self.watcher.advanced(store, report),
+                on_progress=lambda report: self.watcher.advanced(name, report),
                 on_ready=on_ready,
                 should_stop=stop,
             )
@@ -237,26 +218,30 @@ class Execution:
             return  # this invocation has completed it before, or found it
         published = _published(self.workspace, manifest)
         seconds, copied = published.get("working_seconds"), published.get("copied")
+        searched, repeated = published.get("searched"), published.get("second_pass")
+        made = report or Report(num_reused=len(manifest.records))
         result = StageResult(
             store=manifest.store,
             fingerprint=manifest.fingerprint,
             reused=report is None,
             num_rows=manifest.num_rows,
             num_shards=len(manifest.records),
-            num_shards_reused=len(manifest.records) if report is None else report.num_reused,
+            num_shards_reused=made.num_reused,
             num_quarantined=len(manifest.skipped_rows),
             coverage=manifest.coverage,
-            num_copied=report.num_copied if report else 0,
-            seconds=report.seconds if report else 0.0,
+            num_copied=made.num_copied,
+            seconds=made.seconds,
             working_seconds=float(seconds) if isinstance(seconds, int | float) else None,
             num_copied_when_made=copied if isinstance(copied, int) else 0,
-            num_rows_computed=report.num_rows if report else 0,
-            num_bytes=report.num_bytes if report else 0,
-            num_tokens=report.num_tokens if report else 0,
-            cpu_seconds=report.cpu_seconds if report else 0.0,
+            num_rows_computed=made.num_rows,
+            num_bytes=made.num_bytes,
+            num_tokens=made.num_tokens,
+            num_searched=searched if isinstance(searched, int) else 0,
+            num_repeated=repeated if isinstance(repeated, int) else 0,
+            cpu_seconds=made.cpu_seconds,
         )
         self.results[name] = result
-        self.watcher.ended(manifest.store, result)
+        self.watcher.ended(name, result)
 
 
 _EQUAL_FACTS = ("python", "raypipe", "package_sha256", "torch", "transformers", "tokenizers")

@@ -1,6 +1,6 @@
 """`--frozen`: refuse before any work when a setting differs from the last invocation's."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from raypipe.config import Recipe
@@ -9,6 +9,7 @@ from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import RefusedError
+from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import StoreName
 from raypipe.stages.stage import Stage
 from raypipe.storage.spec import StageSpec
@@ -20,14 +21,16 @@ class _Unknown(Exception):
     """The last invocation did not get this far, so there is nothing to compare with."""
 
 
-def refuse_changes(recipe: Recipe, workspace: Workspace) -> None:
+def refuse_changes(
+    recipe: Recipe, workspace: Workspace, models: Mapping[str, ModelFolder] | None = None
+) -> None:
     """Compare the recipe's settings with those of the last invocation's stores; reads no content.
 
     Raises:
         RefusedError: a stage's settings changed, or the stage is new; one line for each.
     """
     compared = _Compared(workspace)
-    graph = Graph(Basis(recipe, compared))
+    graph = Graph(Basis(recipe, compared, models=models or {}))
     reported: list[str | None] = [name for name, q in recipe.queries.items() if q.report]
     for name, stage in recipe.stages.items():
         for query_set in [None] if stage.produces == "index" else reported:

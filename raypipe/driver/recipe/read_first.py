@@ -20,17 +20,18 @@ from raypipe.vocabulary import Unit, units
 Found = TypeVar("Found")
 
 
-def read_first(recipe: Recipe) -> Mapping[tuple[str, Unit], pa.Table]:
+def read_first(recipe: Recipe, others: Sequence[str] = ()) -> Mapping[tuple[str, Unit], pa.Table]:
     """The judgements, `schema.QRELS`, of each query set that will be measured, by what they judge.
 
-    Queries are checked too. The queries of sets without runs are not read.
+    Queries are checked too. The queries of sets without runs are not read. Problems that were found
+    before, `others`, are told with those that are found here.
 
     Raises:
         InputError: every problem of the queries, the judgements and the names of measures;
             judgements of other queries, and grades that a measure does not take.
     """
     judged: dict[tuple[str, Unit], pa.Table] = {}
-    problems: list[str] = []
+    problems = list(others)
     measures = [] if recipe.evaluate is None else recipe.evaluate.measures
     known = bool(measures) and _tried(parse_measures, measures, problems) is not None
     for name, queries in recipe.queries.items():

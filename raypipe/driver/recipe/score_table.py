@@ -11,12 +11,12 @@ from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, StoreName, scoring_of, tokens_of
-from raypipe.stages.scoring.candidates import Asking, CandidatesStage, Part, candidates_spec
+from raypipe.stages.scoring.candidates import CandidatesStage, Part, candidates_spec
+from raypipe.stages.scoring.requests import Asking
 from raypipe.stages.scoring.score import ScoreStage, score_spec
 from raypipe.stages.scoring.token_rows import PassageTokensStage
 from raypipe.stages.texts.tokenize import TokenizeStage
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.store_records import read_manifest
 from raypipe.storage.stored import Stored, committed
 
 
@@ -42,12 +42,12 @@ class ScoreTable:
         before: list[Part] = []
         while True:
             number = len(before) + 1
-            store = self._store(Role.CANDIDATES, number)
-            found = self.basis.stores.find(store, candidates_spec(self.base, number))
+            found = self._candidates(number)
             if found is None and stands:
                 return tuple(before), Chain(held=True, whole=False)
             if found is None or found.manifest.records[0].facts["request"] == asked:
                 planned = CandidatesStage(self.base, number, run, request, tuple(before))
+                store = self._store(Role.CANDIDATES, number)
                 part = Part(self.basis.stores.ensure(store, planned), None)
                 if part.candidates.manifest.records[0].facts["request"] == asked:
                     return self._complete(number, part, before)
@@ -58,16 +58,14 @@ class ScoreTable:
     def held(self) -> tuple[Part, ...]:
         """Every part as far as it is committed."""
         found: list[Part] = []
-        storage = self.basis.collection().storage
-        while True:
-            number = len(found) + 1
-            fingerprint = candidates_spec(self.base, number).fingerprint()
-            store = str(self._store(Role.CANDIDATES, number))
-            manifest = read_manifest(storage, store, fingerprint)
-            if manifest is None:
-                return tuple(found)
-            part = Part(Stored(storage, manifest), None)
-            found.append(replace(part, scores=self._committed(number, part)))
+        while (stored := self._candidates(len(found) + 1)) is not None:
+            part = Part(stored, None)
+            found.append(replace(part, scores=self._committed(len(found) + 1, part)))
+        return tuple(found)
+
+    def _candidates(self, number: int) -> Stored | None:
+        store = self._store(Role.CANDIDATES, number)
+        return self.basis.stores.find(store, candidates_spec(self.base, number))
 
     def _store(self, role: Role, number: int) -> StoreName:
         return scoring_of(role, self.model_name, self.query_set, number)

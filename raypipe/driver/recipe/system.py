@@ -27,6 +27,8 @@ class System:
     """What a run ranks."""
     ranked: Stored | None = None
     """The run whose candidates were scored."""
+    pairs: Stored | None = None
+    """The pairs that were aggregated."""
     recall: Recall | None = None
     """Of an approximate search, against exact search."""
     approximate: tuple[str, ...] = ()

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from raypipe.cluster.backend import Backend
-from raypipe.cluster.loop import Limits, Report
+from raypipe.cluster.scheduling.report import Limits, Report
+from raypipe.names import StoreName
 from raypipe.stages.stage import Needs
 
 
@@ -24,14 +25,33 @@ class Backends(Protocol):
 class Watcher(Protocol):
     """Is notified of each stage's progress."""
 
-    def began(self, store: str, report: Report) -> None:
+    def expects(self, num_stages: int) -> None:
+        """So many stages are foreseen, those that are reused among them."""
+
+    def began(self, name: StoreName, report: Report) -> None:
         """Shards of a stage are being computed."""
 
-    def advanced(self, store: str, report: Report) -> None:
+    def advanced(self, name: StoreName, report: Report) -> None:
         """A shard was committed."""
 
-    def ended(self, store: str, result: "StageResult") -> None:
+    def ended(self, name: StoreName, result: "StageResult") -> None:
         """A stage is complete."""
+
+
+class Silent:
+    """A watcher that tells nobody."""
+
+    def expects(self, num_stages: int) -> None:
+        """See Watcher."""
+
+    def began(self, name: StoreName, report: Report) -> None:
+        """See Watcher."""
+
+    def advanced(self, name: StoreName, report: Report) -> None:
+        """See Watcher."""
+
+    def ended(self, name: StoreName, result: "StageResult") -> None:
+        """See Watcher."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,5 +79,10 @@ class StageResult:
     """Of the payloads that this invocation committed."""
     num_tokens: int = 0
     """Tokens that a model read in this invocation."""
+    num_searched: int = 0
+    """Queries that the invocation which completed the store searched exactly, once for each span of
+    embeddings; 0 of other stages, and where it is not known."""
+    num_repeated: int = 0
+    """Those of them that needed the second pass."""
     cpu_seconds: float = 0.0
     """CPU time of this invocation's workers over the store's shards, loading excluded."""

@@ -1,10 +1,12 @@
 """What a rehearsal took, as tables, and what one of another size would take."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from raypipe.driver.rehearsal.made import Size
 from raypipe.driver.rehearsal.watched import Watched
@@ -20,7 +22,7 @@ def keep(folder: Path, group: str, watched: Watched, disk_bytes: int) -> None:
     file = folder / "workspace" / "summary.json"
     summary = json.loads(file.read_bytes()) if file.exists() else {}
     stages = {
-        name: {"seconds": stage["seconds"], "rows": stage["rows"]}
+        name: {key: stage[key] for key in ("seconds", "rows", "second_pass") if key in stage}
         for name, stage in summary.get("stages", {}).items()
         if not stage["reused"]
     }
@@ -78,27 +80,27 @@ def told(folder: Path, size: Size) -> str:
                 by_stage,
             ),
             "",
+            *_second_passes(invocations),
             f"{total / 60:.1f} minutes in all; at {full.passages:,} passages and "
             f"{full.queries:,} queries, {whole / 60:.0f} by these rates",
         ]
     )
 
 
-def factors_of(
-    recipe: Path, names: Sequence[str] | Mapping[str, Any], size: Size, full: Size
-) -> dict[str, float]:
-    """By how much each stage's time grows: with passages, queries, or their product."""
-    import yaml
+def factors_of(recipe: Path, names: Collection[str], size: Size, full: Size) -> dict[str, float]:
+    """By how much each store's time grows: with passages, queries, or their product.
 
+    A dense search multiplies in its parts; what follows merges lists, as many as there are queries.
+    """
     stages = yaml.safe_load(recipe.read_text())["stages"]
     passages, queries = full.passages / size.passages, full.queries / size.queries
     found = {}
     for name in names:
-        stage, _, of_queries = name.partition(".")
-        do = stages.get(stage, {}).get("do")
-        if do == "search":
+        owner, _, of_queries = name.partition(".")
+        do = stages.get(owner, {}).get("do")
+        if owner.startswith("parts@") or (do == "search" and f"parts@{name}" not in names):
             found[name] = passages * queries
-        elif do in ("index", "encode") or stage.startswith("tokens@"):
+        elif do in ("index", "encode") or owner.startswith("tokens@"):
             found[name] = queries if of_queries else passages
         else:
             found[name] = passages if name.endswith("@collection") else queries
@@ -112,6 +114,22 @@ def _seconds(invocations: Sequence[Mapping[str, Any]]) -> dict[str, tuple[int, f
         for name, stage in one["stages"].items():
             found[name] = (stage["rows"], found.get(name, (0, 0.0))[1] + stage["seconds"])
     return found
+
+
+def _second_passes(invocations: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each exact search: how many of its queries needed the second pass."""
+    found: dict[str, tuple[int, int]] = {}
+    for one in invocations:
+        for name, stage in one["stages"].items():
+            if (told := stage.get("second_pass")) is not None:
+                searched, queries = found.get(name, (0, 0))
+                found[name] = (searched + told["searched"], queries + told["queries"])
+    lines = [
+        f"{name}: {queries:,} of {searched:,} searches of a query needed the second pass "
+        f"({queries / searched:.1%})"
+        for name, (searched, queries) in found.items()
+    ]
+    return [*lines, ""] if lines else []
 
 
 def _rate(rows: int, seconds: float) -> str:

@@ -35,9 +35,10 @@ def write_models(folder: Path, sample: Sequence[str], seed: int) -> None:
     """
     for name, kind in FOLDERS.items():
         with folder_beside(folder / name) as beside:
-            _write(beside, kind, _drawn(kind, seed))
+            tensors = _drawn(kind, seed)
+            _write(beside, kind, tensors)
             if kind == "encoder":
-                _centre(beside, sample, seed)
+                _centre(beside, sample, tensors)
             replace_folder(beside, folder / name)
 
 
@@ -81,12 +82,11 @@ def _write(folder: Path, kind: str, tensors: dict[str, Tensor]) -> None:
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-def _centre(folder: Path, sample: Sequence[str], seed: int) -> None:
+def _centre(folder: Path, sample: Sequence[str], tensors: dict[str, Tensor]) -> None:
     """Subtract the mean vector where the last layer adds its bias."""
     vectors = encode_texts(
         resolve_model(str(folder), "repbert"), sample, side="passage", device="cpu"
     )
-    tensors = _drawn("encoder", seed)
     last = [name for name in tensors if name.endswith("LayerNorm.bias")][-1]
     tensors[last] -= torch.from_numpy(vectors.astype(np.float32).mean(axis=0))
     _write(folder, "encoder", tensors)

@@ -19,7 +19,7 @@ from raypipe.driver.report.inferences import Inferences, inferences
 from raypipe.driver.report.notes import apart_of, notes_of
 from raypipe.driver.report.table import OUTSIDE, render, rows_of, title_of
 from raypipe.driver.workspace import Workspace
-from raypipe.evaluation.difference import Difference, difference
+from raypipe.evaluation.difference import Difference, differences
 from raypipe.evaluation.exports import write_msmarco, write_trec
 from raypipe.evaluation.measured import Measured
 from raypipe.evaluation.measures import evaluate
@@ -48,16 +48,18 @@ def measure(
     systems: Mapping[str, Sequence[System]],
     results: Mapping[StoreName, StageResult],
     judgements: Mapping[tuple[str, Unit], pa.Table],
+    below: Sequence[str] = (),
 ) -> Measurement:
     """The summary of the runs; writes runs/SET/SYSTEM.trec and .tsv, measures/SET.tsv, table.md.
 
     `systems` are given by query set, `judgements` by query set and what they judge; systems with
     pairs are not runs and are in no file. Runs of passages and of documents have tables of their
-    own; those without judgements are ranked but not measured.
+    own; those without judgements are ranked but not measured. The texts `below` follow them.
     """
     found = Measurement()
     blocks = []
     recipe = basis.recipe
+    larger = larger_collections(recipe.stages)
     for query_set, of_set in systems.items():
         ranked = [system for system in of_set if system.produces == "run"]
         if not ranked:
@@ -93,7 +95,6 @@ def measure(
                 for system in of_unit
             }
             per_query |= measured
-            larger = larger_collections(recipe.stages)
             apart = apart_of(recipe.evaluate, larger, measured)
             notes = notes_of(basis, recipe.evaluate, query_set, measured, counts, unit)
             notes += [OUTSIDE] if any(larger[name] is not None for name in measured) else []
@@ -127,6 +128,7 @@ def measure(
             _write_measures(path, per_query)
             workspace.wrote(path)
             found.means[query_set] = {name: dict(m.mean) for name, m in per_query.items()}
+    blocks += below
     if blocks:
         found.table = "\n".join(blocks)
         replace_file(workspace.folder / "table.md", found.table.encode())
@@ -166,11 +168,10 @@ def _differences(
     if wanted.baseline is None or wanted.baseline not in measured:
         return {}
     base = measured[wanted.baseline].per_query
-    return {
-        name: {m: difference(found.per_query[m], base[m]) for m in wanted.measures}
-        for name, found in measured.items()
-        if name != wanted.baseline
-    }
+    others = {name: each.per_query for name, each in measured.items() if name != wanted.baseline}
+    pairs = [(values[m], base[m]) for values in others.values() for m in wanted.measures]
+    found = iter(differences(pairs))
+    return {name: {m: next(found) for m in wanted.measures} for name in others}
 
 
 def _ms(chain: Chain, results: Mapping[StoreName, StageResult], num_queries: int) -> float | None:

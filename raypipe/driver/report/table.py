@@ -139,5 +139,4 @@ def one_digit(value: float | None) -> str:
 
 
 def _difference(found: Difference) -> str:
-    signs = f"{found.wins}/{found.ties}/{found.losses}"
-    return f"{found.mean:+.4f} [{found.low:+.4f}, {found.high:+.4f}] {signs}"
+    return f"{found.mean:+.4f} [{found.low:+.4f}, {found.high:+.4f}] {found.signs}"

@@ -11,6 +11,7 @@ from raypipe.config.pipeline.parts import PACKAGED_MODELS
 from raypipe.config.training.phases import PhasedTraining, trainings_of
 from raypipe.data.files.compression import open_binary
 from raypipe.data.files.records import lines
+from raypipe.data.files.split import LINES
 from raypipe.data.formats.registry import get_format
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
@@ -136,8 +137,8 @@ def _read_some(name: str, paths: list[Path]) -> None:
     format = get_format(name)
     path = format.files(paths)[0]
     parse = format.parse or format.document
-    if parse is None or name.startswith("trec-car"):
-        return  # CBOR is read as a stream when it is counted, which is the first thing done
+    if parse is None or format.split is not LINES:
+        return  # its records are no lines; what is counted first is the whole file
     with open_binary(path) as stream:
         for number, record in enumerate(islice(lines(stream, name=str(path)), FIRST_RECORDS), 1):
             try:

@@ -63,15 +63,13 @@ def results(
     Raises:
         InputError: an unknown query set or measure, or nothing that was measured.
     """
-    known = finished.query_sets
-    if query_set is not None and query_set not in known:
-        raise InputError(f"--queries {query_set}: expected one of {', '.join(known)}")
+    chosen = finished.chosen(query_set)
     if measures:
         parse_measures(measures)
     wanted = list(dict.fromkeys(measures)) or measures_of(finished)
     found = [
         _results(finished, name, unit, wanted)
-        for name in (known if query_set is None else [query_set])
+        for name in chosen
         for unit in units()
         if finished.measured(name, unit)
     ]

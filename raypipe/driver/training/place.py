@@ -15,6 +15,7 @@ from raypipe.models.folder.adapters import adapter_folder, is_adapter
 from raypipe.models.folder.conventions import Conventions
 from raypipe.models.folder.loading import resolve_configuration, resolve_model
 from raypipe.models.folder.model_folder import PACKAGED, ModelFolder
+from raypipe.models.folder.opening import layouts_of
 from raypipe.training.job import conventions_of_training
 from raypipe.training.model.start_weights import missing_problems
 
@@ -41,8 +42,21 @@ class TrainInvocation:
 
 
 def start_model(recipe: Training) -> ModelFolder:
-    """The starting weights: any model, whatever its own settings."""
-    path = recipe.model.start
+    """The starting weights: any model, whatever its own settings.
+
+    Raises:
+        InputError: see `resolve_model`; or its tokenizer lacks a special token of the trained
+            model's inputs.
+    """
+    try:
+        found = _start(recipe.model.start, recipe)
+        layouts_of(replace(found, conventions=conventions_of_training(recipe.model)))
+    except InputError as error:
+        raise InputError([f"model.start: {problem}" for problem in error.problems]) from error
+    return found
+
+
+def _start(path: str, recipe: Training) -> ModelFolder:
     if recipe.model.weights == "random":
         return resolve_configuration(path, recipe.model.preset)
     own = path == PACKAGED or is_adapter(adapter_folder(path))
@@ -110,10 +124,13 @@ def place_of(recipe: Training, options: TrainOptions) -> Place:
 
 
 def devices_of(recipe: Training, options: TrainOptions) -> devices.Devices:
-    """What the workers run on; see `devices_at`."""
+    """What the workers run on; see `devices_at`.
+
+    A training computes in the precision of its recipe, on whatever device: nobody is asked for one.
+    """
     wanted, place = recipe.resources, place_of(recipe, options)
-    found = devices_at(place, wanted.device, threads=wanted.threads)
-    return replace(found, num_actors=max(found.num_actors, 1))
+    found = devices_at(place, wanted.device, precision="fp32", threads=wanted.threads)
+    return replace(found, num_actors=max(found.num_actors, 1), precision=wanted.precision)
 
 
 def backend_of(recipe: Training, chosen: devices.Devices, options: TrainOptions) -> Backend:

@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Training, missing_training_inputs
+from raypipe.config.hub import is_hub
 from raypipe.config.training.phases import PhasedTraining, resolved_training, trainings_of
 from raypipe.driver.invocation import invocation
 from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.signals import interruptible
 from raypipe.driver.mirror import write_out
+from raypipe.driver.models.named import with_start
 from raypipe.driver.recipe.watching import Watcher
+from raypipe.driver.referring import begun_store, complete_store
 from raypipe.driver.training.finish import finish
 from raypipe.driver.training.log import Follower
 from raypipe.driver.training.part import Part
@@ -34,9 +37,7 @@ from raypipe.errors import InputError, RaypipeError, RefusedError
 from raypipe.evaluation.names import parse_measures
 from raypipe.storage.files import replace_file
 from raypipe.storage.leases.lease import acquire
-from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Manifest, Shard
-from raypipe.storage.store_records import read_manifest, restore_plan, restore_spec
 from raypipe.training.checkpoints.commit import commit
 from raypipe.training.checkpoints.store import Checkpoints
 from raypipe.training.fit import fit
@@ -79,18 +80,22 @@ def run_training(
         if each.validate_ is not None and each.masking is None:
             parse_measures([each.validate_.measure])
     first = trainings_of(recipe)[0]
-    check_phases(recipe)
+    if not is_hub(first.model.start):  # else it is not here yet
+        check_phases(recipe)
     check_reachable(recipe, out, joins=place_of(first, options).joins)
     workspace = Workspace(out, first.stores)
     with invocation(workspace, recipe.name) as summary, interruptible() as should_stop:
+        recipe, placed = with_start(recipe, workspace, say)
+        if placed is not recipe:
+            check_phases(placed)
         write_out(workspace.folder, "recipe.yaml", resolved_training(recipe).encode())
         workspace.wrote(workspace.folder / "recipe.yaml")
         chosen = devices_of(first, options)
         say(chosen.line())
-        backends = LazyBackends(lambda: backend_of(first, chosen, options), lambda: chosen)
+        backends = LazyBackends(lambda: backend_of(first, chosen, options), chosen.num_actors)
         at = TrainInvocation(workspace, options, chosen, backends, watcher, say, should_stop)
         try:
-            told, table, folder = in_phases(recipe, partial(_one, at), say)
+            told, table, folder = in_phases(placed, partial(_one, at), say)
         finally:
             backends.close()
         summary["device"] = chosen.line().removeprefix("device: ")
@@ -132,14 +137,11 @@ def _one(at: TrainInvocation, part: Part) -> tuple[dict[str, Any], str, Path]:
 def _train(job: Job, at: TrainInvocation, follower: Follower) -> Manifest:
     """The finished store of the training."""
     workspace, chosen, options, backends = at.workspace, at.chosen, at.options, at.backends
-    recipe, store, fingerprint = job.recipe, job.store, job.spec.fingerprint()
-    standing = read_manifest(workspace.stores, store, fingerprint)
-    workspace.mark()
+    recipe, store = job.recipe, job.store
+    standing = complete_store(workspace, store, job.spec)
     if standing is not None:
-        restore_spec(workspace.stores, store, job.spec)
-        restore_plan(workspace.stores, standing)
-        workspace.refer(store, fingerprint)
         return standing
+    workspace.mark()
     lease = acquire(workspace.stores, f"{job.folder}/lease.json", gone=workspace.gone)
 
     def stop() -> RaypipeError | None:
@@ -148,9 +150,7 @@ def _train(job: Job, at: TrainInvocation, follower: Follower) -> Manifest:
         return at.should_stop()
 
     try:
-        ledger = Ledger(workspace.stores, store, job.spec, [SHARD])
-        workspace.refer(store, fingerprint)
-        workspace.tell_stores()
+        ledger = begun_store(workspace, store, job.spec, [SHARD])
         with follower:
             if recipe.resources.backend == "inline":
                 threads = threads_of(recipe, chosen, options)

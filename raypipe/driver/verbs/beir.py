@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Recipe, load_recipe, recipe_text
-from raypipe.config.pipeline.parts import PACKAGED_MODELS
 from raypipe.config.yaml.document import parse_yaml
+from raypipe.driver.verbs.single_stage import place_of
 from raypipe.errors import InputError
 
 PACKED = ("", ".gz", ".bz2", ".zst")
@@ -31,8 +31,7 @@ def beir_recipe(folder: Path, split: str, model: str, overrides: list[str]) -> R
     files = {"file": str(found["queries"]), "qrels": str(found["qrels"]), "only_judged": True}
     body["collection"]["input"] = str(folder.absolute())
     body["queries"] = {split: files}
-    path = model if model in PACKAGED_MODELS else str(Path(model).absolute())
-    body["models"][MODEL]["path"] = path
+    body["models"][MODEL] |= place_of(model)
     body["evaluate"]["topics"] = f"{folder.absolute().name}, {split}"
     return load_recipe(body, overrides=overrides, source="raypipe beir")
 

@@ -8,14 +8,18 @@ import pyarrow.compute as pc
 from raypipe.evaluation.exports import write_msmarco, write_trec
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.ranking.by_id import fuse_by_id
+from raypipe.vocabulary import BreakTies
 
 
-def fuse_files(runs: Sequence[Path], *, method: str, depth: int, out: Path) -> dict[str, int]:
+def fuse_files(
+    runs: Sequence[Path], *, method: str, depth: int, out: Path, break_ties: BreakTies = "id"
+) -> dict[str, int]:
     """The numbers of queries and lines; writes fused.trec and fused.tsv into the folder.
 
     Ties are ordered by ascending passage id, as strings, since there is no collection with rows.
     """
-    fused = fuse_by_id([read_run(path) for path in runs], method=method, depth=depth)
+    read = [read_run(path, break_ties=break_ties) for path in runs]
+    fused = fuse_by_id(read, method=method, depth=depth)
     out.mkdir(parents=True, exist_ok=True)
     write_trec(fused, out / "fused.trec", tag="fused")
     write_msmarco(fused, out / "fused.tsv")

@@ -1,16 +1,21 @@
 """Recipes of a single stage, for the commands that run one."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from raypipe.config import Recipe, load_recipe, read_resolved
-from raypipe.config.pipeline.parts import PACKAGED_MODELS
+from raypipe.config.hub import hub_name, is_hub
+from raypipe.config.pipeline.parts import PACKAGED_MODELS, Model
 from raypipe.config.pipeline.splitting import DOCUMENTS
+from raypipe.data.formats.told import format_of
 from raypipe.driver.mirror import default_stores
+from raypipe.driver.models.named import models_before, one_aside
 from raypipe.errors import InputError
-from raypipe.vocabulary import BM25_B, BM25_K1, K0, K1
+from raypipe.storage.places.opening import open_storage
+from raypipe.uris import dataset_id
+from raypipe.vocabulary import BM25_B, BM25_K1, K0, K1, BreakTies
 
 MODEL = "model"
 """The name of the model in a single-stage recipe."""
@@ -22,16 +27,18 @@ def collection_of(path: Path) -> dict[str, Any]:
     Raises:
         InputError: it does not exist, its format is unknown, or its stores cannot be written.
     """
+    if (name := dataset_id(path)) is not None:
+        return {"collection": {"format": "ir-datasets", "input": name}}
     recipe = path / "recipe.yaml"
     if recipe.is_file():
         held = _held(recipe)
         return {"collection": held["collection"], "stores": _stores_of(held, path)}
-    return {"collection": {"format": _format(path), "input": str(path.absolute())}}
+    return {"collection": {"format": format_of(path), "input": str(path.absolute())}}
 
 
 def split_of(format: str) -> dict[str, Any]:
     """The entry that splits documents as the paper does; nothing for a format of passages."""
-    return {"split": {}} if format in DOCUMENTS else {}
+    return {"split": {}} if format in DOCUMENTS and format != "jsonl" else {}
 
 
 def recipe_of(keys: Mapping[str, Any], stages: Mapping[str, Any], **more: Any) -> Recipe:
@@ -43,8 +50,36 @@ def recipe_of(keys: Mapping[str, Any], stages: Mapping[str, Any], **more: Any) -
 
 def model_of(path: str, preset: str | None) -> dict[str, Any]:
     """The recipe's entry for one model."""
-    named = path if path in PACKAGED_MODELS else str(Path(path).absolute())
-    return {MODEL: {"path": named, **({"preset": preset} if preset else {})}}
+    return {MODEL: {**place_of(path), **({"preset": preset} if preset else {})}}
+
+
+def place_of(path: str) -> dict[str, str]:
+    """The keys of a recipe's model that say where it is: as given on the command line."""
+    named = None if path in PACKAGED_MODELS else hub_name(path, Path())
+    if named is None:
+        known = path in PACKAGED_MODELS or is_hub(path)
+        return {"path": path if known else str(Path(path).absolute())}
+    return {"path": named.uri, **({"revision": named.revision} if named.revision else {})}
+
+
+def opened_early(
+    keys: dict[str, Any], collection: Path, out: Path, say: Callable[[str], None]
+) -> tuple[dict[str, Any], str]:
+    """The entry of `model_of` with its commit, and a folder of the model, or its packaged name.
+
+    For a command that must look into the model before it has a recipe: `collection` and `out` say
+    in which stores a hub's model may be already.
+
+    Raises:
+        InputError: the hub does not give it.
+    """
+    given = Model(**keys[MODEL])
+    if not is_hub(given.path):
+        return keys, given.path
+    stores = open_storage(collection_of(collection).get("stores") or default_stores(out))
+    pinned, placed = one_aside("--model", given, models_before(out), stores, say)
+    told = {"path": pinned.path, "revision": pinned.revision, "branch": pinned.branch}
+    return {MODEL: keys[MODEL] | {k: v for k, v in told.items() if v}}, placed.path
 
 
 def search_recipe(
@@ -55,6 +90,31 @@ def search_recipe(
     Raises:
         InputError: no workspace, no such stage, or several stages and no name.
     """
+    held, stage = _searched(index, model)
+    search: dict[str, Any] = {"do": "search", "index": stage, "depth": depth}
+    if k1 is not None or b is not None:
+        search["bm25"] = {"k1": BM25_K1 if k1 is None else k1, "b": BM25_B if b is None else b}
+    used = held["stages"][stage].get("model")
+    models = held.get("models") or {}
+    return recipe_of(
+        collection_of(index),
+        {stage: held["stages"][stage], "search": search},
+        models={name: part for name, part in models.items() if name == used},
+        queries={"queries": {"file": _place(queries)}},
+    )
+
+
+def stage_to_search(index: Path, model: str | None) -> str:
+    """The name of the one stage of a workspace that a model, or its own name, fits.
+
+    Raises:
+        InputError: no workspace, no such stage, or several stages and no name.
+    """
+    return _searched(index, model)[1]
+
+
+def _searched(index: Path, model: str | None) -> tuple[dict[str, Any], str]:
+    """The data of a workspace's recipe, and the stage that a search of it reads."""
     recipe = index / "recipe.yaml"
     if not recipe.is_file():
         raise InputError(f"{index}: expected a workspace with an index or embeddings")
@@ -65,26 +125,7 @@ def search_recipe(
             f"{index}: expected a workspace with an index or embeddings, found neither; make one "
             "with `raypipe index` or `raypipe encode`"
         )
-    stage = _fitting(index, found, held.get("models") or {}, model)
-    search: dict[str, Any] = {"do": "search", "index": stage, "depth": depth}
-    if k1 is not None or b is not None:
-        search["bm25"] = {"k1": BM25_K1 if k1 is None else k1, "b": BM25_B if b is None else b}
-    return recipe_of(
-        collection_of(index),
-        {stage: found[stage], "search": search},
-        models=held.get("models"),
-        queries={"queries": {"file": str(queries.absolute())}},
-    )
-
-
-def stage_to_search(index: Path, model: str | None) -> str:
-    """The name of the one stage of a workspace that a model, or its own name, fits.
-
-    Raises:
-        InputError: no workspace, no such stage, or several stages and no name.
-    """
-    recipe = search_recipe(index, index, model=model, depth=1, k1=None, b=None)
-    return next(iter(recipe.stages))
+    return held, _fitting(index, found, held.get("models") or {}, model)
 
 
 def _fitting(
@@ -101,6 +142,8 @@ def _fitting(
         return {None, name, of_stage, path}
 
     given = {wanted, wanted and os.path.abspath(wanted)}
+    named = None if wanted is None else hub_name(wanted, Path())
+    given |= set() if named is None else {named.uri}
     fitting = [name for name in stages if given & names(name)]
     if len(fitting) == 1:
         return fitting[0]
@@ -121,6 +164,7 @@ def score_recipe(
     settings: Mapping[str, Any],
     qrels: Path | None,
     measures: str,
+    break_ties: BreakTies = "id",
 ) -> Recipe:
     """A recipe that scores a run file's first candidates: stage `score` over stage `run`.
 
@@ -130,11 +174,11 @@ def score_recipe(
     k = {"k1": depth or K1} if duo else {"k0": depth or K0}
     given = {key: value for key, value in settings.items() if value is not None}
     stages = {
-        "run": {"do": "read", "runs": {"queries": str(run.absolute())}},
+        "run": {"do": "read", "runs": {"queries": str(run.absolute())}, "break_ties": break_ties},
         "score": {"do": "score", "run": "run", "model": MODEL, **k, **given},
     }
-    query_set = {"file": str(queries.absolute())}
-    query_set |= {"qrels": str(qrels.absolute())} if qrels else {}
+    query_set = {"file": _place(queries)}
+    query_set |= {"qrels": _place(qrels)} if qrels else {}
     evaluate = {"measures": measures.replace(",", " ").split(), "baseline": "run"}
     return recipe_of(
         collection_of(collection),
@@ -210,14 +254,6 @@ def _held(path: Path) -> dict[str, Any]:
     return held
 
 
-def _format(path: Path) -> str:
-    if not path.exists():
-        raise InputError(f"{path}: no such collection")
-    names = [p.name for p in path.iterdir()] if path.is_dir() else [path.name]
-    if path.is_dir() and any(name.startswith("corpus.jsonl") for name in names):
-        return "beir"
-    if any(".tsv" in name for name in names):
-        return "msmarco-v1"
-    if any(".json" in name for name in names):
-        return "pyserini"
-    raise InputError(f"{path}: its format is unknown; use `raypipe prepare --format`")
+def _place(path: Path) -> str:
+    """A file's absolute path, or `irds:ID` as it is."""
+    return str(path.absolute()) if dataset_id(path) is None else str(path)

@@ -3,6 +3,7 @@
 from raypipe.errors import InputError
 
 MEMORY_BYTES = 2 << 30
+"""The limit where none is given; with many threads twice the fixed part of each."""
 FIXED_BYTES = 96 << 20
 """Memory of each thread for products, what is above the floors and gathered candidates."""
 CANDIDATE_BYTES = 96
@@ -24,15 +25,23 @@ def num_spare(depth: int) -> int:
 
 
 def plan_memory(
-    memory_bytes: int, *, num_queries: int, num_rows: int, dim: int, kept: int, threads: int = 1
+    memory_bytes: int | None,
+    *,
+    num_queries: int,
+    num_rows: int,
+    dim: int,
+    kept: int,
+    threads: int = 1,
 ) -> tuple[int, int]:
-    """(queries per batch, rows per block) that fit the memory.
+    """(queries per batch, rows per block) that fit the memory; see MEMORY_BYTES for None.
 
     A block has as many rows as the caches hold, of vectors and of products with a batch.
 
     Raises:
         InputError: one query and a block of one row do not fit.
     """
+    if memory_bytes is None:
+        memory_bytes = max(MEMORY_BYTES, 2 * threads * FIXED_BYTES)
     row_bytes = threads * (4 * dim + 32)
     query_bytes = CANDIDATE_BYTES * kept + 16 * dim
     free = memory_bytes - threads * FIXED_BYTES

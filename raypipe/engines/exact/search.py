@@ -5,7 +5,6 @@ than requested. These are scored again, exactly, from the stored fp16 values. If
 provably contain the answer, it is final; the other queries get a second pass (`ties`).
 """
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -22,15 +21,13 @@ from raypipe.engines.exact.blocks import (
     upper_norms,
 )
 from raypipe.engines.exact.first_pass import candidates
-from raypipe.engines.exact.memory import MEMORY_BYTES, num_spare, plan_memory
+from raypipe.engines.exact.memory import num_spare, plan_memory
 from raypipe.engines.exact.products import NumpyProducts, Products
 from raypipe.engines.exact.score import exact_scores, widen
 from raypipe.engines.exact.spans import Rows, Scores, ordered
 from raypipe.engines.exact.threads import in_order
 from raypipe.engines.exact.ties import search_above
 from raypipe.errors import InputError
-
-logger = logging.getLogger(__name__)
 
 
 def topk_block_stream(
@@ -39,9 +36,10 @@ def topk_block_stream(
     *,
     depth: int,
     block_rows: int | None = None,
-    memory_bytes: int = MEMORY_BYTES,
+    memory_bytes: int | None = None,
     products: Products | None = None,
     beat: Callable[[], None] = lambda: None,
+    on_second_pass: Callable[[int], None] = lambda number: None,
 ) -> tuple[Rows, Scores]:
     """The `depth` best passages of each query and their scores, exact.
 
@@ -57,9 +55,12 @@ def topk_block_stream(
             fit the memory, give memory-mapped arrays.
         depth: number of places per query.
         block_rows: number of vectors cast to float32 at a time; by default chosen by the memory.
-        memory_bytes: limit for what is allocated here, without the result and the shards.
+        memory_bytes: limit for what is allocated here, without the result and the shards; by
+            default 2 GiB, or more with many threads.
         products: the library of the first pass, by default numpy.
         beat: called again and again while the search goes on.
+        on_second_pass: called with the number of queries of a batch that need a second pass. It
+            depends on the rounding of the products, the result does not.
 
     Returns:
         rows int64 [Q, depth] and scores float32 [Q, depth]; missing places last, -1 and -inf.
@@ -89,7 +90,8 @@ def topk_block_stream(
         kept=kept,
         threads=products.threads,
     )
-    search = _Search(shards, depth, kept, min(block_rows or planned, num_rows), products, beat)
+    rows_at_once = min(block_rows or planned, num_rows)
+    search = _Search(shards, depth, kept, rows_at_once, products, beat, on_second_pass)
     with products.ready():
         for start in range(0, len(queries), query_rows):
             some = slice(start, start + query_rows)
@@ -122,6 +124,7 @@ class _Search:
     block_rows: int
     products: Products
     beat: Callable[[], None]
+    on_second_pass: Callable[[int], None]
 
     def batch(
         self, queries: NDArray[np.float32], norms: NDArray[np.float64]
@@ -142,7 +145,7 @@ class _Search:
         error = product_error(queries.shape[1])
         unproven = np.flatnonzero(found.last >= scores[:, -1] - 2 * error * norms * found.norm)
         if len(unproven):
-            logger.debug("second pass for %d of %d queries", len(unproven), len(queries))
+            self.on_second_pass(len(unproven))
             rows[unproven], scores[unproven] = search_above(
                 queries[unproven],
                 norms[unproven],

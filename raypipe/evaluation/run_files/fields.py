@@ -10,12 +10,17 @@ from numpy.typing import NDArray
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.columns import SHOWN
 
+Block = tuple[
+    pa.Array, pa.Array, NDArray[np.float32] | None, NDArray[np.float32] | None, NDArray[np.int64]
+]
+"""Query ids, passage ids, ranks, scores and line numbers of a part of a file."""
+
 
 class Problems:
     """The problems of a file: the first ten in full, the others counted."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, where: str = "line") -> None:
+        self.path, self.where = path, where
         self.shown: list[str] = []
         self.count = 0
 
@@ -23,12 +28,14 @@ class Problems:
         """Note one problem of one line."""
         self.count += 1
         if len(self.shown) < SHOWN:
-            self.shown.append(f"{self.path}: line {line}: {message}")
+            self.shown.append(f"{self.path}: {self.where} {line}: {message}")
 
     def refuse(self) -> None:
         """Raise InputError if anything was noted."""
         if self.count > len(self.shown):
-            self.shown.append(f"{self.path}: {self.count - len(self.shown)} more lines like these")
+            more = self.count - len(self.shown)
+            places = {"line": "lines", "entry": "entries"}[self.where]
+            self.shown.append(f"{self.path}: {more} more {places} like these")
         if self.shown:
             raise InputError(self.shown)
 

@@ -34,7 +34,7 @@ def line_blocks(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes
     rest: list[bytes] = []
     num_rest = num_lines = 0
     first = True
-    for chunk in _chunks(path, block_bytes):
+    for chunk in chunks(path, block_bytes):
         if first:
             chunk, first = chunk.removeprefix(b"\xef\xbb\xbf"), False
         head, newline, tail = chunk.rpartition(b"\n")
@@ -64,8 +64,8 @@ def replacing_run(path: Path) -> Iterator[IO[bytes]]:
         yield out
 
 
-def _chunks(path: Path, size: int) -> Iterator[bytes]:
-    """Decompressed pieces of the file, none empty."""
+def chunks(path: Path, size: int) -> Iterator[bytes]:
+    """Decompressed pieces of the file, none empty; the errors are those of `line_blocks`."""
     check_regular(path)
     try:
         with path.open("rb") as raw:

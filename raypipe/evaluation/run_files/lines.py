@@ -1,4 +1,4 @@
-"""Text run files as columns, in file order: TREC, MS MARCO and the four-column top1000."""
+"""Text run files as columns, in file order: TREC, MS MARCO, the four-column top1000, CSV, JSON."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.columns import Codes, encode
+from raypipe.evaluation.run_files.dictionaries import json_blocks
 from raypipe.evaluation.run_files.fields import (
+    Block,
     Problems,
     numbers_of,
     quoted,
@@ -18,7 +20,8 @@ from raypipe.evaluation.run_files.fields import (
     split_words,
     texts_of,
 )
-from raypipe.evaluation.run_files.files import BLOCK_BYTES, line_blocks
+from raypipe.evaluation.run_files.files import BLOCK_BYTES, chunks, line_blocks
+from raypipe.evaluation.run_files.separated import csv_blocks, header_of
 
 
 class Lines(NamedTuple):
@@ -50,6 +53,11 @@ TEXT_FORMATS = {
     "top1000": Layout(4, query=0, passage=1),
 }
 """`query Q0 passage rank score tag`; `query passage rank`; `query passage querytext text`."""
+EXPECTED = (
+    "6 columns (TREC), 3 (MS MARCO), 4 with tabs (top1000), a CSV header such as qid,docno,score, "
+    "JSON {query: {passage: score}} or Parquet"
+)
+"""What a run file may be."""
 
 
 def read_lines(path: Path, form: str) -> Lines:
@@ -57,13 +65,13 @@ def read_lines(path: Path, form: str) -> Lines:
 
     Args:
         path: plain or compressed.
-        form: one of `TEXT_FORMATS`.
+        form: one of `TEXT_FORMATS`, or csv or json.
 
     Raises:
         InputError: lines with a wrong number of columns or an invalid number, the first ten in
             full; a file without lines; bytes that are not UTF-8.
     """
-    problems = Problems(path)
+    problems = Problems(path, place_of(form))
     blocks = list(parsed_blocks(path, form, problems))
     problems.refuse()
     if not blocks:
@@ -71,7 +79,7 @@ def read_lines(path: Path, form: str) -> Lines:
     return lines_of(blocks)
 
 
-def lines_of(blocks: list["Block"]) -> Lines:
+def lines_of(blocks: list[Block]) -> Lines:
     """The columns of these blocks, one after the other; the list is emptied to save memory."""
     columns = [list(column) for column in zip(*blocks, strict=True)]
     blocks.clear()
@@ -87,12 +95,36 @@ def sniff(path: Path) -> str:
     """The text format of the file, from its first line that is not blank.
 
     Raises:
-        InputError: none of `TEXT_FORMATS`; the message says so if the file holds qrels.
+        InputError: none of `TEXT_FORMATS`, csv and json; the message says so if the file holds
+            qrels.
     """
+    if _begins(path) == b"{":
+        return "json"
+    line = _first_line(path)
+    return "csv" if header_of(path, line) is not None else _format(path, line)
+
+
+def place_of(form: str) -> str:
+    """What messages call a place in such a file."""
+    return {"parquet": "row", "json": "entry"}.get(form, "line")
+
+
+def places_of(form: str) -> str:
+    """And what they call several of them."""
+    return {"parquet": "rows", "json": "entries"}.get(form, "lines")
+
+
+def _begins(path: Path) -> bytes:
+    """The file's first byte that is no blank, if its first piece has one."""
+    piece = next(chunks(path, 1 << 16), b"")
+    return piece.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+
+
+def _first_line(path: Path) -> bytes:
     for block in line_blocks(path, block_bytes=1 << 16):
         line = next((line for line in block.split(b"\n") if line.strip()), None)
         if line is not None:
-            return _format(path, line)
+            return line
     raise InputError(f"{path}: no lines; expected a run")
 
 
@@ -104,15 +136,7 @@ def _format(path: Path, line: bytes) -> str:
         return "top1000"
     if len(words) in (3, 6):
         return "trec" if len(words) == 6 else "msmarco"
-    raise InputError(
-        f"{path}: expected 6 columns (TREC), 3 (MS MARCO) or 4 with tabs (top1000); "
-        f"found {len(words)} in {quoted(line)}"
-    )
-
-
-Block = tuple[
-    pa.Array, pa.Array, NDArray[np.float32] | None, NDArray[np.float32] | None, NDArray[np.int64]
-]
+    raise InputError(f"{path}: expected {EXPECTED}; found {len(words)} in {quoted(line)}")
 
 
 def parsed_blocks(path: Path, form: str, problems: Problems) -> Iterator[Block]:
@@ -120,6 +144,14 @@ def parsed_blocks(path: Path, form: str, problems: Problems) -> Iterator[Block]:
 
     A block with a problem is noted and left out.
     """
+    if form == "json":
+        yield from json_blocks(path, problems)
+        return
+    if form == "csv":
+        header = header_of(path, _first_line(path))
+        assert header is not None
+        yield from csv_blocks(path, header, problems)
+        return
     layout, first = TEXT_FORMATS[form], 1
     split = split_tabs if form == "top1000" else split_words
     for block in line_blocks(path, block_bytes=BLOCK_BYTES):

@@ -9,14 +9,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from raypipe import schema
+from raypipe import foreign
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.columns import encode
 from raypipe.evaluation.run_files.fields import narrowed
 from raypipe.evaluation.run_files.lines import Lines
 from raypipe.regular import check_ratio, check_regular
 
-_IDS = ["query_id", "passage_id"]
+_IDS = ("query_id", "passage_id")
 _ROW_BYTES = 16
 """Two codes, a rank and a score: what a row takes without its ids' characters."""
 
@@ -42,45 +42,55 @@ def read_parquet(path: Path) -> Lines:
     num_bytes = path.stat().st_size
     try:
         found = pq.read_schema(path)
-        _check_columns(path, found.names)
-        texts = [name for name in _IDS if _is_text(found.field(name).type)]
+        columns = _columns(path, found.names)
+        ids = [columns[own] for own in _IDS]
+        texts = [name for name in ids if _is_text(found.field(name).type)]
         file = pq.ParquetFile(path, page_checksum_verification=True, read_dictionary=texts)
         check_ratio(path, num_bytes, file.metadata.num_rows * _ROW_BYTES)
-        table = file.read(columns=[name for name in schema.RUN_FILE.names if name in found.names])
+        table = file.read(columns=list(columns.values()))
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f"{path}: cannot be read as Parquet ({error})") from error
-    for name in _IDS:
+    for name in ids:
         check_ratio(path, num_bytes, sum(map(_num_characters, table[name].chunks)))
     if not len(table):
         raise InputError(f"{path}: no rows; expected a run (parquet)")
     return table_lines(path, table)
 
 
+def has_rank(path: Path) -> bool:
+    """Whether a Parquet run has a column of ranks, which then decide its order."""
+    return "rank" in foreign.columns_of(pq.read_schema(path).names, foreign.RUN)
+
+
 def table_lines(path: Path, table: pa.Table) -> Lines:
     """A table's columns, read like those of a Parquet run; `path` is its name in messages."""
-    _check_columns(path, table.column_names)
+    columns = _columns(path, table.column_names)
     return Lines(
-        encode(_ids(path, table, "query_id")),
-        encode(_ids(path, table, "passage_id")),
-        _values(path, table, "rank") if "rank" in table.column_names else None,
-        _values(path, table, "score"),
+        encode(_ids(path, table, columns["query_id"])),
+        encode(_ids(path, table, columns["passage_id"])),
+        _values(path, table, columns["rank"]) if "rank" in columns else None,
+        _values(path, table, columns["score"]),
         np.arange(len(table)),
     )
 
 
-def _check_columns(path: Path, found: Sequence[str]) -> None:
-    twice = sorted({name for name in schema.RUN_FILE.names if list(found).count(name) > 1})
+def _columns(path: Path, found: Sequence[str]) -> dict[str, str]:
+    """Our name of each of a run's columns -> the table's."""
+    columns = foreign.columns_of(found, foreign.RUN)
+    twice = sorted({name for name in columns.values() if list(found).count(name) > 1})
     if twice:
         raise InputError(
             f"{path}: expected each column once, found {', '.join(twice)} more than once; keep the "
             "column that the run is ranked by"
         )
-    missing = {"query_id", "passage_id", "score"} - set(found)
+    missing = {"query_id", "passage_id", "score"} - columns.keys()
     if missing:
         raise InputError(
             f"{path}: expected columns query_id, passage_id, score[, rank]; "
-            f"missing {', '.join(sorted(missing))}; found {', '.join(sorted(found))}"
+            f"missing {', '.join(sorted(missing))}; found {', '.join(sorted(found))} "
+            f"({foreign.also(foreign.RUN, 'query_id', 'passage_id')})"
         )
+    return columns
 
 
 def _ids(path: Path, table: pa.Table, name: str) -> pa.ChunkedArray:

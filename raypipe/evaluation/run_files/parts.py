@@ -8,11 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raypipe.errors import InputError
-from raypipe.evaluation.run_files.fields import Problems
-from raypipe.evaluation.run_files.lines import Block, lines_of, parsed_blocks, sniff
+from raypipe.evaluation.run_files.fields import Block, Problems
+from raypipe.evaluation.run_files.lines import lines_of, parsed_blocks, place_of, sniff
 from raypipe.evaluation.run_files.parquet import is_parquet
 from raypipe.evaluation.run_files.refusals import warn
 from raypipe.evaluation.run_files.runs import ordered
+from raypipe.vocabulary import BreakTies
 
 PART_LINES = 100_000
 """Lines of a part at least, but for the last; they and their block take about 200 MB."""
@@ -22,12 +23,15 @@ class NotInPartsError(Exception):
     """The file must be read whole: with `runs.read_run`, which also says what is wrong with it."""
 
 
-def read_parts(path: Path, *, num_lines: int = PART_LINES) -> Iterator[pa.Table]:
+def read_parts(
+    path: Path, *, num_lines: int = PART_LINES, break_ties: BreakTies = "id"
+) -> Iterator[pa.Table]:
     """The parts of the run, `schema.RUN_FILE`, one after the other; together they are `read_run`'s.
 
     Args:
         path: a text file, plain or compressed.
         num_lines: lines of a part at least, but for the last; a query stays in one part.
+        break_ties: see `runs.read_run`.
 
     Raises:
         NotInPartsError: a Parquet file, a query whose lines stand far apart, or lines that are not
@@ -36,13 +40,14 @@ def read_parts(path: Path, *, num_lines: int = PART_LINES) -> Iterator[pa.Table]
     if is_parquet(path):
         raise NotInPartsError
     try:
-        yield from _parts(path, num_lines)
+        yield from _parts(path, num_lines, break_ties)
     except InputError as error:
         raise NotInPartsError from error
 
 
-def _parts(path: Path, num_lines: int) -> Iterator[pa.Table]:
-    form, problems = sniff(path), Problems(path)
+def _parts(path: Path, num_lines: int, break_ties: BreakTies) -> Iterator[pa.Table]:
+    form = sniff(path)
+    problems = Problems(path, place_of(form))
     finished: set[str] = set()
     contradicted: list[str] = []
     for blocks in _of_whole_queries(parsed_blocks(path, form, problems), num_lines):
@@ -52,13 +57,13 @@ def _parts(path: Path, num_lines: int) -> Iterator[pa.Table]:
         if not finished.isdisjoint(names):
             raise NotInPartsError
         finished.update(names)
-        table, queries = ordered(path, lines, form)
+        table, queries = ordered(path, lines, form, break_ties)
         contradicted += queries
         yield table
     problems.refuse()
     if not finished:
         raise NotInPartsError
-    warn(path, form, contradicted)
+    warn(path, form, contradicted, break_ties)
 
 
 def _of_whole_queries(blocks: Iterator[Block], num_lines: int) -> Iterator[list[Block]]:

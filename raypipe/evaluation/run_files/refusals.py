@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.columns import SHOWN, Codes, places, repeats
-from raypipe.evaluation.run_files.lines import Lines
+from raypipe.evaluation.run_files.lines import Lines, place_of, places_of
+from raypipe.vocabulary import BreakTies
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +21,7 @@ def refuse(path: Path, lines: Lines, form: str) -> None:
         InputError: scores that are not finite, a passage twice for one query, or ranks that do not
             order a query's passages; the first ten of each, with line numbers.
     """
-    where = "row" if form == "parquet" else "line"
+    where, wheres = place_of(form), places_of(form)
     problems = []
     if lines.score is not None:
         bad = np.flatnonzero(~np.isfinite(lines.score))
@@ -35,11 +36,11 @@ def refuse(path: Path, lines: Lines, form: str) -> None:
         query, passage = _name(lines.queries, group[0]), _name(lines.passages, group[0])
         at_lines = ", ".join(str(number) for number in lines.number[group[:SHOWN]])
         problems.append(
-            f"{path}: {where}s {at_lines}: query {query} ranks passage {passage} "
+            f"{path}: {wheres} {at_lines}: query {query} ranks passage {passage} "
             f"{len(group)} times; keep one"
         )
     problems += _rest(path, len(twice))
-    if form in ("msmarco", "parquet") and lines.rank is not None:
+    if form != "trec" and lines.rank is not None:
         problems += _rank_problems(path, where, lines, lines.rank)
     if problems:
         raise InputError(problems)
@@ -78,12 +79,16 @@ def contradicted(form: str, lines: Lines, best: NDArray[np.int64]) -> list[str]:
     return [str(lines.queries.names[int(code)]) for code in dict.fromkeys(found.tolist())]
 
 
-def warn(path: Path, form: str, queries: list[str]) -> None:
+def warn(path: Path, form: str, queries: list[str], break_ties: BreakTies = "id") -> None:
     """Warn of these `contradicted` queries, if there are any."""
     message = "%s: %d queries: ranks are missing; the gaps are closed (first: query %s)"
     if form == "trec":
         message = "%s: %d queries: the rank column contradicts the order by score, then passage id"
-        message += " descending, which is used, as in trec_eval (first: query %s)"
+        message += " descending, which is used, as in trec_eval (first: query %s); --break-ties"
+        message += " rank keeps the file's order of equal scores"
+    if form == "trec" and break_ties == "rank":
+        message = "%s: %d queries: the rank column contradicts the order by score, which is used,"
+        message += " as in trec_eval (first: query %s)"
     if queries:
         logger.warning(message, path, len(queries), queries[0])
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from raypipe.models.units import unit_names
+
 NEEDED = (
     "hidden_size",
     "intermediate_size",
@@ -105,8 +107,7 @@ def converted_config(
         "type_vocab_size": segment_rows,
     }
     if num_labels is not None:
-        body["id2label"] = {str(unit): f"LABEL_{unit}" for unit in range(num_labels)}
-        body["label2id"] = {f"LABEL_{unit}": unit for unit in range(num_labels)}
+        body |= unit_names(num_labels)
     return dict(sorted(body.items()))
 
 

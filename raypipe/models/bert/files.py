@@ -18,15 +18,18 @@ from raypipe.models.bert.tensor_names import (
     canonical_names,
     expected_shapes,
     linear_names,
+    may_have,
     saved_name,
     trained_names,
 )
 
 CLS, SEP = "[CLS]", "[SEP]"
 SPECIAL_TOKENS: tuple[str, ...] = (CLS, SEP, "[UNK]")
+HAS_SEGMENTS = True
 
 __all__ = [
     "ADAPTED",
+    "HAS_SEGMENTS",
     "HEADS",
     "POOLER",
     "SEGMENTS",
@@ -40,6 +43,7 @@ __all__ = [
     "decisive",
     "expected_shapes",
     "linear_names",
+    "may_have",
     "num_positions",
     "own_problems",
     "saved_name",

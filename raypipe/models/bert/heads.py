@@ -10,6 +10,7 @@ from torch import Tensor
 from raypipe.errors import InputError
 from raypipe.models.bert.tensor_names import prefix_of
 from raypipe.models.packed import MIN_ROWS, Dropout, Linear, Updates, linear
+from raypipe.models.units import check_units
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class Head:
     classifier: Linear
     """Padded with zeros to 16 units: narrower products use other kernels (see MIN_ROWS)."""
     num_units: int
-    bend: Callable[[Tensor], Tensor] = torch.tanh
+    activation: Callable[[Tensor], Tensor] = torch.tanh
     """What is computed between the two."""
 
     @property
@@ -38,7 +39,7 @@ class Head:
 
     def logits(self, first_BH: Tensor, *, drop: Dropout = lambda x: x) -> Tensor:
         """Each sequence's units, fp32 [B, num_units], from the hidden state of its [CLS]."""
-        pooled = drop(self.bend(linear(first_BH, self.pooler)))
+        pooled = drop(self.activation(linear(first_BH, self.pooler)))
         return linear(pooled, self.classifier)[:, : self.num_units]
 
 
@@ -75,13 +76,7 @@ def read_head(
 
     weight, bias = pair(wanted["classifier"])
     num_units = len(bias)
-    expected = 1 if relevant_label is None else 2
-    if num_units != expected:
-        label = "null" if relevant_label is None else str(relevant_label)
-        raise InputError(
-            f"the classifier has {num_units} units, the settings (relevant_label: {label}) "
-            f"expect {expected}; a head of one unit has relevant_label null, one of two 0 or 1"
-        )
+    check_units(num_units, relevant_label)
     filled = MIN_ROWS - num_units
     classifier = (F.pad(weight, (0, 0, 0, filled)), F.pad(bias, (0, filled)))
     pooler = (*pair(wanted["pooler"]), *(updates or {}).get(wanted["pooler"], ()))

@@ -89,6 +89,11 @@ def expected_shapes(config: Mapping[str, Any], *, num_labels: int | None) -> dic
     return shapes
 
 
+def may_have(name: str) -> bool:
+    """Whether a canonical tensor is a pooler's or head's, which an encoder may have too."""
+    return name in (*POOLER, *HEADS)
+
+
 def prefix_of(names: Iterable[str]) -> str:
     """`bert.` if the body's names begin with it, otherwise ""."""
     return PREFIX if any(name.startswith(PREFIX) for name in names) else ""

@@ -10,13 +10,14 @@ from raypipe.models.folder.conventions import (
     Conventions,
     PairConventions,
 )
+from raypipe.models.units import expected_units
 
 
 def units_of(conventions: AnyConventions) -> int | None:
     """Number of head units that the settings expect; None for an encoder."""
-    if not isinstance(conventions, PairConventions):
-        return None
-    return 1 if conventions.relevant_label is None else 2
+    if isinstance(conventions, PairConventions):
+        return expected_units(conventions.relevant_label)
+    return None
 
 
 def tensor_problems(
@@ -38,7 +39,7 @@ def tensor_problems(
     for name, shape in sorted(shapes.items()):
         if name in expected and shape != expected[name]:
             problems.append(_misshapen(files, name, shape, expected[name], units))
-        elif name not in expected and name not in of_head:
+        elif name not in expected and not files.may_have(name):
             problems.append(f"{name}: no such tensor in a model of the sizes in config.json")
     return problems
 
@@ -83,7 +84,8 @@ def segment_problems(rows: int, choice: str | None) -> list[str]:
 
 def limit_problems(conventions: AnyConventions, config: Mapping[str, Any], rows: int) -> list[str]:
     """Limits and segments beyond the model's; `rows` of its segment table, 0 if it has none."""
-    positions = family_of(config).files.num_positions(config)
+    files = family_of(config).files
+    positions = files.num_positions(config)
     if isinstance(conventions, Conventions):
         longest = max(conventions.query_limit, conventions.passage_limit) + 2
         highest = max(conventions.query_segment, conventions.passage_segment)
@@ -92,10 +94,14 @@ def limit_problems(conventions: AnyConventions, config: Mapping[str, Any], rows:
     problems = []
     if longest > positions:
         problems.append(f"the settings allow {longest} tokens, the model has {positions} positions")
-    if rows and highest >= rows:
+    if rows and files.HAS_SEGMENTS and highest >= rows:
         problems.append(f"the settings use segment {highest}, the model has {rows} segment rows")
     if isinstance(conventions, PairConventions) and conventions.kind == "duo":
         problems += _third_segment_problems(rows, conventions.segment_row)
+        if not files.HAS_SEGMENTS:
+            problems.append(
+                "a duoBERT model has three segments, this architecture none; name a BERT"
+            )
     return problems
 
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from raypipe.errors import InputError
@@ -21,6 +20,7 @@ from raypipe.models.folder.conventions import (
     PairConventions,
     PretrainedConventions,
 )
+from raypipe.models.segments import with_third_segment
 from raypipe.models.tensors import Named, Source
 
 
@@ -71,7 +71,7 @@ def rename(
         choice = segment_row or pair.segment_row
         problems += segment_problems(len(found[table]), choice)
         if not problems and len(found[table]) == 2:
-            found[table] = _with_third(found[table], choice)
+            found[table] = with_third_segment(found[table], choice)
             added = {"row": 2, "from": choice}
         config = {**config, "type_vocab_size": len(found[table])}
     elif segment_row is not None:
@@ -115,8 +115,3 @@ def _taken(source: Source, tensors: Mapping[str, Tensor]) -> Tensor:
 
 def _shapes_of(named: Named, tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
     return {p: tuple(_taken(source, tensors).shape) for p, source in named.found.items()}
-
-
-def _with_third(table: Tensor, choice: str | None) -> Tensor:
-    third = torch.zeros_like(table[:1]) if choice == "zero" else table[1:2]
-    return torch.cat([table, third])

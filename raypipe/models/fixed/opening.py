@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, cast
 
 import torch
@@ -76,7 +75,19 @@ def open_fixed(
     varlen = settings.varlen or found_varlen(
         device, DTYPES[precision], packed.width // packed.num_heads
     )
-    build = partial(_engine, family, body, work, settings, varlen, device, precision)
+
+    def build(tokens: int) -> FixedEngine:
+        shape = FixedShape(tokens, work.longest, len(work.layout.segments))
+        step = step_of(family, body, shape, varlen, work.finish(shape), firsts=work.firsts)
+        return FixedEngine(
+            in_mode(step, settings.mode, groupless=varlen is not None, device=device),
+            shape,
+            device=device,
+            precision=precision,
+            by_groups=varlen is None,
+            resident_bytes=settings.resident_bytes,
+        )
+
     while True:
         try:
             engine = build(tokens)
@@ -92,25 +103,3 @@ def open_fixed(
     )
     numerics = numerics_class(device, precision=precision, proven=proven, how=how)
     return engine, Place(device, tokens, numerics, precision)
-
-
-def _engine(
-    family: Family[Any],
-    body: Body,
-    work: Work,
-    settings: FixedSettings,
-    varlen: Varlen | None,
-    device: str,
-    precision: str,
-    tokens: int,
-) -> FixedEngine:
-    shape = FixedShape(tokens, work.longest, len(work.layout.segments))
-    step = step_of(family, body, shape, varlen, work.finish(shape), firsts=work.firsts)
-    return FixedEngine(
-        in_mode(step, settings.mode, groupless=varlen is not None, device=device),
-        shape,
-        device=device,
-        precision=precision,
-        by_groups=varlen is None,
-        resident_bytes=settings.resident_bytes,
-    )

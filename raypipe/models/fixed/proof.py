@@ -51,7 +51,7 @@ def rows_keep_their_bytes(engine: FixedEngine, layout: Layout, num_words: int) -
 def _totals(
     tokens: int, room: int, specials: int, rows: int, draw: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Numbers of pieces of rows that fit into one pass together: every length, then the longest."""
+    """Numbers of pieces, drawn from 0 to `room`, of rows that fit into one pass together."""
     drawn = draw.integers(0, room + 1, rows)
     fitting = int(np.searchsorted(np.cumsum(drawn + specials), tokens, side="right"))
-    return np.maximum(drawn[: max(1, fitting)], 0)
+    return drawn[: max(1, fitting)]

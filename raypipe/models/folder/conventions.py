@@ -55,7 +55,7 @@ class PairConventions:
 
     A monoBERT model reads [CLS] query [SEP] passage [SEP] in segments 0 and 1, a duoBERT model
     [CLS] query [SEP] passage i [SEP] passage j [SEP] in segments 0, 1 and 2; each [SEP] has the
-    segment of the text before it. `text.pairs.piece_counts` applies the limits.
+    segment of the text before it. `text.pairs.cut_to` applies the limits.
     """
 
     kind: str

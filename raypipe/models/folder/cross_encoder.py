@@ -19,14 +19,6 @@ SCORES = {"Identity": "raw", "Sigmoid": "probability"}
 ONE_UNIT, TWO_UNITS = 1, 2
 
 
-def is_cross_encoder(config: Mapping[str, Any]) -> bool:
-    """Whether its architecture ends in ForSequenceClassification."""
-    names = config.get("architectures")
-    return isinstance(names, list) and any(
-        str(name).endswith("ForSequenceClassification") for name in names
-    )
-
-
 def num_labels_of(config: Mapping[str, Any]) -> int:
     """Number of head units: num_labels, or the labels named, or transformers' default of two.
 

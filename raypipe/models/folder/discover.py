@@ -5,24 +5,32 @@ if they leave a field open, the error names it; nothing is guessed. A raypipe.js
 such fields: it overrides the files.
 """
 
-from dataclasses import MISSING, asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from raypipe.errors import InputError
 from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
-from raypipe.models.folder.cross_encoder import is_cross_encoder, read_cross_encoder
+from raypipe.models.folder.cross_encoder import read_cross_encoder
 from raypipe.models.folder.evidence import Evidence, read_object
 from raypipe.models.folder.presets import KINDS, PRESETS, conventions_of, conventions_problems
 from raypipe.models.folder.sentence_transformers import (
     is_sentence_transformer,
     read_sentence_transformer,
 )
+from raypipe.models.folder.settings_keys import DOCUMENTED
+from raypipe.models.hub.prompts import family_that_asks, hub_name_of, known_prompts
+from raypipe.models.units import is_reranker
+from raypipe.storage.records import hash_once
 
 RECORD = "made_by"
 """The key of raypipe.json for how the weights were made."""
 BASE = "base"
 """The key of raypipe.json that names an adapter's base model."""
+RECIPE = "the recipe's settings"
+"""The source of what `models.NAME.settings` says."""
+PREFIXES = ("query_prefix", "passage_prefix")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +43,70 @@ class Discovered:
     """Notes on these settings for the user."""
 
 
-def discover(folder: Path, preset: str | None) -> Discovered:
+def discover(
+    folder: Path,
+    preset: str | None,
+    *,
+    settings: Mapping[str, Any] | None = None,
+) -> Discovered:
     """The settings from a preset, from raypipe.json, or from the folder's own files.
+
+    Args:
+        folder: with config.json, and the weights where they decide.
+        preset: a preset's name; then the folder's own settings are not looked at.
+        settings: those of a recipe, keys of raypipe.json that override all others.
 
     Raises:
         InputError: there are no settings, a field is open, raypipe cannot compute the model, or the
-            preset or raypipe.json is wrong; all problems together.
+            preset or raypipe.json is wrong; all problems together. Or an encoder of a family that
+            is trained with prompts, and nothing says which this one has.
     """
-    given = _given(folder) if preset is None else {}
+    told = settings or {}
+    given = {**(_given(folder) if preset is None else {}), **told}
     own = _evidence(folder) if preset is None and not _complete(given) else None
     if own is None or given.get("kind", own.values.get("kind")) != own.values.get("kind"):
-        found = conventions_of(folder, preset)
+        found = conventions_of(folder, preset, settings=told)
         named = f"preset {preset}"
         sources = {
             name: named if preset else "raypipe.json" if name in given else "default"
             for name in asdict(found)
         }
-        return Discovered(found, sources, [])
-    return _combine(folder, given, own)
+        found_all = Discovered(found, sources | dict.fromkeys(told, RECIPE), [])
+    else:
+        found_all = _combine(folder, given, own)
+        found_all.sources.update(dict.fromkeys(told, RECIPE))
+    return _prompted(folder, found_all)
+
+
+def _prompted(folder: Path, found: Discovered) -> Discovered:
+    """An encoder's settings with the prompts that are known of it, if its files say none.
+
+    Raises:
+        InputError: they are not known, and models of its family need them.
+    """
+    own = found.conventions
+    stated = [name for name in PREFIXES if found.sources.get(name) in ("raypipe.json", RECIPE)]
+    if not isinstance(own, Conventions) or stated or own.query_prefix or own.passage_prefix:
+        return found
+    hub_name = hub_name_of(folder.absolute())
+    weights = folder / "model.safetensors"
+    known = known_prompts(hub_name, hash_once(weights) if weights.is_file() else "")
+    if known is not None:
+        key, prompts = known
+        where = f"known of {key} ({prompts.source})"
+        changed = replace(own, query_prefix=prompts.query, passage_prefix=prompts.passage)
+        sources = found.sources | dict.fromkeys(PREFIXES, where)
+        return Discovered(changed, sources, found.notes)
+    name = read_object(folder / "config.json").get("_name_or_path")
+    family = family_that_asks([hub_name or folder.absolute().name, str(name)])
+    if family is None:
+        return found
+    raise InputError(
+        f"{folder}: query_prefix, passage_prefix: models of the family {family} are trained with "
+        "text in front of queries and passages, and neither the folder nor raypipe's table says "
+        'which; put "query_prefix" and "passage_prefix" in a raypipe.json beside the weights, or '
+        f'in the recipe under models.NAME.settings, "" for none; {DOCUMENTED}'
+    )
 
 
 def _given(folder: Path) -> dict[str, Any]:
@@ -69,7 +123,7 @@ def _complete(given: dict[str, Any]) -> bool:
 def _evidence(folder: Path) -> Evidence | None:
     if is_sentence_transformer(folder):
         return read_sentence_transformer(folder)
-    if is_cross_encoder(read_object(folder / "config.json")):
+    if is_reranker(read_object(folder / "config.json")):
         return read_cross_encoder(folder)
     return None
 
@@ -101,4 +155,7 @@ def _combine(folder: Path, given: dict[str, Any], own: Evidence) -> Discovered:
 def _remedy(name: str, mono: bool) -> str:
     presets = [p for p, c in PRESETS.items() if c.kind == ("mono" if mono else "encoder")]
     named = ", ".join(presets)
-    return f'put "{name}" in a raypipe.json beside the weights, or name a preset ({named})'
+    return (
+        f'put "{name}" in a raypipe.json beside the weights, or name a preset ({named}); '
+        f"{DOCUMENTED}"
+    )

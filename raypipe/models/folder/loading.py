@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,8 +24,9 @@ from raypipe.models.folder.config_checks import read_config, tensor_shapes
 from raypipe.models.folder.discover import discover
 from raypipe.models.folder.model_folder import PACKAGED, RANDOM, ModelFolder
 from raypipe.models.folder.presets import conventions_of
+from raypipe.models.hub.held import read_note
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_file, tokenizer_sha256
-from raypipe.storage.records import hash_file
+from raypipe.storage.records import hash_once
 
 Found = TypeVar("Found")
 
@@ -34,13 +34,18 @@ PACKAGED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d
 
 
 def resolve_model(
-    path: str, preset: str | None = None, *, segment_row: str | None = None
+    path: str,
+    preset: str | None = None,
+    *,
+    segment_row: str | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> ModelFolder:
     """The model of a folder, of `minilm` (packaged all-MiniLM-L6-v2), or of an included adapter.
 
     A folder may hold an adapter; its raypipe.json names the base model.
 
-    `segment_row` overrides the settings for a duoBERT model's third segment.
+    `segment_row` overrides the settings for a duoBERT model's third segment; `settings` are as in
+    `discover`.
 
     Raises:
         InputError: no such folder, no safetensors, no tokenizer, no settings, or a config.json that
@@ -49,12 +54,12 @@ def resolve_model(
     """
     named = adapter_folder(path)
     if path != PACKAGED and is_adapter(named):
-        return _adapted(path, named, preset, segment_row)
+        return _adapted(path, named, preset, segment_row, settings)
     folder = packaged_folder() if path == PACKAGED else Path(path)
     preset = PACKAGED if path == PACKAGED and preset is None else preset
     _check_files(folder)
     file = folder / "model.safetensors"
-    weights = _sha256(file)
+    weights = hash_once(file)
     if path == PACKAGED and weights != PACKAGED_SHA256:
         raise InputError(
             f"{folder}: expected weights with SHA-256 {PACKAGED_SHA256}, found {weights}; "
@@ -64,7 +69,7 @@ def resolve_model(
     config = _tried(lambda: read_config(folder), problems)
     shapes = _tried(lambda: tensor_shapes(file), problems)
     built = _tried(lambda: read_tokenizer(folder), problems)
-    conventions = _tried(lambda: discover(folder, preset).conventions, problems)
+    conventions = _tried(lambda: discover(folder, preset, settings=settings).conventions, problems)
     if config is not None and shapes is not None:
         duo = conventions is not None and conventions.kind == "duo"
         found = family_of(config).files.contradictions(config, shapes, any_segments=duo)
@@ -73,7 +78,9 @@ def resolve_model(
         problems += _beyond_table(folder, built, config)
     if config is None or shapes is None or built is None or conventions is None or problems:
         raise InputError(list(dict.fromkeys(problems)))
-    model = ModelFolder(path, folder, conventions, weights, tokenizer_sha256(built), config)
+    model = ModelFolder(
+        path, folder, conventions, weights, tokenizer_sha256(built), config, held=read_note(folder)
+    )
     if segment_row is None:
         return model
     return replace(model, conventions=replace(model.reranker, segment_row=segment_row))
@@ -110,7 +117,13 @@ def _beyond_table(folder: Path, tokenizer: Tokenizer, config: Mapping[str, Any])
     ]
 
 
-def _adapted(path: str, adapter: Path, preset: str | None, segment_row: str | None) -> ModelFolder:
+def _adapted(
+    path: str,
+    adapter: Path,
+    preset: str | None,
+    segment_row: str | None,
+    settings: Mapping[str, Any] | None,
+) -> ModelFolder:
     name = base_of(adapter)
     base = resolve_model(name, PACKAGED)
     if base.adapter is not None:
@@ -122,8 +135,8 @@ def _adapted(path: str, adapter: Path, preset: str | None, segment_row: str | No
     problems = missing_problems(missing, base.folder, adapter)
     if problems:
         raise InputError(problems)
-    parts = [base.weights_sha256, _sha256(adapter / WEIGHTS), _sha256(adapter / CONFIG)]
-    conventions = discover(adapter, preset).conventions
+    parts = [base.weights_sha256, hash_once(adapter / WEIGHTS), hash_once(adapter / CONFIG)]
+    conventions = discover(adapter, preset, settings=settings).conventions
     if segment_row is not None:
         raise InputError(f"{path}: segment_row: the adapter has its own third segment; remove it")
     return replace(
@@ -173,14 +186,3 @@ def _check_files(folder: Path, *, weights: bool = True) -> None:
         problems.append(f"{folder}: no tokenizer.json or vocab.txt; put the tokenizer beside it")
     if problems:
         raise InputError(problems)
-
-
-def _sha256(path: Path) -> str:
-    stat = path.stat()
-    return _hash(str(path), stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
-
-
-@cache
-def _hash(path: str, inode: int, size: int, mtime_ns: int, ctime_ns: int) -> str:
-    """The file's hash, cached until the file changes; no program can set the time of change."""
-    return hash_file(Path(path))

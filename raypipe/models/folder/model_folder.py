@@ -15,6 +15,7 @@ from raypipe.models.folder.conventions import (
 )
 from raypipe.models.folder.evidence import read_object
 from raypipe.models.folder.presets import PRESETS
+from raypipe.models.hub.held import HeldFiles
 
 PACKAGED = "minilm"
 """The model that comes with raypipe's dependencies."""
@@ -38,10 +39,17 @@ class ModelFolder:
     """config.json as read by the driver; workers use this and do not read the file."""
     adapter: Path | None = None
     """A low-rank adapter for the folder's weights, merged on loading."""
+    held: HeldFiles | None = None
+    """Where the files are in stores, if the folder has links to them: a node makes its own."""
 
     def config(self) -> dict[str, Any]:
         """config.json."""
         return dict(self.config_read)
+
+    @property
+    def of_hub(self) -> str | None:
+        """OWNER/NAME@COMMIT of a hub's model; None of any other."""
+        return None if self.held is None else f"{self.held.repository}@{self.held.commit}"
 
     @property
     def family(self) -> Family[Any]:
@@ -69,6 +77,13 @@ class ModelFolder:
         if isinstance(own, PretrainedConventions) or own.precision is not None:
             return self
         return replace(self, conventions=replace(own, precision=precision))
+
+    def in_fp32(self) -> "ModelFolder":
+        """The model computed in fp32, whatever its settings say."""
+        own = self.conventions
+        if isinstance(own, PretrainedConventions):
+            return self
+        return replace(self, conventions=replace(own, precision="fp32"))
 
     @property
     def encoder(self) -> Conventions:

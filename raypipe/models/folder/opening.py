@@ -1,6 +1,7 @@
 """A model folder opened where work is done, and compared with its hashes."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tokenizers import Tokenizer
@@ -15,12 +16,28 @@ from raypipe.storage.records import hash_file
 from raypipe.text.inputs import Layout, Layouts
 
 
+def here(model: ModelFolder) -> ModelFolder:
+    """The model itself; where its files are in stores, with a folder of this node.
+
+    Raises:
+        InputError: the stores cannot be opened here.
+        CorruptError: a file in them is not the one that was fetched.
+    """
+    if model.held is None:
+        return model
+    # Only here: other models are opened where there are no packages for stores.
+    from raypipe.models.hub.linked import linked_folder
+
+    return replace(model, folder=linked_folder(model.held))
+
+
 def open_tokenizer(model: ModelFolder) -> Tokenizer:
     """The tokenizer without truncation and padding; special tokens are added by slicing.
 
     Raises:
         InputError: it is not the tokenizer that the driver found.
     """
+    model = here(model)
     tokenizer = read_tokenizer(model.folder)
     found = tokenizer_sha256(tokenizer)
     if found != model.tokenizer_sha256:
@@ -74,6 +91,7 @@ def load_weights(model: ModelFolder) -> Mapping[str, Any]:
     """
     from safetensors.torch import load_file
 
+    model = here(model)
     file = model.folder / "model.safetensors"
     found, named = hash_file(file), str(file)
     if model.adapter is not None:

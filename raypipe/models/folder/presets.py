@@ -1,8 +1,10 @@
 """Settings by preset name, or from raypipe.json beside the weights."""
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from raypipe.errors import InputError
 from raypipe.models.folder.conventions import (
@@ -15,7 +17,7 @@ from raypipe.models.folder.conventions import (
     PretrainedConventions,
 )
 from raypipe.models.folder.evidence import read_object
-from raypipe.models.folder.settings_keys import key_problems, plain_problems
+from raypipe.models.folder.settings_keys import DOCUMENTED, key_problems, plain_problems
 
 _MONO = PairConventions(
     kind="mono",
@@ -78,12 +80,17 @@ KINDS: dict[str, type[AnyConventions]] = {
     "pretrained": PretrainedConventions,
 }
 """The class of each kind's settings."""
+SETTINGS = "models.NAME.settings of the recipe"
 LEAST_TOKENS = 8
 """Of an input of pre-training: two texts and their special tokens."""
 
 
-def conventions_of(folder: Path, preset: str | None) -> AnyConventions:
+def conventions_of(
+    folder: Path, preset: str | None, *, settings: Mapping[str, Any] | None = None
+) -> AnyConventions:
     """The settings of the named preset, or of `raypipe.json` beside the weights.
+
+    `settings`, those of a recipe, override both.
 
     Raises:
         InputError: neither exists, the preset is unknown, or the file has wrong fields.
@@ -93,22 +100,26 @@ def conventions_of(folder: Path, preset: str | None) -> AnyConventions:
             near = get_close_matches(preset, PRESETS, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise InputError(f"preset {preset!r}: expected one of {', '.join(PRESETS)}{hint}")
-        return PRESETS[preset]
+        found = PRESETS[preset]
+        return _from_body({**asdict(found), **settings}, SETTINGS) if settings else found
     path = folder / "raypipe.json"
-    if not path.exists():
+    if not path.exists() and not settings:
         raise InputError(
             f"{folder}: nothing says which settings this model has (pooling, segments, limits). "
             f"Name a preset ({', '.join(PRESETS)}) or put a raypipe.json beside the weights"
         )
-    return _from_file(path)
+    where = f"{path} and {SETTINGS}" if settings else str(path)
+    return _from_body({**read_object(path), **(settings or {})}, where)
 
 
-def _from_file(path: Path) -> AnyConventions:
-    body = read_object(path)
+def _from_body(body: Mapping[str, Any], where: str) -> AnyConventions:
+    """The settings in the body of a raypipe.json; `where` begins each problem."""
     kind = body.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
         found = "nothing" if "kind" not in body else repr(kind)
-        raise InputError(f"{path}: kind: expected encoder, mono, duo or pretrained, found {found}")
+        raise InputError(
+            f"{where}: kind: expected encoder, mono, duo or pretrained, found {found}; {DOCUMENTED}"
+        )
     kinds = KINDS[kind]
     # These keys (how the weights were made, an adapter's base model) are not settings.
     record = {"made_by", "base"}
@@ -118,7 +129,7 @@ def _from_file(path: Path) -> AnyConventions:
         conventions = kinds(**given)
         problems = conventions_problems(conventions)
     if problems:
-        raise InputError([f"{path}: {problem}" for problem in problems])
+        raise InputError([f"{where}: {problem}" for problem in problems])
     return conventions
 
 

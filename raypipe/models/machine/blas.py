@@ -11,6 +11,7 @@ LIBRARIES = ("libtorch_cpu.so", "libtorch_cpu.dylib")
 ALL, BRANCH, STRICT = -1, 0xFFFF, 0x10000
 OFF, AUTO = 1, 2
 BRANCHES = {
+    2: "AUTO",
     3: "COMPATIBLE",
     4: "SSE2",
     6: "SSSE3",
@@ -21,7 +22,10 @@ BRANCHES = {
     12: "AVX512",
     14: "AVX512_E1",
 }
-"""Source: the named constants of MKL's mkl_types.h, 2024.2."""
+"""Source: the named constants of MKL's mkl_types.h, 2024.2.
+
+On a CPU that is not Intel's, MKL names no kernels: the ones it would choose are `AUTO` too.
+"""
 
 
 @cache
@@ -38,7 +42,8 @@ def mkl_mode() -> str:
     """MKL's mode for reproducible results that is in force now.
 
     `AVX2,STRICT` and so on: the kernels, and whether sums have one order for any rows and threads;
-    `off (AVX2)` if no mode was set; `unknown` if torch's library does not say.
+    `off (AVX2)` if no mode was set; `AUTO` for kernels that MKL does not name; `unknown` if torch's
+    library does not say.
     """
     found = _from_library()
     return "unknown" if found is None else mode_name(*found)

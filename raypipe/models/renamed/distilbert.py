@@ -15,7 +15,7 @@ LAYER_NORM_EPS = 1e-12
 """A constant in transformers' code; config.json does not state it."""
 
 
-def _bend() -> Callable[[Tensor], Tensor]:
+def _activation() -> Callable[[Tensor], Tensor]:
     import torch
 
     return torch.relu
@@ -52,8 +52,8 @@ NAMES = Names(
     },
     required={},
     specials=("[CLS]", "[SEP]", "[UNK]"),
-    between=1,
+    num_separators=1,
     first_position=0,
     has_segments=False,
 )
-DISTILBERT = RenamedFamily(NAMES, bend=_bend)
+DISTILBERT = RenamedFamily(NAMES, activation=_activation)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from raypipe.errors import InputError
 from raypipe.models.bert import FAMILY as BERT
-from raypipe.models.bert.tensor_names import expected_shapes
+from raypipe.models.bert.tensor_names import SEGMENTS, expected_shapes
+from raypipe.models.no_pretraining import NoPretraining
 from raypipe.models.renamed.files import RenamedFiles
-from raypipe.models.renamed.names import SEGMENT_TABLE, Names
-from raypipe.models.renamed.pretraining import NoPretraining
+from raypipe.models.renamed.names import Names
 from raypipe.text.inputs import Layout
 
 if TYPE_CHECKING:
@@ -31,11 +31,13 @@ UNITS = 1
 class RenamedFamily:
     """BERT's code on tensors that are given BERT's names."""
 
-    def __init__(self, names: Names, *, bend: Callable[[], Callable[[Tensor], Tensor]]) -> None:
-        """`bend` returns what a head computes between its two layers; it may import torch."""
+    def __init__(
+        self, names: Names, *, activation: Callable[[], Callable[[Tensor], Tensor]]
+    ) -> None:
+        """`activation` returns what a head computes between its layers; it may import torch."""
         self.files = RenamedFiles(names)
         self.pretraining = NoPretraining(names.kind)
-        self._names, self._bend = names, bend
+        self._names, self._activation = names, activation
 
     def read(
         self,
@@ -49,9 +51,9 @@ class RenamedFamily:
 
         like = self._names.as_bert(config)
         places = expected_shapes(like, num_labels=None)
-        held, missing = self._as_bert(weights, places), []
+        held = self._as_bert(weights, places)
         if not self._names.has_segments:
-            held[SEGMENT_TABLE] = torch.zeros(1, like["hidden_size"])
+            held[SEGMENTS] = torch.zeros(1, like["hidden_size"])
         missing = [self._names.own(name) for name in places if name not in held]
         if missing:
             raise InputError([f"the checkpoint lacks the tensor {name}" for name in missing])
@@ -81,7 +83,7 @@ class RenamedFamily:
             )
         own = self._updates(updates, pooler)
         found = BERT.head(held, relevant_label=relevant_label, updates=own)
-        return replace(found, bend=self._bend())
+        return replace(found, activation=self._activation())
 
     def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
         """See Family; every segment is 0."""
@@ -89,30 +91,26 @@ class RenamedFamily:
         first_id, last_id = (tokenizer.token_to_id(token) for token in (first, last))
         if first_id is None or last_id is None:
             raise InputError(f"the tokenizer has no {first} or no {last}")
-        between = (last_id,) * self._names.between
+        between = (last_id,) * self._names.num_separators
         zeros = (0,) * len(segments)
         place = self._names.first_position
         return Layout(first_id, between, last_id, zeros, place, has_segments=False)
 
     def _as_bert(self, weights: Mapping[str, Tensor], names: Any) -> dict[str, Tensor]:
         """The tensors by these canonical names of BERT's, without those that are missing."""
-        held = {}
-        for name in names:
-            own = self._names.own(name)
-            for saved in (own, self._names.prefix + own):
-                if saved in weights:
-                    held[name] = weights[saved]
-        return held
+        places = {name: self._saved(name, weights) for name in names}
+        return {name: weights[saved] for name, saved in places.items() if saved is not None}
+
+    def _saved(self, name: str, held: Mapping[str, Any]) -> str | None:
+        """The name, among those held, for one of BERT's canonical names; None if there is none."""
+        own = self._names.own(name)
+        return next((saved for saved in (own, self._names.prefix + own) if saved in held), None)
 
     def _updates(self, updates: Updates | None, names: Any) -> Updates | None:
         """The updates by BERT's names of their layers, without a prefix."""
         if updates is None:
             return None
-        found = {}
-        for name in names:
-            layer = name.removesuffix(".weight")
-            own = self._names.own(name).removesuffix(".weight")
-            for saved in (own, self._names.prefix + own):
-                if name.endswith(".weight") and saved in updates:
-                    found[layer] = updates[saved]
-        return found
+        layers = [name.removesuffix("weight") for name in names if name.endswith(".weight")]
+        held = {f"{name}.": update for name, update in updates.items()}
+        places = {layer: self._saved(layer, held) for layer in layers}
+        return {layer[:-1]: held[at] for layer, at in places.items() if at is not None}

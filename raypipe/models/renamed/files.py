@@ -6,21 +6,21 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from raypipe.models.bert import config as bert
+from raypipe.models.bert.tensor_names import BUFFERS, SEGMENTS, named_by
 from raypipe.models.bert.tensor_names import expected_shapes as shapes_of_bert
-from raypipe.models.bert.tensor_names import named_by
-from raypipe.models.renamed.names import SEGMENT_TABLE, Names
-from raypipe.models.tensors import Named, Shape
+from raypipe.models.renamed.names import Names
+from raypipe.models.tensors import Named, Shape, shape_problems
+from raypipe.models.units import unit_names
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-BEYOND_NUMBERS = ".layer."
 
 
 class RenamedFiles:
     """See Files."""
 
-    SEGMENTS = SEGMENT_TABLE
+    SEGMENTS = SEGMENTS
+    HAS_SEGMENTS = False
 
     def __init__(self, names: Names) -> None:
         """The files of the family with these names."""
@@ -69,8 +69,12 @@ class RenamedFiles:
         """See Files."""
         found = shapes_of_bert(self.names.as_bert(config), num_labels=num_labels)
         if not self.names.has_segments:
-            del found[SEGMENT_TABLE]
+            del found[SEGMENTS]
         return {self.names.own(name): shape for name, shape in found.items()}
+
+    def may_have(self, name: str) -> bool:
+        """See Files."""
+        return self._in_head(name)
 
     def config_problems(self, config: Mapping[str, Any]) -> list[str]:
         """See Files."""
@@ -102,26 +106,16 @@ class RenamedFiles:
         self, config: Mapping[str, Any], shapes: Mapping[str, Shape], *, any_segments: bool = False
     ) -> list[str]:
         """See Files."""
-        own = {self._canonical(name): (name, shape) for name, shape in shapes.items()}
+        found = self.canonical_names(shapes).found
+        own = {place: (source.name, shapes[source.name]) for place, source in found.items()}
         expected = self.expected_shapes(config, num_labels=None)
-        if any_segments and SEGMENT_TABLE in own:
-            expected.pop(SEGMENT_TABLE, None)
-        problems = [
-            f"the checkpoint lacks the tensor {name}, which config.json says it has"
-            for name in expected
-            if name not in own
-        ]
-        problems += [
-            f"{own[name][0]}: config.json says {list(shape)}, the checkpoint has "
-            f"{list(own[name][1])}"
-            for name, shape in expected.items()
-            if name in own and own[name][1] != shape
-        ]
-        return problems + [
+        if any_segments and SEGMENTS in own:
+            expected.pop(SEGMENTS, None)
+        return shape_problems(expected, own) + [
             f"{name}: config.json says {config[self.names.key('num_hidden_layers')]} layers, the "
             "checkpoint has this tensor too"
             for place, (name, _) in own.items()
-            if place is not None and BEYOND_NUMBERS in place and place not in expected
+            if place.startswith(self.names.layers) and place not in expected
         ]
 
     def converted_config(
@@ -130,8 +124,7 @@ class RenamedFiles:
         """See Files."""
         body = dict(config) | {"architectures": [self.architecture(head=num_labels is not None)]}
         if num_labels is not None:
-            body["id2label"] = {str(unit): f"LABEL_{unit}" for unit in range(num_labels)}
-            body["label2id"] = {f"LABEL_{unit}": unit for unit in range(num_labels)}
+            body |= unit_names(num_labels)
         return dict(sorted(body.items()))
 
     def architecture(self, *, head: bool) -> str:
@@ -146,8 +139,7 @@ class RenamedFiles:
         if self._in_head(place):
             return place if place == plain else None
         body = ("embeddings.", self.names.layers)
-        buffers = ("embeddings.position_ids", "embeddings.token_type_ids")
-        return place if place.startswith(body) and place not in buffers else None
+        return place if place.startswith(body) and place not in BUFFERS else None
 
     def _in_head(self, place: str) -> bool:
         return place in self.POOLER or place in self.HEADS
@@ -158,5 +150,6 @@ class RenamedFiles:
         for problem in problems:
             key, colon, rest = problem.partition(":")
             rest = rest.replace(" expected bert,", f" expected {self.names.kind},")
+            rest = rest.replace(" hidden_size ", f" {self.names.key('hidden_size')} ")
             own.append(self.names.key(key) + colon + rest)
         return own

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from raypipe.models.bert.tensor_names import SEGMENTS
-
 LAYERS_OF_BERT = "encoder.layer."
 HEAD_OF_BERT = ("pooler.dense.", "classifier.")
 """Beginnings of canonical names of a head's two layers in BERT."""
@@ -37,8 +35,8 @@ class Names:
     """Values of own keys without which raypipe's inputs or layers would be others."""
     specials: tuple[str, str, str]
     """Special tokens: before the first text, behind a text, and for what is unknown."""
-    between: int
-    """Number of special tokens between two texts."""
+    num_separators: int
+    """Special tokens between two texts."""
     first_position: int
     has_segments: bool
     """Whether there is a segment table; one that there is has one row."""
@@ -62,7 +60,3 @@ class Names:
     def key(self, of_bert: str) -> str:
         """The own key for one of BERT's."""
         return self.keys.get(of_bert, of_bert)
-
-
-SEGMENT_TABLE = SEGMENTS
-"""Has this name in every family that has one."""

@@ -19,7 +19,7 @@ FIRST_POSITION = 2
 """One more than the padding's id: transformers numbers positions from there."""
 
 
-def _bend() -> Callable[[Tensor], Tensor]:
+def _activation() -> Callable[[Tensor], Tensor]:
     import torch
 
     return torch.tanh
@@ -38,11 +38,11 @@ def _roberta(kind: str, architecture: str) -> RenamedFamily:
         fixed={},
         required={"pad_token_id": FIRST_POSITION - 1, "type_vocab_size": 1},
         specials=("<s>", "</s>", "<unk>"),
-        between=2,
+        num_separators=2,
         first_position=FIRST_POSITION,
         has_segments=True,
     )
-    return RenamedFamily(names, bend=_bend)
+    return RenamedFamily(names, activation=_activation)
 
 
 ROBERTA = _roberta("roberta", "Roberta")

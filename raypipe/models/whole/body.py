@@ -49,7 +49,8 @@ class Whole:
         self, ids_T: Tensor, segments: int | Tensor, groups: Groups, *, of_head: bool
     ) -> Tensor:
         """Last hidden states, fp32 [T, H]; with `of_head` the head's units, [B, U]."""
-        given = arguments_of(self.module)
+        computed: Any = self.module if of_head else self.module.base_model
+        given = arguments_of(computed)
         parts, start = [], 0
         low = self.precision in ("bf16", "fp16")
         with torch.autocast(ids_T.device.type, DTYPES[self.precision], enabled=low):
@@ -64,7 +65,7 @@ class Whole:
                         if isinstance(own, int)
                         else own.view(count, length)
                     )
-                found = self.module(input_ids=ids, **more)
+                found = computed(input_ids=ids, **more)
                 part = found.logits if of_head else found.last_hidden_state.flatten(0, 1)
                 parts.append(part.float())
                 start = stop
@@ -74,8 +75,6 @@ class Whole:
 @dataclass(frozen=True, slots=True)
 class WholeHead:
     """Passes on the units: the module has computed them."""
-
-    num_units: int
 
     @property
     def linears(self) -> list[Linear]:
@@ -88,4 +87,4 @@ class WholeHead:
 
     def logits(self, first_BH: Tensor, *, drop: Dropout = lambda x: x) -> Tensor:
         """See Head."""
-        return first_BH[:, : self.num_units]
+        return first_BH

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from raypipe.errors import InputError
-from raypipe.models.renamed.pretraining import NoPretraining
+from raypipe.models.no_pretraining import NoPretraining
+from raypipe.models.units import check_units
 from raypipe.models.whole import module
 from raypipe.models.whole.files import WholeFiles
 from raypipe.text.inputs import Layout
@@ -40,13 +41,13 @@ class WholeFamily:
         """See Family."""
         from raypipe.models.whole.body import Whole
 
-        built = module.module_of(config, weights, head=module.is_reranker(config))
+        built = module.module_of(config, weights, head=module.has_head(config, weights))
         found = module.config_of(config)
         return Whole(
             built,
             width=int(found.hidden_size),
             num_positions=self.files.num_positions(config),
-            num_segments=int(found.type_vocab_size) if self.files.has_segments else 1,
+            num_segments=int(found.type_vocab_size) if self.files.HAS_SEGMENTS else 1,
         )
 
     def forward(
@@ -76,17 +77,11 @@ class WholeFamily:
         """See Family."""
         from raypipe.models.whole.body import WholeHead
 
-        units = {len(weights[name]) for name in weights if name.endswith(LAST_BIASES)}
-        expected = 1 if relevant_label is None else 2
-        if not units:
+        last = next((name for name in weights if name.endswith(module.LAST_BIASES)), None)
+        if last is None:
             raise InputError("the checkpoint has no head that scores pairs")
-        if units != {expected}:
-            label = "null" if relevant_label is None else str(relevant_label)
-            raise InputError(
-                f"the classifier has {max(units)} units, the settings (relevant_label: {label}) "
-                f"expect {expected}; a head of one unit has relevant_label null, one of two 0 or 1"
-            )
-        return WholeHead(expected)
+        check_units(len(weights[last]), relevant_label)
+        return WholeHead()
 
     def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
         """See Family; what the tokenizer itself puts around one text and between two."""
@@ -99,10 +94,6 @@ class WholeFamily:
             raise InputError(
                 "the tokenizer's own inputs do not begin with one special token and end with one"
             )
-        has_segments = self.files.has_segments
-        own = tuple(segments) if has_segments else (0,) * len(segments)
-        return Layout(alone[0], between, alone[-1], own, has_segments=has_segments)
-
-
-LAST_BIASES = ("classifier.bias", "classifier.out_proj.bias")
-"""Ends of the name of a head's last bias in transformers' classes."""
+        read = self.files.HAS_SEGMENTS
+        own = tuple(segments) if read else (0,) * len(segments)
+        return Layout(alone[0], between, alone[-1], own, has_segments=read)

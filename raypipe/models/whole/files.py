@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from raypipe.errors import InputError
-from raypipe.models.tensors import Named, Shape, Source
+from raypipe.models.tensors import Named, Shape, Source, shape_problems
 from raypipe.models.whole import module
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class WholeFiles:
 
     def __init__(self, kind: str, *, has_segments: bool) -> None:
         """Of models with this model_type, which read segments or not."""
-        self.kind, self.has_segments = kind, has_segments
+        self.kind, self.HAS_SEGMENTS = kind, has_segments
 
     def canonical_names(self, names: Iterable[str]) -> Named:
         """See Files; without what the body's names begin with in a model with a head."""
@@ -58,6 +58,10 @@ class WholeFiles:
         prefix = module.prefix_of(config) + "."
         return {name.removeprefix(prefix): shape for name, shape in shapes.items()}
 
+    def may_have(self, name: str) -> bool:
+        """Any: transformers leaves out what its module does not have."""
+        return True
+
     def config_problems(self, config: Mapping[str, Any]) -> list[str]:
         """See Files."""
         try:
@@ -67,7 +71,7 @@ class WholeFiles:
         decodes = [key for key in ("is_decoder", "is_encoder_decoder") if getattr(found, key, None)]
         problems = [f"{key}: expected false, found true" for key in decodes]
         segments = getattr(found, "type_vocab_size", 0)
-        if not self.has_segments and segments not in (None, 0):
+        if not self.HAS_SEGMENTS and segments not in (None, 0):
             problems.append(f"type_vocab_size: expected 0, found {segments}")
         return problems
 
@@ -96,19 +100,10 @@ class WholeFiles:
         self, config: Mapping[str, Any], shapes: Mapping[str, Shape], *, any_segments: bool = False
     ) -> list[str]:
         """See Files."""
-        expected = module.shapes_of(config, head=module.is_reranker(config))
+        expected = module.shapes_of(config, head=module.has_head(config, shapes))
         named = module.names_of(shapes, expected, module.prefix_of(config))
-        problems = [
-            f"the checkpoint lacks the tensor {name}, which config.json says it has"
-            for name in expected
-            if name not in named
-        ]
-        return problems + [
-            f"{named[name]}: config.json says {list(shape)}, the checkpoint has "
-            f"{list(shapes[named[name]])}"
-            for name, shape in expected.items()
-            if name in named and shapes[named[name]] != shape
-        ]
+        held = {name: (place, shapes[place]) for name, place in named.items()}
+        return shape_problems(expected, held)
 
     def converted_config(
         self, config: Mapping[str, Any], *, segment_rows: int, num_labels: int | None

@@ -9,20 +9,30 @@ from typing import TYPE_CHECKING, Any
 
 from raypipe.errors import InputError, first_line
 from raypipe.models.tensors import Shape
+from raypipe.models.units import is_reranker
 from raypipe.storage.records import canonical
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-HEAD = "ForSequenceClassification"
 NOT_DECISIVE = ("_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version")
 """Keys of config.json that say where it comes from."""
+LAST_BIASES = ("classifier.bias", "classifier.out_proj.bias")
+"""Ends of the name of a head's last bias in transformers' classes."""
 
 
-def is_reranker(config: Mapping[str, Any]) -> bool:
-    """Whether config.json's architecture ends in a head for sequences."""
-    names = config.get("architectures")
-    return isinstance(names, list) and any(str(name).endswith(HEAD) for name in names)
+def has_head(config: Mapping[str, Any], names: Iterable[str]) -> bool:
+    """Whether a checkpoint is a reranker's: its architecture says so, or all of its tensors do.
+
+    An architecture that is missing, or that of another head, does not lose a head that is there.
+    """
+    if is_reranker(config):
+        return True
+    names = set(names)
+    if not any(name.endswith(LAST_BIASES) for name in names):
+        return False
+    wanted = shapes_of(config, head=True)
+    return len(names_of(names, wanted, prefix_of(config))) == len(wanted)
 
 
 def config_of(config: Mapping[str, Any]) -> Any:

@@ -1,17 +1,13 @@
 """The stage that builds a graph (HNSW) over embeddings."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from raypipe.engines.ann.machine import faiss_class, faiss_version
 from raypipe.stages.ann.beating import beating
-from raypipe.stages.search import ranked_vectors
+from raypipe.stages.embeddings import all_vectors, dim_of
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
@@ -66,14 +62,3 @@ class HnswStage:
         path = scratch / "hnsw.faiss"
         beating(beat, lambda: write_index(index, path))
         return Payload(path, {"rows": shard.num_rows, "numerics": faiss_class()})
-
-
-def dim_of(embeddings: Stored) -> int:
-    """The number of dimensions."""
-    return int(embeddings.vectors(embeddings.manifest.records[0]).shape[1])
-
-
-def all_vectors(embeddings: Stored) -> Iterator[tuple[int, NDArray[np.float16]]]:
-    """The vectors that are not in quarantine, each range with the row of its first one."""
-    for record in embeddings.manifest.records:
-        yield from ranked_vectors(embeddings, record, 0, record.shard.num_rows)

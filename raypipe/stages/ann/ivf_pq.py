@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from raypipe.engines.ann.machine import faiss_class, faiss_version
 from raypipe.stages.ann.beating import beating
-from raypipe.stages.ann.hnsw import all_vectors, dim_of
-from raypipe.stages.search import ranked_vectors
+from raypipe.stages.embeddings import all_vectors, dim_of, ranked_vectors
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.storage.payloads.writing import writing
 from raypipe.storage.records import Shard

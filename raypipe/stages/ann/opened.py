@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from raypipe.engines.ann.files import read_index
-from raypipe.stages.ann.hnsw import all_vectors
+from raypipe.stages.embeddings import all_vectors
 from raypipe.storage.stored import Stored
 
 

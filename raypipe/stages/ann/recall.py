@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from raypipe.stages.ann.hnsw import all_vectors
+from raypipe.stages.embeddings import all_vectors, query_vectors
 from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.run_tables import read_queries_of_run
-from raypipe.stages.search import at_most_once_a_second, query_vectors
+from raypipe.stages.search import exact_lists
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
@@ -63,18 +63,10 @@ class RecallStage:
         return Opened(partial(self._run, site))
 
     def _run(self, site: Site, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        from raypipe.engines.exact.search import topk_block_stream
-        from raypipe.stages.products import TorchProducts
-
         chosen = self.chosen()
         queries = query_vectors(self.vectors, shard.start, shard.stop)[chosen]
-        rows, _ = topk_block_stream(
-            queries,
-            all_vectors(self.embeddings),
-            depth=self.depth,
-            products=TorchProducts(site.threads),
-            beat=at_most_once_a_second(beat),
-        )
+        blocks = all_vectors(self.embeddings)
+        rows, _ = exact_lists(queries, blocks, depth=self.depth, site=site, beat=beat)
         table = read_queries_of_run(self.run, shard.start, shard.stop)
         owners, found = table["query_row"].to_numpy(), table["passage_row"].to_numpy()
         recalls: dict[int, list[float]] = {min(CUTOFF, self.depth): [], self.depth: []}

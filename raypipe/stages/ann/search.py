@@ -5,18 +5,14 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
 
-from raypipe import schema
 from raypipe.engines.ann.machine import faiss_class, faiss_version
-from raypipe.stages.ann.hnsw import all_vectors, dim_of
+from raypipe.stages.embeddings import all_vectors, dim_of, query_vectors
 from raypipe.stages.outlook.outlook import ExpectedRun, Outlook, Seen
 from raypipe.stages.outlook.runs import run_outlook
 from raypipe.stages.query_blocks import RUN_ROW_BYTES, Sides, query_blocks
-from raypipe.stages.run_tables import dense_table
-from raypipe.stages.search import at_most_once_a_second, query_vectors
+from raypipe.stages.search import at_most_once_a_second, lists_payload
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
-from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, spec_over
@@ -91,7 +87,7 @@ class AnnSearchStage:
         from raypipe.engines.ann.search import Effort, approximate_topk
 
         queries = query_vectors(self.vectors, shard.start, shard.stop)
-        rows, scores = approximate_topk(
+        found = approximate_topk(
             index,
             queries,
             shards,
@@ -100,9 +96,6 @@ class AnnSearchStage:
             threads=site.threads,
             beat=at_most_once_a_second(beat),
         )
-        without = [q for q in self.vectors.manifest.skipped_rows if shard.start <= q < shard.stop]
-        rows[[query - shard.start for query in without]] = -1
-        table: pa.Table = dense_table(shard.start, rows, scores, scored_by=self.name)
-        path = site.scratch / f"{shard.index}.parquet"
-        facts = {"rows": write_table(path, schema.RUN, [table]), "numerics": faiss_class()}
-        return Payload(path, facts)
+        return lists_payload(
+            site, shard, self.vectors, *found, scored_by=self.name, numerics=faiss_class()
+        )

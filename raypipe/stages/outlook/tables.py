@@ -98,7 +98,7 @@ def scores_bytes(per_query: Float64, total: float, num_passages: int, *, pairs: 
 def _keys(
     per_query: Float64, total: float, num_passages: int, pairs: bool, *, scored: bool
 ) -> float:
-    queries, first, second = [], [], []
+    queries, first, second, num_made = [], [], [], 0
     for query, rows in enumerate(_rows(_few(per_query), num_passages)):
         rows = np.sort(rows)
         left = np.repeat(rows, len(rows)) if pairs else rows
@@ -107,9 +107,9 @@ def _keys(
         queries.append(np.full(int(kept.sum()), query, np.int32))
         first.append(left[kept])
         second.append(right[kept])
-        if sum(map(len, first)) > MADE_UP_LINES:
+        num_made += len(first[-1])
+        if num_made > MADE_UP_LINES:
             break
-    num_made = sum(map(len, first))
     if not num_made:
         return 0.0
     columns = [np.concatenate(part) for part in (queries, first, second)]
@@ -122,11 +122,8 @@ def _keys(
 
 def _few(lines: Float64) -> list[int]:
     """Whole numbers of lines of the first queries, so that a made-up table stays small."""
-    found: list[int] = []
-    for number in lines:
-        if sum(found) > MADE_UP_LINES:
-            break
-        found.append(round(float(number)))
+    before = np.cumsum(lines) - lines
+    found: list[int] = np.rint(lines[before <= MADE_UP_LINES]).astype(np.int64).tolist()
     return found
 
 

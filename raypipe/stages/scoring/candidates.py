@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.errors import IncompleteError
-from raypipe.ranking.candidates import Keys, missing, pairs, positions, singles
+from raypipe.ranking.candidates import Keys, missing, positions
 from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.outlook.runs import LINE_SECONDS, expected_run
 from raypipe.stages.outlook.tables import keys_bytes
-from raypipe.stages.query_blocks import num_lines
+from raypipe.stages.scoring.requests import Asking, Request
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.storage.payloads.tables import read_table, write_table
-from raypipe.storage.records import Json, Shard, canonical, digest
+from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
 
@@ -33,79 +33,6 @@ SCORE_BYTES = 24
 IN_COMMON = (
     "scores that an earlier request over another run has in common with this one are counted twice"
 )
-
-
-class Asking(Protocol):
-    """What a growing table has to know of a request for candidates of a run."""
-
-    def keys(self, run: pa.Table) -> Keys:
-        """The requested candidates of a run (schema.RUN), sorted."""
-
-    def num_candidates(self, run: Stored) -> int:
-        """An upper bound of their number."""
-
-    def digest(self, run: Stored) -> str:
-        """The name of this request for that run."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """Which candidates of a run are requested."""
-
-    k0: int | None = None
-    """For a monoBERT model: the first k0."""
-    k1: int | None = None
-    """For a duoBERT model: every ordered pair of the first k1."""
-    sample: int | None = None
-    """For a duoBERT model: the number of pairs drawn for each candidate."""
-    seed: int = 0
-
-    @property
-    def k(self) -> int:
-        """Number of candidates per query that are reordered."""
-        found = self.k0 if self.k1 is None else self.k1
-        assert found is not None
-        return found
-
-    def keys(self, run: pa.Table) -> Keys:
-        """The requested candidates of a run (schema.RUN), sorted."""
-        columns = [run[name].to_numpy() for name in ("query_row", "passage_row", "rank")]
-        if self.k1 is None:
-            return singles(*columns, k0=self.k)
-        return pairs(*columns, k1=self.k1, sample=self.sample, seed=self.seed)
-
-    def num_keys(self, run: pa.Table) -> int:
-        """The number of the requested candidates of a run (schema.RUN)."""
-        kept = run["query_row"].to_numpy()[run["rank"].to_numpy() <= self.k]
-        lengths = np.unique(kept, return_counts=True)[1].astype(np.int64)
-        if self.k1 is None:
-            return len(kept)
-        others = lengths - 1 if self.sample is None else np.minimum(self.sample, lengths - 1)
-        return int((lengths * others).sum())
-
-    def expected(self, lines: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The number of candidates of queries with so many lines each, whole or expected."""
-        first: NDArray[np.float64] = np.minimum(self.k, lines)
-        if self.k1 is None:
-            return first
-        others: NDArray[np.float64] = np.maximum(0.0, first - 1)
-        return first * others if self.sample is None else first * np.minimum(self.sample, others)
-
-    def to_json(self) -> dict[str, Json]:
-        """The request in a fingerprint; a seed matters only for a draw."""
-        body: dict[str, Json] = {"k0": self.k0, "k1": self.k1, "sample": self.sample}
-        return {**body, "seed": None if self.sample is None else self.seed}
-
-    def num_candidates(self, run: Stored) -> int:
-        """An upper bound: the number of lines, for a duoBERT model times the pairs of each."""
-        if self.k1 is None:
-            return num_lines(run)
-        others = self.k1 - 1 if self.sample is None else min(self.sample, self.k1 - 1)
-        return min(num_lines(run), self.k1 * run.num_rows) * others
-
-    def digest(self, run: Stored) -> str:
-        """The name of this request for that run."""
-        return digest(canonical({**self.to_json(), "run": run.identity}))
 
 
 @dataclass(frozen=True)
@@ -155,6 +82,12 @@ def keys_of(table: pa.Table) -> Keys:
     names = ("query_row", "passage_row", "other_row")
     first, second, third = (table[name].to_numpy().astype(np.int64) for name in names)
     return first, second, third
+
+
+def passages_of(keys: Keys) -> NDArray[np.int64]:
+    """Rows of the passages among candidates, ascending, each once."""
+    distinct = np.unique(np.concatenate(keys[1:]))
+    return distinct[distinct >= 0]
 
 
 def find_scores(
@@ -232,17 +165,19 @@ class CandidatesStage:
         assert isinstance(request, Request)  # a grid of cells is filled, never foreseen
         there = [part for part in self.held if seen.has(part.candidates)]
         before = [seen.of(part.candidates).facts for part in self.held if part not in there]
+        first = np.minimum(request.k, run.lines)
         own, wanted = self.run_store.identity, run.total(request.expected(run.lines))
         if seen.has(self.run_store):  # the candidates themselves are known
             keys = request.keys(self.run_store.whole_table(schema.RUN))
-            wanted, lacking = float(len(keys[0])), float(unscored(keys, there).sum())
+            new = unscored(keys, there)
+            wanted, lacking = float(len(new)), float(new.sum())
+            passages = float(len(passages_of((keys[0][new], keys[1][new], keys[2][new]))))
             unknown = bool(before)
         else:
-            lacking = wanted
+            lacking, passages = wanted, run.total(first)
             unknown = bool(there) or any(facts["run"] != own for facts in before)
         same = sum(int(facts["rows"]) for facts in before if facts["run"] == own)
         number = max(0.0, lacking - same)
-        first = np.minimum(request.k, run.lines)
         duo = request.k1 is not None
         return Outlook(
             num_rows=1,
@@ -254,6 +189,7 @@ class CandidatesStage:
                 "request": request.digest(self.run_store),
                 "run": own,
                 "first": request.k,
+                "passages": round(min(passages, number)),
             },
             run=run,
             notes=(IN_COMMON,) if unknown else (),

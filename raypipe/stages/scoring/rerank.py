@@ -22,7 +22,8 @@ from raypipe.stages.query_blocks import (
     query_blocks,
 )
 from raypipe.stages.run_tables import read_queries_of_run
-from raypipe.stages.scoring.candidates import SCORE_BYTES, Part, Request, find_scores, keys_of
+from raypipe.stages.scoring.candidates import SCORE_BYTES, Part, find_scores, keys_of
+from raypipe.stages.scoring.requests import Request
 from raypipe.stages.stage import Needs, Opened, Site, Sizing
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec

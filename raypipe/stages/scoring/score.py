@@ -17,24 +17,20 @@ from raypipe.errors import RowsFailed
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.ranking.candidates import Keys
 from raypipe.stages.opening import Stopwatch, open_model
-from raypipe.stages.outlook.lengths import pair_inputs, texts_of
+from raypipe.stages.outlook.lengths import pair_inputs, sampled_pairs
 from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.outlook.tables import scores_bytes
 from raypipe.stages.query_blocks import Sides
 from raypipe.stages.reuse.division import Division, divide
-from raypipe.stages.scoring.candidates import SCORE_BYTES, Part
+from raypipe.stages.scoring.candidates import SCORE_BYTES, Part, passages_of
 from raypipe.stages.scoring.older_scores import OlderScores, ScoresByText, older_scores
-from raypipe.stages.scoring.token_rows import TokenRows, passages_of
+from raypipe.stages.scoring.token_rows import TokenRows
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.stages.texts.tokenize import MAX_PIECES
 from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec, settings_digest
 from raypipe.storage.stored import Stored, spec_over
-from raypipe.text.pairs import TextSlice
-
-MOST_INPUTS = 20_000
-"""Inputs of which an outlook knows the lengths, evenly spaced over the sampled queries."""
 
 if TYPE_CHECKING:
     from raypipe.models.scorer import Scorer
@@ -121,7 +117,7 @@ class ScoreStage:
         """See Foreseeing; the inputs are those of passages that a search of a sample finds."""
         asked = seen.of(self.part.candidates)
         number, duo = float(asked.facts["rows"]), self.model.reranker.num_passages == 2
-        texts = self._sampled(seen, int(asked.facts["first"]), duo)
+        texts = sampled_pairs(seen, self.sides, self.model, int(asked.facts["first"]))
         inputs = pair_inputs(self.model, texts, number)
         num_bytes = 0.0
         if asked.run is not None:
@@ -133,25 +129,6 @@ class ScoreStage:
             inputs=inputs,
             num_inferences=number,
         )
-
-    def _sampled(self, seen: Seen, first: int, duo: bool) -> list[TextSlice]:
-        """The texts of sampled inputs: a query and one passage, or every ordered pair of them."""
-        queries, passages = self.sides.queries, self.sides.collection
-        found = seen.found(queries, passages, first, least=2 if duo else 1)
-        query, place = np.nonzero(found >= 0)
-        rows = [query, found[query, place]]
-        if duo:
-            query, left, right = np.nonzero((found[:, :, None] >= 0) & (found[:, None, :] >= 0))
-            kept = left != right
-            query, left, right = query[kept], left[kept], right[kept]
-            rows = [query, found[query, left], found[query, right]]
-        few = np.linspace(0, len(rows[0]) - 1, min(len(rows[0]), MOST_INPUTS)).astype(np.int64)
-        prefixes = [self.model.conventions.prefix(side) for side in ("query", "passage")]
-        of_queries = seen.pieces(queries, self.model, prefixes[0])
-        of_passages = seen.pieces(passages, self.model, prefixes[1])
-        pieces = [of_queries, *[of_passages] * (len(rows) - 1)]
-        sides = zip(pieces, rows, strict=True)
-        return [texts_of(found.flat, found.offsets, of[few]) for found, of in sides]
 
     def open(self, site: Site) -> Opened:
         """See Stage; schema.SCORES of a shard's candidates in order, without those of `skip`.
@@ -171,7 +148,7 @@ class _OpenedScores:
         self._stage, self._scratch, self._scorer = stage, scratch, scorer
         self._queries = TokenRows(stage.query_tokens)
         self._passages = TokenRows(stage.passage_tokens)
-        self._rows = None if stage.whole else passages_of(stage.part)
+        self._rows = None if stage.whole else passages_of(stage.part.keys())
         self._older = ScoresByText(stage.older, stage.hashes, stage.sides.queries, scorer.numerics)
 
     def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import open_tokenizer
 from raypipe.stages.outlook.outlook import Outlook, Seen
-from raypipe.stages.scoring.candidates import Part
+from raypipe.stages.scoring.candidates import Part, passages_of
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.stages.texts.ids import column_of_rows
 from raypipe.stages.texts.reading import Strings
@@ -64,18 +64,9 @@ class TokenRows:
                 found.append(
                     taken(*self._mapped[record.sha256], distinct[low:high] - record.shard.start)
                 )
-        if not found:
-            found = [(np.empty(0, np.uint16), np.zeros(1, np.int64))]
         flat, offsets = concatenate(found)
         assert len(offsets) == len(distinct) + 1
         return TextSlice(flat, offsets[:-1][inverse], np.diff(offsets)[inverse])
-
-
-def passages_of(part: Part) -> Int64:
-    """Rows of the passages among a part's candidates, ascending, each once."""
-    _, first, second = part.keys()
-    distinct = np.unique(np.concatenate([first, second]))
-    return distinct[distinct >= 0]
 
 
 @dataclass(frozen=True)
@@ -98,8 +89,7 @@ class PassageTokensStage:
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Ranges of these passages, in row order."""
-        num_rows = len(passages_of(self.candidates))
-        return ranges(num_rows, min(sizing.shard_rows, SHARD_ROWS))
+        return _ranges(len(passages_of(self.candidates.keys())), sizing)
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
@@ -108,22 +98,18 @@ class PassageTokensStage:
 
     def outlook(self, seen: Seen) -> Outlook:
         """See Foreseeing; of candidates that are not there yet, each has a passage of its own."""
-        texts = seen.sample(self.collection)
-        prefix = self.model.conventions.prefix("passage")
-        num_rows = min(texts.num_rows, round(self.distinct(seen)))
-        work = min(seen.sizing.shard_rows, SHARD_ROWS)
-        pieces = seen.pieces(self.collection, self.model, prefix)
-        return pieces_outlook(pieces, num_rows, ranges(num_rows, work))
-
-    def distinct(self, seen: Seen) -> float:
-        """About the number of different passages among the candidates."""
-        expected = seen.of(self.candidates.candidates)
-        number = expected.facts.get("passages", expected.num_rows)
-        return float(number)
+        asked = self.candidates.candidates
+        if seen.has(asked):
+            shards = self.shards(seen.sizing)
+        else:
+            expected = int(seen.of(asked).facts["passages"])
+            shards = _ranges(min(expected, seen.of(self.collection).num_rows), seen.sizing)
+        pieces = seen.pieces(self.collection, self.model, self.model.conventions.prefix("passage"))
+        return pieces_outlook(pieces, shards[-1].stop, shards)
 
     def open(self, site: Site) -> Opened:
         """See Stage; pieces of a shard's passages, uint16 or uint32 flat with offsets."""
-        tokenizer, rows = open_tokenizer(self.model), passages_of(self.candidates)
+        tokenizer, rows = open_tokenizer(self.model), passages_of(self.candidates.keys())
         sample = rows[:: -(-len(rows) // SAMPLED_TEXTS) or 1]
         texts = column_of_rows(self.collection, sample, "text")
         refuse_other_inputs(tokenizer, texts, self.model)
@@ -151,3 +137,7 @@ class PassageTokensStage:
         path = scratch / f"{shard.index}.safetensors"
         write_tokens(path, flat, offsets)
         return Payload(path, {"rows": shard.num_rows, "pieces": len(flat)})
+
+
+def _ranges(num_rows: int, sizing: Sizing) -> list[Shard]:
+    return ranges(num_rows, min(sizing.shard_rows, SHARD_ROWS))

@@ -17,6 +17,7 @@ from raypipe.models.folder.conventions import PairConventions
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import layout_of, open_tokenizer
 from raypipe.stages.outlook.outlook import Outlook, Pieces, Seen
+from raypipe.stages.outlook.weights import spread
 from raypipe.stages.reuse.boundaries import expected_shards, shards_by_content
 from raypipe.stages.reuse.division import Division, Int64, divide, same_payload
 from raypipe.stages.reuse.source import OpenedSource, Source, source_over
@@ -69,6 +70,10 @@ class TokenizeStage:
         """Ranges of rows that begin where the content says; see shards_by_content."""
         work = min(sizing.shard_rows, SHARD_ROWS)
         return shards_by_content(self.texts.num_rows, work, self.hashes)
+
+    def weights_of(self, shards: Sequence[Shard]) -> list[float]:
+        """See Weighing; bytes of text."""
+        return spread(self.texts, lambda record: record.num_bytes, shards)
 
     def reusing(self, older: Sequence[Stored]) -> "TokenizeStage":
         """See Copying."""

@@ -40,7 +40,9 @@ def taken(flat: Flat, offsets: Offsets, rows: NDArray[np.int64]) -> tuple[Flat, 
 
 
 def concatenate(parts: list[tuple[Flat, Offsets]]) -> tuple[Flat, Offsets]:
-    """Several groups of rows as one, in order."""
+    """Several groups of rows as one, in order; of no group, no row."""
+    if not parts:
+        return np.empty(0, np.uint16), np.zeros(1, np.int64)
     flats = [flat for flat, _ in parts]
     lengths = np.concatenate([np.diff(offsets) for _, offsets in parts])
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

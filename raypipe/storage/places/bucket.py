@@ -124,12 +124,13 @@ class BucketStorage:
     def put(self, sha256: str, file: Path) -> None:
         """See Storage; always uploaded, so that a damaged blob under this hash is replaced.
 
-        The new object's time tells gc that it is used again; what gc had marked before may be gone.
+        The new object's time tells gc that it is used again.
         """
         if hash_file(file) != sha256:
             raise CorruptError(f"{file}: its bytes changed between hashing and storing; run again")
         self._fs.put_file(str(file), self._blob(sha256))
-        while wait_for_gc(self, f"blobs/{sha256}"):
+        # A gc that saw the old time may also have ended just before its mark was looked for.
+        while wait_for_gc(self, f"blobs/{sha256}") or not self.has(sha256):
             self._fs.put_file(str(file), self._blob(sha256))
         file.unlink(missing_ok=True)
 

@@ -6,7 +6,7 @@ changed object has another copy.
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ def on_this_node(file: Path, sources: Mapping[str, str], scratch: Path) -> Path:
     return own
 
 
-def forget_others(folder: Path, kept: Mapping[Path, str]) -> None:
+def forget_others(folder: Path, kept: Iterable[Path]) -> None:
     """Remove the copies of what is no longer an input, or has changed."""
     standing = {copy.parent for copy in kept}
     for path in folder.iterdir() if folder.is_dir() else ():

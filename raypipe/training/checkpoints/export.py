@@ -19,7 +19,9 @@ from raypipe.models.folder.adapter_tensors import PEFT
 from raypipe.models.folder.adapters import adapter_folder
 from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
 from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.folder.opening import here
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_sha256
+from raypipe.models.units import unit_names
 from raypipe.storage.files import folder_beside, replace_folder
 from raypipe.storage.payloads.writing import writing
 from raypipe.training.checkpoints.export_pretrained import pretrained_config, pretrained_tensors
@@ -192,12 +194,7 @@ def _config(job: Job, base: Mapping[str, Tensor]) -> dict[str, Any]:
     if segments is not None:
         config["type_vocab_size"] = len(segments)
     config["architectures"] = [files.architecture(head=head)]
-    if not head:
-        return config
-    units = job.recipe.model.head
-    config["id2label"] = {str(unit): f"LABEL_{unit}" for unit in range(units)}
-    config["label2id"] = {f"LABEL_{unit}": unit for unit in range(units)}
-    return config
+    return config | (unit_names(job.recipe.model.head) if head else {})
 
 
 def _write_json(path: Path, body: Mapping[str, Any]) -> None:
@@ -205,6 +202,7 @@ def _write_json(path: Path, body: Mapping[str, Any]) -> None:
 
 
 def _copy_tokenizer(start: ModelFolder, folder: Path) -> None:
+    start = here(start)
     for name in TOKENIZER_FILES:
         if (start.folder / name).exists():
             shutil.copyfile(start.folder / name, folder / name)

@@ -10,12 +10,7 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.evaluation.measures import evaluate
-from raypipe.models.folder.conventions import (
-    AnyConventions,
-    Conventions,
-    PairConventions,
-    PretrainedConventions,
-)
+from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.machine.device import BUDGET_TOKENS
 from raypipe.models.machine.placing import unproven
@@ -144,20 +139,12 @@ def _scores(
     if isinstance(trainee.conventions, Conventions):
         return _products(trainee, query, passage, trainee.conventions, layouts)
     assert isinstance(trainee.conventions, PairConventions)
-    passages = (
-        [passage]
-        if trainee.conventions.kind == "mono"
-        else [
-            passage,
-            data.passages.part(second),
-        ]
-    )
-    assert not isinstance(trainee.conventions, PretrainedConventions)
+    others = [data.passages.part(second)] if trainee.conventions.kind == "duo" else []
     conventions = trainee.conventions if data.documents is None else _raw(trainee.conventions)
     as_trained = replace(model, conventions=conventions)
     place = unproven(trainee.device)
     scorer = Scorer(as_trained, trainee.body(), trainee.head(), layouts, place)
-    return scorer.score(query, passages)
+    return scorer.score(query, [passage, *others])
 
 
 def _products(

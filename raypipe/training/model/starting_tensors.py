@@ -33,7 +33,7 @@ def starting_tensors(
     one: that one judges something else.
 
     Raises:
-        InputError: the pooler is missing.
+        InputError: the pooler is missing, or a third segment cannot be had (`with_third_segment`).
     """
     assert not isinstance(conventions, PretrainedConventions)
     files = family_of(config).files
@@ -57,11 +57,7 @@ def starting_tensors(
         kept[bias] = torch.zeros(num_units)
     if conventions.kind == "duo":
         segments = files.saved_name(files.SEGMENTS, head=True)
-        if len(kept.get(segments, ())) < 2:
-            raise InputError(
-                "a duoBERT model has three segments, and a start of this architecture has one "
-                "or none; start from a BERT"
-            )
-        choice = conventions.segment_row if len(kept[segments]) < 3 else None
-        kept[segments] = with_third_segment(kept[segments], choice).clone()
+        table = kept.get(segments, torch.empty(0, hidden))
+        choice = conventions.segment_row if len(table) < 3 else None
+        kept[segments] = with_third_segment(table, choice).clone()
     return kept

@@ -6,7 +6,7 @@ from pathlib import Path
 from raypipe.models.folder.conventions import AnyConventions
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import layout_of, open_tokenizer
-from raypipe.training.peers.files import PeerFiles, peer_files
+from raypipe.training.peers.files import peer_files
 
 
 def add_peer_files(folder: Path, conventions: AnyConventions, start: ModelFolder) -> None:
@@ -17,24 +17,15 @@ def add_peer_files(folder: Path, conventions: AnyConventions, start: ModelFolder
         conventions: the settings of the model.
         start: where the training began, whose architecture and tokenizer it has.
     """
-    found = _of(conventions, start)
+    sizes = start.family.files.as_bert(start.config())
+    single = layout_of(start, open_tokenizer(start), (0,))
+    found = peer_files(conventions, width=sizes["hidden_size"], num_specials=single.num_specials)
     for name, body in found.files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(json.dumps(body, indent=2) + "\n")
     _merge(folder / "config.json", found.config)
     if found.longest is not None:
         _merge(folder / "tokenizer_config.json", {"model_max_length": found.longest})
-
-
-def peer_notes(conventions: AnyConventions, start: ModelFolder) -> tuple[str, ...]:
-    """Where sentence-transformers differs, in sentences, for the model's card."""
-    return _of(conventions, start).notes
-
-
-def _of(conventions: AnyConventions, start: ModelFolder) -> PeerFiles:
-    sizes = start.family.files.as_bert(start.config())
-    single = layout_of(start, open_tokenizer(start), (0,))
-    return peer_files(conventions, width=sizes["hidden_size"], num_specials=single.num_specials)
 
 
 def _merge(file: Path, more: dict[str, object]) -> None:

@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from raypipe.models.folder.conventions import Conventions, PairConventions
 from raypipe.training.job import Job
-from raypipe.training.peers.adding import peer_notes
+from raypipe.training.peers.files import opens, peer_notes
 
 KINDS = {"encoder": "An encoder", "mono": "A monoBERT reranker", "duo": "A duoBERT reranker"}
 
@@ -19,13 +18,14 @@ def model_card(job: Job, made: Mapping[str, Any], table: str) -> str:
         table: what the training's table.md says: measures, what the guard left out, data.
     """
     kind = KINDS.get(job.conventions.kind, "A pre-trained BERT")
-    library = "sentence-transformers" if _opens(job) else "raypipe"
+    library = "sentence-transformers" if opens(job.conventions) else "raypipe"
     lines = ["---", f"library_name: {library}", "tags: [raypipe]", "---", ""]
     lines += [f"# {made['recipe']}", "", f"{kind}, made by `raypipe train`.", ""]
     lines += ["```python", *_opening(job), "```", ""]
-    lines += [f"- {note}" for note in peer_notes(job.conventions, job.start)]
+    start = job.start.of_hub or job.recipe.model.start
+    lines += [f"- {note}" for note in peer_notes(job.conventions)]
     lines += [
-        f"- start: {job.recipe.model.start} (weights with SHA-256 {made['start_sha256']})",
+        f"- start: {start} (weights with SHA-256 {made['start_sha256']})",
         f"- step {made['step']:,} of {made['steps']:,}, {made['batch']} examples a step, loss "
         f"{made['loss']}, seed {made['seed']}",
         "",
@@ -35,16 +35,8 @@ def model_card(job: Job, made: Mapping[str, Any], table: str) -> str:
     return "\n".join([*lines, *_lower(table)])
 
 
-def _opens(job: Job) -> bool:
-    """Whether sentence-transformers computes what raypipe computes."""
-    found = job.conventions
-    if isinstance(found, Conventions):
-        return not (found.query_segment or found.passage_segment)
-    return isinstance(found, PairConventions) and found.kind == "mono"
-
-
 def _opening(job: Job) -> Sequence[str]:
-    if not _opens(job):
+    if not opens(job.conventions):
         return ["# in a recipe's models: {NAME: {path: THIS_FOLDER}}"]
     if job.conventions.kind == "encoder":
         return [

@@ -18,40 +18,50 @@ ACTIVATIONS = {
 
 @dataclass(frozen=True, slots=True)
 class PeerFiles:
-    """JSON files by name, keys to add to config.json, and what they cannot say."""
+    """JSON files by name, and keys to add to config.json."""
 
     files: dict[str, Any] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
     longest: int | None = None
     """Tokens of an input, for the tokenizer."""
-    notes: tuple[str, ...] = ()
-    """Where sentence-transformers differs, in sentences; empty if it does not."""
+
+
+def opens(conventions: AnyConventions) -> bool:
+    """Whether sentence-transformers computes what raypipe computes."""
+    if isinstance(conventions, Conventions):
+        return not (conventions.query_segment or conventions.passage_segment)
+    return isinstance(conventions, PairConventions) and conventions.kind == "mono"
 
 
 def peer_files(conventions: AnyConventions, *, width: int, num_specials: int) -> PeerFiles:
-    """The files for `SentenceTransformer(folder)` or `CrossEncoder(folder)`.
+    """The files for `SentenceTransformer(folder)` or `CrossEncoder(folder)`; none if neither can.
 
     Args:
         conventions: the model's settings.
         width: the hidden size.
         num_specials: special tokens of an input of one text.
     """
+    if not opens(conventions):
+        return PeerFiles()
     if isinstance(conventions, Conventions):
         return _encoder(conventions, width, num_specials)
+    assert isinstance(conventions, PairConventions)
+    activation = {"activation_fn": ACTIVATIONS[conventions.score]}
+    one_unit = conventions.relevant_label is None
+    config = {"sentence_transformers": activation} if one_unit else {}
+    return PeerFiles({}, config, conventions.total_limit)
+
+
+def peer_notes(conventions: AnyConventions) -> list[str]:
+    """Where sentence-transformers differs, in sentences; empty if it does not."""
+    if isinstance(conventions, Conventions):
+        return _notes_of_encoder(conventions)
     if isinstance(conventions, PairConventions) and conventions.kind == "mono":
-        return _cross_encoder(conventions)
-    return PeerFiles()
+        return _notes_of_cross_encoder(conventions)
+    return []
 
 
 def _encoder(found: Conventions, width: int, num_specials: int) -> PeerFiles:
-    if found.query_segment or found.passage_segment:
-        return PeerFiles(
-            notes=(
-                "sentence-transformers cannot open it: it puts every text in segment 0, and this "
-                f"model's queries are in segment {found.query_segment}, its passages in segment "
-                f"{found.passage_segment}.",
-            )
-        )
     longest = max(found.query_limit, found.passage_limit) + num_specials
     steps = [("Transformer", ""), ("Pooling", "1_Pooling")]
     steps += [("Normalize", "2_Normalize")] if found.normalise else []
@@ -70,13 +80,7 @@ def _encoder(found: Conventions, width: int, num_specials: int) -> PeerFiles:
             "similarity_fn_name": "dot",
         },
     }
-    notes: tuple[str, ...] = ()
-    if found.query_limit != found.passage_limit:
-        notes = (
-            f"raypipe cuts queries at {found.query_limit} word pieces and passages at "
-            f"{found.passage_limit}; sentence-transformers has one limit, the larger one.",
-        )
-    return PeerFiles(files, {}, longest, notes)
+    return PeerFiles(files, {}, longest)
 
 
 def _pooling(pooling: str, width: int) -> Mapping[str, Any]:
@@ -86,18 +90,32 @@ def _pooling(pooling: str, width: int) -> Mapping[str, Any]:
     return {"word_embedding_dimension": width, **keys}
 
 
-def _cross_encoder(found: PairConventions) -> PeerFiles:
+def _notes_of_encoder(found: Conventions) -> list[str]:
+    if not opens(found):
+        return [
+            "sentence-transformers cannot open it: it puts every text in segment 0, and this "
+            f"model's queries are in segment {found.query_segment}, its passages in segment "
+            f"{found.passage_segment}."
+        ]
+    if found.query_limit == found.passage_limit:
+        return []
+    return [
+        f"raypipe cuts queries at {found.query_limit} word pieces and passages at "
+        f"{found.passage_limit}; sentence-transformers has one limit, the larger one."
+    ]
+
+
+def _notes_of_cross_encoder(found: PairConventions) -> list[str]:
     notes = []
     if found.query_limit is not None or found.passage_limit is not None:
         notes.append(
             f"raypipe cuts queries at {found.query_limit} word pieces and then passages; "
             "sentence-transformers cuts the longer of the two."
         )
-    if found.relevant_label is None:
-        config = {"sentence_transformers": {"activation_fn": ACTIVATIONS[found.score]}}
-        return PeerFiles({}, config, found.total_limit, tuple(notes))
-    notes.append(
-        f"CrossEncoder returns both units; raypipe's score is the {found.score} of unit "
-        f"{found.relevant_label}" + ("." if found.score == "raw" else " after a softmax over both.")
-    )
-    return PeerFiles({}, {}, found.total_limit, tuple(notes))
+    if found.relevant_label is not None:
+        notes.append(
+            "CrossEncoder returns both units; raypipe's score is the "
+            f"{'logit' if found.score == 'raw' else found.score} of unit {found.relevant_label}"
+            + ("." if found.score == "raw" else " after a softmax over both.")
+        )
+    return notes

@@ -1,14 +1,14 @@
 """A global batch: examples of several sources with their texts, cut to the model's limits."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.models.folder.conventions import Conventions, PairConventions
 from raypipe.text.inputs import Layout
-from raypipe.text.pairs import TextSlice, piece_counts, taken
+from raypipe.text.pairs import TextSlice, cut_to, taken
 from raypipe.training.examples.table import Examples
 from raypipe.training.steps.texts import Rows, gathered
 
@@ -137,18 +137,9 @@ def pair_inputs_of(batch: Batch, conventions: PairConventions, layout: Layout) -
     targets = np.tile(pattern, num) if batch.labels is None else batch.labels.reshape(-1)
     query = taken(batch.query, np.repeat(np.arange(num), per_example))
     passages = [taken(batch.passage, places.reshape(-1)) for places in chosen]
-    kept, rest = piece_counts(
-        query.counts,
-        [passage.counts for passage in passages],
-        query_limit=conventions.query_limit,
-        passage_limit=conventions.passage_limit,
-        total_limit=conventions.total_limit,
-        num_specials=layout.num_specials,
-    )
-    query = replace(query, counts=kept)
-    cut = tuple(replace(p, counts=c) for p, c in zip(passages, rest, strict=True))
-    lengths = layout.lengths([kept, *rest])
-    return PairInputs(query, cut, targets, lengths, per_example)
+    texts = cut_to(conventions, query, passages, num_specials=layout.num_specials)
+    lengths = layout.lengths([text.counts for text in texts])
+    return PairInputs(texts[0], tuple(texts[1:]), targets, lengths, per_example)
 
 
 def text_counts(batch: Batch, conventions: Conventions) -> tuple[Int64, Int64]:

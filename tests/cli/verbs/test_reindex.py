@@ -62,7 +62,7 @@ def test_nights_of_a_schedule(raypipe_here, folder):
     write(folder, "the zebra", "a lease", "of shards", "run", "a run of the lease")
     second = reindex("--frozen", "--keep", "7")
     assert "generation 2, " in second.stdout and "1 added, 0 removed, 0 changed" in second.stdout
-    assert "tokens@tiny: 5 rows in" in second.stderr and "4 of them copied" in second.stderr
+    assert "tiny: word pieces: 5 rows in" in second.stderr and "4 of them copied" in second.stderr
     write(folder, "run", "a zebra of", "query", "rank", "passage")
     beyond = reindex(*shown)
     assert beyond.returncode == 5 and "overlap@10" in beyond.stderr

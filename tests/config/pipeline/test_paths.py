@@ -5,7 +5,7 @@ from raypipe.config import load_recipe, missing_inputs
 
 def test_relative_paths_belong_to_the_base_and_others_stay(text: str, tmp_path: Path):
     text = text.replace("dev.tsv", "s3://bucket/dev.tsv").replace("dev.txt", "/abs/dev.txt")
-    text = text.replace("test.txt", "../qrels/./test.txt").replace("path: minilm", "path: m/x")
+    text = text.replace("test.txt", "../qrels/./test.txt").replace("path: minilm", "path: ./m/x")
     recipe = load_recipe(text + "stores: stores\n", base=tmp_path / "r")
     assert recipe.collection.input == (str(tmp_path / "r/collection.tsv"),)
     assert recipe.queries["dev"].file == "s3://bucket/dev.tsv"
@@ -33,8 +33,7 @@ def test_every_missing_input_is_told_at_once(text: str, tmp_path: Path):
         f"queries.dev.qrels: {tmp_path}/dev.txt: a folder; expected a qrels file",
         f"queries.test.qrels: {tmp_path}/test.txt: no such file or folder; expected a qrels file",
         f"models.encoder.path: {tmp_path}/weights: no such file or folder; expected minilm, "
-        "minilm-mono, minilm-duo, or a"
-        " folder with weights; for a hub model, where it was downloaded",
+        "minilm-mono, minilm-duo, a folder with weights, or a hub's model as hf://OWNER/NAME",
         f"stages.old.runs.test: {tmp_path}/old.trec: no such file or folder; expected a run file",
     ]
 

@@ -54,8 +54,9 @@ from raypipe.config.pipeline.kinds import KINDS
         ),
         (
             "{path: minilm}",
-            "{path: org/model, revision: abc}",
-            "line 8: models.encoder.revision: unknown key; known here: path, preset, segment_row",
+            "{path: org/model, digest: abc}",
+            "line 8: models.encoder.digest: unknown key; known here: path, revision, branch, "
+            "preset, segment_row, settings",
         ),
         (
             "lucene:     {do: index}",
@@ -126,7 +127,7 @@ from raypipe.config.pipeline.kinds import KINDS
             "nDCG@10",
             "nDCG at 10",
             "line 15: evaluate.measures.0: expected a measure such as nDCG@10,"
-            " AP(rel=2) or RR(rel=2)@10; found text 'nDCG at 10'",
+            " AP(rel=2), RR(rel=2)@10 or ndcg_cut_10; found text 'nDCG at 10'",
         ),
         (
             "evaluate:",

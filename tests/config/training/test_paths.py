@@ -5,7 +5,7 @@ from raypipe.config.training.paths import missing_training_inputs
 
 
 def test_paths_belong_to_the_recipes_folder(tmp_path):
-    found = load("stores=stores", "guard.test.queries=/abs/t.tsv", "model.start=mine/model",
+    found = load("stores=stores", "guard.test.queries=/abs/t.tsv", "model.start=./mine/model",
                  "collections.more={format: ir-datasets, input: [nf/corpus]}",
                  "model.adapter={start: an/adapter}", base=tmp_path)  # fmt: skip
     assert found.collections["docs"].input == (str(tmp_path / "passages.tsv"),)

@@ -1,9 +1,12 @@
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from raypipe.data.files.compression import is_compressed, open_binary
 from raypipe.data.formats.irds import dataset_passages, files, stream
+from raypipe.data.qrels import read_qrels
+from raypipe.data.queries import read_queries
 from raypipe.errors import InputError
 
 
@@ -21,6 +24,32 @@ class Library:
 
     def docs_iter(self):
         return iter([Doc("a"), Doc("b"), Doc("c")])
+
+    def has_queries(self):
+        return self.has_docs_
+
+    def queries_iter(self):
+        return iter([Query("1"), Query("2")])
+
+    def has_qrels(self):
+        return self.has_docs_
+
+    def qrels_iter(self):
+        return iter([Judged("1", "a", 2), Judged("2", "b", 0)])
+
+
+class Judged(NamedTuple):
+    query_id: str
+    doc_id: str
+    relevance: int
+
+
+class Query:
+    def __init__(self, query_id):
+        self.query_id = query_id
+
+    def default_text(self):
+        return f"query {self.query_id}"
 
 
 class Doc:
@@ -54,6 +83,23 @@ def test_a_bad_id_is_named_by_its_record_counted_from_the_first_and_others_come(
     assert next(found) == ("c", "text c")
     with pytest.raises(InputError, match="mini: record 2: white space"):
         next(found)
+
+
+def test_a_data_set_stands_in_the_place_of_queries_and_judgements(monkeypatch):
+    modules = __import__("sys").modules
+    monkeypatch.setitem(modules, "ir_datasets", Library())
+    assert files([Path("irds:mini")]) == [Path("mini")]
+    assert read_queries(Path("irds:mini")) == [("1", "query 1"), ("2", "query 2")]
+    judged = [tuple(row.values()) for row in read_qrels(Path("irds:mini")).to_pylist()]
+    assert judged == [("1", "a", 2), ("2", "b", 0)]
+    for read in (read_queries, read_qrels):
+        with pytest.raises(InputError, match="other: ir_datasets has no dataset of this id"):
+            read(Path("irds:other"))
+    monkeypatch.setitem(modules, "ir_datasets", Library(has_docs=False))
+    with pytest.raises(InputError, match="irds:mini: this ir_datasets id has no queries; name a"):
+        read_queries(Path("irds:mini"))
+    with pytest.raises(InputError, match="irds:mini: this ir_datasets id has no judgements"):
+        read_qrels(Path("irds:mini"))
 
 
 @pytest.mark.parametrize("low", [0x50, 0x5F])

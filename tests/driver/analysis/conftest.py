@@ -35,7 +35,7 @@ def analysed(tiny_model, tiny_mono, tiny_duo, tmp_path_factory):
         k0=8, k1=5, name="work", tail="keep", measures=("RR@10", "R@5"), without=None,
         first="dense", lengths=MappingProxyType({}), other=MappingProxyType({}),
         stages=MappingProxyType({}), more_models=MappingProxyType({}),
-        evaluate=MappingProxyType({}),
+        evaluate=MappingProxyType({}), chosen=MappingProxyType({}),
     ):  # fmt: skip
         for query_set, queries in (("test", QUERIES), ("other", FEWER)):
             (folder / f"{name}.{query_set}.trec").write_text(given(lengths, queries))
@@ -71,7 +71,7 @@ def analysed(tiny_model, tiny_mono, tiny_duo, tmp_path_factory):
         }
         recipe.pop(without, None)
         loaded = load_recipe(yaml.safe_dump(recipe, sort_keys=False), source="analysed")
-        run_pipeline(loaded, folder / name, Options(), watcher=Silent())
+        run_pipeline(loaded, folder / name, Options(**chosen), watcher=Silent())
         return open_finished(folder / name)
 
     return run

@@ -3,9 +3,11 @@ import json
 import pytest
 
 from raypipe.cli.main import run
+from raypipe.driver.analysis import consistency as module
 from raypipe.driver.analysis.consistency import consistencies, consistency
 from raypipe.driver.analysis.finished import Finished
 from raypipe.errors import InputError
+from raypipe.evaluation.run_files.runs import read_run
 from raypipe.names import Role, of_collection
 
 
@@ -112,10 +114,18 @@ def test_where_no_query_set_has_a_query_of_the_file_all_are_named(unjudged, tmp_
         consistencies(unjudged, str(file), "x")
 
 
+def test_a_file_is_read_once_for_all_query_sets(unjudged, tmp_path, monkeypatch):
+    (tmp_path / "both.trec").write_text("q1 Q0 p1 1 2 x\nq2 Q0 p7 1 2 x\n")
+    read = []
+    monkeypatch.setattr(module, "read_run", lambda path: read.append(path) or read_run(path))
+    assert len(consistencies(unjudged, str(tmp_path / "both.trec"))) == 2 and len(read) == 1
+
+
 def test_passages_from_elsewhere_are_seen_without_an_index_of_ids(outside, unjudged, tmp_path):
     given = [f"p{n}" for n in range(30)]
-    assert not unjudged.has_ids() and unjudged.are_here(given)
-    assert not unjudged.are_here([*given, "p30"]) and unjudged.are_here([])
+    here = unjudged.ranked()
+    assert here.index is None and here.have(given)
+    assert not here.have([*given, "p30"]) and here.have([])
 
 
 def test_the_command_prints_every_query_set_with_runs(finished, capsys):

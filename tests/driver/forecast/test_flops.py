@@ -26,6 +26,9 @@ def test_operations_are_those_of_the_linear_layers_and_of_attention():
         ("H100", "auto", 989e12, "bf16"),
         ("nvidia h100", "fp32", 67e12, "fp32"),
         ("V100", "auto", 125e12, "fp16"),
+        ("NVIDIA A100-SXM4-80GB", "bf16", 312e12, "bf16"),  # as torch names it
+        ("Tesla V100-SXM2-16GB", "fp16", 125e12, "fp16"),
+        ("NVIDIA H100 80GB HBM3", "bf16", 989e12, "bf16"),
         ("A100", "tf32", 156e12, "tf32"),
     ],
 )
@@ -34,8 +37,9 @@ def test_a_gpu_does_three_tenths_of_its_peak_in_the_precision(gpu, precision, pe
 
 
 def test_an_unknown_gpu_or_a_precision_that_it_lacks_is_refused():
-    with pytest.raises(InputError, match="--gpu GTX: expected one of H200, H100"):
-        assumed_rate("GTX", "auto")
+    for gpu in ("GTX", "NVIDIA A10G", "NVIDIA GH200 480GB"):
+        with pytest.raises(InputError, match=f"--gpu {gpu}: expected one of H200, H100"):
+            assumed_rate(gpu, "auto")
     with pytest.raises(InputError, match="--gpu V100: it does not multiply in bf16"):
         assumed_rate("V100", "bf16")
 

@@ -2,13 +2,17 @@
 
 import numpy as np
 import pytest
+from given_stores import Stores
 from watchers import Silent
 
+from raypipe import schema
 from raypipe.driver.forecast.seen import SeenStores, outlook_of
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.models.folder.loading import resolve_model
+from raypipe.stages.encode import EncodeStage
 from raypipe.stages.stage import Sizing
+from raypipe.stages.texts.tokenize import TokenizeStage
 from raypipe.storage.store_records import read_manifest
 from raypipe.storage.stored import Stored
 
@@ -43,6 +47,13 @@ def test_stores_that_are_there_tell_their_lines_texts_pieces_and_candidates(stor
     assert mono.facts["first"] == 10 and mono.run.lines.tolist() == [10.0] * 12
     duo = outlook_of(stored("candidates@duo.dev.1"))
     assert duo.facts["first"] == 4 and duo.run.lines == pytest.approx(np.full(12, 4.0))
+
+
+def test_a_query_set_without_queries_is_nothing_to_encode(tmp_path, tiny_model):
+    stores, model = Stores(tmp_path), resolve_model(str(tiny_model), None)
+    tokens = stores.finished(TokenizeStage(stores.queries(), schema.QUERIES, model))
+    found = EncodeStage(tokens, model, "query").outlook(SeenStores(Sizing()))
+    assert (found.num_rows, found.inputs.num_tokens) == (0, 0.0)
 
 
 def test_a_search_of_a_sample_goes_as_deep_as_its_share(stored):

@@ -1,5 +1,4 @@
 import threading
-from types import SimpleNamespace
 
 import pytest
 
@@ -28,7 +27,7 @@ def lazy(machine, actors):
             raise machine
         return machine
 
-    return LazyBackends(start, lambda: SimpleNamespace(num_actors=actors)), starts
+    return LazyBackends(start, actors), starts
 
 
 @pytest.mark.parametrize(

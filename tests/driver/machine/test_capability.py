@@ -1,9 +1,10 @@
 import pytest
 import ray
 
+from raypipe.cluster.ray_start import start_local
 from raypipe.driver.machine import capability
 from raypipe.driver.machine.capability import gpu_capability
-from raypipe.errors import IncompleteError
+from raypipe.errors import IncompleteError, Interrupted
 
 
 @pytest.mark.long
@@ -20,6 +21,24 @@ def test_a_worker_is_asked_and_one_that_fails_ends_with_a_remedy(monkeypatch):
         assert gpu_capability() == (9, 0)
     finally:
         ray.shutdown()
+
+
+@pytest.mark.ray
+def test_a_signal_ends_the_wait_for_a_node_that_may_never_come(monkeypatch):
+    local, looks = start_local(num_cpus=1), []
+
+    def should_stop():
+        looks.append(1)
+        return Interrupted("SIGINT", 130) if len(looks) == 2 else None
+
+    try:
+        with pytest.raises(Interrupted):
+            gpu_capability(should_stop)
+        monkeypatch.setattr(capability, "ANSWER_SECONDS", 0.1)
+        with pytest.raises(IncompleteError, match="name the precision: fp32, tf32, bf16 or fp16"):
+            gpu_capability()
+    finally:
+        local.close()
 
 
 def _broken():

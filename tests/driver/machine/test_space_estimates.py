@@ -11,7 +11,8 @@ from raypipe.stages.bm25 import Bm25Stage, IndexStage
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.fuse import FuseStage
 from raypipe.stages.query_blocks import Sides
-from raypipe.stages.scoring.candidates import CandidatesStage, Request
+from raypipe.stages.scoring.candidates import CandidatesStage
+from raypipe.stages.scoring.requests import Request
 from raypipe.stages.scoring.rerank import AggregateStage, PairsStage, RerankStage
 from raypipe.stages.scoring.score import ScoreStage
 from raypipe.stages.scoring.token_rows import PassageTokensStage

@@ -1,6 +1,7 @@
 """A small rehearsal from end to end, as `jobs/rehearsal.py` runs it."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -63,6 +64,9 @@ def test_it_stops_at_a_stage_goes_on_from_there_and_makes_every_run(
     assert command.main(given) == 0
     tables = capfd.readouterr().out
     assert "600 passages, 3 queries" in tables and "| lucene " in tables
+    (searched,) = [line for line in tables.splitlines() if "needed the second pass" in line]
+    of = re.match(r"parts@repbert\.dev: \d+ of (\d+) searches of a query", searched)
+    assert of and int(of[1]) % 3 == 0, "three queries in each span of vectors"
     groups = [one["group"] for one in kept(tmp_path / "out")]
     assert groups == ["lucene", "lucene", "mono", "all"]
     runs = tmp_path / "out" / "workspace" / "runs" / "dev"
@@ -80,7 +84,7 @@ def test_one_percent_is_ranked_measured_and_packed(given, tmp_path):
     summary = json.loads((out / "workspace" / "summary.json").read_bytes())
     assert summary["stages"]["embeddings"]["rows"] == ONE_PERCENT
     metadata = tmp_path / "metadata.json"
-    filled = metadata_template(BOARDS["msmarco-passage"], "") | {
+    filled = metadata_template(BOARDS["msmarco-passage"]) | {
         "team": "t",
         "model_description": "m",
     }

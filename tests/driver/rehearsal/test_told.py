@@ -13,6 +13,7 @@ STAGES = {
     "lucene": {"do": "index"},
     "embeddings": {"do": "encode"},
     "bm25": {"do": "search"},
+    "repbert": {"do": "search"},
     "mono": {"do": "score"},
 }
 
@@ -34,13 +35,15 @@ def summary(folder, **stages):
 
 def test_time_grows_with_passages_with_queries_or_with_both(folder):
     names = ["passages@collection", "tokens@repbert", "lucene", "embeddings", "bm25.dev"]
+    names += ["parts@repbert.dev", "repbert.dev", "tokens@repbert.dev"]  # a model's name too
     names += ["embeddings.dev", "mono.dev", "scores@mono-model.dev.1", "queries@dev"]
     found = factors_of(
         folder / "rehearsal.yaml", names, Size(100, 10), Size(passages=1000, queries=20)
     )
     of_passages = dict.fromkeys(names[:4], 10.0)
-    of_queries = dict.fromkeys(names[5:], 2.0)
-    assert found == of_passages | {"bm25.dev": 20.0} | of_queries
+    of_both = {"bm25.dev": 20.0, "parts@repbert.dev": 20.0}
+    of_queries = dict.fromkeys(names[6:], 2.0)  # of a dense search only the lists are merged
+    assert found == of_passages | of_both | of_queries
 
 
 def test_an_invocation_keeps_what_it_computed_and_a_torn_line_is_left_out(folder):
@@ -59,6 +62,21 @@ def test_an_invocation_keeps_what_it_computed_and_a_torn_line_is_left_out(folder
 def test_an_invocation_that_left_no_summary_is_kept_too(folder):
     keep(folder, "lucene", Watched(2, 1.0, 1.0, 1 << 20), 0)
     assert [(one["exit_code"], one["stages"]) for one in kept(folder)] == [(2, {})]
+
+
+def test_the_share_of_queries_with_a_second_pass_is_told_of_all_that_was_searched(folder):
+    searched = [(100, 1), (300, 3)]  # of an invocation that was killed, and of the next one
+    for number, repeated in searched:
+        body = {"seconds": 1.0, "rows": number, "reused": False}
+        body["second_pass"] = {"searched": number, "queries": repeated, "share": 0.01}
+        stages = {"stages": {"parts@repbert.dev": body}}
+        (folder / "workspace" / "summary.json").write_text(json.dumps(stages))
+        keep(folder, "repbert", Watched(0, 10.0, 8.0, 1 << 20), 5_000)
+    summary(folder, bm25=(1.0, 100, False))
+    keep(folder, "bm25", Watched(0, 10.0, 8.0, 1 << 20), 5_000)
+    line = "parts@repbert.dev: 4 of 400 searches of a query needed the second pass (1.0%)"
+    text = told(folder, Size(passages=884_182, queries=400))
+    assert text.splitlines().count(line) == 1 and text.count("second pass") == 1
 
 
 def test_tables_add_a_stage_that_was_resumed_and_forecast_the_whole(folder):

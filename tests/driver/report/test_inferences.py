@@ -10,7 +10,7 @@ from raypipe import schema
 from raypipe.driver.recipe.chain import Asked, Chain
 from raypipe.driver.report.inferences import BLOCK, _number, inferences
 from raypipe.names import Role, of_stage, scoring_of
-from raypipe.stages.scoring.candidates import Request
+from raypipe.stages.scoring.requests import Request
 
 MONO, MORE, DUO = (
     scoring_of(Role.SCORES, model, "dev", number)

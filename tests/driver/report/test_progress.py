@@ -1,52 +1,128 @@
 import io
+import time
 
-from raypipe.cluster.loop import Report
+import pytest
+
+from raypipe.cluster.scheduling.report import Report
 from raypipe.driver.recipe.watching import StageResult
 from raypipe.driver.report import progress
+from raypipe.names import Role, of_stage, scoring_of
+
+NAME = of_stage("dense", "test")
 
 
 def result(reused=False, rows=1200, kept=0, lost=0, copied=0):
     return StageResult("x", "f", reused, rows, 9, kept, lost, 1.0, copied, 1.26, None)
 
 
-def test_a_file_gets_a_line_a_stage_and_one_every_ten_seconds(monkeypatch):
+def report(rows=0, seconds=0.0, **counts):
+    """Of 900 rows, 200 of them from before."""
+    return Report(
+        num_planned=9,
+        num_reused=2,
+        num_done=rows // 100,
+        num_rows=rows,
+        working_seconds=seconds,
+        num_rows_planned=900,
+        num_rows_reused=200,
+        **counts,
+    )
+
+
+@pytest.fixture
+def noon(monkeypatch):
+    """The clock that is read off stands at noon."""
+    real = time.strftime
+    stands = (2026, 11, 23, 12, 0, 0, 0, 327, 0)
+    monkeypatch.setattr("raypipe.driver.report.lines.time.strftime", lambda how: real(how, stands))
+
+
+def test_a_file_gets_lines_with_times_in_words_of_the_recipe(monkeypatch, noon):
     now = [100.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     stream = io.StringIO()
     watcher = progress.TerminalWatcher(stream)
-    watcher.began("x", Report(num_planned=9, num_reused=2))
-    for seconds, done in ((9.9, 1), (10.0, 2), (19.9, 3), (20.0, 4)):
+    watcher.expects(3)
+    watcher.began(NAME, report())
+    for seconds, rows in ((9.9, 100), (10.0, 200), (19.9, 300), (20.0, 400)):
         now[0] = 100.0 + seconds
-        last = int(done == 4)
-        watcher.advanced("x", Report(9, 2, done, num_lost=last, num_out_of_memory=2 * last))
-    watcher.ended("x", result())
-    watcher.ended("x", result(reused=True))
-    watcher.ended("x", result(kept=3, lost=2, copied=1100))
+        last = int(rows == 400)
+        at = report(rows, seconds, num_lost=last, num_out_of_memory=2 * last)
+        watcher.advanced(NAME, at)
+    watcher.ended(NAME, result())
+    watcher.ended(NAME, result(reused=True))
+    watcher.ended(NAME, result(reused=True, rows=1))
+    watcher.ended(scoring_of(Role.SCORES, "mono", "dev", 2), result(kept=3, lost=2, copied=1100))
+    lost = "1 workers lost, 2 workers ended for want of memory"
     assert stream.getvalue().splitlines() == [
-        "x: 2 of 9 shards",
-        "x: 4 of 9 shards",
-        "x: 6 of 9 shards, 1 workers lost, 2 workers ended for want of memory",
-        "x: 1,200 rows in 1.3 s",
-        "x: reused, 1,200 rows",
-        "x: 1,200 rows in 1.3 s, 1,100 of them copied, 3 shards kept, 2 in quarantine",
+        f"2026-11-23 12:00:00 {line}"
+        for line in (
+            "dense on test: 200 of 900 rows",
+            "dense on test: 400 of 900 rows, 20 rows/s, 0:00:25 left",
+            f"dense on test: 600 of 900 rows, 20 rows/s, 0:00:15 left, {lost}",
+            "dense on test: 1,200 rows in 1.3 s",
+            "dense on test: reused, 1,200 rows",
+            "dense on test: reused, 1 row",
+            "mono on dev: scores, part 2: 1,200 rows in 1.3 s, 1,100 of them copied, "
+            "3 shards kept, 2 in quarantine",
+        )
     ]
     watcher.stop()
 
 
-def test_a_terminal_gets_a_bar_that_goes_away(monkeypatch):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
+def test_a_slow_rate_keeps_a_digit():
+    assert progress._done(report(100, 40.0)) == "300 of 900 rows, 2.5 rows/s, 0:04:00 left"
 
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
-    stream = Terminal()
-    watcher = progress.TerminalWatcher(stream)
-    watcher.began("x", Report(num_planned=9, num_reused=2, num_done=1))
-    bar = watcher._progress
-    assert (bar.tasks[0].total, bar.tasks[0].completed) == (9, 3)
-    assert bar.live.transient
-    watcher.advanced("x", Report(9, 2, 5))
-    assert bar.tasks[0].completed == 7
-    watcher.ended("x", result())
-    assert watcher._progress is None and not bar.live.is_started
-    assert "1,200 rows in 1.3 s" in stream.getvalue()
+    monkeypatch.setenv("COLUMNS", "120")
+    return Terminal()
+
+
+def test_a_terminal_gets_one_display_over_all_stages_that_goes_away(terminal):
+    watcher = progress.TerminalWatcher(terminal)
+    watcher.expects(3)
+    watcher.began(NAME, report())
+    display = watcher._display
+    every, stage = display.tasks
+    assert display.live.is_started and display.live.transient
+    assert (every.description, every.total, every.completed) == ("all stages", 3, 0)
+    assert (stage.description, stage.total, stage.completed) == ("dense on test", 900, 200)
+    assert stage.fields["told"] == "200 of 900 rows"
+    watcher.advanced(NAME, report(400, 20.0))
+    assert stage.completed == 600 and stage.fields["told"].endswith("20 rows/s, 0:00:15 left")
+    watcher.ended(NAME, result())
+    assert watcher._display is display and display.live.is_started, "one for all stages"
+    assert [task.description for task in display.tasks] == ["all stages"]
+    assert every.completed == 1 and every.fields["told"] == "1 of 3 complete"
+    watcher.began(of_stage("again", "test"), report())
+    assert [task.description for task in display.tasks] == ["all stages", "again on test"]
+    watcher.stop()
+    assert watcher._display is None and not display.live.is_started
+    assert "dense on test: 1,200 rows in 1.3 s" in terminal.getvalue()
+
+
+def test_more_stages_than_foreseen_are_counted(terminal):
+    watcher = progress.TerminalWatcher(terminal)
+    watcher.expects(1)
+    watcher.began(NAME, report())
+    for _ in range(2):
+        watcher.ended(NAME, result())
+    (every,) = watcher._display.tasks
+    assert every.fields["told"] == "2 of 2 complete"
+    watcher.stop()
+
+
+def test_a_display_without_a_forecast_counts_what_is_complete(terminal):
+    watcher = progress.TerminalWatcher(terminal)
+    watcher.ended(NAME, result(reused=True))
+    watcher.began(NAME, report())
+    assert watcher._display.tasks[0].fields["told"] == "1 complete"
+    watcher.stop()

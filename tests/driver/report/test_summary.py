@@ -7,7 +7,7 @@ from raypipe.driver.report.summary import summary_of
 def test_a_summary_counts_each_stores_shards():
     result = SimpleNamespace(
         seconds=1.23456, num_rows=9, num_shards=4, num_shards_reused=3, num_quarantined=1,
-        coverage=0.5, reused=False, fingerprint="f", num_copied=7,
+        coverage=0.5, reused=False, fingerprint="f", num_copied=7, num_searched=0, num_repeated=0,
     )  # fmt: skip
     measurement = SimpleNamespace(systems={"s": 1}, means={"m": 2}, notes={"n": 3})
     chosen = Devices("cpu", 0, "", 0, 1, 4, "2.13")

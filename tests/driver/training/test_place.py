@@ -1,9 +1,11 @@
+import shutil
 from types import SimpleNamespace
 
 import pytest
 from training_body import recipe
 
-from raypipe.driver.machine import devices
+from raypipe.cluster import ray_start
+from raypipe.driver.machine import capability, devices
 from raypipe.driver.machine.devices import Devices
 from raypipe.driver.training import place
 from raypipe.driver.training.place import (
@@ -16,6 +18,7 @@ from raypipe.driver.training.place import (
 )
 from raypipe.errors import InputError
 from raypipe.models.family import FAMILIES
+from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.model_folder import RANDOM
 
 
@@ -106,14 +109,41 @@ def test_an_inline_training_is_here_whatever_the_cluster(monkeypatch):
         5,
     )
     none = Devices("cuda", 0, "", 0, 0, 1, "2")
-    monkeypatch.setattr(devices, "choose", lambda device, threads: none)
+    monkeypatch.setattr(devices, "choose", lambda device, **asked: none)
     assert devices_of(given, HERE).num_actors == 1
+
+
+@pytest.mark.parametrize("options", [HERE, THERE])
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_the_precision_that_is_told_is_the_recipes_and_no_worker_is_asked_for_one(
+    monkeypatch, options, precision
+):
+    """A training computes in what the recipe says, and has no `auto`."""
+    monkeypatch.setattr(ray_start, "connect", lambda *at, **how: {"CPU": 4.0, "GPU": 2.0})
+    monkeypatch.setattr(capability, "gpu_capability", lambda: pytest.fail("a worker was asked"))
+    backend = "inline" if options is HERE else "ray"
+    device = "cpu" if options is HERE else "auto"
+    given = {"backend": backend, "device": device, "precision": precision}
+    assert f", {precision}, " in devices_of(recipe(resources=given), options).line()
 
 
 def test_a_start_has_the_recipes_conventions_unless_it_is_packaged(tiny_model, monkeypatch):
     asked = []
-    monkeypatch.setattr(place, "resolve_model", lambda *args: asked.append(args))
+    monkeypatch.setattr(
+        place, "resolve_model", lambda *args: asked.append(args) or resolve_model(*args)
+    )
     start_model(recipe(model={"start": str(tiny_model)}))
     start_model(recipe(model={"start": "minilm"}))
     start_model(recipe(model={"start": "minilm-mono"}))
     assert asked == [(str(tiny_model), "monobert"), ("minilm", None), ("minilm-mono", None)]
+
+
+def test_a_start_that_cannot_be_used_is_told_under_its_key(tiny_model, tmp_path):
+    bare = shutil.copytree(tiny_model, tmp_path / "bare")
+    path = bare / "tokenizer.json"
+    path.write_text(path.read_text().replace("[SEP]", "[END]"))
+    with pytest.raises(InputError, match=rf"model\.start: {bare}: the tokenizer has no .*\[SEP\]"):
+        start_model(recipe(model={"start": str(bare)}))
+    (bare / "model.safetensors").unlink()
+    with pytest.raises(InputError, match=r"model\.start: .*expected model.safetensors"):
+        start_model(recipe(model={"start": str(bare)}))

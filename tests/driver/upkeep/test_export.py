@@ -3,15 +3,24 @@
 import json
 import os
 import shutil
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from small_workspace import IDS, TEXTS
 
+from raypipe.driver.upkeep import exported_tables
 from raypipe.driver.upkeep.export import export
+from raypipe.driver.upkeep.upstream import stored_of
 from raypipe.errors import IncompleteError, InputError
+from raypipe.evaluation.run_files.runs import read_run
+from raypipe.storage.places.opening import open_storage
 from raypipe.storage.records import seal, unseal
+from raypipe.storage.store_records import find_spec
+from raypipe.storage.stored import Stored
 
 
 @pytest.fixture
@@ -43,6 +52,56 @@ def test_embeddings_leave_with_the_ids_of_their_rows(small_workspace, stores, tm
         for query, rows in enumerate(best)
         for rank, row in enumerate(rows, 1)
     ]
+
+
+@pytest.mark.parametrize("at_once", [2, 10_000])
+def test_embeddings_leave_as_a_table_with_ids(stores, tmp_path, monkeypatch, at_once):
+    monkeypatch.setattr(exported_tables, "ROWS_AT_ONCE", at_once)
+    assert export(stores / "vectors", "numpy", tmp_path / "n") == 5
+    assert export(stores / "vectors", "parquet", tmp_path / "p") == 5
+    table = pq.read_table(tmp_path / "p" / "embeddings.parquet")
+    assert table.column_names == ["passage_id", "embedding"]
+    assert table["passage_id"].to_pylist() == IDS
+    vectors = np.load(tmp_path / "n" / "embeddings.npy").astype(np.float32)
+    np.testing.assert_array_equal(np.stack(table["embedding"].to_pylist()), vectors)
+    assert table.schema.field("embedding").type == pa.list_(pa.float32(), 32)
+    assert export(stores / "vectors.dev", "parquet", tmp_path / "q") == 3
+    table = pq.read_table(tmp_path / "q" / "embeddings.parquet")
+    assert table.column_names == ["query_id", "embedding"] and len(table) == 3
+
+
+def test_rows_in_quarantine_are_in_no_table_of_embeddings(stores, tmp_path):
+    found = open_storage(str(stores))
+    name = next(each.name for each in (stores / "vectors").iterdir())
+    spec, stored = find_spec(found, "vectors", name), stored_of(found, "vectors", name)
+    manifest = replace(stored.manifest, skipped_rows=(1, 3))
+    num_rows = exported_tables.write_embeddings(found, spec, Stored(found, manifest), tmp_path)
+    table = pq.read_table(tmp_path / "embeddings.parquet")
+    assert num_rows == 3 and table["passage_id"].to_pylist() == [IDS[0], IDS[2], IDS[4]]
+
+
+@pytest.mark.parametrize("name", ["given", "dense", "fused"])
+def test_a_run_leaves_in_the_columns_of_ranx_and_of_pyterrier(stores, tmp_path, name):
+    store = stores / f"{name}.dev"
+    num_rows = export(store, "parquet", tmp_path / "own")
+    own = read_run(tmp_path / "own" / "run.parquet").to_pylist()
+    for tool, names in (
+        ("ranx", ["q_id", "doc_id", "score"]),
+        ("pyterrier", ["qid", "docno", "rank", "score"]),
+    ):
+        assert export(store, tool, tmp_path / tool) == num_rows
+        table = pq.read_table(tmp_path / tool / "run.parquet")
+        assert table.column_names == names
+        assert table[names[1]].to_pylist() == [row["passage_id"] for row in own]
+        rows = table.to_pylist()
+        for above, row in pairwise(rows):  # so that each tool's own sort keeps this order
+            assert row[names[0]] != above[names[0]] or row["score"] < above["score"]
+        scores = [row["score"] for row in rows]
+        assert scores == pytest.approx([row["score"] for row in own], rel=1e-5)
+        again = read_run(tmp_path / tool / "run.parquet").to_pylist()
+        ids = ["query_id", "passage_id", "rank"]
+        assert [[r[i] for i in ids] for r in again] == [[r[i] for i in ids] for r in own]
+    assert min(table["rank"].to_pylist()) == 0
 
 
 def test_a_collection_leaves_as_json_lines_or_a_table(stores, tmp_path):
@@ -98,8 +157,8 @@ def test_an_export_without_what_its_store_was_made_from_leaves_nothing(stores, t
 def test_what_cannot_be_exported_is_refused_with_what_can(stores, tmp_path):
     with pytest.raises(InputError, match="expected one of numpy, faiss, pyserini, parquet"):
         export(stores / "vectors", "csv", tmp_path / "o")
-    with pytest.raises(InputError, match="a store of vectors can be exported to: faiss, numpy$"):
-        export(stores / "vectors", "parquet", tmp_path / "o")
+    with pytest.raises(InputError, match="of vectors can be exported to: faiss, numpy, parquet$"):
+        export(stores / "vectors", "pyserini", tmp_path / "o")
     with pytest.raises(InputError, match="a store of tokens can be exported to: nothing$"):
         export(stores / "tokens@tiny", "numpy", tmp_path / "o")
     (tmp_path / "full").mkdir()

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 from held_recipe import HELD
@@ -12,6 +13,7 @@ from raypipe.driver.verbs.single_stage import (
     score_recipe,
     search_recipe,
     split_of,
+    stage_to_search,
 )
 from raypipe.errors import InputError
 
@@ -45,6 +47,7 @@ def test_stores_that_cannot_be_written_are_refused_with_a_way_to_read_them(held,
         InputError, match=r"stores: expected .* that can be written.*raypipe\.open_index"
     ):
         collection_of(folder)
+    assert stage_to_search(folder, "minilm") == "vectors", "for one query nothing is kept"
 
 
 def test_a_search_is_of_the_one_index_that_fits(held, tmp_path):
@@ -131,32 +134,38 @@ def test_a_workspaces_pairs_are_aggregated_beside_what_it_has(held, tmp_path):
         aggregate_recipe(tmp_path, method="sum", k1=None, m=None, seed=3, tail="keep")
 
 
-@pytest.mark.parametrize(
-    ("names", "form"),
-    [
-        (["corpus.jsonl.gz", "queries.jsonl"], "beir"),
-        (["a.tsv.gz", "notes.md"], "msmarco-v1"),
-        (["a.json", "b.txt"], "pyserini"),
-        (["corpus.json"], "pyserini"),
-        (["notes.md"], None),
-        ([], None),
-    ],
-)
-def test_a_folders_files_tell_its_format(tmp_path, names, form):
-    folder = tmp_path / "c"
-    folder.mkdir()
-    for name in names:
-        (folder / name).touch()
-    if form is None:
-        with pytest.raises(InputError, match="its format is unknown"):
-            collection_of(folder)
-    else:
-        found = collection_of(folder)
-        assert found == {"collection": {"format": form, "input": str(folder)}}
-    (tmp_path / "corpus.jsonl").touch()  # a file: no BEIR folder
-    assert collection_of(tmp_path / "corpus.jsonl")["collection"]["format"] == "pyserini"
+def test_a_collections_format_is_told_by_its_files(tmp_path):
+    path = tmp_path / "passages.csv"
+    path.write_text("docno,text\n1,a\n")
+    found = collection_of(path)
+    assert found == {"collection": {"format": "csv", "input": str(path)}}
     with pytest.raises(InputError, match="no such collection"):
         collection_of(tmp_path / "none")
+
+
+def test_a_scored_run_keeps_the_files_order_of_ties_if_asked(tmp_path):
+    (tmp_path / "p.tsv").write_text("1\ta\n")
+    for given, expected in (({}, "id"), ({"break_ties": "rank"}, "rank")):
+        recipe = score_recipe(
+            tmp_path / "run",
+            tmp_path / "p.tsv",
+            Path("irds:mini"),
+            model={"model": {"path": "minilm-mono"}},
+            duo=False,
+            depth=None,
+            settings={},
+            qrels=Path("irds:mini"),
+            measures="AP",
+            **given,
+        )
+        assert recipe.stages["run"].break_ties == expected
+        queries = recipe.queries["queries"]
+        assert (queries.file, queries.qrels) == ("irds:mini", "irds:mini")
+
+
+def test_a_data_set_of_ir_datasets_stands_in_the_place_of_a_collection():
+    found = collection_of(Path("irds:beir/nfcorpus"))
+    assert found == {"collection": {"format": "ir-datasets", "input": "beir/nfcorpus"}}
 
 
 def test_a_recipe_of_a_verb_names_where_it_came_from(tmp_path):

@@ -129,8 +129,12 @@ def test_a_group_of_duplicates_at_the_cut_is_taken_in_row_order(num_copies, seco
     best = np.argsort(-(queries[0].astype("f8") @ vectors.astype("f8").T))
     copies = rng.permutation(np.setdiff1d(np.arange(6000), best[:40]))[:num_copies]
     vectors[copies] = vectors[best[40]]  # ranks 41 to 41 + num_copies of query 0
-    found = topk_block_stream(queries, shards(vectors, 3), depth=50, block_rows=700)
+    told = []
+    found = topk_block_stream(
+        queries, shards(vectors, 3), depth=50, block_rows=700, on_second_pass=told.append
+    )
     assert_same(found, brute(queries, vectors, 50))
+    assert told == second_pass
     assert bool(second_pass) == (num_copies > 100)  # else the spare candidates hold the group
 
 

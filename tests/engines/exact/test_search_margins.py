@@ -46,9 +46,10 @@ def test_near_ties_beside_zero_vectors_are_ordered_exactly(monkeypatch, zeros_ev
         lambda *given, **named: second.append(len(given[0])) or search_above(*given, **named),
     )
     queries, vectors = near_ties(3, 2.0**-20, zeros_every)
-    shards = [(0, vectors[:1500]), (1500, vectors[1500:])]
-    assert_exact(topk_block_stream(queries, shards, depth=30, block_rows=512), queries, vectors)
-    assert second == [3], "the first pass alone cannot prove this"
+    shards, told = [(0, vectors[:1500]), (1500, vectors[1500:])], []
+    found = topk_block_stream(queries, shards, depth=30, block_rows=512, on_second_pass=told.append)
+    assert_exact(found, queries, vectors)
+    assert second == told == [3], "the first pass alone cannot prove this"
 
 
 def test_a_cut_within_the_error_of_the_products_is_not_taken_for_proven():

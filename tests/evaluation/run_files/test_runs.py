@@ -135,8 +135,9 @@ def test_parquet_ids_of_other_types_become_strings_or_are_refused(tmp_path):
     )
     with pytest.raises(InputError, match="query_id: expected strings; found double"):
         read_run(tmp_path / "floats")
-    pq.write_table(pa.table({"qid": ["1"], "score": [1.0]}), tmp_path / "names")
-    with pytest.raises(InputError, match="missing passage_id, query_id; found qid, score"):
+    pq.write_table(pa.table({"topic": ["1"], "score": [1.0]}), tmp_path / "names")
+    told = r"missing passage_id, query_id; found score, topic \(for query_id also qid, q_id"
+    with pytest.raises(InputError, match=told):
         read_run(tmp_path / "names")
 
 

@@ -1,9 +1,10 @@
 """Loaded by every Python process whose PYTHONPATH has this folder: it writes its history.
 
 Each process appends to a file of its own in $HISTORY_OF_JOB, one JSON line before a worker computes
-a shard (`intent`), one after its commit has returned (`acknowledged`) and one after a store was
-published. A killed process keeps the lines that it wrote. The product knows nothing of this: its
-functions are wrapped when their module is imported.
+a shard (`intent`), one after its commit has returned (`acknowledged`), one when a second worker is
+given a shard that is late (`second try`), one after a store was published. A killed process keeps
+the lines that it wrote. The product knows nothing of this: its functions are wrapped when their
+module is imported.
 """
 
 import importlib.abc
@@ -47,6 +48,14 @@ def wrap_ledger(module):
         return manifest
 
     module.Ledger.publish = told
+    note = module.Ledger.note
+
+    def noted(ledger, event):
+        note(ledger, event)
+        if event["event"] == "second try":
+            tell("second try", ledger, shard=event["shard"])
+
+    module.Ledger.note = noted
 
 
 WRAPPED = {"raypipe.cluster.worker": wrap_worker, "raypipe.storage.ledger": wrap_ledger}

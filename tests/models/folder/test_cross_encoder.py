@@ -1,7 +1,7 @@
 import pytest
 from json_files import write
 
-from raypipe.models.folder.cross_encoder import is_cross_encoder, num_labels_of, read_cross_encoder
+from raypipe.models.folder.cross_encoder import num_labels_of, read_cross_encoder
 
 
 @pytest.mark.parametrize(
@@ -11,11 +11,6 @@ from raypipe.models.folder.cross_encoder import is_cross_encoder, num_labels_of,
 )  # fmt: skip
 def test_units_of_a_head_are_stated_named_or_two(config, units):
     assert num_labels_of(config) == units
-
-
-def test_a_cross_encoder_is_known_by_its_architecture():
-    assert is_cross_encoder({"architectures": ["X", "BertForSequenceClassification"]})
-    assert not is_cross_encoder({"architectures": ["BertModel"]}) and not is_cross_encoder({})
 
 
 @pytest.mark.parametrize(

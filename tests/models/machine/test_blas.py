@@ -17,6 +17,8 @@ from raypipe.models.machine import blas
         (0x10002, 12, "AVX512,STRICT"),
         (0x1000A, 14, "AVX2,STRICT"),
         (3, 14, "COMPATIBLE"),
+        (1, 2, "off (AUTO)"),
+        (0x10002, 2, "AUTO,STRICT"),
         (0x10063, 14, "branch 99,STRICT"),
     ],
 )

@@ -1,52 +1,46 @@
 """RoBERTa, XLM-RoBERTa, CamemBERT and DistilBERT give transformers' own numbers."""
 
 import json
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 import torch
 import transformers
-from renamed_models import KINDS, POSITIONS, TEXTS, make, tokenizer_of
+from drawn_models import (
+    ENCODER,
+    LIMIT,
+    MONO,
+    POSITIONS,
+    TEXTS,
+    make,
+    opened,
+    theirs_of,
+    tokenizer_of,
+)
+from drawn_models import RENAMED as KINDS
+from model_parts import DUO
 from safetensors.torch import load_file, save_file
+from stage_inputs import parts_of
 from tokenizers import processors
 
 from raypipe.errors import InputError
+from raypipe.models.convert.describe import describe
 from raypipe.models.encoder import load_encoder
 from raypipe.models.family import family_of
-from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import layouts_of, load_weights, open_tokenizer
-from raypipe.models.folder.presets import PRESETS
 from raypipe.models.scorer import load_scorer
 from raypipe.stages.in_memory import encode_texts
 from raypipe.stages.texts.tokenize import refuse_other_inputs
 from raypipe.text.inputs import make_inputs
-from raypipe.text.pairs import TextSlice, taken
+from raypipe.text.pairs import taken
 from raypipe.text.tokenize import tokenize_batch
 from raypipe.training.checkpoints.export import merged
 from raypipe.training.model.lowrank import LowRank
 from raypipe.training.model.starting_tensors import starting_tensors
 from raypipe.training.model.trainee import Trainee
 
-LIMIT = POSITIONS - 2
 SHORT = [TEXTS[2], TEXTS[4]]
-ENCODER = {"kind": "encoder", "pooling": "mean", "normalise": False, "query_segment": 0,
-           "passage_segment": 0, "query_limit": 8, "passage_limit": LIMIT}  # fmt: skip
-MONO = {"kind": "mono", "query_limit": None, "passage_limit": None, "total_limit": POSITIONS,
-        "relevant_label": 1, "score": "raw"}  # fmt: skip
-
-
-def opened(folder, **conventions):
-    (folder / "raypipe.json").write_text(json.dumps(conventions))
-    return resolve_model(str(folder))
-
-
-def theirs_of(folder, model, *texts, limit):
-    """transformers' own outputs of one input, cut as its tokenizer cuts."""
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    lists = [[text] for text in texts]  # of a text alone, an empty second one is taken for none
-    made = tokenizer(*lists, truncation="longest_first", max_length=limit, return_tensors="pt")
-    with torch.no_grad():
-        return model(**made)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
@@ -54,8 +48,7 @@ def theirs_of(folder, model, *texts, limit):
 def test_vectors_of_every_length_are_those_of_transformers(tmp_path, kind, pooling):
     theirs = make(tmp_path, kind)
     model = opened(tmp_path, **ENCODER | {"pooling": pooling})
-    tokens = open_tokenizer(model)
-    flat, offsets = tokenize_batch(tokens, TEXTS, max_pieces=512)
+    flat, offsets = tokenize_batch(open_tokenizer(model), TEXTS, max_pieces=512)
     for side, limit in (("query", 8), ("passage", LIMIT)):
         found = load_encoder(model).encode(flat, offsets, side=side)
         for vector, text in zip(found, TEXTS, strict=True):
@@ -69,8 +62,7 @@ def test_vectors_of_every_length_are_those_of_transformers(tmp_path, kind, pooli
 def test_scores_of_pairs_are_those_of_transformers(tmp_path, kind, units):
     theirs = make(tmp_path, kind, units=units)
     model = opened(tmp_path, **MONO | {"relevant_label": None if units == 1 else 1})
-    flat, offsets = tokenize_batch(open_tokenizer(model), TEXTS, max_pieces=512)
-    texts = TextSlice(flat, offsets[:-1], np.diff(offsets))
+    (texts,) = parts_of(model, TEXTS)
     size = len(TEXTS)
     queries, passages = np.divmod(np.arange(size * size), size)
     scorer = load_scorer(model)
@@ -78,6 +70,15 @@ def test_scores_of_pairs_are_those_of_transformers(tmp_path, kind, units):
     for score, query, passage in zip(found, queries, passages, strict=True):
         logits = theirs_of(tmp_path, theirs, TEXTS[query], TEXTS[passage], limit=POSITIONS)
         assert score == pytest.approx(float(logits.logits[0, -1]), abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_model_show_finds_no_problem(tmp_path, kind):
+    make(tmp_path, kind, units=2)
+    for body in (ENCODER, MONO):
+        (tmp_path / "raypipe.json").write_text(json.dumps(body))
+        found = describe(str(tmp_path), None)
+        assert found.problems == [] == found.missing
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -144,17 +145,14 @@ def test_its_tokenizers_own_inputs_are_compared_with_its_layout(tmp_path, kind):
 def test_a_training_sees_the_same_units_and_gradients_as_transformers(tmp_path, kind):
     theirs = make(tmp_path, kind, units=2)
     model = opened(tmp_path, **MONO)
-    text, passage = SHORT
-    flat, offsets = tokenize_batch(open_tokenizer(model), [text, passage], max_pieces=512)
-    texts = TextSlice(flat, offsets[:-1], np.diff(offsets))
     tensors = starting_tensors(
         load_weights(model), model.config(), model.conventions, num_units=2, seed=0
     )
     trainee = Trainee(tensors, model.config(), model.conventions, dropout=0.0)
-    one, other = (taken(texts, np.array([row])) for row in (0, 1))
-    trainee.units(make_inputs([one, other], layouts_of(model)["pair"])).sum().backward()
+    pair = parts_of(model, SHORT[:1], SHORT[1:])
+    trainee.units(make_inputs(pair, layouts_of(model)["pair"])).sum().backward()
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
-    theirs(**tokenizer([text], [passage], return_tensors="pt")).logits.sum().backward()
+    theirs(**tokenizer(SHORT[:1], SHORT[1:], return_tensors="pt")).logits.sum().backward()
     expected = {name: p.grad for name, p in theirs.named_parameters() if p.grad is not None}
     found = {name: p.grad for name, p in trainee.weights.items() if p.grad is not None}
     assert set(found) == set(expected)
@@ -179,11 +177,9 @@ def test_low_rank_updates_are_pefts(tmp_path, kind):
         for name, tensor in trainee.weights.items():
             if ".lora_B." in name:
                 tensor += torch.randn(tensor.shape, generator=generator) * 0.2
-    flat, offsets = tokenize_batch(open_tokenizer(model), SHORT, max_pieces=512)
-    texts = TextSlice(flat, offsets[:-1], np.diff(offsets))
-    one, other = (taken(texts, np.array([row])) for row in (0, 1))
+    pair = parts_of(model, SHORT[:1], SHORT[1:])
     with trainee.measuring():
-        found = trainee.units(make_inputs([one, other], layouts_of(model)["pair"]))
+        found = trainee.units(make_inputs(pair, layouts_of(model)["pair"]))
     whole = merged(tensors, {n: t.detach() for n, t in trainee.weights.items()}, low_rank)
     save_file({n: t.contiguous() for n, t in whole.items()}, tmp_path / "model.safetensors",
               metadata={"format": "pt"})  # fmt: skip
@@ -195,12 +191,15 @@ def test_low_rank_updates_are_pefts(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_duobert_cannot_start_from_a_model_without_segments(tmp_path, kind):
+@pytest.mark.parametrize("row", [None, "zero"])
+def test_a_duobert_cannot_be_or_start_from_a_model_without_segments(tmp_path, kind, row):
     make(tmp_path, kind, units=2)
-    model = opened(tmp_path, **MONO)
-    duo = PRESETS["duobert"]
-    with pytest.raises(InputError, match="a duoBERT model has three segments"):
-        starting_tensors(load_weights(model), model.config(), duo, num_units=2, seed=0)
+    model = opened(tmp_path, **asdict(replace(DUO, segment_row=row)))
+    with pytest.raises(InputError, match="a duoBERT model has three segments.*; name a BERT"):
+        starting_tensors(load_weights(model), model.config(), model.reranker, num_units=2, seed=0)
+    with pytest.raises(InputError, match="a duoBERT model has three segments.*; name a BERT"):
+        load_scorer(model)
+    assert "a duoBERT model has three segments" in describe(str(tmp_path), None).problems[-1]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -211,18 +210,3 @@ def test_a_tokenizer_without_its_special_tokens_makes_no_layout(kind):
     with pytest.raises(InputError, match="the tokenizer has no ") as caught:
         family.layout(tokenizer_of(other).backend_tokenizer, (0,))
     assert first in str(caught.value) and last in str(caught.value)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_pre_training_is_refused(kind):
-    heads = family_of({"model_type": kind}).pretraining
-    assert heads.canonical_names(["b", "a"]).unused == ["a", "b"] and heads.untied({}) == []
-    refused = [
-        lambda: heads.shapes({}, next_sentence=True),
-        lambda: heads.words({}, torch.zeros(1), 0.1),
-        lambda: heads.follows({}, torch.zeros(1)),
-        lambda: heads.architecture(next_sentence=False),
-    ]
-    for call in refused:
-        with pytest.raises(InputError, match=f"expected a model_type bert, found {kind}"):
-            call()

@@ -1,7 +1,7 @@
 """Names and sizes of the families with BERT's layers: those that transformers saves."""
 
 import pytest
-from renamed_models import KINDS, POSITIONS, ROBERTAS, make
+from drawn_models import POSITIONS, RENAMED, ROBERTAS, make
 
 from raypipe.models.family import family_of
 
@@ -15,7 +15,7 @@ def saved(tmp_path, request):
     return files, model.config.to_dict(), shapes
 
 
-every = pytest.mark.parametrize("saved", KINDS, indirect=True)
+every = pytest.mark.parametrize("saved", RENAMED, indirect=True)
 
 
 @every
@@ -69,6 +69,9 @@ def test_a_config_of_transformers_has_no_problem_and_each_size_is_asked_for(save
     for key in ("dim", "n_layers") if distil else ("hidden_size", "num_hidden_layers"):
         problems = files.own_problems({**config, key: None})
         assert f"{key}: expected a count" in problems[0] and "found None" in problems[0]
+    heads, width = ("n_heads", "dim") if distil else ("num_attention_heads", "hidden_size")
+    told = files.own_problems({**config, heads: 5})
+    assert told == [f"{heads}: expected a divisor of {width} 32, found 5"]
     act = "activation" if distil else "hidden_act"
     assert files.own_problems({**config, act: "relu"}) == [f"{act}: expected gelu, found 'relu'"]
 

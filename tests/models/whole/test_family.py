@@ -6,43 +6,23 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from renamed_models import POSITIONS, TEXTS
+from drawn_models import ENCODER, LIMIT, MONO, POSITIONS, TEXTS, make, opened, theirs_of
 from safetensors.torch import load_file, save_file
-from whole_models import make
+from stage_inputs import parts_of
 
 from raypipe.errors import InputError
 from raypipe.models.convert.describe import describe
 from raypipe.models.encoder import load_encoder
 from raypipe.models.family import FAMILIES, family_of
-from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import load_scorer
 from raypipe.models.whole import KINDS
 from raypipe.stages.texts.tokenize import refuse_other_inputs
-from raypipe.text.pairs import TextSlice, taken
+from raypipe.text.pairs import taken
 from raypipe.text.tokenize import tokenize_batch
 
-LIMIT = POSITIONS - 2
-ENCODER = {"kind": "encoder", "pooling": "mean", "normalise": False, "query_segment": 0,
-           "passage_segment": 0, "query_limit": 8, "passage_limit": LIMIT}  # fmt: skip
-MONO = {"kind": "mono", "query_limit": None, "passage_limit": None, "total_limit": POSITIONS,
-        "relevant_label": 1, "score": "raw"}  # fmt: skip
 DUO = {"kind": "duo", "query_limit": 8, "passage_limit": 8, "total_limit": 40,
        "relevant_label": 1, "score": "probability"}  # fmt: skip
-
-
-def opened(folder, **conventions):
-    (folder / "raypipe.json").write_text(json.dumps(conventions))
-    return resolve_model(str(folder))
-
-
-def theirs_of(folder, model, *texts, limit):
-    """transformers' own outputs of one input, cut as its tokenizer cuts."""
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    lists = [[text] for text in texts]  # of a text alone, an empty second one is taken for none
-    made = tokenizer(*lists, truncation="longest_first", max_length=limit, return_tensors="pt")
-    with torch.no_grad():
-        return model(**made)
 
 
 def test_every_kind_is_a_family():
@@ -68,10 +48,8 @@ def test_vectors_of_every_length_are_those_of_transformers(tmp_path, kind, pooli
 def test_scores_of_pairs_are_those_of_transformers(tmp_path, kind, units):
     theirs = make(tmp_path, kind, units=units)
     model = opened(tmp_path, **MONO | {"relevant_label": None if units == 1 else 1})
-    tokens = open_tokenizer(model)
-    refuse_other_inputs(tokens, TEXTS, model)
-    flat, offsets = tokenize_batch(tokens, TEXTS, max_pieces=512)
-    texts = TextSlice(flat, offsets[:-1], np.diff(offsets))
+    refuse_other_inputs(open_tokenizer(model), TEXTS, model)
+    (texts,) = parts_of(model, TEXTS)
     size = len(TEXTS)
     queries, passages = np.divmod(np.arange(size * size), size)
     found = load_scorer(model).score(taken(texts, queries), [taken(texts, passages)])
@@ -129,6 +107,28 @@ def test_an_encoder_may_lack_its_pooler_and_have_the_names_of_a_larger_model(tmp
     found = load_encoder(model).encode(flat, offsets, side="passage")
     expected = theirs_of(tmp_path, theirs, TEXTS[0], limit=POSITIONS).last_hidden_state[0]
     np.testing.assert_allclose(found[0], expected.mean(dim=0), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["electra", "modernbert", "mpnet"])
+def test_an_encoder_may_have_the_head_of_a_reranker(tmp_path, kind):
+    theirs = make(tmp_path, kind, units=2).base_model
+    model = opened(tmp_path, **ENCODER)
+    flat, offsets = tokenize_batch(open_tokenizer(model), TEXTS[:1], max_pieces=512)
+    found = load_encoder(model).encode(flat, offsets, side="passage")
+    expected = theirs_of(tmp_path, theirs, TEXTS[0], limit=POSITIONS).last_hidden_state[0]
+    np.testing.assert_allclose(found[0], expected.mean(dim=0), atol=1e-5)
+
+
+@pytest.mark.parametrize("architectures", [None, ["ElectraModel"]])
+def test_a_reranker_is_known_by_its_head_whatever_its_architecture_says(tmp_path, architectures):
+    make(tmp_path, "electra", units=2)
+    model = opened(tmp_path, **MONO)
+    query, passage = parts_of(model, TEXTS, TEXTS[::-1])
+    expected = load_scorer(model).score(query, [passage])
+    body = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**body, "architectures": architectures}))
+    found = load_scorer(opened(tmp_path, **MONO)).score(query, [passage])
+    assert np.array_equal(found, expected)
 
 
 def test_an_encoder_has_no_head_and_a_head_of_other_units_is_refused(tmp_path):
@@ -190,12 +190,23 @@ def test_the_version_of_transformers_and_every_value_decide_the_fingerprint(tmp_
     assert found["embedding_size"] == 16 and "transformers_version" not in found
 
 
-def test_model_show_has_its_sizes_and_no_problem(tmp_path):
-    make(tmp_path, "mpnet", units=1)
-    (tmp_path / "raypipe.json").write_text(json.dumps(MONO | {"relevant_label": None}))
+@pytest.mark.parametrize("units", [None, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_model_show_has_its_sizes_and_no_problem(tmp_path, kind, units):
+    make(tmp_path, kind, units=units)
+    for body in [ENCODER] if units is None else [ENCODER, MONO]:
+        (tmp_path / "raypipe.json").write_text(json.dumps(body))
+        found = describe(str(tmp_path), None)
+        assert found.problems == [] == found.missing and found.architecture["hidden"] == 32
+
+
+def test_model_show_names_tensors_of_other_heads_as_unused(tmp_path):
+    make(tmp_path, "electra")
+    file, other = tmp_path / "model.safetensors", "discriminator_predictions.dense.bias"
+    save_file(load_file(file) | {other: torch.zeros(1)}, file, metadata={"format": "pt"})
+    (tmp_path / "raypipe.json").write_text(json.dumps(ENCODER))
     found = describe(str(tmp_path), None)
-    assert found.problems == [] and found.architecture["hidden"] == 32
-    assert found.missing == []
+    assert found.problems == [] and found.unused == [other]
 
 
 def test_a_tokenizer_that_adds_nothing_makes_no_layout(tmp_path):

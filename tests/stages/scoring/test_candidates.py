@@ -9,11 +9,11 @@ from raypipe.errors import IncompleteError
 from raypipe.stages.scoring.candidates import (
     CandidatesStage,
     Part,
-    Request,
     candidates_spec,
     find_scores,
     keys_of,
 )
+from raypipe.stages.scoring.requests import Request
 from raypipe.storage.spec import StageSpec
 
 

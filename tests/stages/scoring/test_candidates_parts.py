@@ -7,7 +7,8 @@ import pytest
 from raypipe import schema
 from raypipe.errors import IncompleteError
 from raypipe.stages.run_tables import run_table
-from raypipe.stages.scoring.candidates import CandidatesStage, Part, Request, find_scores, keys_of
+from raypipe.stages.scoring.candidates import CandidatesStage, Part, find_scores, keys_of
+from raypipe.stages.scoring.requests import Request
 from raypipe.stages.stage import Site
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads.tables import read_table, write_table

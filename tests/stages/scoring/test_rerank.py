@@ -3,9 +3,7 @@ from given_scores import BASE, BLOCKS, lines_of, part_of
 
 from raypipe import schema
 from raypipe.errors import InputError
-from raypipe.stages.scoring.candidates import (
-    Request,
-)
+from raypipe.stages.scoring.requests import Request
 from raypipe.stages.scoring.rerank import AggregateStage, PairsStage, RerankStage
 from raypipe.stages.stage import Sizing
 from raypipe.storage.spec import StageSpec

@@ -2,7 +2,8 @@ import numpy as np
 from stage_inputs import candidates_of, pieces, shards_of, text
 
 from raypipe.models.folder.loading import resolve_model
-from raypipe.stages.scoring.token_rows import PassageTokensStage, TokenRows, passages_of
+from raypipe.stages.scoring.candidates import passages_of
+from raypipe.stages.scoring.token_rows import PassageTokensStage, TokenRows
 from raypipe.stages.stage import Sizing
 
 
@@ -26,8 +27,8 @@ def test_only_passages_that_candidates_name_are_tokenised_in_row_order(stores, t
     texts = [text(n) for n in range(6)]
     collection = stores.passages(texts[:3], texts[3:])
     part = candidates_of(stores, (0, 5, -1), (0, 1, -1), (1, 5, -1), (1, 3, -1))
-    assert passages_of(part).tolist() == [1, 3, 5]
-    assert passages_of(candidates_of(stores, (0, 4, 2), (0, 2, 4))).tolist() == [2, 4]
+    assert passages_of(part.keys()).tolist() == [1, 3, 5]
+    assert passages_of(candidates_of(stores, (0, 4, 2), (0, 2, 4)).keys()).tolist() == [2, 4]
     beats = []
     stage = PassageTokensStage(collection, part, model)
     stored = stores.finished(stage, Sizing(num_actors=9, shard_rows=2), beats=beats)

@@ -151,7 +151,7 @@ def test_each_operation_takes_this_many_requests(bucket_server, bucket_uri, tmp_
         (lambda: list(storage.names("a")), {"LIST": 1}),
         (lambda: list(storage.entries()), {"LIST": 1}),
         (lambda: storage.entry("a/1.json"), {"HEAD": 1}),
-        (lambda: storage.put(sha256, tmp_path / "x"), {"PUT": 1, "GET": 1}),
+        (lambda: storage.put(sha256, tmp_path / "x"), {"PUT": 1, "GET": 1, "HEAD": 1}),
         (lambda: storage.local(sha256), {"GET": 1}),
         (lambda: storage.local(sha256), {}),
         (lambda: storage.delete("a/1.json"), {"DELETE": 1}),

@@ -8,7 +8,7 @@ import pytest
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.presets import PRESETS
 from raypipe.stages.in_memory import encode_texts, score_texts
-from raypipe.training.peers.adding import add_peer_files, peer_notes
+from raypipe.training.peers.adding import add_peer_files
 
 TEXTS = ["lease shard rank", "rank", "zebra lease shard " * 9]
 
@@ -96,5 +96,3 @@ def test_a_folder_without_a_tokenizers_settings_gets_none_and_its_config_is_kept
     add_peer_files(tmp_path, PRESETS["minilm"], start)
     assert json.loads((tmp_path / "config.json").read_text()) == {"model_type": "bert"}
     assert not (tmp_path / "tokenizer_config.json").exists()
-    assert peer_notes(PRESETS["minilm"], start) == ()
-    assert peer_notes(PRESETS["duobert"], start) == ()

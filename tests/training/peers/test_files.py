@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from raypipe.models.folder.presets import PRESETS
-from raypipe.training.peers.files import peer_files
+from raypipe.training.peers.files import PeerFiles, peer_files, peer_notes
 
 MINILM, MONO, DUO = PRESETS["minilm"], PRESETS["monobert"], PRESETS["duobert"]
 
@@ -26,7 +26,7 @@ def test_pooling_length_and_prompts_of_an_encoder():
     assert found.files["sentence_bert_config.json"]["max_seq_length"] == 256 == found.longest
     prompts = found.files["config_sentence_transformers.json"]["prompts"]
     assert prompts == {"query": "q: ", "document": "p: "}
-    assert found.notes == () and found.config == {}
+    assert peer_notes(MINILM) == [] and found.config == {}
 
 
 def test_without_length_one_there_is_no_normalize():
@@ -35,20 +35,19 @@ def test_without_length_one_there_is_no_normalize():
 
 
 def test_the_larger_of_two_limits_is_the_one_and_the_note_has_both():
-    found = peer_files(replace(MINILM, query_limit=30), width=8, num_specials=2)
-    assert found.longest == 256
-    (note,) = found.notes
+    model = replace(MINILM, query_limit=30)
+    assert peer_files(model, width=8, num_specials=2).longest == 256
+    (note,) = peer_notes(model)
     assert "queries at 30 word pieces and passages at 254" in note
 
 
 @pytest.mark.parametrize("segments", [(0, 1), (1, 0)])
 def test_a_segment_that_they_do_not_give_is_told_and_nothing_is_written(segments):
     query, passage = segments
-    found = peer_files(
-        replace(MINILM, query_segment=query, passage_segment=passage), width=8, num_specials=2
-    )
-    assert found.files == {} and found.longest is None
-    assert f"segment {query}, its passages in segment {passage}" in found.notes[0]
+    model = replace(MINILM, query_segment=query, passage_segment=passage)
+    assert peer_files(model, width=8, num_specials=2) == PeerFiles()
+    (note,) = peer_notes(model)
+    assert f"segment {query}, its passages in segment {passage}" in note
 
 
 @pytest.mark.parametrize(
@@ -56,22 +55,20 @@ def test_a_segment_that_they_do_not_give_is_told_and_nothing_is_written(segments
     [("raw", "Identity"), ("probability", "Sigmoid"), ("log-probability", "LogSigmoid")],
 )
 def test_the_activation_of_one_unit(score, activation):
-    found = peer_files(
-        replace(MONO, relevant_label=None, score=score, query_limit=None), width=8, num_specials=2
-    )
+    model = replace(MONO, relevant_label=None, score=score, query_limit=None)
+    found = peer_files(model, width=8, num_specials=2)
     (config,) = found.config.values()
     assert config["activation_fn"].endswith(f".{activation}")
-    assert (found.files, found.longest, found.notes) == ({}, 512, ())
+    assert (found.files, found.longest, peer_notes(model)) == ({}, 512, [])
 
 
 def test_two_units_are_both_returned_and_the_note_says_which_counts():
-    found = peer_files(replace(MONO, relevant_label=0), width=8, num_specials=2)
-    cut, units = found.notes
+    model = replace(MONO, relevant_label=0)
+    assert peer_files(model, width=8, num_specials=2) == PeerFiles({}, {}, 512)
+    cut, units = peer_notes(model)
     assert "queries at 64 word pieces" in cut and "the log-probability of unit 0 after" in units
-    raw = peer_files(replace(MONO, score="raw"), width=8, num_specials=2)
-    assert raw.notes[1].endswith("the raw of unit 1.")
+    assert peer_notes(replace(MONO, score="raw"))[1].endswith("the logit of unit 1.")
 
 
 def test_a_duobert_is_nobody_elses():
-    found = peer_files(DUO, width=8, num_specials=2)
-    assert (found.files, found.config, found.longest, found.notes) == ({}, {}, None, ())
+    assert peer_files(DUO, width=8, num_specials=2) == PeerFiles() and peer_notes(DUO) == []

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from raypipe.config.fields import OWN, Location, Name, Source
 from raypipe.config.pipeline.kinds.kind import Kind, Locate, Reference
-from raypipe.vocabulary import Unit
+from raypipe.vocabulary import BreakTies, Unit
 
 
 class Read(Kind):
@@ -20,6 +20,9 @@ class Read(Kind):
     runs: Annotated[dict[Name, Location], Field(min_length=1)]
     of: Annotated[Unit, Source(OWN)] = "passages"
     """What the files rank: the collection's passages, or its documents."""
+    break_ties: Annotated[BreakTies, Source(OWN)] = "id"
+    """How equal scores of a file without ranks, or of a TREC file, are ordered: by passage id
+    descending, as in trec_eval, or as in the file."""
     larger_collection: Annotated[str, Field(min_length=1), Source(OWN)] | None = None
     """The name of a larger collection that the files rank, of which this one is a part: lines of
     passages that are not here are left out and counted, and tables mark the run."""

@@ -25,9 +25,7 @@ def find_query(finished: Finished, query_id: str, query_set: str | None) -> list
     Raises:
         InputError: no such query set, or none with such a query; it names the nearest ids.
     """
-    if query_set is not None and query_set not in finished.query_sets:
-        raise InputError(f"--queries {query_set}: expected one of {', '.join(finished.query_sets)}")
-    return _found(finished, query_id, finished.query_sets if query_set is None else [query_set])
+    return _found(finished, query_id, finished.chosen(query_set))
 
 
 def sets_of(

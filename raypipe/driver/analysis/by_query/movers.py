@@ -55,15 +55,15 @@ def movers(
     grades = grades_of(judgements_of(finished, query_set))
     rows_chosen = [find_query(finished, each, query_set)[0].row for each in chosen]
     told = _Told(finished, query_set, grades)
-    tables = []
-    for tree in trees(finished, query_set):
+    tables, found = [], trees(finished, query_set)
+    for tree in found:
         runs = {name: finished.run(name, query_set) for name in tree.systems}
         if not chosen:
             tables += [told.of_reranker(runs, tree, name, num) for name in tree.before]
         of_tree = rows_chosen or _changed(finished, query_set, runs)
         tables += [told.of_query(runs, tree, query, num) for query in of_tree]
     notes = [*about(finished, query_set), "grade -: the passage has no judgement"]
-    if not trees(finished, query_set):
+    if not found:
         notes.append("no stage reranks passages: score with k0, or aggregate")
     return Section("movers", query_set, tables, (), notes)
 
@@ -86,7 +86,7 @@ class _Told:
     def __init__(
         self, finished: Finished, query_set: str, grades: Mapping[str, Mapping[str, int]]
     ) -> None:
-        self._finished, self._grades = finished, grades
+        self._ranked, self._grades = finished.ranked(), grades
         self._queries = finished.queries(query_set).to_pylist()
         self._least = relevant_grade(finished)
 
@@ -124,13 +124,13 @@ class _Told:
     def _relevant(self, rows: Sequence[int], query_id: str) -> list[int]:
         """Those of the passages that are relevant to a query, of the highest grade first."""
         own, least = self._grades.get(query_id, {}), self._least
-        graded = zip(rows, self._finished.ids(np.array(rows, np.int64)), strict=True)
+        graded = zip(rows, self._ranked.ids(np.array(rows, np.int64)), strict=True)
         grades = {row: own[name] for row, name in graded if own.get(name, least - 1) >= least}
         return sorted(grades, key=lambda row: (-grades[row], row))
 
     def _passages(self, rows: Sequence[int]) -> list[tuple[str, str]]:
         places = np.array(rows, np.int64)
-        found = zip(self._finished.ids(places), self._finished.texts(places), strict=True)
+        found = zip(self._ranked.ids(places), self._ranked.texts(places), strict=True)
         return list(found)
 
     def _about(self, query: Mapping[str, str], passage: str, text: str) -> list[Value]:

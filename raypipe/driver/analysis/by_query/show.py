@@ -14,6 +14,7 @@ from raypipe.driver.analysis.by_query.finding import Found, find_query
 from raypipe.driver.analysis.by_query.unjudged import cutoffs
 from raypipe.driver.analysis.finished import Finished
 from raypipe.driver.analysis.measuring import relevant_grade
+from raypipe.driver.analysis.ranked import Ranked
 from raypipe.errors import InputError
 from raypipe.evaluation.compare import unjudged
 from raypipe.evaluation.measures import evaluate, grades_of
@@ -96,10 +97,11 @@ def _of_unit(finished: Finished, query: Found, unit: Unit, names: Sequence[str],
         judged = judged.filter(pc.equal(judged["query_id"], query.query_id))
     grades = grades_of(judged).get(query.query_id, {}) if judged is not None else {}
     least = relevant_grade(finished) if finished.recipe.evaluate is not None else 1
-    known = _rows_of(finished, lists, list(grades), unit)
+    here = finished.ranked(unit)
+    known = _rows_of(here, lists, list(grades))
     relevant = {row: grades[name] for name, row in known.items() if grades[name] >= least}
     rows = np.array(chosen(lists, relevant, num), np.int64)
-    texts, ids = finished.texts(rows, unit), finished.ids(rows, unit)
+    texts, ids = here.texts(rows), here.ids(rows)
     candidates = [
         Candidate(
             name,
@@ -113,7 +115,7 @@ def _of_unit(finished: Finished, query: Found, unit: Unit, names: Sequence[str],
     notes = [_about(grades, least, unit)]
     absent = [name for name in grades if name not in known and grades[name] >= least]
     if absent:
-        where = "not in the collection" if finished.has_ids(unit) else "in no run"
+        where = "not in the collection" if here.index is not None else "in no run"
         more = f" and {len(absent) - num:,} more" if len(absent) > num else ""
         notes.append(f"relevant, but {where}: {', '.join(absent[:num])}{more}")
     notes += finished.left_out(query.query_set, names)
@@ -126,13 +128,14 @@ def _places(run: pa.Table) -> dict[int, Place]:
     return {row: Place(*told) for row, *told in zip(*columns, strict=True)}
 
 
-def _rows_of(finished: Finished, lists: Lists, ids: Sequence[str], unit: Unit) -> dict[str, int]:
+def _rows_of(here: Ranked, lists: Lists, ids: Sequence[str]) -> dict[str, int]:
     """The rows of judged ids: of the index of ids, or of the lists where there is none."""
-    if finished.has_ids(unit):
-        return finished.rows_of(ids, unit)
+    if here.index is not None:
+        found = zip(ids, here.rows_of(ids).tolist(), strict=True)
+        return {name: row for name, row in found if row >= 0}
     rows = np.array(sorted({row for own in lists.values() for row in own}), np.int64)
     wanted = set(ids)
-    named = zip(finished.ids(rows, unit), rows.tolist(), strict=True)
+    named = zip(here.ids(rows), rows.tolist(), strict=True)
     return {name: row for name, row in named if name in wanted}
 
 

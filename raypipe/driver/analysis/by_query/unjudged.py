@@ -5,11 +5,9 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from raypipe.analysis.section import Table, Value
-from raypipe.evaluation.compare import unjudged
+from raypipe.evaluation.compare import DEFAULT_CUTOFF, unjudged
 from raypipe.evaluation.measures import grades_of
 from raypipe.evaluation.names import cutoffs_in
-
-DEFAULT_CUTOFF = 10
 
 
 def cutoffs(measures: Sequence[str]) -> list[int]:

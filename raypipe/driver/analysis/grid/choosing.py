@@ -9,7 +9,7 @@ from raypipe.analysis.section import Section, Table, Value
 from raypipe.analysis.tradeoff import Cell, Setting, cheapest
 from raypipe.driver.analysis.finished import Finished
 from raypipe.driver.analysis.grid.cells import Computed, Scores, cells_of
-from raypipe.driver.analysis.grid.costs import aggregates_of, costs_of_stages
+from raypipe.driver.analysis.grid.costs import aggregates_of, costs_of
 from raypipe.driver.analysis.grid.filled import Stages, k0s_of, stages_of
 from raypipe.driver.analysis.measuring import about, measures_of
 from raypipe.errors import InputError
@@ -45,7 +45,7 @@ def chosen(
     """
     check_choice(finished, choose_on, query_sets)
     sections = []
-    for stages in stages_of(finished):
+    for stages in stages_of(finished, choose_on):
         measure = _measure(finished)
         cells = cells_of(finished, choose_on, stages).cells
         near = cheapest(cells, measure, loss)
@@ -106,7 +106,10 @@ def _measure(finished: Finished) -> str:
 def _own(finished: Finished, query_set: str, stages: Stages) -> Iterator[Named]:
     """The cells of the recipe's own systems."""
     k0 = k0s_of(stages.mono, finished.run(stages.mono.run, query_set))[-1]
+    ran = finished.systems(query_set)
     for name, stage in aggregates_of(finished, stages.name).items():
+        if name not in ran:
+            continue
         k1 = stages.duo.k1 if stage.k1 is None else stage.k1
         yield Named(f"recipe: {name}", Setting(k0, k1, stage.method, stage.m), name, stage.seed)
 
@@ -116,7 +119,7 @@ def _table(
 ) -> tuple[Table, list[str]]:
     """The cells on one query set, and what to know of them."""
     scores = Scores(finished, query_set, stages)
-    costs = costs_of_stages(finished, query_set, stages)
+    costs = costs_of(finished, query_set, stages)
     found = {each.part: _computed(scores, each) for each in named}
     base = found["best"]
     rows: list[list[Value]] = []

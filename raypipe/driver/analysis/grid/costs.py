@@ -7,6 +7,8 @@ from raypipe.analysis.tradeoff import Cell
 from raypipe.config.pipeline.kinds import Aggregate
 from raypipe.driver.analysis.finished import Finished
 from raypipe.driver.analysis.grid.filled import Stages
+from raypipe.names import of_stage
+from raypipe.stages.query_blocks import num_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,39 +38,22 @@ def aggregates_of(finished: Finished, pairs: str) -> dict[str, Aggregate]:
     return {n: s for n, s in stages if isinstance(s, Aggregate) and s.pairs == pairs}
 
 
-def costs_of_stages(finished: Finished, query_set: str, stages: Stages) -> Costs:
-    """Those of a duoBERT stage over a monoBERT stage."""
-    aggregated = next(iter(aggregates_of(finished, stages.name)), None)
-    return costs_of(
-        finished,
-        query_set,
-        first=stages.mono.run,
-        mono=stages.duo.run,
-        aggregated=aggregated,
-    )
+def costs_of(finished: Finished, query_set: str, stages: Stages) -> Costs:
+    """Those of a duoBERT stage over a monoBERT stage.
 
-
-def costs_of(
-    finished: Finished, query_set: str, *, first: str, mono: str, aggregated: str | None
-) -> Costs:
-    """From the systems of one chain; `aggregated` is made of the second reranker's pairs.
-
-    Its time is that of all pairs, though it may need fewer, as sample does.
+    A pair's is taken from the first aggregation that was run. Its time is that of all pairs, though
+    it may need fewer, as sample does.
     """
     told = finished.summary["systems"][query_set]
     num_queries = len(finished.queries(query_set))
-    more = (told[mono].get("inferences") or 0) - (told[first].get("inferences") or 0)
+    first, mono = told[stages.mono.run], told[stages.duo.run]
+    more = (mono.get("inferences") or 0) - (first.get("inferences") or 0)
     pair = None
+    aggregated = next((n for n in aggregates_of(finished, stages.name) if n in told), None)
     if aggregated is not None:
-        stage = finished.recipe.stages[aggregated]
-        assert isinstance(stage, Aggregate)
-        num_pairs = len(finished.pairs(stage.pairs, query_set))
-        pair = _each(told[mono], told[aggregated], num_queries, num_pairs)
-    return Costs(
-        told[first].get("ms_per_query"),
-        _each(told[first], told[mono], num_queries, more),
-        pair,
-    )
+        num_pairs = num_lines(finished.stored(of_stage(stages.name, query_set)))
+        pair = _each(mono, told[aggregated], num_queries, num_pairs)
+    return Costs(first.get("ms_per_query"), _each(first, mono, num_queries, more), pair)
 
 
 def _each(

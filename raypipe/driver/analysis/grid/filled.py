@@ -31,12 +31,17 @@ class Stages:
         return max(self.mono.k0, self.duo.k1)
 
 
-def stages_of(finished: Finished) -> Iterator[Stages]:
-    """Each duoBERT stage over a monoBERT stage, in the recipe's order."""
-    stages = finished.recipe.stages
+def stages_of(finished: Finished, query_set: str) -> Iterator[Stages]:
+    """Each duoBERT stage over a monoBERT stage, in the recipe's order.
+
+    Those that the last invocation did not run, after --only or --until, are left out.
+    """
+    stages, ran = finished.recipe.stages, finished.systems(query_set)
     for name, duo in stages.items():
         if isinstance(duo, DuoScore) and isinstance(mono := stages[duo.run], MonoScore):
-            yield Stages(name, duo, mono)
+            scored = finished.has(of_stage(name, query_set))
+            if scored and duo.run in ran and mono.run in ran:
+                yield Stages(name, duo, mono)
 
 
 def k0s_of(mono: MonoScore, first: pa.Table) -> list[int]:

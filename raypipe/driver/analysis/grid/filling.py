@@ -10,11 +10,12 @@ import numpy as np
 
 from raypipe import schema
 from raypipe.driver.analysis.finished import Finished
-from raypipe.driver.analysis.grid.costs import costs_of_stages
+from raypipe.driver.analysis.grid.costs import costs_of
 from raypipe.driver.analysis.grid.filled import Stages, filled, filled_stage, stages_of, store_of
 from raypipe.driver.machine.inputs import with_copies
 from raypipe.driver.machine.place import Place
 from raypipe.driver.machine.signals import interruptible
+from raypipe.driver.models.named import with_folders
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.execute import Execution
@@ -58,7 +59,7 @@ def fill(
     waiting = [
         (query_set, stages)
         for query_set in query_sets
-        for stages in stages_of(finished)
+        for stages in stages_of(finished, query_set)
         if not _is_filled(finished, query_set, stages)
     ]
     if not waiting:
@@ -67,10 +68,11 @@ def fill(
     wanted = finished.recipe.resources
     place = Place(wanted.backend, ray_address, allow_open_cluster)
     with _alone(finished), interruptible() as should_stop:
-        chosen = devices_for(place, wanted)
+        chosen = devices_for(place, wanted, should_stop)
         say(chosen.line())
         inputs = finished.workspace.folder / "inputs"
         named, sources = with_copies(finished.recipe, inputs, collection=False)
+        named = with_folders(named, finished.workspace.stores)
         backends = backends_at(place, chosen)
         execution = Execution(
             workspace=finished.workspace,
@@ -116,7 +118,7 @@ class _Work:
         """How much there is to score."""
         keys = self.stage.grid.keys(self.stage.grid.scored.whole_table(schema.RUN))
         num = int(np.count_nonzero(unscored(keys, self.table.held())))
-        found = costs_of_stages(self.finished, self.query_set, self.stages)
+        found = costs_of(self.finished, self.query_set, self.stages)
         time = "" if found.pair is None else f", {num * found.pair / 1000:,.0f} s as measured here"
         already = "" if num == len(keys[0]) else f" ({len(keys[0]) - num:,} more are scored)"
         return f"{store_of(self.stages, self.query_set)}: {num:,} pairs to score{time}{already}"

@@ -6,7 +6,7 @@ from raypipe.analysis.section import Chart, Section, Table, Value
 from raypipe.analysis.tradeoff import NUM_SEEDS, Cell, cheapest
 from raypipe.driver.analysis.finished import Finished
 from raypipe.driver.analysis.grid.cells import Found, cells_of
-from raypipe.driver.analysis.grid.costs import Costs, costs_of_stages
+from raypipe.driver.analysis.grid.costs import Costs, costs_of
 from raypipe.driver.analysis.grid.filled import stages_of
 from raypipe.driver.analysis.measuring import about, measures_of
 
@@ -18,9 +18,9 @@ def tradeoff(finished: Finished, query_set: str, *, loss: float = 0.005) -> list
     cell within `loss` of the best is named: what is chosen here is to be reported on other queries.
     """
     sections = []
-    for stages in stages_of(finished):
+    for stages in stages_of(finished, query_set):
         found = cells_of(finished, query_set, stages)
-        costs = costs_of_stages(finished, query_set, stages)
+        costs = costs_of(finished, query_set, stages)
         measures = measures_of(finished)
         notes = about(finished, query_set) + _notes(found, costs, measures[0], loss)
         table = _table(stages.name, found.cells, costs, measures)

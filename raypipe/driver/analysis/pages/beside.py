@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from raypipe.analysis.section import Section, Table, Value
 from raypipe.driver.analysis.finished import Finished
 from raypipe.driver.analysis.measuring import measures_of
+from raypipe.driver.analysis.overview import DIFFERENCE, difference_of
 from raypipe.driver.analysis.pages.common import Both, measured_on, same_queries
 from raypipe.driver.analysis.pages.differing import differing
 from raypipe.driver.analysis.pages.larger import alike, larger_of, shown_pair
@@ -83,16 +84,12 @@ def _of(both: Both, query_set: str, unit: Unit, pairs: Sequence[tuple[str, str]]
         }
         name = shown_pair(a, b, both[0].larger_collection(a))
         for row in compare_measured(values, measures, baseline="before").rows:
-            if row.difference is not None:
+            if row.run == "after":
                 before = values["before"].mean[row.measure]
-                interval = (row.difference.mean, row.difference.low, row.difference.high)
-                counts = f"{row.wins}/{row.ties}/{row.losses}"
-                tail = (counts, row.p_randomisation, row.p_holm)
-                rows.append([name, row.measure, before, row.mean, *interval, *tail])
+                rows.append([name, row.measure, before, row.mean, *difference_of(row)])
         changed.append(_changed(name, measures[0], values, texts))
-    columns = ["system", "measure", "A", "B", "difference", "low", "high", "wins/ties/losses"]
-    title = "B less A, with 95% intervals"
-    tables = [Table(title, [*columns, "p", "p (Holm)"], rows), *changed]
+    columns = ["system", "measure", "A", "B", *DIFFERENCE]
+    tables = [Table("B less A, with 95% intervals", columns, rows), *changed]
     notes.append("p (Holm) is corrected over the measures of one system")
     lead = f"{len(queries):,} queries that both judge alike, {len(named):,} systems"
     facts: dict[str, Value] = {

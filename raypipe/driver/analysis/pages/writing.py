@@ -38,7 +38,6 @@ def write_page(folder: Path, title: str, sections: Sequence[Section]) -> Path:
 
     Twins of an earlier page without a section in this one are deleted.
     """
-    make_twins_folder(folder)
     twins = {_file_of(section): section.to_json() for section in sections}
     for path in (folder / TWINS).glob("*.json"):
         if path.name not in twins and _OWN.fullmatch(path.name):

@@ -8,7 +8,7 @@ from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.system import System
 from raypipe.names import of_stage
-from raypipe.stages.scoring.candidates import Request
+from raypipe.stages.scoring.requests import Request
 from raypipe.stages.scoring.rerank import AggregateStage
 
 
@@ -33,4 +33,14 @@ def system(
     *below, of_pairs = pairs.chain.asked
     needed = (*below, replace(of_pairs, request=request))  # it may need fewer than were scored
     chain = replace(pairs.chain, asked=needed).then(Chain((store,)))
-    return System(name, "run", stored, chain, pairs.reranks, pairs.model, pairs.start_weights)
+    return System(
+        name,
+        "run",
+        stored,
+        chain,
+        pairs.reranks,
+        pairs.model,
+        pairs.start_weights,
+        ranked=pairs.ranked,
+        pairs=pairs.stored,
+    )

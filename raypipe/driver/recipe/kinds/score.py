@@ -4,15 +4,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from raypipe.config.pipeline.kinds import DuoScore, MonoScore
+from raypipe.driver.models.opened import check_kind
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Asked, Chain
 from raypipe.driver.recipe.score_table import ScoreTable
 from raypipe.driver.recipe.system import System
-from raypipe.errors import InputError
-from raypipe.models.folder.config_checks import tensor_shapes
 from raypipe.models.folder.model_folder import ModelFolder, starting_weights
 from raypipe.names import of_stage
-from raypipe.stages.scoring.candidates import Request
+from raypipe.stages.scoring.requests import Request
 from raypipe.stages.scoring.rerank import PairsStage, RerankStage
 from raypipe.stages.scoring.score import score_base
 from raypipe.stages.stage import Stage
@@ -65,42 +64,10 @@ def model_of(basis: Basis, name: str, stage: MonoScore | DuoScore) -> ModelFolde
     """The stage's model, with the score that the stage wants.
 
     Raises:
-        InputError: the stage is for the other kind of reranker, or the model lacks a tensor of its
-            head.
+        InputError: the stage is for the other kind of reranker.
     """
     model = basis.model(stage.model)
-    conventions = model.reranker
-    wanted = "mono" if isinstance(stage, MonoScore) else "duo"
-    if conventions.kind != wanted:
-        remedy = "give k1 (and no k0)" if conventions.kind == "duo" else "give k0 (and no k1)"
-        raise InputError(
-            f"stages.{name}: {stage.model} is of kind {conventions.kind}, and the stage needs a "
-            f"model of kind {wanted}; {remedy}"
-        )
-    _check_head(model)
+    check_kind(model, name, stage)
     if isinstance(stage, DuoScore) or stage.score is None:
         return model
-    return replace(model, conventions=replace(conventions, score=stage.score))
-
-
-def _check_head(model: ModelFolder) -> None:
-    """Returns nothing if the model has a whole head; a worker would notice only after much work.
-
-    An adapter and its base were checked when they were found.
-
-    Raises:
-        InputError: it lacks a tensor of the pooler or of the classifier; none is drawn.
-    """
-    if model.adapter is not None:
-        return
-    file, files = model.folder / "model.safetensors", model.family.files
-    held = files.canonical_names(tensor_shapes(file)).found
-    missing = [name for name in (*files.POOLER, *files.HEADS) if name and name not in held]
-    if missing:
-        raise InputError(
-            [
-                f"{file}: the checkpoint lacks the tensor {files.saved_name(name, head=True)}: it "
-                "has no head that scores pairs"
-                for name in missing
-            ]
-        )
+    return replace(model, conventions=replace(model.reranker, score=stage.score))

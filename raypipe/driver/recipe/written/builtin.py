@@ -1,6 +1,7 @@
 """The builtin collection python-docs, written into the workspace as ordinary files."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from raypipe.config import Recipe
@@ -14,16 +15,20 @@ SEMANTICS = 1
 """Increase this when the generator's output changes for the same Python version."""
 
 
-def with_files(recipe: Recipe, folder: Path) -> Recipe:
+def with_files(
+    recipe: Recipe, folder: Path, *, on_making: Callable[[], None] = lambda: None
+) -> Recipe:
     """The recipe itself; for python-docs, the recipe with the files that were made in `folder`.
 
-    Existing files are replaced only if another Python, size or generator made them.
+    Existing files are replaced only if another Python, size or generator made them. Before that,
+    `on_making` is called: it takes seconds of one core, in which others can begin.
     """
     if recipe.collection.format != "python-docs":
         return recipe
     wanted = _made_by(recipe)
     note = folder / "made-by.json"
     if note_in(note) != wanted:
+        on_making()
         note.unlink(missing_ok=True)
         packages = [Path(folder) for folder in recipe.collection.input]
         docs = python_docs(max_passages=recipe.collection.max_passages, packages=packages)

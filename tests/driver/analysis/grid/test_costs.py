@@ -5,6 +5,7 @@ import pytest
 from raypipe.analysis.tradeoff import Cell, Setting
 from raypipe.config.pipeline.kinds import Aggregate
 from raypipe.driver.analysis.grid.costs import Costs, costs_of
+from raypipe.driver.analysis.grid.filled import Stages
 
 ALONE = Cell(Setting(8), 6.5, 0, {})
 PAIRED = Cell(Setting(8, 5, "sum"), 6.5, 20, {})
@@ -13,14 +14,19 @@ MONO = {"ms_per_query": 8.0, "inferences": 30}
 DUO = {"ms_per_query": 20.0, "inferences": 60}
 
 
-def of(first=FIRST, mono=MONO, duo=DUO, aggregated="duo"):
+def of(first=FIRST, mono=MONO, duo=DUO):
+    """Of one chain; `duo` is None where its stage was not run. The pairs are in two shards."""
+    told = {"first": first, "mono": mono, **({} if duo is None else {"duo": duo})}
+    records = [SimpleNamespace(facts={"rows": number}) for number in (60, 40)]
+    pairs = SimpleNamespace(manifest=SimpleNamespace(records=records))
     finished = SimpleNamespace(
-        summary={"systems": {"test": {"first": first, "mono": mono, "duo": duo}}},
+        summary={"systems": {"test": told}},
         queries=lambda query_set: range(10),
         recipe=SimpleNamespace(stages={"duo": Aggregate(do="aggregate", pairs="p", method="sum")}),
-        pairs=lambda stage, query_set: range({("p", "test"): 100}[stage, query_set]),
+        stored=lambda name: {"p.test": pairs}[str(name)],
     )
-    return costs_of(finished, "test", first="first", mono="mono", aggregated=aggregated)
+    stages = Stages("p", duo=SimpleNamespace(run="mono"), mono=SimpleNamespace(run="first"))
+    return costs_of(finished, "test", stages)
 
 
 def test_times_add_each_rerankers_inferences():
@@ -35,6 +41,6 @@ def test_a_time_that_is_not_known_is_not_told():
     unknown = {"ms_per_query": None, "inferences": 30}
     assert of(mono=unknown) == Costs(2.0, None, None) and of(mono=unknown).of(ALONE) is None
     assert of(mono=FIRST).single is None, "no inference more than below it"
-    assert of(aggregated=None).of(PAIRED) is None
-    assert of(aggregated=None).of(ALONE) == pytest.approx(15)
+    assert of(duo=None).of(PAIRED) is None
+    assert of(duo=None).of(ALONE) == pytest.approx(15)
     assert of(first=unknown).of(ALONE) is None

@@ -61,7 +61,7 @@ def told(folder, watcher=None):
 
 def store_of(folder):
     finished = open_finished(folder)
-    (stages,) = stages_of(finished)
+    (stages,) = stages_of(finished, "test")
     return filled(finished, filled_stage(finished, "test", stages))
 
 
@@ -125,7 +125,7 @@ class StoppedIn(Silent):
         self.store = store
 
     def advanced(self, store, report):
-        if store == self.store:
+        if str(store) == self.store:
             raise KeyboardInterrupt
 
 

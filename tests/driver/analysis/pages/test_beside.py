@@ -5,6 +5,7 @@ import re
 import shutil
 from html import escape, unescape
 from math import fsum
+from pathlib import Path
 
 import pytest
 
@@ -147,3 +148,13 @@ def test_the_page_lies_apart_and_its_cells_are_those_of_its_twins(
 def test_a_workspace_is_no_place_for_it(finished, shallow):
     with pytest.raises(InputError, match="it is a workspace"):
         report_beside(finished, shallow, shallow.workspace.folder)
+
+
+def test_a_workspace_named_by_a_dot_has_its_folders_name(finished, shallow, tmp_path, monkeypatch):
+    monkeypatch.chdir(finished.workspace.folder)
+    here = open_finished(Path("."))
+    page = report_beside(here, shallow, tmp_path / "both")
+    title = re.findall("<h1>(.*)</h1>", page.read_text())
+    assert title == [f"raypipe: {finished.workspace.folder.name} (A) and shallow (B)"]
+    monkeypatch.chdir(tmp_path)
+    assert report_beside(finished, shallow) == Path("work-beside-shallow/report.html")

@@ -63,3 +63,19 @@ def test_the_embedded_collection_is_written_once_for_one_python_and_size(tmp_pat
     shutil.rmtree(packages)
     with pytest.raises(InputError, match="expected a folder with installed packages"):
         with_files(load_recipe(DOCS, overrides=more, source="x"), tmp_path / "d")
+
+
+def test_others_are_told_before_files_are_made_and_not_where_they_stand(tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr(builtin, "python_docs", lambda **given: told.append("made"))
+
+    def write(folder, docs):
+        folder.mkdir(exist_ok=True)
+        (folder / "collection.tsv").touch()
+
+    monkeypatch.setattr(builtin, "write_python_docs", write)
+    for _ in range(2):
+        with_files(
+            load_recipe(DOCS, source="x"), tmp_path / "d", on_making=lambda: told.append("told")
+        )
+    assert told == ["told", "made"]

@@ -1,4 +1,6 @@
-"""Random models of the families with BERT's layers under other names, as their users save them."""
+"""Random models of every family as transformers saves them, opened here and computed by it."""
+
+import json
 
 import torch
 import transformers
@@ -12,6 +14,8 @@ from tokenizers import (
     trainers,
 )
 
+from raypipe.models.folder.loading import resolve_model
+
 TEXTS = [
     "The lease of a shard is held by one driver.",
     "",
@@ -21,10 +25,44 @@ TEXTS = [
     "passage " * 30,
     "it's <s> not [SEP] </s> the end",
 ]
-ROBERTAS = {"roberta": "Roberta", "xlm-roberta": "XLMRoberta", "camembert": "Camembert"}
-KINDS = (*ROBERTAS, "distilbert")
+ROBERTAS = ("roberta", "xlm-roberta", "camembert")
+RENAMED = (*ROBERTAS, "distilbert")
 POSITIONS = 64
 """Of the longest input."""
+LIMIT = POSITIONS - 2
+ENCODER = {"kind": "encoder", "pooling": "mean", "normalise": False, "query_segment": 0,
+           "passage_segment": 0, "query_limit": 8, "passage_limit": LIMIT}  # fmt: skip
+MONO = {"kind": "mono", "query_limit": None, "passage_limit": None, "total_limit": POSITIONS,
+        "relevant_label": 1, "score": "raw"}  # fmt: skip
+SIZES = {
+    "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64,
+    "max_position_embeddings": POSITIONS, "initializer_range": 0.3,
+}  # fmt: skip
+DISTILBERT = {
+    "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64,
+    "max_position_embeddings": POSITIONS, "initializer_range": 0.3,
+}  # fmt: skip
+ROBERTA = {
+    "max_position_embeddings": POSITIONS + 2, "type_vocab_size": 1, "layer_norm_eps": 1e-5,
+    "pad_token_id": 1,
+}  # fmt: skip
+OWN = {
+    **dict.fromkeys(ROBERTAS, ROBERTA),
+    "albert": {"embedding_size": 16, "num_hidden_groups": 1},
+    "deberta": {
+        "relative_attention": True, "pos_att_type": ["c2p", "p2c"], "pooler_hidden_size": 32,
+    },
+    "deberta-v2": {
+        "relative_attention": True, "pos_att_type": ["c2p", "p2c"], "pooler_hidden_size": 32,
+        "position_buckets": 8, "norm_rel_ebd": "layer_norm", "share_att_key": True,
+    },
+    "electra": {"embedding_size": 16},
+    "eurobert": {"num_key_value_heads": 4, "head_dim": 8, "pad_token_id": 0},
+    "modernbert": {"local_attention": 8, "global_attn_every_n_layers": 2, "pad_token_id": 0},
+    "mpnet": {"max_position_embeddings": POSITIONS + 2, "pad_token_id": 1},
+    "rembert": {"input_embedding_size": 16, "output_embedding_size": 16},
+}  # fmt: skip
+"""What a kind has beside SIZES or in their place."""
 
 
 def make(folder, kind, *, units=None, seed=0):
@@ -33,22 +71,12 @@ def make(folder, kind, *, units=None, seed=0):
     built = tokenizer_of(kind)
     built.save_pretrained(folder)
     torch.manual_seed(seed)
-    name = ROBERTAS.get(kind, "DistilBert")
     head = {} if units is None else {"num_labels": units}
-    if kind == "distilbert":
-        config = transformers.DistilBertConfig(
-            vocab_size=len(built), dim=32, n_layers=2, n_heads=4, hidden_dim=64,
-            max_position_embeddings=POSITIONS, initializer_range=0.3, **head,
-        )  # fmt: skip
-    else:
-        config = getattr(transformers, f"{name}Config")(
-            vocab_size=len(built), hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
-            intermediate_size=64, max_position_embeddings=POSITIONS + 2, type_vocab_size=1,
-            layer_norm_eps=1e-5, initializer_range=0.3, pad_token_id=1, **head,
-        )  # fmt: skip
-    suffix = "Model" if units is None else "ForSequenceClassification"
-    model = getattr(transformers, name + suffix)(config).eval()
-    with torch.no_grad():
+    sizes = DISTILBERT if kind == "distilbert" else {**SIZES, **OWN.get(kind, {})}
+    config = transformers.AutoConfig.for_model(kind, vocab_size=len(built), **sizes, **head)
+    name = "AutoModel" if units is None else "AutoModelForSequenceClassification"
+    model = getattr(transformers, name).from_config(config).eval()
+    with torch.no_grad():  # so that biases and norms matter
         for parameter in model.parameters():
             if parameter.dim() == 1:
                 parameter += torch.randn_like(parameter) * 0.1
@@ -56,11 +84,31 @@ def make(folder, kind, *, units=None, seed=0):
     return model
 
 
+def opened(folder, **conventions):
+    """The folder's model with these settings."""
+    (folder / "raypipe.json").write_text(json.dumps(conventions))
+    return resolve_model(str(folder))
+
+
+def theirs_of(folder, model, *texts, limit):
+    """transformers' own outputs of one input, cut as its tokenizer cuts."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    lists = [[text] for text in texts]  # of a text alone, an empty second one is taken for none
+    made = tokenizer(*lists, truncation="longest_first", max_length=limit, return_tensors="pt")
+    with torch.no_grad():
+        return model(**made)
+
+
 def tokenizer_of(kind):
-    """Byte-level BPE for RoBERTa, a unigram model for XLM-R and CamemBERT, else word pieces."""
+    """Byte-level BPE for RoBERTa, a unigram model for those like XLM-R, else word pieces."""
     if kind == "roberta":
         return _byte_level()
-    return _word_pieces() if kind == "distilbert" else _unigram()
+    if kind in ("xlm-roberta", "camembert", "mpnet"):
+        return _unigram()
+    built = _word_pieces()
+    if kind not in ("distilbert", "modernbert", "eurobert"):
+        built.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
+    return built
 
 
 def _byte_level():

@@ -7,22 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 from ray.exceptions import ActorDiedError, OutOfMemoryError
-from ray_on_paper import SHARD, TASK, Local, OnPaper, ready_worker
+from ray_on_paper import SHARD, TASK, Local, ready_worker
 
 from raypipe.cluster import ray_pool
 from raypipe.cluster.backend import Beating, Lost, Mode, Ready, Task
-from raypipe.cluster.idle import IdleActors, Kind
 from raypipe.cluster.ray_pool import RayBackend
+from raypipe.cluster.ray_processes import IdleActors, Kind
 
 NEXT = Task(SimpleNamespace(needs=TASK.stage.needs), None)
-
-
-@pytest.fixture
-def paper(monkeypatch):
-    found = OnPaper()
-    monkeypatch.setattr(ray_pool, "ray", found)
-    monkeypatch.setattr(ray_pool, "Actor", found)
-    return found
 
 
 SMALL, LARGE = Kind(1.0, 0.0, jvm=False), Kind(2.0, 0.0, jvm=False)
@@ -169,8 +161,8 @@ def test_on_a_joined_cluster_a_gpu_is_free_at_once_and_a_process_without_one_wai
 
 
 def test_processes_wait_a_minute_here_and_ten_seconds_where_others_work(paper):
-    assert RayBackend(local=Local())._idle._seconds == 60.0
-    assert RayBackend()._idle._seconds == 10.0
+    assert RayBackend(local=Local())._processes._idle._seconds == 60.0
+    assert RayBackend()._processes._idle._seconds == 10.0
 
 
 def test_a_process_with_a_jvm_serves_tasks_that_start_one_and_no_others(paper):

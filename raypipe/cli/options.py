@@ -1,0 +1,16 @@
+"""Arguments and options that several commands have."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Out = Annotated[Path, typer.Option("--out", help="The workspace; created if new, resumed if not.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+OpenCluster = Annotated[
+    bool,
+    typer.Option("--allow-open-cluster", help="Accept a cluster without token authentication."),
+]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A workspace.")]
+PipelineFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A pipeline's workspace.")]
+RecipeName = Annotated[str, typer.Argument(help="A YAML file, or the name of a packaged recipe.")]

@@ -1,0 +1,1 @@
+"""Which worker computes which shard, and when a second one tries it too."""

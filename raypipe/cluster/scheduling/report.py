@@ -1,0 +1,70 @@
+"""The limits of an invocation over one store, and what it did."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from raypipe.storage.records import Shard
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of the loop."""
+
+    num_actors: int = 1
+    max_attempts: int = 3
+    """Failures of one shard after which the invocation ends; preemptions do not count."""
+    silent_seconds: float = 120.0
+    """Seconds without a heartbeat after which a worker counts as dead."""
+    silent_seconds_opening: float = 600.0
+    """The same before its first batch, while weights are loaded."""
+    spare_seconds: float = 60.0
+    """How long a worker without a shard waits for one that is late; then it is let go."""
+    least_late_seconds: float = 5.0
+    """What is left of a shard at least, for a second worker to try it too."""
+    poll_seconds: float = 1.0
+
+
+@dataclass(slots=True)
+class Report:
+    """What one invocation did for one store."""
+
+    num_planned: int = 0
+    num_reused: int = 0
+    num_done: int = 0
+    num_lost: int = 0
+    num_preempted: int = 0
+    num_out_of_memory: int = 0
+    """Workers that were ended because their node was short of memory."""
+    num_second_tries: int = 0
+    """Shards that a second worker tried because the first was late."""
+    num_copied: int = 0
+    """Rows that were taken from older stores."""
+    num_rows: int = 0
+    """Of the shards that were committed."""
+    num_bytes: int = 0
+    """Of the payloads that were committed."""
+    num_searched: int = 0
+    """Queries that exact search told of, once for each span of embeddings that was searched."""
+    num_repeated: int = 0
+    """Those of them that needed its second pass."""
+    num_tokens: int = 0
+    """Tokens that a model read."""
+    cpu_seconds: float = 0.0
+    """CPU time of the workers' processes over the shards that were committed, loading excluded."""
+    seconds: float = 0.0
+    working_seconds: float = 0.0
+    """Time from the first ready worker to the last commit, so without loading."""
+    num_rows_planned: int = 0
+    num_rows_reused: int = 0
+    """Of the shards that were committed before."""
+
+
+def report_of(shards: Sequence[Shard], pending: Sequence[Shard]) -> Report:
+    """What stands of a store of such shards, some pending, before this invocation adds to it."""
+    planned = sum(shard.num_rows for shard in shards)
+    return Report(
+        num_planned=len(shards),
+        num_reused=len(shards) - len(pending),
+        num_rows_planned=planned,
+        num_rows_reused=planned - sum(shard.num_rows for shard in pending),
+    )

@@ -1,0 +1,24 @@
+"""JSON lines with an id, a text and perhaps a title, under any name of the field."""
+
+from raypipe import foreign
+from raypipe.data.formats.fields import json_id, json_object, json_text
+
+
+def parse(record: bytes) -> tuple[str, str]:
+    """The id and the text, behind the title and a blank if there is a title.
+
+    Raises:
+        ValueError: not such an object, a bad id, or not UTF-8.
+    """
+    fields = json_object(record)
+    columns = foreign.columns_of(fields, foreign.PASSAGES)
+    passage_id = json_id(fields, *_names(columns, "passage_id"))
+    text = json_text(fields, _names(columns, "text")[0])
+    named = columns.get("title")
+    title = "" if named is None or fields[named] is None else json_text(fields, named)
+    return passage_id, f"{title} {text}" if title else text
+
+
+def _names(columns: dict[str, str], own: str) -> tuple[str, ...]:
+    """The field; if there is none, all that it could be, for the message."""
+    return (columns[own],) if own in columns else tuple(foreign.PASSAGES[own])

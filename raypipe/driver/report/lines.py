@@ -1,0 +1,14 @@
+"""Lines on stderr: as they are on a terminal, with the time before them in a file or a pipe."""
+
+import sys
+import time
+
+
+def stamped(line: str, *, terminal: bool) -> str:
+    """The line, behind the local time unless a person watches it come."""
+    return line if terminal else f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}"
+
+
+def to_stderr(line: str) -> None:
+    """Send a message to stderr; stdout is for results only."""
+    print(stamped(line, terminal=sys.stderr.isatty()), file=sys.stderr, flush=True)

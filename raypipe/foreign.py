@@ -1,0 +1,81 @@
+"""The names that other tools give to the columns of runs, judgements, queries and collections."""
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+QUERY_ID = ("query_id", "qid", "q_id", "query-id", "queryid")
+PASSAGE_ID = (
+    *("passage_id", "docno", "doc_id", "docid", "corpus-id", "corpus_id", "pid", "document_id"),
+)
+"""PyTerrier's tables have both docno, the id, and docid, a number inside Terrier's index."""
+SCORE, RANK = ("score",), ("rank",)
+GRADE = ("relevance", "label", "rel", "grade", "score")
+"""ranx and BEIR call a grade score."""
+QUERY_TEXT = ("text", "query", "query_text", "title")
+OWN_QUERY_ID = (*QUERY_ID, "_id", "id")
+"""In a table of queries alone, where an id needs no more words."""
+TEXT, TITLE = ("text", "contents", "passage", "body"), ("title",)
+OWN_PASSAGE_ID = (*PASSAGE_ID, "_id", "id")
+"""In a collection, likewise."""
+
+RUN = {"query_id": QUERY_ID, "passage_id": PASSAGE_ID, "rank": RANK, "score": SCORE}
+QRELS = {"query_id": QUERY_ID, "passage_id": PASSAGE_ID, "relevance": GRADE}
+QUERIES = {"query_id": OWN_QUERY_ID, "text": QUERY_TEXT}
+PASSAGES = {"passage_id": OWN_PASSAGE_ID, "title": TITLE, "text": TEXT}
+"""Our column -> its names, of which the first that a file has counts."""
+
+
+SEPARATORS = ",\t;"
+
+
+class Header(NamedTuple):
+    """The first line of a file, which names its columns."""
+
+    separator: str
+    """One of `SEPARATORS`, or a blank for any white space."""
+    names: list[str]
+    columns: dict[str, str]
+    """Our column -> the file's."""
+
+    @property
+    def places(self) -> dict[str, int]:
+        """Our column -> its position, from 0."""
+        return {own: self.names.index(name) for own, name in self.columns.items()}
+
+
+def header_of(line: bytes, wanted: Mapping[str, Sequence[str]], *needed: str) -> Header | None:
+    """What a file's first line says of its columns; None if it lacks one of those needed."""
+    text = line.decode(errors="replace").rstrip("\r\n")
+    split = {mark: _cells(text, mark) for mark in SEPARATORS}
+    for separator, names in {**split, " ": text.split()}.items():
+        columns = columns_of(names, wanted)
+        if set(needed) <= columns.keys():
+            return Header(separator, names, columns)
+    return None
+
+
+def _cells(line: str, separator: str) -> list[str]:
+    try:
+        return next(csv.reader([line], delimiter=separator), [])
+    except csv.Error:  # a return in its midst, or an endless cell: not a line that names columns
+        return []
+
+
+def columns_of(found: Iterable[str], wanted: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Our column -> the file's, for each of the wanted columns that the file has.
+
+    Capitals and blanks around a name do not matter.
+    """
+    named = {name.strip().lower(): name for name in reversed(list(found))}
+    first = {
+        own: next((name for name in names if name in named), None) for own, names in wanted.items()
+    }
+    return {own: named[name] for own, name in first.items() if name is not None}
+
+
+def also(wanted: Mapping[str, Sequence[str]], *columns: str) -> str:
+    """The other names of these columns, for a message: `for query_id also qid, q_id, ...`."""
+    return "; ".join(
+        f"for {own} also {', '.join(wanted[own][1:])}" for own in columns if len(wanted[own]) > 1
+    )

@@ -1,0 +1,48 @@
+"""A model whose files are in stores: a folder of links to this node's copies, made where it lacks.
+
+    CACHE/hub/STORES/models--OWNER--NAME/snapshots/COMMIT/...
+
+The last three parts are those of huggingface_hub's own cache, so the folder says whose copy it is.
+"""
+
+import json
+import os
+from pathlib import Path
+
+from raypipe.models.hub.held import NOTE, HeldFiles
+from raypipe.storage.files import replace_file
+from raypipe.storage.places.opening import open_storage
+from raypipe.storage.records import digest
+
+
+def linked_folder(held: HeldFiles) -> Path:
+    """The folder on this node, in which each name is a link to a verified copy of the file.
+
+    Raises:
+        CorruptError: a file is missing in the stores, or its hash differs.
+    """
+    folder = _place(held)
+    storage = open_storage(held.stores)
+    for name, sha256 in held.files.items():
+        _link(folder / name, storage.local(sha256).absolute())
+    note = {"repository": held.repository, "commit": held.commit, "files": dict(held.files)}
+    replace_file(folder / NOTE, json.dumps({"stores": held.stores, **note}).encode())
+    return folder
+
+
+def _place(held: HeldFiles) -> Path:
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    owner = held.repository.replace("/", "--")
+    stores = digest(held.stores.encode())[:16]
+    return Path(cache) / "raypipe" / "hub" / stores / f"models--{owner}" / "snapshots" / held.commit
+
+
+def _link(place: Path, copy: Path) -> None:
+    """Make the place a link to the copy; whoever reads it meanwhile sees the old or the new one."""
+    if place.is_symlink() and Path(os.readlink(place)) == copy:
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    beside = place.with_name(f".{place.name}.{os.getpid()}")
+    beside.unlink(missing_ok=True)
+    beside.symlink_to(copy)
+    os.replace(beside, place)

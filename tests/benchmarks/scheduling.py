@@ -1,0 +1,325 @@
+"""What scheduling costs: the driver's time a shard, one Ray actor, and many of them.
+
+    python tests/benchmarks/scheduling.py driver [--shards 10000] [--actors 512]
+    python tests/benchmarks/scheduling.py one [--cpu-seconds 600] [--rounds 5] [--quick]
+    python tests/benchmarks/scheduling.py many [--actors 1 2 4 8 16] [--shards 30] [--rounds 3]
+
+`driver`: the loop on a virtual clock. CPU time of the process a shard, with the lines of
+attempts.jsonl written to a file, and the memory that Python holds as the shards end.
+
+`one`: all-MiniLM-L6-v2 encodes the same word pieces inline and on one Ray actor, on one thread.
+CPU time after the worker is ready, of the driver and the actor; Ray's daemons are told apart. In a
+round the inline way is measured before and after the other, and compared with itself.
+
+`many`: a shard is a second of waiting, as for a device, so that N actors can work on few cores. It
+is the time from when all are ready to the last commit, beside that of one actor.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import tracemalloc
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from types import SimpleNamespace
+from typing import ClassVar
+
+import numpy as np
+import psutil
+
+from raypipe import numerics
+from raypipe.cluster.backend import Task
+from raypipe.cluster.inline import InlineBackend
+from raypipe.cluster.loop import run
+from raypipe.cluster.scheduling.report import Limits
+from raypipe.cluster.simulated import SimulatedBackend, SimulatedLedger, World
+from raypipe.models.folder.loading import resolve_model
+from raypipe.stages.encode import EncodeStage
+from raypipe.stages.stage import Needs, Opened, Payload, Sizing, ranges
+from raypipe.storage.files import append_line
+from raypipe.storage.ledger import Ledger
+from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.records import Record
+from raypipe.storage.spec import StageSpec
+from raypipe.storage.store_records import read_manifest
+from raypipe.storage.stored import Stored
+
+HELPERS = Path(__file__).parent.parent / "helpers"
+PASSAGES_A_SECOND = 60
+"""Of CPU time, about: it decides how much is encoded."""
+MEAN_PIECES = 64
+FAULTS = {"slow_share": 0.05, "preempted": 0.02, "crashed": 0.01, "stalled": 0.01}
+
+
+def main() -> int:
+    options = _options()
+    numerics.set_strict()
+    if options.trial:
+        found = TRIALS[options.trial](Path(options.folder), options)
+        Path(options.folder, "told.json").write_text(json.dumps(found))
+    else:
+        PARTS[options.part](options)
+    return 0
+
+
+class Counted(SimulatedLedger):
+    """Keeps a byte a shard, and writes its notes to a file as a ledger does."""
+
+    def __init__(self, num_shards: int, log: Path) -> None:
+        super().__init__(ranges(num_shards, 1))
+        self.done, self.log = bytearray(num_shards), log
+        self.skipped = Forgetful()
+
+    def imagine(self, shard):
+        self.done[shard.index] += 1
+        return Record(shard, "", 0, {})
+
+    def record(self, shard):
+        if not self.done[shard.index]:
+            raise FileNotFoundError
+        return Record(shard, "", 0, {})
+
+    def note(self, event):
+        append_line(self.log, json.dumps(event, sort_keys=True).encode())
+
+
+class Forgetful(dict):
+    def __setitem__(self, key, value):
+        """Nobody asks for it."""
+
+
+def driver(options) -> None:
+    actors, shards = (options.actors or [512])[0], options.shards or 10_000
+    print("| world | actors | shards | ms a shard | MiB at 10, 50, 90% | second tries |")
+    print("|---|---|---|---|---|---|")
+    for name, fates in (("calm", {}), ("with faults", FAULTS)):
+        for num_actors, num_shards in ((actors, shards // 10), (actors, shards)):
+            times = [_simulated(num_actors, num_shards, fates)[0] for _ in range(options.rounds)]
+            _, held, report = _simulated(num_actors, num_shards, fates, traced=True)
+            ms = f"{median(times):.2f} ({min(times):.2f} to {max(times):.2f})"
+            mib = ", ".join(f"{each / 2**20:.2f}" for each in held)
+            tries = report.num_second_tries
+            print(
+                f"| {name} | {num_actors} | {num_shards:,} | {ms} | {mib} | {tries} |", flush=True
+            )
+
+
+def _simulated(num_actors, num_shards, fates, *, traced=False):
+    """Milliseconds of CPU a shard; bytes held at 10, 50 and 90% of the shards; the report."""
+    held = []
+    stage = SimpleNamespace(skips_rows=False, needs=Needs())
+    at = {round(num_shards * share) for share in (0.1, 0.5, 0.9)} if traced else set()
+
+    def on_progress(report):
+        if report.num_done in at:
+            held.append(tracemalloc.get_traced_memory()[0])
+
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = Counted(num_shards, Path(folder) / "attempts.jsonl")
+        if traced:
+            tracemalloc.start()
+        backend = SimulatedBackend(World(num_actors=num_actors, **fates), ledger, seed=1)
+        limits, began = Limits(num_actors=num_actors, max_attempts=9), time.process_time()
+        report = run(Task(stage, ledger), backend, limits, on_progress=on_progress)
+        used = time.process_time() - began
+        tracemalloc.stop()
+    assert ledger.done == b"\1" * num_shards, "a shard was committed twice, or never"
+    return 1000 * used / num_shards, held, report
+
+
+def one(options) -> None:
+    ratios, selves = [], []
+    print("| round | inline | Ray: driver | actor | ratio | inline again | ratio | daemons |")
+    print("|---|---|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as scratch:
+        _made(Path(scratch), options)
+        for number in range(options.rounds):
+            order = ["inline", "ray", "inline"]
+            first, other, again = (_tried(name, Path(scratch), options) for name in order)
+            on_ray = other["driver"] + other["actor"]
+            ratios.append(on_ray / ((first["driver"] + again["driver"]) / 2))
+            selves.append(again["driver"] / first["driver"])
+            cells = [first["driver"], other["driver"], other["actor"], ratios[-1]]
+            cells += [again["driver"], selves[-1], other["daemons"]]
+            print(f"| {number + 1} | {' | '.join(f'{c:.3f}' for c in cells)} |", flush=True)
+    print(f"\nRay to inline: {_spread(ratios)}; inline to itself: {_spread(selves)}")
+
+
+def _made(folder: Path, options) -> None:
+    """A store of word pieces with the lengths of MS MARCO's passages, about."""
+    sys.path.insert(0, str(HELPERS))
+    from given_stores import Stores
+
+    generator = np.random.default_rng(1)
+    number = max(64, round(options.cpu_seconds * PASSAGES_A_SECOND))
+    lengths = generator.poisson(MEAN_PIECES - 2, number)
+    rows = [generator.integers(2000, 28000, length).tolist() for length in lengths]
+    stored = Stores(folder).tokens(rows)
+    (folder / "tokens.json").write_text(json.dumps([stored.storage.uri, *stored.origin.split("/")]))
+
+
+def _tried(name: str, scratch: Path, options) -> dict:
+    """What a trial told, in a process of its own and over stores of its own."""
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        command = [sys.executable, __file__, options.part, "--trial", name, "--folder", folder]
+        command += ["--quick"] if options.quick else []
+        command += ["--shards", str(options.shards or 30)]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(done.stderr[-3000:])
+        return json.loads(Path(folder, "told.json").read_text())
+
+
+def _encode(folder: Path, options, backend) -> dict:
+    """Seconds of CPU of the driver, of the actor and of all else, from ready to the last commit."""
+    root, *named = json.loads((folder.parent / "tokens.json").read_text())
+    storage = PosixStorage(Path(root))
+    tokens = Stored(storage, read_manifest(storage, *named))
+    stage = EncodeStage(tokens, resolve_model("minilm"), "passage")
+    sizing = Sizing(shard_tokens=4_000 if options.quick else 60_000)
+    ledger = Ledger(PosixStorage(folder / "stores"), "out", stage.spec, stage.shards(sizing))
+    seen: dict = {}
+
+    def used() -> dict[str, float]:
+        actor = seen.get("actor")
+        others = [p for p in psutil.Process().children(recursive=True) if p.pid != actor]
+        return {
+            "driver": time.process_time(),
+            "actor": _cpu(psutil.Process(actor)) if actor else 0.0,
+            "daemons": sum(map(_cpu, others)),
+        }
+
+    def on_ready(facts, process):
+        seen["actor"] = None if process is None else process.pid
+        seen["before"] = used()
+
+    def on_progress(report):
+        if report.num_done == report.num_planned:
+            seen["after"] = used()
+
+    try:
+        run(Task(stage, ledger), backend, Limits(), on_ready=on_ready, on_progress=on_progress)
+    finally:
+        backend.close()
+    return {key: seen["after"][key] - seen["before"][key] for key in seen["before"]}
+
+
+def _cpu(process: psutil.Process) -> float:
+    try:
+        times = process.cpu_times()
+    except psutil.Error:
+        return 0.0
+    return times.user + times.system
+
+
+def _inline(folder: Path, options) -> dict:
+    return _encode(folder, options, InlineBackend(threads=1))
+
+
+def _ray(folder: Path, options) -> dict:
+    return _encode(folder, options, _started(1))
+
+
+def _started(num_cpus: int):
+    from raypipe.cluster.ray_pool import RayBackend
+    from raypipe.cluster.ray_start import start_local
+
+    return RayBackend(threads=1, local=start_local(num_cpus=num_cpus))
+
+
+@dataclass
+class Waiting:
+    """A shard is a second in which the worker waits, once `gate` exists."""
+
+    gate: str
+    seconds: float
+    needs: Needs = Needs()
+    skips_rows: ClassVar[bool] = False
+    spec: ClassVar[StageSpec] = StageSpec("waiting", 1)
+
+    def open(self, site):
+        return Opened(partial(self._run, site.scratch))
+
+    def _run(self, scratch, shard, skip, beat):
+        beat(())
+        while not Path(self.gate).exists():
+            time.sleep(0.01)
+        time.sleep(self.seconds)
+        path = scratch / f"{shard.index}"
+        path.write_text(str(shard.index))
+        return Payload(path, {"rows": 1})
+
+
+def many(options) -> None:
+    seconds = {}
+    print("| actors | shards | seconds | times one actor | of N |\n|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as scratch:
+        for number in options.actors or [1, 2, 4, 8, 16]:
+            found = [_tried(str(number), Path(scratch), options) for _ in range(options.rounds)]
+            seconds[number] = [each["seconds"] for each in found]
+            if 1 in seconds:
+                times = number * median(seconds[1]) / median(seconds[number])
+                shards = number * (options.shards or 30)
+                print(f"| {number} | {shards} | {_spread(seconds[number])} | {times:.2f} | "
+                      f"{times / number:.1%} |", flush=True)  # fmt: skip
+
+
+def _waited(number: int, folder: Path, options) -> dict:
+    import ray
+
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    gate = folder / "gate"
+    stage = Waiting(str(gate), 0.1 if options.quick else 1.0)
+    shards = ranges(number * options.shards, 1)
+    ledger = Ledger(PosixStorage(folder / "stores"), "out", stage.spec, shards)
+    seen = {"ready": 0}
+
+    def on_ready(facts, process):
+        seen["ready"] += 1
+        if seen["ready"] == number:
+            seen["began"] = time.monotonic()
+            gate.touch()
+
+    def on_progress(report):
+        seen["ended"] = time.monotonic()
+
+    backend = _started(number)
+    try:
+        limits = Limits(num_actors=number)
+        run(Task(stage, ledger), backend, limits, on_ready=on_ready, on_progress=on_progress)
+    finally:
+        backend.close()
+    return {"seconds": seen["ended"] - seen["began"]}
+
+
+def _spread(values: list[float]) -> str:
+    return f"{median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
+
+
+PARTS = {"driver": driver, "one": one, "many": many}
+TRIALS = {"inline": _inline, "ray": _ray}
+TRIALS |= {str(n): partial(_waited, n) for n in range(1, 65)}
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("--actors", type=int, nargs="+")
+    parser.add_argument("--shards", type=int)
+    parser.add_argument("--cpu-seconds", type=float, default=600.0)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="small shards, for a test")
+    parser.add_argument("--trial", choices=TRIALS, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,47 @@
+"""The benchmark of scheduling runs in each part; its figures are made by hand, at full size."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARK = Path(__file__).parent / "scheduling.py"
+
+
+def told(*arguments):
+    command = [sys.executable, str(BENCHMARK), *map(str, arguments), "--rounds", "1"]
+    environment = {**os.environ, "PYTHONPATH": str(BENCHMARK.parent.parent.parent)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_the_drivers_time_is_told_for_two_worlds_and_two_sizes():
+    lines = told("driver", "--actors", 16, "--shards", 300).splitlines()[2:]
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    assert [row[:3] for row in cells] == [
+        ["calm", "16", "30"],
+        ["calm", "16", "300"],
+        ["with faults", "16", "30"],
+        ["with faults", "16", "300"],
+    ]
+    assert all(re.fullmatch(r"[\d.]+ \([\d.]+ to [\d.]+\)", row[3]) for row in cells)
+    assert all(len(row[4].split(", ")) == 3 for row in cells)
+
+
+@pytest.mark.long
+@pytest.mark.ray
+def test_one_actor_is_measured_beside_inline_and_many_beside_one():
+    lines = told("one", "--quick", "--cpu-seconds", 2).splitlines()
+    cells = [float(cell) for cell in lines[2].split("|")[2:-1]]
+    inline, driver, actor, ratio, again, itself, _ = cells
+    assert min(inline, actor, again) > 0 and driver < actor
+    assert ratio == pytest.approx((driver + actor) / ((inline + again) / 2), abs=0.01)
+    assert itself == pytest.approx(again / inline, abs=0.01)
+    rows = told("many", "--quick", "--actors", 1, 2, "--shards", 3).splitlines()[2:]
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in rows]
+    assert [row[:2] for row in cells] == [["1", "3"], ["2", "6"]]
+    assert all(float(row[2].split()[0]) >= 0.3 for row in cells)

@@ -1,0 +1,95 @@
+"""What a person meets first: help, the version, completion, and a line that is not understood."""
+
+import pytest
+import typer
+
+from raypipe.cli.main import app
+from raypipe.package import VERSION
+
+
+def verbs(command, words=()):
+    """The words that call each command, groups of commands included."""
+    found = [words]
+    for name, below in getattr(command, "commands", {}).items():
+        found += verbs(below, (*words, name))
+    return found
+
+
+@pytest.mark.parametrize("words", verbs(typer.main.get_command(app)), ids=" ".join)
+def test_every_command_has_a_short_option_for_help(raypipe_here, words):
+    short, long = (raypipe_here(*words, option) for option in ("-h", "--help"))
+    assert short.returncode == 0 and "Usage: raypipe" in short.stdout
+    assert short.stdout == long.stdout
+
+
+def test_version_prints_the_version_alone(raypipe_cli):
+    done = raypipe_cli("--version")
+    assert (done.returncode, done.stdout) == (0, f"raypipe {VERSION}\n")
+
+
+MISTYPED = {
+    "an option": (["pipeline", "quickstart", "--onyl", "bm25"], "--onyl", "--only"),
+    "a verb": (["pipelin", "quickstart"], "pipelin", "pipeline"),
+    "a verb of a group": (["analyse", "dept", "work"], "dept", "depth"),
+    "an option before the verb": (["--verson"], "--verson", "--version"),
+    "an option with a value": (["search", "--indx=work"], "--indx", "--index"),
+}
+
+
+@pytest.mark.parametrize("line, written, meant", MISTYPED.values(), ids=MISTYPED)
+def test_what_is_mistyped_is_named_with_the_nearest_word(raypipe_here, line, written, meant):
+    done = raypipe_here(*line)
+    assert done.returncode == 2
+    error, *_ = done.stderr.splitlines()
+    assert error.startswith("error: ") and written in error
+    assert error.endswith(f"Did you mean '{meant}'?")
+
+
+def test_an_option_like_no_other_gets_no_suggestion(raypipe_here):
+    done = raypipe_here("status", "--qqqqq", "work")
+    assert done.stderr.splitlines() == [
+        "error: No such option: --qqqqq",
+        "  `raypipe status -h` shows what it takes",
+    ]
+
+
+def test_a_bad_value_names_its_option(raypipe_here):
+    done = raypipe_here("search", "--depth", "ten")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: Invalid value for '--depth': ")
+
+
+def test_a_missing_argument_names_the_help_of_its_command(raypipe_here):
+    done = raypipe_here("analyse", "depth")
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "error: Missing argument 'DIR'",
+        "  `raypipe analyse depth -h` shows what it takes",
+    ]
+
+
+def test_an_error_is_printed_once_and_the_last_line_says_what_its_code_means(raypipe_cli, tmp_path):
+    done = raypipe_cli("status", tmp_path / "none")
+    assert done.stderr.splitlines() == [
+        f"error: {tmp_path}/none: no workspace; expected a folder that `--out` named",
+        "raypipe: exit 2 (bad input or configuration)",
+    ]
+
+
+def test_a_command_without_its_verb_prints_the_help_and_no_error(raypipe_cli):
+    done = raypipe_cli("analyse")
+    assert done.returncode == 2
+    assert "Usage: raypipe analyse" in done.stdout + done.stderr
+    assert done.stderr.splitlines()[-1] == "raypipe: exit 2 (no command was given)"
+    assert "error:" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "typed, offered",
+    [("raypipe leader", "leaderboard"), ("raypipe pipeline --allow", "--allow-open-cluster")],
+)
+def test_a_shell_is_offered_what_begins_as_typed(raypipe_cli, typed, offered):
+    place = str(len(typed.split()) - 1)
+    shell = {"_RAYPIPE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": place}
+    done = raypipe_cli(**shell)
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, [offered], "")

@@ -1,0 +1,165 @@
+"""Tables on a terminal have all that the Markdown has, and are no wider than the terminal."""
+
+import io
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from on_terminal import on_terminal
+from rich.cells import cell_len
+from rich.console import Console
+
+from raypipe.cli.terminal import show, tables_of
+from raypipe.markdown import cell, markdown_table
+
+SYSTEMS = ["bm25", "dense-of-minilm", "bm25-then-mono-then-duo"]
+MEASURES = ["nDCG@10", "RR@10", "R@100", "AP", "P@5"]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Three runs of two queries, and judgements."""
+    folder = tmp_path_factory.mktemp("runs")
+    paths = []
+    for shift, system in enumerate(SYSTEMS):
+        path = folder / f"{system}.trec"
+        lines = [
+            f"{q} Q0 p{(n + shift) % 4} {n + 1} {9 - n} {system}\n" for q in "ab" for n in range(4)
+        ]
+        path.write_text("".join(lines))
+        paths.append(path)
+    (folder / "qrels.txt").write_text("a 0 p1 1\nb 0 p2 1\nb 0 p3 1\n")
+    return [*paths, "--qrels", folder / "qrels.txt", "--measures", " ".join(MEASURES)]
+
+
+def words(text):
+    """All that is no blank and no line of a table's border, sorted."""
+    return sorted(re.sub(r"[\s|─-]", "", text))
+
+
+@pytest.mark.parametrize("columns", [60, 100, 200])
+def test_evaluate_fits_the_terminal_and_keeps_every_figure(runs, raypipe_cli, columns):
+    piped = raypipe_cli("evaluate", *runs)
+    shown = on_terminal("evaluate", *runs, columns=columns)
+    assert shown.exit_code == piped.returncode == 0
+    assert max(map(len, shown.lines[:-2])) <= columns
+    figures = re.findall(r"\d\.\d{4}", piped.stdout)
+    assert len(figures) == len(SYSTEMS) * len(MEASURES)
+    assert sorted(re.findall(r"\d\.\d{4}", "\n".join(shown.lines))) == sorted(figures)
+    assert piped.stdout.startswith("run\tnDCG@10 (n=2)\t"), "as before in a pipe"
+    assert "\t" not in shown.raw
+
+
+def test_compare_is_markdown_in_a_pipe_and_drawn_on_a_terminal(runs, raypipe_cli):
+    piped = raypipe_cli("compare", *runs)
+    shown = on_terminal("compare", *runs, columns=72)
+    assert shown.exit_code == piped.returncode == 0
+    assert piped.stdout.count("\n|-") >= len(MEASURES) and "─" not in piped.stdout
+    drawn = [line for line in shown.lines if "─" in line]
+    assert len(drawn) > len(MEASURES), "columns that do not fit are in tables of their own"
+    assert max(map(len, drawn)) <= 72
+    assert not [line for line in shown.lines if line.startswith("|")]
+    for line in piped.stdout.splitlines():
+        if line and not line.startswith("|"):
+            assert line in "\n".join(shown.lines).replace("\n\n", "\n")
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """A function that shows a text on a terminal of so many columns and gives what it got."""
+
+    def on(columns, text):
+        stream = Terminal()
+        monkeypatch.setattr("sys.stdout", stream)
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setenv("TERM", "xterm")
+        show(text)
+        return re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue())
+
+    return on
+
+
+def test_a_table_that_fits_stays_one_with_numbers_to_the_right(drawn):
+    table = markdown_table(["system", "AP"], [["bm25", "0.25"], ["dense", "12.5"]])
+    assert drawn(40, "\n".join(["## test", "", *table, "", "- a note"])).splitlines() == [
+        "test",
+        "",
+        "system     AP",
+        "─────────────",
+        "bm25     0.25",
+        "dense    12.5",
+        "",
+        "- a note",
+    ]
+
+
+def test_columns_without_room_follow_in_a_table_of_their_own_behind_the_first_column(drawn):
+    header = ["system", "AP", "nDCG@10", "ms/query"]
+    table = markdown_table(header, [["bm25", "0.2500", "0.5000", "1.5"]])
+    assert drawn(24, "\n".join(table)).splitlines() == [
+        "system       AP",
+        "───────────────",
+        "bm25     0.2500",
+        "",
+        "system   nDCG@10",
+        "────────────────",
+        "bm25      0.5000",
+        "",
+        "system   ms/query",
+        "─────────────────",
+        "bm25          1.5",
+    ]
+
+
+def test_a_long_text_is_folded_at_its_blanks(drawn):
+    text = "the first thousand of bm25"
+    table = markdown_table(["system", "reranks"], [["mono", text]])
+    assert drawn(24, "\n".join(table)).splitlines() == [
+        "system   reranks        ",
+        "────────────────────────",
+        "mono     the first      ",
+        "         thousand of    ",
+        "         bm25           ",
+    ]
+
+
+def test_an_escaped_bar_is_a_bar_and_other_lines_stay_as_they_are(drawn):
+    text = "\n".join(
+        [*markdown_table(["a", "b"], [[cell("x|y"), "[red]z"]]), "", "| no table", "#x"]
+    )
+    lines = drawn(60, text).splitlines()
+    assert lines[2].split() == ["x|y", "[red]z"]
+    assert lines[3:] == ["", "| no table", "#x"]
+
+
+def test_a_long_line_outside_of_tables_is_left_to_the_terminal(drawn):
+    line = "    raypipe pipeline quickstart --out work stages.fused.method=alternate"
+    assert drawn(30, line) == line + "\n"
+
+
+texts = st.text("ab 0.|日[]\\", max_size=20).map(lambda text: text.strip() or "-")
+
+
+@given(
+    st.integers(1, 7).flatmap(
+        lambda wide: st.lists(st.lists(texts, min_size=wide, max_size=wide), min_size=2, max_size=5)
+    ),
+    st.integers(30, 120),
+)
+def test_no_cell_is_cut_and_no_line_is_wider(lines, width):
+    stream = io.StringIO()
+    console = Console(file=stream, width=width)
+    tables = list(tables_of(lines, width))
+    for table in tables:
+        console.print(table)
+    shown = stream.getvalue()
+    assert max(map(cell_len, shown.splitlines())) <= width
+    first = "".join(line[0] for line in lines)
+    whole = "".join(each for line in lines for each in line)
+    assert words(shown) == words(whole + first * (len(tables) - 1))

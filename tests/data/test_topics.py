@@ -1,0 +1,69 @@
+import pytest
+
+from raypipe.data.queries import read_queries
+from raypipe.data.topics import looks_like_topics, parse_topics
+from raypipe.errors import InputError
+
+SGML = """
+<top>
+
+<num> Number: 301
+<title> International Organized
+   Crime
+
+<desc> Description:
+Identify organizations.
+</top>
+<top>
+<num> Number: 302 </num>
+<title>Topic: Poliomyelitis &amp; Post-Polio</title>
+</top>
+"""
+XML = """<?xml version="1.0" encoding="UTF-8"?>
+<topics task="COVID">
+  <topic number="1"><query>coronavirus origin</query><question>what</question></topic>
+  <topic id='2'>
+    <query> weather </query>
+  </topic>
+</topics>
+"""
+
+
+def test_sgml_topics_have_their_number_and_title_with_or_without_end_tags():
+    assert list(parse_topics(SGML)) == [
+        (2, ("301", "International Organized Crime")),
+        (11, ("302", "Poliomyelitis & Post-Polio")),
+    ]
+
+
+def test_xml_topics_have_their_attribute_and_their_query():
+    assert list(parse_topics(XML)) == [(3, ("1", "coronavirus origin")), (4, ("2", "weather"))]
+
+
+@pytest.mark.parametrize("content", [SGML, XML, "\ufeff" + SGML.lstrip()])
+def test_a_queries_file_may_be_topics(tmp_path, content):
+    (tmp_path / "topics.txt").write_text(content.lstrip("\n"))
+    assert [query_id for query_id, _ in read_queries(tmp_path / "topics.txt")] in (
+        ["301", "302"],
+        ["1", "2"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("<top>\n<num> 1\n</top>\n", "line 1: a topic without a title"),
+        ("<top>\n</top>\n<top>\n<title> x\n</top>\n", "line 1: a topic without a number"),
+        ("<top>\n<num> 1 2\n<title> x\n</top>\n", "white space or a control character"),
+        ("<top>\n<num> 1\n<title> x\n", "no queries in the file; expected id TAB text"),
+    ],
+)
+def test_a_topic_that_lacks_something_is_named_by_its_line(tmp_path, content, told):
+    (tmp_path / "topics").write_text(content)
+    with pytest.raises(InputError, match=told):
+        read_queries(tmp_path / "topics")
+
+
+def test_other_text_is_not_taken_for_topics():
+    assert not looks_like_topics("1\t<b>bold</b>") and not looks_like_topics("<p> what")
+    assert looks_like_topics("  <TOP>") and looks_like_topics("<?xml")

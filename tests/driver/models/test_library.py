@@ -1,0 +1,151 @@
+"""What is asked of a hub, and what becomes of each of its answers."""
+
+import json
+import shutil
+
+import pytest
+
+from raypipe.driver.models.library import fetched, newest_commit
+from raypipe.errors import InputError
+
+NAME = "acme/tiny-encoder"
+
+
+@pytest.fixture
+def repository(tiny_model, tmp_path):
+    """A folder as on the hub: a model, and beside it code, pickles and other formats."""
+    folder = shutil.copytree(tiny_model, tmp_path / "repository")
+    for name in ("onnx/model.onnx", "onnx/config.json", "1_Pooling/config.json"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("{}")
+    (folder / "1_Pooling" / "training_args.bin").write_bytes(b"pickle")
+    (folder / "pytorch_model.bin").write_bytes(b"pickle")
+    (folder / "modeling_tiny.py").write_text("raise SystemExit('remote code')\n")
+    (folder / "README.md").write_text("# A model\n")
+    return folder
+
+
+def asked_for(hub):
+    """The files that were asked for."""
+    return {
+        path.split("/resolve/")[1].split("/", 1)[1]
+        for _, path, _ in hub.asked
+        if "/resolve/" in path
+    }
+
+
+@pytest.mark.fault(
+    38, "of 10 files of a repository 5 are asked for: no code, pickle or other format"
+)
+def test_safetensors_tokenizer_and_json_are_fetched_and_nothing_else_is_asked_for(hub, repository):
+    commit = hub.push(NAME, repository)
+    assert newest_commit(NAME, None) == commit
+    found = fetched(NAME, commit)
+    wanted = {
+        "1_Pooling/config.json",
+        "config.json",
+        "model.safetensors",
+        "raypipe.json",
+        "tokenizer.json",
+    }
+    assert set(found) == wanted and list(found) == sorted(found)
+    assert asked_for(hub) == wanted
+    for name, path in found.items():
+        assert path.read_bytes() == (repository / name).read_bytes()
+
+
+def test_a_branch_and_a_tag_are_commits(hub, repository):
+    old = hub.push(NAME, repository, branch="v1")
+    (repository / "raypipe.json").write_text("{}")
+    new = hub.push(NAME, repository)
+    assert newest_commit(NAME, "v1") == old and newest_commit(NAME, None) == new != old
+
+
+@pytest.mark.fault(38, "a repository with pickles alone is refused, and they are not fetched")
+def test_pickles_are_refused_unfetched_with_the_command_that_converts_them(hub, repository):
+    (repository / "model.safetensors").unlink()
+    commit = hub.push(NAME, repository)
+    with pytest.raises(InputError) as caught:
+        fetched(NAME, commit)
+    assert f"{NAME} at {commit}: expected model.safetensors, found" in str(caught.value)
+    assert "pytorch_model.bin: pickles, which can run code and are not fetched" in str(caught.value)
+    assert "raypipe model convert" in str(caught.value)
+    assert not any(name.endswith(".bin") for name in asked_for(hub))
+
+
+def test_weights_in_parts_are_named(hub, repository):
+    (repository / "model.safetensors").rename(repository / "model-00001-of-00002.safetensors")
+    commit = hub.push(NAME, repository)
+    with pytest.raises(InputError, match="model-00001-of-00002.safetensors: weights in parts"):
+        fetched(NAME, commit)
+
+
+def test_an_architecture_is_refused_before_its_weights_are_fetched(hub, repository):
+    config = json.loads((repository / "config.json").read_text())
+    (repository / "config.json").write_text(json.dumps(config | {"model_type": "gpt2"}))
+    commit = hub.push(NAME, repository)
+    with pytest.raises(InputError, match=f"{NAME}: config.json: model_type: .*found 'gpt2'"):
+        fetched(NAME, commit)
+    assert "model.safetensors" not in asked_for(hub)
+
+
+def test_a_repository_that_is_not_there_is_named_with_the_hub(hub):
+    with pytest.raises(InputError) as caught:
+        newest_commit("acme/none", None)
+    told = str(caught.value)
+    assert told.startswith(f"acme/none: huggingface_hub could not fetch it from {hub.url}: ")
+    assert "no such repository, or a private one" in told and "write ./acme/none" in told
+
+
+def test_a_revision_that_is_not_there_is_named(hub, repository):
+    hub.push(NAME, repository)
+    with pytest.raises(InputError, match="acme/tiny-encoder at v9: .*found 'v9'"):
+        newest_commit(NAME, "v9")
+
+
+def test_terms_that_were_not_accepted_are_told(hub, repository):
+    hub.push(NAME, repository)
+    hub.gated.add(NAME)
+    with pytest.raises(InputError, match="accept its terms there, and set HF_TOKEN"):
+        newest_commit(NAME, None)
+
+
+def test_a_private_repository_needs_the_token_and_no_message_has_it(hub, repository, monkeypatch):
+    commit = hub.push(NAME, repository)
+    hub.private[NAME] = "hf_right"
+    monkeypatch.setenv("HF_TOKEN", "hf_wrong")
+    with pytest.raises(InputError, match="HF_TOKEN must be set") as caught:
+        newest_commit(NAME, None)
+    assert "hf_wrong" not in str(caught.value)
+    monkeypatch.setenv("HF_TOKEN", "hf_right")
+    assert newest_commit(NAME, None) == commit
+    assert "model.safetensors" in fetched(NAME, commit)
+    assert {token for method, _, token in hub.asked[1:]} == {"hf_right"}
+
+
+def test_offline_the_librarys_cache_is_enough_and_nobody_is_asked(hub, repository, offline):
+    commit = hub.push(NAME, repository)
+    fetched(NAME, newest_commit(NAME, None))
+    number = len(hub.asked)
+    offline()
+    assert newest_commit(NAME, None) == commit
+    assert "model.safetensors" in fetched(NAME, commit)
+    assert len(hub.asked) == number
+
+
+def test_offline_a_model_that_nobody_fetched_is_told(hub, repository, offline):
+    commit = hub.push(NAME, repository)
+    offline()
+    for ask in (lambda: newest_commit(NAME, None), lambda: fetched(NAME, commit)):
+        with pytest.raises(InputError, match="HF_HUB_OFFLINE is set, and neither stores nor"):
+            ask()
+    assert hub.asked == []
+
+
+def test_a_hub_that_cannot_be_reached_is_told(hub, monkeypatch):
+    from free_ports import free_ports
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{free_ports(1)[0]}")
+    with pytest.raises(InputError, match="see that the hub can be reached"):
+        newest_commit(NAME, None)

@@ -1,0 +1,73 @@
+"""A pytest plugin: on how many workers the whole suite runs, and in which order."""
+
+import os
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+
+# Four workers where pytest-xdist is installed, on two cores too: files that start Ray mostly wait.
+# These come first, and before them, as one group, those that need Java, so that its process starts
+# once; then those that compute for long, so that none begins when the others end; the short files
+# fill what is left. Without pytest-xdist all run in this process.
+NUM_WORKERS = 4
+LONG = (
+    "tests/test_quality.py",
+    "tests/cluster/test_inline_kills.py",
+    "tests/cluster/test_inline_kills_bucket.py",
+    "tests/driver/recipe/test_graph_reused_rows.py",
+    "tests/driver/training/test_phases.py",
+    "tests/driver/training/test_train_examples.py",
+    "tests/fuzz/test_collections.py",
+    "tests/fuzz/test_model_folders.py",
+)
+"""Unmarked files of ten seconds of a core and more."""
+ONE_PROCESS = ("keyword", "maxfail", "usepdb", "trace", "lf", "failedfirst", "stepwise")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main(config):
+    """Ask for the workers if the whole suite runs and no option wants one process."""
+    option = config.option
+    undecided = getattr(option, "numprocesses", 0) is None and option.dist == "no"
+    undecided = undecided and not hasattr(config, "workerinput")
+    whole = [Path(argument).resolve() for argument in config.args] == [REPOSITORY / "tests"]
+    whole = whole and option.markexpr.startswith("not ")
+    single = option.capture == "no" or any(getattr(option, name, None) for name in ONE_PROCESS)
+    if undecided and whole and not single and (os.cpu_count() or 1) > 1:
+        option.numprocesses, option.dist = NUM_WORKERS, "loadfile"
+        option.loadscopereorder = False
+    return (yield)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """What one worker runs in one piece: a file, or all files that need Java."""
+    if config.option.dist != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Groups(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            file = super()._split_scope(nodeid)
+            return "jvm" if mark_of(file) == "jvm" else file
+
+    return Groups(config, log)
+
+
+def pytest_collection_modifyitems(config, items):
+    """On several workers the longest files first; each worker sorts alike."""
+    if getattr(config, "workerinput", None):
+        order = {"jvm": 0, "ray": 1, None: 3}
+        items.sort(
+            key=lambda item: 2 if (path := item.location[0]) in LONG else order[mark_of(path)]
+        )
+
+
+@cache
+def mark_of(path: str) -> str | None:
+    """`jvm` or `ray` if a test of the file is marked so."""
+    text = (REPOSITORY / path).read_text()
+    return next((name for name in ("jvm", "ray") if f"pytest.mark.{name}" in text), None)
