@@ -12,7 +12,7 @@ WORK = {0: 10.0, 1: 20.0, 2: 0.0, 3: 200.0}
 
 def test_work_is_rows_times_span_unless_the_stage_says_more():
     assert work_of(SimpleNamespace(needs=Needs()), SHARDS) == WORK
-    stage = SimpleNamespace(weights=lambda shards: [float(s.stop) for s in shards])
+    stage = SimpleNamespace(weights_of=lambda shards: [float(s.stop) for s in shards])
     assert work_of(stage, SHARDS) == {0: 10.0, 1: 30.0, 2: 30.0, 3: 5.0}
 
 
