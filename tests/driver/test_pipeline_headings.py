@@ -49,7 +49,7 @@ def test_means_are_over_all_judged_topics_and_the_start_weights_rule_is_printed(
     expected = {"AP": (1 / 2 + 1 / 2) / 2, "RR": (1 + 1 / 2) / 2}
     assert outcome.summary["measures"]["pages"]["given"] == pytest.approx(expected)
     assert outcome.summary["stages"]["queries@sections"]["rows"] == 2
-    assert "given: 1 judged queries without a result; each counts 0" in outcome.table
+    assert "given: judged queries without a result, each counting 0: 1" in outcome.table
     assert outcome.table.count("- the passages are Wikipedia's: start weights that saw") == 2
     queries = (tmp_path / "out/topics/sections/queries.tsv").read_text()
     assert queries == "enwiki:A/S\tA S\nenwiki:A/Empty\tA Empty\nenwiki:B%20C/T\tB C T\n"

@@ -58,5 +58,5 @@ def notes_of(
     for system, of_system in measured.items():
         if of_system.missing_queries:
             missing = len(of_system.missing_queries)
-            notes.append(f"{system}: {missing} judged queries without a result; each counts 0")
+            notes.append(f"{system}: judged queries without a result, each counting 0: {missing:,}")
     return notes

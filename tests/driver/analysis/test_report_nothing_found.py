@@ -47,7 +47,7 @@ def test_a_run_without_a_judged_query_counts_0_and_the_pipeline_completes(nothin
         "one": 0.0, "two": 0.5, "mono": 0.0,
     }  # fmt: skip
     table = (nothing.workspace.folder / "table.md").read_text()
-    assert "one: 1 judged queries without a result; each counts 0" in table
+    assert "one: judged queries without a result, each counting 0: 1" in table
 
 
 def test_its_page_and_its_tables_are_made_for_one_topic(nothing, capsys):

@@ -86,7 +86,7 @@ def test_the_table_says_what_is_to_be_known(small_workspace):
         "- relevant: grade 1",
         "- 5 passages, 3 queries",
         "- ms/query: wall time of the whole chain over all queries, loading excluded",
-        "- given: 1 judged queries without a result; each counts 0",
+        "- given: judged queries without a result, each counting 0: 1",
     ]
     assert "- topics: two of them" in notes and "## other" not in outcome.table
     assert "Difference to given, with a 95% interval and wins/ties/losses:" in outcome.table
