@@ -51,7 +51,7 @@ class Loop:
         self._failures = Failures(task, limits.max_attempts)
         self._most = limits.num_actors
         self._starved = self._num_late = 0
-        self._began = self._looked = backend.now()
+        self._began = self._looked = self._told = backend.now()
         self._first_ready: float | None = None
         self.report = report_of(task.ledger.shards, pending)
 
@@ -149,6 +149,12 @@ class Loop:
             # Of the whole shard, reading, writing and committing too: what the GPU waits for.
             told["gpu_idle"] = round(max(0.0, 1 - done.computing_seconds / seconds), 4)
         self._task.note("done", shard, **told)
+        self._tell(self._backend.now())
+
+    def _tell(self, now: float) -> None:
+        """Also while a long shard is computed: who reads a log sees that work goes on."""
+        self._told = now
+        self.report.num_computing = self._crew.num_computing
         self._on_progress(self.report)
 
     def _discard(self, number: int, shard: Shard) -> None:
@@ -267,6 +273,8 @@ class Loop:
         if now - self._looked < self._limits.poll_seconds:
             return
         self._looked = now
+        if now - self._told >= self._limits.quiet_seconds:
+            self._tell(now)
         self._find_silent(now)
         self._num_late = 0 if self._pending else self._tail.num_late(now)
 

@@ -36,6 +36,15 @@ def test_one_worker_computes_shard_after_shard_and_is_let_go():
     assert report.num_rows == sum(shard.num_rows for shard in SHARDS)
 
 
+def test_while_no_shard_is_committed_what_is_at_work_is_told_again_and_again():
+    """An event a second: shards are given in seconds 1 and 2, and ended in 7 and 8."""
+    script = [Ready(1, {}), Ready(2, {}), *[Beating(1)] * 4, done(1, 0), done(2, 1)]
+    limits = {"num_actors": 2, "shards": 2, "silent_seconds": 99.0}
+    found = play(*script, quiet_seconds=3.0, **limits)
+    assert found.reports == [0, 0, 1, 2] and found.at_work == [2, 2, 1, 0]
+    assert play(*script, **limits).reports == [1, 2]
+
+
 def test_a_shard_that_was_committed_unheard_counts_with_its_bytes():
     found = play(Ready(1, {}), 0, Lost(1, "x"), Ready(2, {}), done(2, 1), done(2, 2))
     report = found.report

@@ -77,14 +77,21 @@ def play(*script, shards=3, skips_rows=False, held=(), **limits):
     for index in held:
         ledger.commits[index] = 1
     backend = Scripted(ledger, script)
-    told = SimpleNamespace(ledger=ledger, backend=backend, reports=[], facts=[], error=None)
+    told = SimpleNamespace(
+        ledger=ledger, backend=backend, reports=[], at_work=[], facts=[], error=None
+    )
+
+    def told_by(report):
+        told.reports.append(report.num_done)
+        told.at_work.append(report.num_computing)
+
     calls = {name: limits.pop(name) for name in ("should_stop",) if name in limits}
     try:
         told.report = run(
             Task(SimpleNamespace(skips_rows=skips_rows, needs=Needs()), ledger),
             backend,
             Limits(**limits),
-            on_progress=lambda report: told.reports.append(report.num_done),
+            on_progress=told_by,
             on_ready=lambda facts, process: told.facts.append((facts, process)),
             **calls,
         )

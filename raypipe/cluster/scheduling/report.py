@@ -21,6 +21,8 @@ class Limits:
     """How long a worker without a shard waits for one that is late; then it is let go."""
     least_late_seconds: float = 5.0
     """What is left of a shard at least, for a second worker to try it too."""
+    quiet_seconds: float = 60.0
+    """Without a committed shard, after which the progress is told again."""
     poll_seconds: float = 1.0
 
 
@@ -31,6 +33,8 @@ class Report:
     num_planned: int = 0
     num_reused: int = 0
     num_done: int = 0
+    num_computing: int = 0
+    """Tries at work when this was told last."""
     num_lost: int = 0
     num_preempted: int = 0
     num_out_of_memory: int = 0

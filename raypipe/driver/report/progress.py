@@ -130,11 +130,17 @@ def _done(report: Report) -> str:
         rate = report.num_rows / report.working_seconds
         left = timedelta(seconds=round((report.num_rows_planned - rows) / rate))
         told += f", {rate:,.{0 if rate >= 10 else 1}f} rows/s, {left} left"
-    told += f", {report.num_lost} workers lost" if report.num_lost else ""
+    elif report.num_computing:
+        told += f", {_counted(report.num_computing, 'shard')} at work"
+    told += f", {_counted(report.num_lost, 'worker')} lost" if report.num_lost else ""
     if report.num_out_of_memory:
-        told += f", {report.num_out_of_memory} workers ended for want of memory"
+        told += f", {_counted(report.num_out_of_memory, 'worker')} ended for want of memory"
     return told
 
 
 def _rows(number: int) -> str:
-    return f"{number:,} row{'' if number == 1 else 's'}"
+    return _counted(number, "row")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -53,7 +53,7 @@ def test_a_file_gets_lines_with_times_in_words_of_the_recipe(monkeypatch, noon):
     watcher.ended(NAME, result(reused=True))
     watcher.ended(NAME, result(reused=True, rows=1))
     watcher.ended(scoring_of(Role.SCORES, "mono", "dev", 2), result(kept=3, lost=2, copied=1100))
-    lost = "1 workers lost, 2 workers ended for want of memory"
+    lost = "1 worker lost, 2 workers ended for want of memory"
     assert stream.getvalue().splitlines() == [
         f"2026-11-23 12:00:00 {line}"
         for line in (
@@ -68,6 +68,23 @@ def test_a_file_gets_lines_with_times_in_words_of_the_recipe(monkeypatch, noon):
         )
     ]
     watcher.stop()
+
+
+def test_before_the_first_shard_is_committed_a_line_tells_how_many_are_at_work(monkeypatch, noon):
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    stream = io.StringIO()
+    watcher = progress.TerminalWatcher(stream)
+    watcher.began(NAME, report())
+    for at_work in (1, 2, 0):
+        now[0] += 60.0
+        watcher.advanced(NAME, report(num_computing=at_work))
+    assert [line[20:] for line in stream.getvalue().splitlines()] == [
+        "dense on test: 200 of 900 rows",
+        "dense on test: 200 of 900 rows, 1 shard at work",
+        "dense on test: 200 of 900 rows, 2 shards at work",
+        "dense on test: 200 of 900 rows",
+    ]
 
 
 def test_a_slow_rate_keeps_a_digit():
