@@ -17,6 +17,7 @@ __all__ = [
     "evaluate",
     "fuse",
     "open_index",
+    "open_reranker",
     "read_run",
     "rerank",
     "run",
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
     from raypipe.api.encoding import encode
     from raypipe.api.files import read_run, write_run
     from raypipe.api.fusion import fuse
-    from raypipe.api.index import open_index
     from raypipe.api.invocation import run
     from raypipe.api.measures import compare, evaluate
+    from raypipe.api.opened.index import open_index
+    from raypipe.api.opened.reranker import open_reranker
     from raypipe.api.recipe import Recipe
     from raypipe.api.reranking import rerank
     from raypipe.api.scoring import score
@@ -43,7 +45,8 @@ else:
         "encode": "encoding",
         "evaluate": "measures",
         "fuse": "fusion",
-        "open_index": "index",
+        "open_index": "opened.index",
+        "open_reranker": "opened.reranker",
         "read_run": "files",
         "rerank": "reranking",
         "run": "invocation",
