@@ -18,6 +18,7 @@ TESTED_ELSEWHERE = {
     "api/given/texts.py": "api/test_encoding.py",
     "api/opened/held.py": "api/opened/test_index.py",
     "api/opened/held_search.py": "api/opened/test_index_bm25.py",
+    "api/scoring_on_ray.py": "api/opened/test_ray.py",
     "cli/given.py": "cli/test_ties.py",
     "cli/output.py": "cli/verbs/test_compare.py",
     "cli/verbs/quickstart.py": "test_quickstart.py",
