@@ -58,9 +58,12 @@ def start_model(recipe: Training) -> ModelFolder:
 
 def _start(path: str, recipe: Training) -> ModelFolder:
     if recipe.model.weights == "random":
+        assert recipe.model.preset is not None  # see the rules
         return resolve_configuration(path, recipe.model.preset)
     own = path == PACKAGED or is_adapter(adapter_folder(path))
-    return resolve_model(path, None if own else recipe.model.preset)
+    if own:
+        return resolve_model(path)
+    return resolve_model(path, recipe.model.preset, settings=recipe.model.settings)
 
 
 def check_fits(

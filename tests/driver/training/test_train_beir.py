@@ -1,4 +1,4 @@
-"""BEIR's layout: one file of queries for all splits, judgements by split, a run over all of them."""
+"""BEIR: one file of queries for all splits, judgements by split, a run over all queries."""
 
 import json
 
