@@ -145,8 +145,12 @@ def test_a_start_has_the_recipes_conventions_unless_it_is_packaged(tiny_model, m
     ]
     own = {"kind": "mono", "query_limit": 9, "passage_limit": None, "total_limit": 40}
     own |= {"relevant_label": 1, "score": "log-probability"}
-    start_model(recipe(model={"start": str(tiny_model), "preset": None, "settings": own}))
-    assert asked[-1] == (str(tiny_model), None, own)
+    found = start_model(recipe(model={"start": str(tiny_model), "preset": None, "settings": own}))
+    assert found.conventions.to_json() == {**own, "segment_row": None} | {
+        "query_prefix": "",
+        "passage_prefix": "",
+    }
+    assert asked[-1] == (str(tiny_model), "monobert", {"start_weights_saw": "not stated", **own})
 
 
 def test_a_start_that_cannot_be_used_is_told_under_its_key(tiny_model, tmp_path):
