@@ -46,7 +46,8 @@ def test_a_folder_with_raypipe_json_says_them(tiny_mono, tiny_model):
     )
 
 
-def test_a_sentence_transformers_folder_says_them(tiny_model, tmp_path):
+def test_a_sentence_transformers_folder_says_them(tiny_model, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     from sentence_transformers import SentenceTransformer, models
 
     own = models.Transformer(str(tiny_model), max_seq_length=40)
