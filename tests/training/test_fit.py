@@ -110,6 +110,17 @@ def test_the_start_model_is_measured_once_even_if_no_checkpoint_was_saved(course
     assert second.steps == list(range(10)) and second.measured == [3.0, 6.0, 9.0, 10.0]
 
 
+def test_a_training_begun_without_a_measure_of_its_start_gets_none_of_later_weights(
+    course, tmp_path
+):
+    stop_at(course(), 5)
+    (start,) = tmp_path.rglob("measurements/0000000.json")
+    start.unlink()
+    later = course()
+    later.go()
+    assert later.measured == [6.0, 9.0, 10.0] and fit.history_of(later.job).start() is None
+
+
 def test_the_start_model_is_never_chosen_nor_counted_for_patience(course):
     found = course(validate_=Validate(every=3, patience=2))
     History(found.job.storage, found.job.folder, None, 10).add(0, [9.0])
