@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,7 +46,8 @@ def follow(page: str, folder: Path) -> list[str]:
     """What each command printed, after every step was done and showed what the page says.
 
     A YAML block is written to the file that its first line names. `raypipe` and Python blocks run
-    in this process, other commands in a shell; names of one Python block stay for the next.
+    in this process, other commands in a shell; names of one Python block stay for the next. A block
+    that starts Java runs apart: a Java that runs already looks for files where it was started.
     """
     names, printed, before = dict[str, object](), list[str](), Path.cwd()
     os.chdir(folder)
@@ -54,6 +56,8 @@ def follow(page: str, folder: Path) -> list[str]:
             if step.kind == "yaml":
                 name = step.text.splitlines()[0].removeprefix("# ")
                 Path(name).write_text(step.text)
+            elif step.kind == "python" and "start_jvm" in step.text:
+                _apart(step.text)
             elif step.kind == "python":
                 _python(step.text, names)
             elif step.text.startswith("raypipe "):
@@ -79,5 +83,15 @@ def _python(code: str, names: dict[str, object]) -> None:
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         exec(compile(code, "the page", "exec"), names)
-    shown = re.findall(r"^print\(.*\)  # (.*)$", code, re.MULTILINE)
-    assert out.getvalue().splitlines() == shown, code
+    assert out.getvalue().splitlines() == _shown(code), code
+
+
+def _apart(code: str) -> None:
+    """The same in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.splitlines() == _shown(code), done.stderr
+
+
+def _shown(code: str) -> list[str]:
+    """What the comments behind the prints say is printed."""
+    return re.findall(r"^print\(.*\)  # (.*)$", code, re.MULTILINE)
