@@ -1,8 +1,8 @@
 """Distributed batch indexing and scoring for passage and document ranking.
 
 The names below are the Python API: numpy arrays, Arrow tables and lists of texts in and out,
-without Ray; only `run` and `open_index` need a workspace. Each name is imported when it is first
-used, so that `import raypipe` loads nothing else.
+without Ray unless one is opened; only `run` and `open_index` need a workspace. Each name is
+imported when it is first used, so that `import raypipe` loads nothing else.
 """
 
 from typing import TYPE_CHECKING
@@ -17,6 +17,8 @@ __all__ = [
     "evaluate",
     "fuse",
     "open_index",
+    "open_ray",
+    "open_reranker",
     "read_run",
     "rerank",
     "run",
@@ -29,9 +31,11 @@ if TYPE_CHECKING:
     from raypipe.api.encoding import encode
     from raypipe.api.files import read_run, write_run
     from raypipe.api.fusion import fuse
-    from raypipe.api.index import open_index
     from raypipe.api.invocation import run
     from raypipe.api.measures import compare, evaluate
+    from raypipe.api.opened.index import open_index
+    from raypipe.api.opened.ray import open_ray
+    from raypipe.api.opened.reranker import open_reranker
     from raypipe.api.recipe import Recipe
     from raypipe.api.reranking import rerank
     from raypipe.api.scoring import score
@@ -43,7 +47,9 @@ else:
         "encode": "encoding",
         "evaluate": "measures",
         "fuse": "fusion",
-        "open_index": "index",
+        "open_index": "opened.index",
+        "open_ray": "opened.ray",
+        "open_reranker": "opened.reranker",
         "read_run": "files",
         "rerank": "reranking",
         "run": "invocation",

@@ -17,6 +17,7 @@ from raypipe.errors import InputError
 from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
 
 if TYPE_CHECKING:
+    from raypipe.api.opened.ray import Ray
     from raypipe.storage.stored import Stored
 
 
@@ -48,8 +49,8 @@ class Invocation:
             names = [name for name in self.recipe.stages if self._is_run(name, query_set)]
             if not queries.report or not names:
                 continue
-            texts = self._store(of_queries(query_set)).table(schema.QUERIES)
-            stored = {name: self._store(of_stage(name, query_set)) for name in names}
+            texts = self.store(of_queries(query_set)).table(schema.QUERIES)
+            stored = {name: self.store(of_stage(name, query_set)) for name in names}
             found[query_set] = {
                 name: with_ids(run.whole_table(schema.RUN), texts, self._ranked(name))
                 for name, run in stored.items()
@@ -60,13 +61,18 @@ class Invocation:
         """The passages or documents that are the rows of a stage's run."""
         role = {"passages": Role.PASSAGES, "documents": Role.DOCUMENTS}
         unit = units_of(self.recipe.stages)[name] or "passages"
-        return self._store(of_collection(role[unit]))
+        return self.store(of_collection(role[unit]))
 
     def _is_run(self, name: str, query_set: str) -> bool:
         made = str(of_stage(name, query_set)) in self.summary["stages"]
         return made and self.recipe.stages[name].produces == "run"
 
-    def _store(self, name: StoreName) -> "Stored":
+    def store(self, name: StoreName) -> "Stored":
+        """A store that it computed or found.
+
+        Raises:
+            IncompleteError: it has been removed.
+        """
         from raypipe.errors import IncompleteError
         from raypipe.storage.places.opening import open_storage
         from raypipe.storage.store_records import read_manifest
@@ -89,10 +95,12 @@ def run(
     until: str | None = None,
     frozen: bool = False,
     progress: bool = False,
+    ray: "Ray | None" = None,
 ) -> Invocation:
     """Run a recipe to completion, measure and summarise, like `raypipe pipeline`.
 
-    It runs in this process, without Ray, unless the recipe sets `resources.backend`. The same call
+    It runs in this process, without Ray, unless the recipe sets `resources.backend` or an opened
+    Ray is given, which then serves the next call too. The same call
     resumes interrupted work, and computes only what depends on a changed setting.
 
     Args:
@@ -103,6 +111,7 @@ def run(
         until: run this stage and everything it needs.
         frozen: refuse to run if a setting differs from the last run's.
         progress: print one line per stage to stderr.
+        ray: what `open_ray` opened, for a recipe that does not set `resources.backend` to inline.
 
     Raises:
         InputError: a bad recipe, or missing or bad inputs; lists every problem.
@@ -116,9 +125,10 @@ def run(
     from raypipe.driver.recipe.watching import Silent
     from raypipe.driver.report.lines import to_stderr
 
-    wanted, folder = inline_by_default(loaded), Path(out)
-    address = os.environ.get("RAY_ADDRESS")
-    options = Options(only=only, until=until, frozen=frozen, ray_address=address)
+    wanted, folder = loaded if ray is not None else inline_by_default(loaded), Path(out)
+    shared = None if ray is None else ray.shared
+    address = os.environ.get("RAY_ADDRESS") if shared is None else shared.address
+    options = Options(only=only, until=until, frozen=frozen, ray_address=address, shared=shared)
     if not progress:
         outcome = run_pipeline(wanted, folder, options, watcher=Silent())
         return Invocation(folder, outcome.summary, outcome.table, wanted)

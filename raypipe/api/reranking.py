@@ -1,6 +1,7 @@
 """Reorders a run's first candidates by a reranker's scores."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +17,9 @@ from raypipe.ranking.by_key import aggregate_by_key, rerank_by_key
 from raypipe.ranking.candidates import pairs, singles
 from raypipe.vocabulary import K0, K1, Aggregation, Tail, words
 
+if TYPE_CHECKING:
+    from raypipe.api.opened.ray import Ray
+
 
 def rerank(
     run: Run,
@@ -30,6 +34,7 @@ def rerank(
     preset: str | None = None,
     device: str = "auto",
     precision: str = "auto",
+    ray: "Ray | None" = None,
 ) -> pa.Table:
     """The run with each query's first k candidates reordered; the others stay below, in order.
 
@@ -56,6 +61,7 @@ def rerank(
         preset: settings by name, if the model's folder does not state them.
         device: auto, cpu or cuda.
         precision: auto, fp32, tf32, bf16 or fp16, of the model's products; see `docs/design.md`.
+        ray: what `open_ray` opened, whose workers score then; see `score`.
 
     Raises:
         InputError: bad input, or a candidate of the first k without a score.
@@ -68,6 +74,8 @@ def rerank(
     table = run_of(run)
     if k is not None:
         k = count_of("k", k)
+    if scores is not None and ray is not None:
+        raise InputError("ray: scores are given, so nothing is scored; remove it")
     if scores is None:
         if queries is None or passages is None:
             raise InputError("rerank: expected scores, or queries and passages to score now")
@@ -80,6 +88,7 @@ def rerank(
             preset=preset,
             device=device,
             precision=precision,
+            ray=ray,
         )
         k = k or (K1 if "other_id" in found.column_names else K0)
         scores = found

@@ -20,6 +20,7 @@ from raypipe.ranking.candidates import pairs, singles
 from raypipe.vocabulary import K0, K1
 
 if TYPE_CHECKING:
+    from raypipe.api.opened.ray import Ray
     from raypipe.models.folder.model_folder import ModelFolder
 
 Tuples = Iterable[Sequence[str]]
@@ -45,6 +46,7 @@ def score(
     preset: str | None = ...,
     device: str = ...,
     precision: str = ...,
+    ray: "Ray | None" = ...,
 ) -> pa.Table: ...
 def score(
     candidates: Tuples | Run,
@@ -56,6 +58,7 @@ def score(
     preset: str | None = None,
     device: str = "auto",
     precision: str = "auto",
+    ray: "Ray | None" = None,
 ) -> NDArray[np.float32] | pa.Table:
     """Scores of candidates, the same as a pipeline's `score` stage stores.
 
@@ -76,6 +79,8 @@ def score(
         preset: settings by name, if the folder does not state them.
         device: auto, cpu or cuda.
         precision: auto, fp32, tf32, bf16 or fp16, of the model's products; see `docs/design.md`.
+        ray: for a run, what `open_ray` opened: its workers score, and another error than these two
+            is that of `raypipe.run`.
 
     Raises:
         InputError: bad texts, ids of the run that are not among those given, no such model, or an
@@ -85,6 +90,8 @@ def score(
     opened = model_of(model, preset)
     kind = opened.reranker.kind
     if queries is None and passages is None:
+        if ray is not None:
+            raise InputError("ray: for a run; tuples of texts are scored in this process")
         return _tuples(candidates, *placed(opened, device, precision))
     if queries is None or passages is None:
         raise InputError("score: a run needs queries and passages; tuples of texts need neither")
@@ -94,11 +101,26 @@ def score(
         raise InputError("k: one candidate makes no pair; expected 2 or more for a duoBERT model")
     run = with_rows(run_of(candidates), asked.ids, answers.ids, name="run")
     columns = [run[name].to_numpy() for name in ("query_row", "passage_row", "rank")]
-    keys = pairs(*columns, k1=k) if kind == "duo" else singles(*columns, k0=k)
-    from raypipe.stages.in_memory import score_texts
+    if ray is None or not run.num_rows:
+        from raypipe.stages.in_memory import score_texts
 
-    opened, where = placed(opened, device, precision)
-    found = score_texts(opened, asked.texts, answers.texts, keys, device=where)
+        keys = pairs(*columns, k1=k) if kind == "duo" else singles(*columns, k0=k)
+        opened, where = placed(opened, device, precision)
+        found = score_texts(opened, asked.texts, answers.texts, keys, device=where)
+    else:
+        from raypipe.api.scoring_on_ray import score_on_ray
+
+        keys, found = score_on_ray(
+            ray,
+            run,
+            asked.texts,
+            answers.texts,
+            model=str(model),
+            preset=preset,
+            kind=kind,
+            k=k,
+            resources={"device": device, "precision": precision},
+        )
     query_rows, first, second = keys
     table = {"query_id": asked.ids.take(query_rows), "passage_id": answers.ids.take(first)}
     if kind == "mono":

@@ -5,7 +5,7 @@ from typing import Any
 
 from raypipe.analysis.by_query.aligned import folded
 from raypipe.analysis.plain import plain
-from raypipe.api.index import Index
+from raypipe.api.opened.index import Index
 from raypipe.cli.output import terminal_width
 
 NUM_LINES = 3

@@ -21,7 +21,8 @@ from raypipe.driver.generations.retire import retire_older
 from raypipe.driver.invocation import invocation
 from raypipe.driver.machine.devices import Devices
 from raypipe.driver.machine.inputs import with_copies
-from raypipe.driver.machine.place import Place
+from raypipe.driver.machine.place import Place, backends_at
+from raypipe.driver.machine.shared import SharedRay
 from raypipe.driver.machine.signals import interruptible
 from raypipe.driver.mirror import write_out
 from raypipe.driver.models.named import with_commits
@@ -36,7 +37,7 @@ from raypipe.driver.recipe.written.builtin import with_files
 from raypipe.driver.recipe.written.topics import with_topics
 from raypipe.driver.report.measure import measure
 from raypipe.driver.report.summary import summary_of
-from raypipe.driver.working import backends_at, basis_at, devices_for, sizing_of
+from raypipe.driver.working import basis_at, devices_for, sizing_of
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError
 from raypipe.names import StoreName, Thing
@@ -54,6 +55,8 @@ class Options:
     ray_address: str | None = None
     """Address of a cluster to join; None starts one for this process alone."""
     allow_open_cluster: bool = False
+    shared: SharedRay | None = None
+    """The Ray of several invocations of this process, with the same address."""
     tokens_of: str | None = None
     """A model for which the collection is also split into word pieces."""
     reading: tuple[str, int | None] | None = None
@@ -129,7 +132,7 @@ def _run(
     """The table; the summary is filled before a limit may refuse what was built."""
     began = time.monotonic()
     wanted = recipe.resources
-    place = Place(wanted.backend, options.ray_address, options.allow_open_cluster)
+    place = Place(wanted.backend, options.ray_address, options.allow_open_cluster, options.shared)
     chosen = devices_for(place, wanted, should_stop)
     say(chosen.line())
     precise = recipe.resources.model_copy(update={"precision": chosen.precision})

@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping
 
 from raypipe.config import Recipe
 from raypipe.config.pipeline.parts import Resources
-from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.devices import Devices
-from raypipe.driver.machine.place import Place, devices_at, started
+from raypipe.driver.machine.place import Place, devices_at
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.stores import Stores
 from raypipe.errors import RaypipeError
@@ -30,12 +29,6 @@ def devices_for(
         actors=wanted.actors,
         threads=wanted.threads,
     )
-
-
-def backends_at(place: Place, chosen: Devices) -> LazyBackends:
-    """A source of backends for these devices; one is started when the first shard needs it."""
-    actors = chosen.num_actors
-    return LazyBackends(lambda: started(place, chosen, num_cpus=actors), actors)
 
 
 def basis_at(

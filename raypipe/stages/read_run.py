@@ -41,6 +41,8 @@ class ReadRunStage:
     """Whether the file ranks a larger collection: lines of passages that are not here go."""
     break_ties: BreakTies = "id"
     """How the file's equal scores are ordered; see `read_run`."""
+    unjudged: frozenset[str] = frozenset()
+    """Queries of the queries file that the set leaves out; so do the run's lines of them."""
     needs: Needs = Needs()
     skips_rows: ClassVar[bool] = False
 
@@ -96,10 +98,11 @@ class ReadRunStage:
             rows.unknown_queries.clear()
             rows.unknown_passages.clear()
             found = [rows.of(read_run(self.file, break_ties=self.break_ties))]
-        self._refuse("query", rows.unknown_queries)
+        self._refuse("query", rows.unknown_queries - self.unjudged)
         self._refuse("passage", rows.unknown_passages)
         queries, passages, ranks, scores = (np.concatenate(c) for c in zip(*found, strict=True))
         order = np.lexsort((ranks, queries))
+        order = order[queries[order] >= 0]
         columns = [column[order] for column in (queries, passages, ranks, scores)]
         if not self.of_larger:
             return self._table(columns)

@@ -46,6 +46,8 @@ def fit(
 ) -> None:
     """Train to the end, from the newest checkpoint if there is one; `commit` then chooses one.
 
+    The start model is measured first, as step 0, unless an earlier invocation has done so.
+
     An interrupted training ends with the weights of an undisturbed one, bit for bit, with the same
     number of workers and threads in one numerics class: a step's examples and its dropout are
     computed from its number, and all other state is in the checkpoint.
@@ -75,6 +77,9 @@ def fit(
             tell(progress_of(job, history.add(step, values)))
 
     state = _resume(checkpoints, updates, comm)
+    lacking = comm.rank == 0 and state.step == 0 and history.lacks_start()
+    if _agreed(comm, updates, lacking):
+        measure(0)  # by the trainers even if another task measures: there is no checkpoint of it
     if not beside:
         _measure_missing(job, checkpoints, updates, comm, history, state.step, measure)
     place = {"workers": comm.world, "threads": threads, "budget_tokens": updates.budget}
@@ -134,9 +139,9 @@ def _opened(job: Job, comm: Comm, device: str) -> tuple[Updates, Measuring]:
     return opened
 
 
-def _agreed(comm: Comm, updates: Updates, ended: bool) -> bool:
-    """The first worker's value, in every worker."""
-    flag = torch.tensor([float(ended)], device=updates.trainee.device)
+def _agreed(comm: Comm, updates: Updates, value: bool) -> bool:
+    """The first worker's value, in every worker, where the others give False."""
+    flag = torch.tensor([float(value)], device=updates.trainee.device)
     comm.sum_([flag])
     return bool(flag)
 

@@ -14,7 +14,7 @@ from raypipe.models.folder.conventions import (
     PretrainedConventions,
 )
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.models.folder.presets import PRESETS, conventions_problems
+from raypipe.models.folder.presets import PRESETS, conventions_from, conventions_problems
 from raypipe.names import Role, of_training
 from raypipe.storage.records import hash_file
 from raypipe.storage.spec import StageSpec
@@ -115,7 +115,7 @@ class Job:
             mode="json",
             include={"model", "loss", "steps", "batch", "accumulation", "optimiser"}
             | {"dropout", "seed", "validate_"},
-            exclude={"model": {"start", "start_saw", "weights", "draw_missing"}},
+            exclude={"model": {"settings", "start", "start_saw", "weights", "draw_missing"}},
         )
         drawn = {"weights": recipe.model.weights, "draw_missing": recipe.model.draw_missing}
         default = type(recipe.model).model_fields
@@ -157,16 +157,20 @@ class Job:
 
 
 def conventions_of_training(model: TrainedModel) -> AnyConventions:
-    """The preset's settings with the recipe's overrides.
+    """The settings of the preset, or those that the recipe states, with its overrides.
 
     Raises:
         InputError: they contradict each other.
     """
     names = ("query_limit", "passage_limit", "total_limit", "segment_row")
-    found = PRESETS[model.preset]
+    if model.preset is None:
+        found = conventions_from(model.settings or {}, "model.settings")
+    else:
+        found = PRESETS[model.preset]
     given = {name: getattr(model, name) for name in names if getattr(model, name) is not None}
     if isinstance(found, PairConventions):
-        given["relevant_label"] = None if model.head == 1 else found.relevant_label
+        label = 1 if found.relevant_label is None else found.relevant_label
+        given["relevant_label"] = None if model.head == 1 else label
         if found.kind == "duo":
             given.setdefault("segment_row", "copy")
     elif isinstance(found, Conventions) and "total_limit" in given:

@@ -34,6 +34,17 @@ def test_a_given_run_keeps_its_order_scores_and_ranks_by_query_row(stores, tmp_p
     assert stored.num_rows == 3 and stored.manifest.records[0].facts["rows"] == 4
 
 
+def test_lines_of_queries_that_the_set_leaves_out_are_left_out_and_no_stranger(stores, tmp_path):
+    collection, queries = stores.passages(["a", "b"]), stores.queries("x")
+    ids, sides = stores.finished(IdsStage(collection)), Sides(queries, collection)
+    file = run_file(tmp_path, "q7 Q0 p1 1 5 t\nq0 Q0 p1 1 4 t\nq7 Q0 p0 2 3 t\n")
+    read = ReadRunStage("given", file, sides, ids, unjudged=frozenset({"q7", "q8"}))
+    assert rows_of(stores.finished(read).whole_table(schema.RUN)) == [(0, 1, 1, 4.0, "given")]
+    strange = ReadRunStage("other", file, sides, ids, unjudged=frozenset({"q8"}))
+    with pytest.raises(InputError, match="1 query ids are not in the query set, first q7;"):
+        stores.finished(strange)
+
+
 @pytest.mark.parametrize("apart", [False, True])
 def test_a_run_of_many_parts_is_the_same_and_so_is_one_whose_queries_stand_apart(
     stores, tmp_path, monkeypatch, apart

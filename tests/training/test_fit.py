@@ -22,12 +22,13 @@ def test_a_training_steps_saves_and_measures_when_it_is_due(course):
     found.go()
     assert found.settled == [("cpu", 1)]
     assert found.steps == list(range(10)) and found.kinds("loss") == list(range(1, 11))
-    assert found.measured == [3.0, 6.0, 9.0, 10.0] and found.kinds("mean") == [3, 6, 9, 10]
+    assert found.measured == [0.0, 3.0, 6.0, 9.0, 10.0], "the start model first"
+    assert found.kinds("mean") == [0, 3, 6, 9, 10] and found.told[0]["step"] == 0
     # Saved after 3, 4, 6, 8, 9, 10; the newest two stay, and the best one, 6.
     assert found.checkpoints == [6, 9, 10]
-    assert set(found.told[0]) == {"step", "tokens", "loss", "seconds", "tokens_per_second"}
-    assert found.told[0]["seconds"] >= 0
-    assert found.told[0]["tokens_per_second"] > 0
+    assert set(found.told[1]) == {"step", "tokens", "loss", "seconds", "tokens_per_second"}
+    assert found.told[1]["seconds"] >= 0
+    assert found.told[1]["tokens_per_second"] > 0
     assert found.kinds("note") == []
     newest = Checkpoints(found.job.storage, found.job.folder)
     assert newest.at(10).facts == {
@@ -51,7 +52,7 @@ def test_without_validation_it_saves_every_so_many_steps_and_at_the_end(course):
 def test_it_ends_by_patience(course):
     found = course(validate_=Validate(every=3, patience=1))
     found.go()
-    assert found.steps == list(range(9)) and found.measured == [3.0, 6.0, 9.0]
+    assert found.steps == list(range(9)) and found.measured == [0.0, 3.0, 6.0, 9.0]
     again = course(validate_=Validate(every=3, patience=1))
     again.go()
     assert again.steps == [] and again.measured == []
@@ -86,7 +87,7 @@ def test_a_stop_leaves_a_checkpoint_and_the_same_command_goes_on(course, step):
     second.go()
     assert second.steps == list(range(step, 10))
     assert (float(second.weight), float(second.moment)) == (10.0, 20.0)
-    assert first.measured + second.measured == [3.0, 6.0, 9.0, 10.0]
+    assert first.measured + second.measured == [0.0, 3.0, 6.0, 9.0, 10.0]
     assert second.kinds("note") == []
 
 
@@ -99,10 +100,40 @@ def test_another_place_is_told_where_a_training_is_resumed(course):
     assert "'threads': 1" in note["note"].split("before on")[1]
 
 
-def test_beside_a_measurer_nothing_is_measured_here_and_checkpoints_wait_for_it(course):
+def test_the_start_model_is_measured_once_even_if_no_checkpoint_was_saved(course):
+    first, refused = course(), RefusedError("taken over")
+    with pytest.raises(RefusedError):
+        first.go(should_stop=lambda: refused)
+    assert first.measured == [0.0] and first.checkpoints == []
+    second = course()
+    second.go()
+    assert second.steps == list(range(10)) and second.measured == [3.0, 6.0, 9.0, 10.0]
+
+
+def test_a_training_begun_without_a_measure_of_its_start_gets_none_of_later_weights(
+    course, tmp_path
+):
+    stop_at(course(), 5)
+    (start,) = tmp_path.rglob("measurements/0000000.json")
+    start.unlink()
+    later = course()
+    later.go()
+    assert later.measured == [6.0, 9.0, 10.0] and fit.history_of(later.job).start() is None
+
+
+def test_the_start_model_is_never_chosen_nor_counted_for_patience(course):
+    found = course(validate_=Validate(every=3, patience=2))
+    History(found.job.storage, found.job.folder, None, 10).add(0, [9.0])
+    found.go()
+    history = fit.history_of(found.job)
+    assert history.start()["mean"] == 9.0 and found.measured == [3.0, 6.0, 9.0, 10.0]
+    assert history.best(history.counted(10))["step"] > 0 and found.steps == list(range(10))
+
+
+def test_beside_a_measurer_only_the_start_is_measured_here_and_checkpoints_wait_for_it(course):
     found = course()
     found.go(beside=True)
-    assert found.measured == [] and found.kinds("mean") == []
+    assert found.measured == [0.0] and found.kinds("mean") == [0]
     assert found.checkpoints == [3, 6, 9, 10], "what is still to be measured is kept"
     late = course()
     late.go()
@@ -115,7 +146,7 @@ def test_after_late_measurements_training_goes_on_from_the_newest_weights(course
     stop = Interrupted("stop", 143)
     with pytest.raises(Interrupted):
         found.go(beside=True, should_stop=lambda: stop if len(found.steps) == 8 else None)
-    assert found.measured == [] and found.checkpoints[-1] == 8
+    assert found.measured == [0.0] and found.checkpoints[-1] == 8
     late = course()
     late.go()
     assert late.measured == [3.0, 6.0, 9.0, 10.0] and late.steps == [8, 9]

@@ -152,7 +152,7 @@ def _print_hits(
     generation: int | None,
     as_json: bool,
 ) -> None:
-    from raypipe.api.index import open_index
+    from raypipe.api.opened.index import open_index
     from raypipe.cli.hits import hits_of, text_of
     from raypipe.driver.verbs.single_stage import stage_to_search
 

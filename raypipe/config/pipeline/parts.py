@@ -141,7 +141,8 @@ class QuerySet(Section):
         return self.qrels if unit == "passages" else self.document_qrels
 
 
-def _plain_values(settings: dict[str, Any]) -> dict[str, Any]:
+def plain_values(settings: dict[str, Any]) -> dict[str, Any]:
+    """The same settings, each of which YAML writes as one value."""
     for name, value in settings.items():
         if not isinstance(value, str | int | bool | None):
             text = f"text, a number, true, false or null for {name}"
@@ -165,7 +166,7 @@ class Model(Section):
     segment_row: Literal["zero", "copy"] | None = None
     """A duoBERT model's third segment if the checkpoint has only two rows: zeros, or a copy of row
     1."""
-    settings: Annotated[dict[str, Any], AfterValidator(_plain_values)] = {}
+    settings: Annotated[dict[str, Any], AfterValidator(plain_values)] = {}
     """Keys of raypipe.json, which override the folder's own and the preset's."""
 
 

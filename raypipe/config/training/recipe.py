@@ -5,9 +5,9 @@ sources. A step is one update of the weights.
 """
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from raypipe.config.fields import (
     OWN,
@@ -25,7 +25,7 @@ from raypipe.config.fields import (
     Text,
     Unit,
 )
-from raypipe.config.pipeline.parts import Collection
+from raypipe.config.pipeline.parts import Collection, plain_values
 from raypipe.config.training.sets import DevSet, Guarded, TrainingSet
 from raypipe.vocabulary import LossName
 
@@ -62,8 +62,11 @@ class TrainedModel(Section):
     start_saw: Text | None = None
     """What its weights were trained on, in words, where its folder does not say it; tables of every
     model that is trained from it repeat this."""
-    preset: Name
-    """The preset with the trained model's settings, including its kind."""
+    preset: Name | None = None
+    """The preset with the trained model's settings, including its kind; otherwise these are the
+    start's own, from its raypipe.json, its sentence-transformers files or its included adapter."""
+    settings: Annotated[dict[str, Any], AfterValidator(plain_values)] | None = None
+    """Instead of a preset: every key of a raypipe.json. raypipe writes the start's own here."""
     query_limit: Count | None = None
     """Word pieces of a query. These limits, and segment_row, override the preset's."""
     passage_limit: Count | None = None

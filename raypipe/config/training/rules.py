@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from raypipe.config.pipeline.rules import collection_problems
 from raypipe.config.training.documents import document_problems
 from raypipe.config.training.pretraining_rules import pretraining_problems
-from raypipe.config.training.recipe import Training
+from raypipe.config.training.recipe import TrainedModel, Training
 from raypipe.config.training.sets import TrainingSet
 from raypipe.config.yaml.document import Key, Problem
 from raypipe.config.yaml.words import did_you_mean, listed
@@ -33,14 +33,15 @@ KINDS = {
 
 def training_problems(recipe: Training) -> list[Problem]:
     """A problem for every broken rule."""
-    pretrained = KINDS.get(recipe.model.preset) == "pretrained"
+    kind = kind_of(recipe.model)
+    pretrained = kind == "pretrained" or (kind is None and recipe.masking is not None)
     return [
         *_model(recipe),
         *pretraining_problems(recipe, pretrained=pretrained),
         *_collections(recipe),
         *_known_collections(recipe),
         *([] if pretrained else _sets(recipe)),
-        *document_problems(recipe, KINDS.get(recipe.model.preset)),
+        *document_problems(recipe, kind),
         *_guards(recipe),
         *_loss(recipe),
         *_length(recipe),
@@ -49,14 +50,32 @@ def training_problems(recipe: Training) -> list[Problem]:
     ]
 
 
+def kind_of(model: TrainedModel) -> str | None:
+    """The kind of the trained model; None if only the start's own folder says it."""
+    if model.preset is None:
+        return None if model.settings is None else str(model.settings.get("kind"))
+    return KINDS.get(model.preset)
+
+
 def _model(recipe: Training) -> Iterator[Problem]:
     preset, loss = recipe.model.preset, recipe.loss.name
-    if preset not in KINDS:
+    if preset is not None and recipe.model.settings is not None:
+        yield Problem(("model", "settings"), "found preset too; remove one of them")
+    if preset is None and recipe.model.weights == "random":
+        text = "missing; with weights: random no folder says the settings"
+        yield Problem(("model", "preset"), text)
+    if preset is not None and preset not in KINDS:
         hint = did_you_mean(preset, KINDS)
         text = f"unknown preset {preset!r}{hint} known: {listed(KINDS)}"
         yield Problem(("model", "preset"), text)
         return
-    kind = KINDS[preset]
+    kind = kind_of(recipe.model)
+    if kind is None:
+        return
+    if kind not in LOSSES:
+        text = f"expected the kind {listed(LOSSES)}; found {kind}"
+        yield Problem(("model", "settings"), text)
+        return
     if loss not in LOSSES[kind]:
         text = f"expected a loss of {kind} models: {listed(LOSSES[kind])}; found {loss}"
         yield Problem(("loss", "name"), text)
@@ -148,7 +167,7 @@ def _pairs(recipe: Training, key: Key, each: TrainingSet) -> Iterator[Problem]:
         yield Problem((*key, "qrels"), "missing; pairs need to know what is relevant")
     if each.teacher is not None:
         yield Problem((*key, "teacher"), "pairs are learnt by their labels; remove it")
-    kind = KINDS.get(recipe.model.preset, "mono")
+    kind = kind_of(recipe.model) or "mono"
     if recipe.loss.name != "cross-entropy" or kind != "mono":
         text = f"only for the cross-entropy of a mono model, not {recipe.loss.name} of {kind}"
         yield Problem((*key, "pairs"), f"{text}; use negatives")
@@ -187,7 +206,7 @@ def _loss(recipe: Training) -> Iterator[Problem]:
     if loss.judgements and loss.name not in TEACHER_LOSSES:
         text = f"only for a teacher's loss, margin-mse or kl, not {loss.name}; remove it"
         yield Problem(("loss", "judgements"), text)
-    if loss.judgements and KINDS.get(recipe.model.preset) == "encoder":
+    if loss.judgements and kind_of(recipe.model) == "encoder":
         yield Problem(("loss", "judgements"), "an encoder has no cross-entropy; remove it")
     if loss.judgements and all(each.teacher is None for each in recipe.train.values()):
         text = "no training set has a teacher; write loss.name: cross-entropy"

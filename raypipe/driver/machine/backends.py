@@ -11,9 +11,17 @@ from raypipe.stages.stage import Needs
 class LazyBackends:
     """One backend per invocation; `start` is called once, in the background if there is time."""
 
-    def __init__(self, start: Callable[[], Backend], num_actors: int) -> None:
-        """Starts nothing yet; `num_actors` is the most that a stage gets."""
-        self._start, self._num_actors = start, num_actors
+    def __init__(
+        self, start: Callable[[], Backend], num_actors: int, *, kept: bool = False
+    ) -> None:
+        """Starts nothing yet.
+
+        Args:
+            start: makes the backend.
+            num_actors: the most that a stage gets.
+            kept: whether others use the backend too, so that `close` leaves it as it is.
+        """
+        self._start, self._num_actors, self._kept = start, num_actors, kept
         self._thread: threading.Thread | None = None
         self._backend: Backend | None = None
         self._error: BaseException | None = None
@@ -45,7 +53,7 @@ class LazyBackends:
             return
         if self._thread is not None:
             self._started.wait()
-        if self._backend is not None:
+        if self._backend is not None and not self._kept:
             self._backend.close()
         self._closed.set()
 

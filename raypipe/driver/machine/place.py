@@ -8,7 +8,9 @@ from typing import Any
 from raypipe.cluster.backend import Backend
 from raypipe.cluster.inline import InlineBackend
 from raypipe.driver.machine import devices
+from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.devices import Devices
+from raypipe.driver.machine.shared import SharedRay
 from raypipe.errors import RaypipeError
 
 
@@ -21,6 +23,8 @@ class Place:
     ray_address: str | None = None
     """Of a cluster; None starts a Ray of this process alone."""
     allow_open_cluster: bool = False
+    shared: SharedRay | None = None
+    """The Ray of several invocations, with the same address; None means one of its own."""
 
     @property
     def joins(self) -> bool:
@@ -49,9 +53,22 @@ def devices_at(
     from raypipe.cluster import ray_start
     from raypipe.driver.machine.capability import gpu_capability
 
-    resources = ray_start.connect(place.ray_address, allow_open=place.allow_open_cluster)
+    if place.shared is not None:
+        resources = place.shared.resources()
+    else:
+        resources = ray_start.connect(place.ray_address, allow_open=place.allow_open_cluster)
     capability = partial(gpu_capability, should_stop)
     return devices.of_cluster(resources, device, capability=capability, **asked)
+
+
+def backends_at(place: Place, chosen: Devices) -> LazyBackends:
+    """A source of backends for these devices; one is started when the first shard needs it."""
+    actors = chosen.num_actors
+    if place.shared is None or place.backend == "inline":
+        return LazyBackends(lambda: started(place, chosen, num_cpus=actors), actors)
+    num_cpus = max(devices.num_cores(), actors)
+    wanted = (chosen.threads,) if place.joins else (chosen.threads, chosen.num_gpus, num_cpus)
+    return place.shared.lend(lambda: started(place, chosen, num_cpus=actors), actors, wanted)
 
 
 def started(place: Place, chosen: Devices, *, num_cpus: int) -> Backend:

@@ -88,11 +88,19 @@ def with_start(
 def _begun_from(recipe: Training | PhasedTraining, model: Model) -> Training | PhasedTraining:
     """The recipe, all of whose phases name this starting model."""
     update = {"start": model.path, "revision": model.revision, "branch": model.branch}
+    return with_model(recipe, lambda training: update)
+
+
+def with_model(
+    recipe: Training | PhasedTraining, update: Callable[[Training], Mapping[str, Any]]
+) -> Training | PhasedTraining:
+    """The recipe, whose `model` section gets these keys, in each phase."""
     if isinstance(recipe, Training):
-        return recipe.model_copy(update={"model": recipe.model.model_copy(update=update)})
+        model = recipe.model.model_copy(update=update(recipe))
+        return recipe.model_copy(update={"model": model})
     phases = []
     for phase in recipe.phases:
-        training = _begun_from(phase.training, model)
+        training = with_model(phase.training, update)
         assert isinstance(training, Training)
         phases.append(replace(phase, training=training))
     return PhasedTraining(tuple(phases))

@@ -12,6 +12,7 @@ from pathlib import Path
 from raypipe import schema
 from raypipe.config import Recipe
 from raypipe.data.qrels import read_qrels
+from raypipe.data.queries import read_queries
 from raypipe.driver.models.opened import opened
 from raypipe.driver.recipe.collection import counted_collection
 from raypipe.driver.recipe.stores import Stores
@@ -97,6 +98,14 @@ class Basis:
             return QueriesStage(Path(queries.file), only, self.sources)
 
         return self.once(of_queries(name), stage)
+
+    def unjudged(self, name: str) -> frozenset[str]:
+        """The ids of the queries that a query set of `only_judged` leaves out of its file."""
+        queries = self.recipe.queries[name]
+        if not queries.only_judged or queries.file is None:
+            return frozenset()
+        kept = set(self.queries(name).table(schema.QUERIES)["query_id"].to_pylist())
+        return frozenset(query for query, _ in read_queries(Path(queries.file))) - kept
 
     def ranked(self, unit: Unit) -> Stored:
         """What a run's rows are: passages, or documents."""

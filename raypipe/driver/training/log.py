@@ -50,7 +50,9 @@ class Follower:
         self._look()
         self._curves.close()
         # A process killed after recording a measurement may not have written its line.
-        measured = history_of(self._job).counted(steps_of(self._job.recipe))
+        history = history_of(self._job)
+        start, counted = history.start(), history.counted(steps_of(self._job.recipe))
+        measured = counted if start is None else [start, *counted]
         events = [*(progress_of(self._job, each) for each in measured), *Reader(self._job).new()]
         Curves(self.folder, ordered(events)).close()
 
@@ -69,7 +71,8 @@ class Follower:
                 values = ", ".join(
                     f"{name} {value:.4f}" for name, value in values_of(event).items()
                 )
-                self._say(f"train: step {event['step']:,}: {event['measure']} {values}")
+                when = f"step {event['step']:,}" if event["step"] else "step 0, the start model"
+                self._say(f"train: {when}: {event['measure']} {values}")
             elif time.monotonic() - self._spoken > TELL_SECONDS:
                 self._speak(event)
 

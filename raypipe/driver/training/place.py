@@ -19,6 +19,9 @@ from raypipe.models.folder.opening import layouts_of
 from raypipe.training.job import conventions_of_training
 from raypipe.training.model.start_weights import missing_problems
 
+OF_KIND = {"encoder": "repbert", "mono": "monobert", "duo": "duobert", "pretrained": "bert"}
+"""A preset of each kind, in whose place a recipe's own settings stand, key by key."""
+
 
 @dataclass(frozen=True, slots=True)
 class TrainOptions:
@@ -58,9 +61,15 @@ def start_model(recipe: Training) -> ModelFolder:
 
 def _start(path: str, recipe: Training) -> ModelFolder:
     if recipe.model.weights == "random":
+        assert recipe.model.preset is not None  # see the rules
         return resolve_configuration(path, recipe.model.preset)
     own = path == PACKAGED or is_adapter(adapter_folder(path))
-    return resolve_model(path, None if own else recipe.model.preset)
+    if own:
+        return resolve_model(path)
+    if recipe.model.settings is None:
+        return resolve_model(path, recipe.model.preset)
+    settings = {"start_weights_saw": "not stated", **recipe.model.settings}
+    return resolve_model(path, OF_KIND[settings["kind"]], settings=settings)
 
 
 def check_fits(

@@ -10,6 +10,7 @@ from raypipe.config.training.recipe import steps_of
 from raypipe.config.training.rules import schedule_problems
 from raypipe.config.training.sets import DevSet
 from raypipe.config.yaml.document import dotted
+from raypipe.data.queries import read_queries
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.graph import Graph
@@ -82,12 +83,18 @@ def training_sets(part: Part, start: ModelFolder, at: TrainInvocation) -> Sets:
             lines = _add_text(sets, recipe, own, name)
         else:
             stage = _examples_stage(part, at, own, name, guards[wanted.collection])
-            lines = _add_examples(sets, recipe, own, stage)
+            lines = [
+                *_unjudged(f"train: {name}", wanted.queries, stage.queries),
+                *_add_examples(sets, recipe, own, stage),
+            ]
         sets.lines += lines
         for line in lines:
             at.say(line)
     for name, dev in recipe.dev.items():
-        sets.dev = (*sets.dev, _dev(collections[dev.collection].graph, recipe, name, dev))
+        stored = _dev(collections[dev.collection].graph, recipe, name, dev)
+        sets.dev = (*sets.dev, stored)
+        for line in _unjudged(f"dev: {name}", dev.queries, stored.queries):
+            at.say(line)
     for own in collections.values():  # all is complete: nothing more is copied
         own.execution.workspace.forget_sources()
     return sets
@@ -165,6 +172,15 @@ def _add_examples(
     facts = examples.manifest.records[0].facts
     sets.facts[name] = {**facts, "negatives_from": list(runs_of(stage.wanted))}
     return lines_about(name, facts)
+
+
+def _unjudged(name: str, file: str | None, kept: Stored) -> list[str]:
+    """A line about the queries of a file that the judgements do not name, if there are any.
+
+    BEIR has one file of queries for all its splits.
+    """
+    count = 0 if file is None else len(read_queries(Path(file))) - kept.num_rows
+    return [f"{name}: left out {count:,} queries without judgements"] if count else []
 
 
 def _add_text(sets: Sets, recipe: Training, own: _Collection, name: str) -> list[str]:

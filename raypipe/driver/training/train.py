@@ -9,11 +9,13 @@ from typing import Any
 from raypipe.config import Training, missing_training_inputs
 from raypipe.config.hub import is_hub
 from raypipe.config.training.phases import PhasedTraining, resolved_training, trainings_of
+from raypipe.config.training.rules import kind_of
 from raypipe.driver.invocation import invocation
 from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.signals import interruptible
 from raypipe.driver.mirror import write_out
 from raypipe.driver.models.named import with_start
+from raypipe.driver.models.own_settings import with_own_settings
 from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.referring import begun_store, complete_store
 from raypipe.driver.training.finish import finish
@@ -75,18 +77,24 @@ def run_training(
     problems = missing_training_inputs(recipe)
     if problems:
         raise InputError(problems)
+    start = trainings_of(recipe)[0].model.start
+    if not is_hub(start):  # else it is not here yet
+        recipe = with_own_settings(recipe, start)
     for each in trainings_of(recipe):
-        conventions_of_training(each.model)  # a contradiction is refused before any work
+        if kind_of(each.model) is not None:
+            conventions_of_training(each.model)  # a contradiction is refused before any work
         if each.validate_ is not None and each.masking is None:
             parse_measures([each.validate_.measure])
     first = trainings_of(recipe)[0]
-    if not is_hub(first.model.start):  # else it is not here yet
+    if not is_hub(start):
         check_phases(recipe)
     check_reachable(recipe, out, joins=place_of(first, options).joins)
     workspace = Workspace(out, first.stores)
     with invocation(workspace, recipe.name) as summary, interruptible() as should_stop:
         recipe, placed = with_start(recipe, workspace, say)
         if placed is not recipe:
+            here = trainings_of(placed)[0].model.start
+            recipe, placed = (with_own_settings(each, here) for each in (recipe, placed))
             check_phases(placed)
         write_out(workspace.folder, "recipe.yaml", resolved_training(recipe).encode())
         workspace.wrote(workspace.folder / "recipe.yaml")

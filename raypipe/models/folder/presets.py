@@ -101,7 +101,7 @@ def conventions_of(
             hint = f"; did you mean {near[0]}?" if near else ""
             raise InputError(f"preset {preset!r}: expected one of {', '.join(PRESETS)}{hint}")
         found = PRESETS[preset]
-        return _from_body({**asdict(found), **settings}, SETTINGS) if settings else found
+        return conventions_from({**asdict(found), **settings}, SETTINGS) if settings else found
     path = folder / "raypipe.json"
     if not path.exists() and not settings:
         raise InputError(
@@ -109,11 +109,15 @@ def conventions_of(
             f"Name a preset ({', '.join(PRESETS)}) or put a raypipe.json beside the weights"
         )
     where = f"{path} and {SETTINGS}" if settings else str(path)
-    return _from_body({**read_object(path), **(settings or {})}, where)
+    return conventions_from({**read_object(path), **(settings or {})}, where)
 
 
-def _from_body(body: Mapping[str, Any], where: str) -> AnyConventions:
-    """The settings in the body of a raypipe.json; `where` begins each problem."""
+def conventions_from(body: Mapping[str, Any], where: str) -> AnyConventions:
+    """The settings in the body of a raypipe.json; `where` begins each problem.
+
+    Raises:
+        InputError: keys that are missing, unknown or wrong.
+    """
     kind = body.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
         found = "nothing" if "kind" not in body else repr(kind)

@@ -38,6 +38,17 @@ class History:
         """Whether this step is to be measured."""
         return step in self.due(step)[-1:]
 
+    def lacks_start(self) -> bool:
+        """Whether the start model is to be measured, and no record says so yet."""
+        return self._validate is not None and self.start() is None
+
+    def start(self) -> Measurement | None:
+        """The measurement of the start model, before any update, as step 0.
+
+        It never counts for the choice: a start model is no checkpoint.
+        """
+        return self._read(0)
+
     def add(self, step: int, values: list[float]) -> Measurement:
         """Record a step's measure on each dev set; returns an existing record instead."""
         found = {"step": step, "mean": sum(values) / len(values), "values": values}

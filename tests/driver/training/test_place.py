@@ -129,13 +129,28 @@ def test_the_precision_that_is_told_is_the_recipes_and_no_worker_is_asked_for_on
 
 def test_a_start_has_the_recipes_conventions_unless_it_is_packaged(tiny_model, monkeypatch):
     asked = []
-    monkeypatch.setattr(
-        place, "resolve_model", lambda *args: asked.append(args) or resolve_model(*args)
-    )
+
+    def resolve(path, preset=None, **settings):
+        asked.append((path, preset, settings.get("settings")))
+        return resolve_model(path, preset, **settings)
+
+    monkeypatch.setattr(place, "resolve_model", resolve)
     start_model(recipe(model={"start": str(tiny_model)}))
     start_model(recipe(model={"start": "minilm"}))
     start_model(recipe(model={"start": "minilm-mono"}))
-    assert asked == [(str(tiny_model), "monobert"), ("minilm", None), ("minilm-mono", None)]
+    assert [each[:2] for each in asked] == [
+        (str(tiny_model), "monobert"),
+        ("minilm", None),
+        ("minilm-mono", None),
+    ]
+    own = {"kind": "mono", "query_limit": 9, "passage_limit": None, "total_limit": 40}
+    own |= {"relevant_label": 1, "score": "log-probability"}
+    found = start_model(recipe(model={"start": str(tiny_model), "preset": None, "settings": own}))
+    assert found.conventions.to_json() == {**own, "segment_row": None} | {
+        "query_prefix": "",
+        "passage_prefix": "",
+    }
+    assert asked[-1] == (str(tiny_model), "monobert", {"start_weights_saw": "not stated", **own})
 
 
 def test_a_start_that_cannot_be_used_is_told_under_its_key(tiny_model, tmp_path):

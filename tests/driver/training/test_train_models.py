@@ -51,7 +51,8 @@ def test_the_model_scores_and_opens_in_transformers_with_equal_numbers(
     lines = (tmp_path / "out" / "train" / "progress.jsonl").read_text().splitlines()
     told = [json.loads(line) for line in lines]
     assert [e["step"] for e in told if "loss" in e] == list(range(1, 13))
-    assert {"loss", "rate", "gradient_norm", "tokens", "seconds"} <= told[0].keys()
+    assert {"loss", "rate", "gradient_norm", "tokens", "seconds"} <= told[1].keys()
+    assert (told[0]["step"], told[0]["measure"]) == (0, "nDCG@10")
     assert list((tmp_path / "out" / "train" / "tensorboard").iterdir())
 
 
@@ -182,13 +183,14 @@ def test_console_jsonl_and_tensorboard_tell_a_trainings_curves(small_recipe, tra
     assert any(
         all(word in line for word in ("loss ", "rate ", "gradient ", "tokens/s")) for line in steps
     )
-    assert sum("nDCG@10 docs " in line for line in steps) == 3
+    assert sum("nDCG@10 docs " in line for line in steps) == 4
+    assert steps[0].startswith("train: step 0, the start model: nDCG@10 docs ")
     (file,) = (tmp_path / "out" / "train" / "tensorboard").iterdir()
     curves = scalars(file.read_bytes())
     names = {"loss", "rate", "gradient_norm", "tokens", "seconds", "tokens_per_second"}
     assert curves.keys() == {f"train/{n}" for n in names} | {"nDCG_10/docs"}
     assert curves["train/loss"] == list(range(1, 13))
-    assert curves["nDCG_10/docs"] == [4, 8, 12]
+    assert curves["nDCG_10/docs"] == [0, 4, 8, 12]
 
 
 def scalars(data):

@@ -157,8 +157,8 @@ def test_a_measurement_whose_line_was_lost_stands_in_the_curves_all_the_same(
     train(path, tmp_path / "out")
     told = (tmp_path / "out" / "train" / "progress.jsonl").read_text().splitlines()
     measured = [event for event in map(json.loads, told) if "mean" in event]
-    assert [event["step"] for event in measured] == [4, 8, 12]
-    assert "loss" in json.loads(told[0])
+    assert [event["step"] for event in measured] == [0, 4, 8, 12]
+    assert "loss" in json.loads(told[1])
 
 
 def assert_same_bytes(left, right):

@@ -13,7 +13,7 @@ from raypipe.driver.analysis.finished import Finished
 from raypipe.driver.analysis.grid.costs import costs_of
 from raypipe.driver.analysis.grid.filled import Stages, filled, filled_stage, stages_of, store_of
 from raypipe.driver.machine.inputs import with_copies
-from raypipe.driver.machine.place import Place
+from raypipe.driver.machine.place import Place, backends_at
 from raypipe.driver.machine.signals import interruptible
 from raypipe.driver.models.named import with_folders
 from raypipe.driver.recipe.basis import Basis
@@ -22,7 +22,7 @@ from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.kinds.score import model_of
 from raypipe.driver.recipe.score_table import ScoreTable
 from raypipe.driver.recipe.watching import Watcher
-from raypipe.driver.working import backends_at, basis_at, devices_for, sizing_of
+from raypipe.driver.working import basis_at, devices_for, sizing_of
 from raypipe.driver.workspace import LEASE
 from raypipe.errors import InputError, RefusedError
 from raypipe.names import StoreName

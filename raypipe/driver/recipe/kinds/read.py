@@ -24,7 +24,13 @@ def system(basis: Basis, name: str, stage: Read, query_set: str) -> System:
     ids = basis.ids() if stage.of == "passages" else basis.document_ids()
     larger = stage.larger_collection
     read = ReadRunStage(
-        name, file, sides, ids, of_larger=larger is not None, break_ties=stage.break_ties
+        name,
+        file,
+        sides,
+        ids,
+        of_larger=larger is not None,
+        break_ties=stage.break_ties,
+        unjudged=basis.unjudged(query_set),
     )
     stored = basis.stores.ensure(of_stage(name, query_set), read)
     what = "as read" if larger is None else f"as read, a ranking of {larger}"

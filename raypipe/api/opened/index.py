@@ -13,8 +13,8 @@ import pyarrow as pa
 from raypipe import config, schema
 from raypipe.api.given.numbers import count_of
 from raypipe.api.given.texts import Given, texts_of
-from raypipe.api.held import Held, listed
-from raypipe.api.held_search import HeldSearch
+from raypipe.api.opened.held import Held, listed
+from raypipe.api.opened.held_search import HeldSearch
 from raypipe.config.pipeline.units import units_of
 from raypipe.driver.mirror import mirror_of
 from raypipe.driver.upkeep.status import open_workspace

@@ -9,7 +9,7 @@ import pyarrow as pa
 from raypipe.api.given.models import device_of, model_of
 from raypipe.api.given.numbers import count_of, number_of
 from raypipe.api.given.texts import Texts
-from raypipe.api.held import Held, listed
+from raypipe.api.opened.held import Held, listed
 from raypipe.config.pipeline.kinds import Bm25Search, DenseSearch, Encode
 from raypipe.config.pipeline.kinds.search import Rm3, Tuned
 from raypipe.errors import InputError

@@ -1,0 +1,1 @@
+"""What stays open between calls: an index, a reranker, a Ray."""

@@ -1,0 +1,136 @@
+"""A reranker that is opened once and ranks the texts of one query after another."""
+
+from collections.abc import Iterable, Mapping, Set
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from raypipe.api.given.models import model_of, placed
+from raypipe.api.given.numbers import count_of
+from raypipe.api.given.tables import is_table
+from raypipe.api.given.texts import texts_of
+from raypipe.errors import InputError
+from raypipe.ranking.aggregate import aggregate
+from raypipe.ranking.candidates import Keys, pairs, singles
+from raypipe.vocabulary import K1, Aggregation, words
+
+if TYPE_CHECKING:
+    from raypipe.models.folder.model_folder import ModelFolder
+
+NOT_LISTS = (str, bytes, Mapping, Set)
+"""One text, or what has no positions."""
+
+
+class Ranked(NamedTuple):
+    """A text with its score."""
+
+    index: int  # type: ignore[assignment]  # in the place of the method of tuples
+    """Its position among the texts that were given, from 0."""
+    score: float
+    text: str
+
+
+def open_reranker(
+    model: str | Path = "minilm-mono",
+    *,
+    method: Aggregation | None = None,
+    preset: str | None = None,
+    device: str = "auto",
+    precision: str = "auto",
+) -> "Reranker":
+    """A reranker whose `rank` orders texts by their relevance to a query.
+
+    Its files are hashed and checked here, once; its weights are read at the first call.
+
+    Args:
+        model: `minilm-mono`, `minilm-duo`, or the folder of a monoBERT or duoBERT model.
+        method: for a duoBERT model's pairs: sum (the default), binary, min, max, symmetric-sum or
+            symmetric-log-sum.
+        preset: settings by name, if the model's folder does not state them.
+        device: auto, cpu or cuda.
+        precision: auto, fp32, tf32, bf16 or fp16, of the model's products; see `docs/design.md`.
+
+    Raises:
+        InputError: no such model, an encoder, or a method that does not fit.
+    """
+    methods = [word for word in words(Aggregation) if word != "sample"]
+    if method not in (None, *methods):
+        raise InputError(f"method: expected one of {', '.join(methods)}; found {method!r}")
+    opened = model_of(model, preset)
+    if opened.reranker.kind == "mono" and method is not None:
+        raise InputError(f"method: found {method!r}, for pairs of a duoBERT model; remove it")
+    return Reranker(*placed(opened, device, precision), method or "sum")
+
+
+class Reranker:
+    """An opened monoBERT or duoBERT model."""
+
+    def __init__(self, model: "ModelFolder", device: str, method: str) -> None:
+        """Use `open_reranker`."""
+        self._model, self._device, self._method = model, device, method
+
+    @property
+    def kind(self) -> str:
+        """mono or duo."""
+        return self._model.reranker.kind
+
+    def rank(self, query: str, texts: Iterable[str], top_k: int | None = None) -> list[Ranked]:
+        """The texts by score descending, equal scores by index ascending; all, or the first top_k.
+
+        A monoBERT model's scores are those of `raypipe score`, and do not depend on the other
+        texts. A duoBERT model compares every text with every other, n(n - 1) pairs of n texts, and
+        its scores are the aggregated probabilities; a text alone has the score 0.
+
+        Args:
+            query: one text.
+            texts: a list, an array or a generator; of a duoBERT model at most 50.
+            top_k: number of texts to return.
+
+        Raises:
+            InputError: anything but texts, or too many for pairs.
+            RowsFailed: scores that are not finite.
+        """
+        if not isinstance(query, str):
+            raise InputError(f"query: expected one text; found {type(query).__name__}")
+        if not isinstance(texts, Iterable) or isinstance(texts, NOT_LISTS) or is_table(texts):
+            raise InputError(
+                f"texts: found {type(texts).__name__}; expected a list of texts, whose positions "
+                "are the index; `raypipe.rerank` takes a dictionary id -> text or a table"
+            )
+        asked, given = texts_of([query], "query").texts, texts_of(texts, "passage").texts
+        first = len(given) if top_k is None else count_of("top_k", top_k)
+        scores = self._scores(asked, given)
+        order = np.lexsort((np.arange(len(given)), -scores))[:first]
+        return [Ranked(at, float(scores[at]), given[at]) for at in order.tolist()]
+
+    def _scores(self, query: list[str], texts: list[str]) -> NDArray[np.float32]:
+        """One score per text, float32."""
+        from raypipe.stages.in_memory import score_texts
+
+        keys = self._keys(len(texts))
+        found = score_texts(self._model, query, texts, keys, device=self._device)
+        if self.kind == "mono":
+            return found
+        _, rows, aggregated = aggregate(keys, found, method=self._method)
+        scores = np.zeros(len(texts), np.float32)  # of one text, which is in no pair
+        scores[rows] = aggregated
+        return scores
+
+    def _keys(self, count: int) -> Keys:
+        """The texts, or their ordered pairs."""
+        rows = np.arange(count)
+        lines: Any = np.zeros(count, np.int32), rows, (rows + 1).astype(np.int32)
+        if self.kind == "mono":
+            return singles(*lines, k0=max(1, count))
+        if count > K1:
+            raise InputError(
+                f"texts: found {count:,}, of which a duoBERT model would score "
+                f"{count * (count - 1):,} pairs; expected at most {K1}: rank them with a monoBERT "
+                f"model first and give its first {K1}, or use `raypipe.rerank`, which takes k"
+            )
+        return pairs(*lines, k1=max(1, count))
+
+    def __repr__(self) -> str:
+        return f"<{self.kind}BERT model {self._model.path}>"

@@ -1,0 +1,59 @@
+"""The settings of a trained model that its recipe leaves to the start's own folder."""
+
+from typing import Any
+
+from raypipe.config.training.phases import PhasedTraining, trainings_of
+from raypipe.config.training.recipe import Training
+from raypipe.config.training.rules import kind_of, training_problems
+from raypipe.config.yaml.document import dotted
+from raypipe.driver.models.named import with_model
+from raypipe.errors import InputError
+from raypipe.models.folder.conventions import AnyConventions, PairConventions
+from raypipe.models.folder.loading import resolve_model
+
+
+def with_own_settings(recipe: Training | PhasedTraining, start: str) -> Training | PhasedTraining:
+    """The recipe with the settings of its start written down, where it names neither these nor a
+    preset.
+
+    What the rules say of a kind of model is checked now.
+
+    Args:
+        recipe: with or without phases.
+        start: a folder or packaged name of the recipe's start.
+
+    Raises:
+        InputError: the start does not say its settings, or the recipe does not fit its kind.
+    """
+    if all(kind_of(each.model) is not None for each in trainings_of(recipe)):
+        return recipe
+    try:
+        found = resolve_model(start, None).conventions
+    except InputError as error:
+        told = [f"model.start: {problem}" for problem in error.problems]
+        remedy = (
+            "missing; name the settings of the trained model here, if its start does not say them"
+        )
+        raise InputError([*told, f"model.preset: {remedy}"]) from error
+
+    def described(training: Training) -> dict[str, Any]:
+        return {} if kind_of(training.model) is not None else _settings(training, found)
+
+    made = with_model(recipe, described)
+    problems = [
+        f"{dotted(problem.key)}: {problem.text} ({start} is of kind {found.kind})"
+        for each in trainings_of(made)
+        for problem in training_problems(each)
+    ]
+    if problems:
+        raise InputError(list(dict.fromkeys(problems)))
+    return made
+
+
+def _settings(training: Training, found: AnyConventions) -> dict[str, Any]:
+    """The start's settings, and its number of units if the recipe names none."""
+    update: dict[str, Any] = {"settings": found.to_json()}
+    one_unit = isinstance(found, PairConventions) and found.relevant_label is None
+    if one_unit and "head" not in training.model.model_fields_set:
+        update["head"] = 1
+    return update
