@@ -1,7 +1,7 @@
 """Distributed batch indexing and scoring for passage and document ranking.
 
 The names below are the Python API: numpy arrays, Arrow tables and lists of texts in and out,
-without Ray; only `run` and `open_index` need a workspace. Each name is imported when it is first
+without Ray; only `run`, `sweep` and `open_index` need a workspace. Each name is imported when it is first
 used, so that `import raypipe` loads nothing else.
 """
 
@@ -22,6 +22,7 @@ __all__ = [
     "run",
     "score",
     "search",
+    "sweep",
     "write_run",
 ]
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from raypipe.api.reranking import rerank
     from raypipe.api.scoring import score
     from raypipe.api.searching import search
+    from raypipe.api.sweep import sweep
 else:
     _MODULES = {
         "Recipe": "recipe",
@@ -49,6 +51,7 @@ else:
         "run": "invocation",
         "score": "scoring",
         "search": "searching",
+        "sweep": "sweep",
         "write_run": "files",
     }
 

@@ -23,7 +23,7 @@ from raypipe.driver.machine.devices import Devices
 from raypipe.driver.machine.inputs import with_copies
 from raypipe.driver.machine.place import Place
 from raypipe.driver.machine.signals import interruptible
-from raypipe.driver.mirror import write_out
+from raypipe.driver.mirror import address_of, default_stores, write_out
 from raypipe.driver.models.named import with_commits
 from raypipe.driver.models.opened import open_or_tell
 from raypipe.driver.recipe.basis import Basis
@@ -36,6 +36,7 @@ from raypipe.driver.recipe.written.builtin import with_files
 from raypipe.driver.recipe.written.topics import with_topics
 from raypipe.driver.report.measure import measure
 from raypipe.driver.report.summary import summary_of
+from raypipe.driver.sweep.state import is_sweep
 from raypipe.driver.working import backends_at, basis_at, devices_for, sizing_of
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError
@@ -93,6 +94,11 @@ def run_pipeline(
     problems = missing_inputs(recipe, collection=options.reading is None)
     if problems:
         raise InputError(problems)
+    if is_sweep(out):
+        raise InputError(
+            f"{address_of(out)}: the folder of a sweep; name another --out for a single recipe. "
+            f"With stores={default_stores(out)} it uses what is stored there"
+        )
     if recipe.stores == str((out / "stores").absolute()):  # even if the workspace is moved
         recipe = recipe.model_copy(update={"stores": None})
     workspace = Workspace(out, recipe.stores)
@@ -170,12 +176,15 @@ def _run(
         if forecast is not None:
             say(line_of(forecast))
             watcher.expects(len(forecast.lines))
+            summary["plan"] = [line.store for line in forecast.lines]
+            workspace.tell_stores()
         if options.tokens_of is not None:
             basis.tokens(options.tokens_of)
         systems = systems_of(basis, selected)
         audits = audited(basis, systems, selected)
         told, below = report_audits(basis, audits, judgements)
         measurement = measure(basis, workspace, systems, execution.results, judgements, below)
+        summary.pop("plan", None)  # from here on `stages` has it
         summary |= summary_of(measurement, execution.results, chosen)
         if told:
             summary["audit"] = told
