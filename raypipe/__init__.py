@@ -1,8 +1,8 @@
 """Distributed batch indexing and scoring for passage and document ranking.
 
 The names below are the Python API: numpy arrays, Arrow tables and lists of texts in and out,
-without Ray; only `run`, `sweep` and `open_index` need a workspace. Each name is imported when it is first
-used, so that `import raypipe` loads nothing else.
+without Ray; only `run`, `sweep` and `open_index` need a workspace. Each name is imported when it is
+first used, so that `import raypipe` loads nothing else.
 """
 
 from typing import TYPE_CHECKING

@@ -11,7 +11,7 @@ import raypipe
 ROOT = Path(raypipe.__file__).parent
 
 
-NAMES = "Recipe run encode score search fuse rerank evaluate compare read_run write_run open_index sweep"
+NAMES = "Recipe run sweep encode score search fuse rerank evaluate compare read_run write_run open_index"
 
 
 def test_importing_it_loads_nothing():

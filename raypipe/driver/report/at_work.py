@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from raypipe.shapes import Count, Shape, fits
+from raypipe.shapes import Shape, fits
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.log import events
 from raypipe.storage.storage import Storage
@@ -46,10 +46,13 @@ def progress_of(stores: Storage, store: str, fingerprint: str) -> dict[str, Any]
     return told
 
 
+_Number = Annotated[float, Field(gt=0, lt=1e18, allow_inf_nan=False)]
+
+
 class _DoneShape(Shape):
     """What the log says of a shard that was committed."""
 
-    so_far: tuple[Count, Annotated[float, Field(gt=0, lt=1e12, allow_inf_nan=False)]]
+    so_far: Annotated[list[_Number], Field(min_length=2, max_length=2)]
     """Rows and working seconds of the invocation up to then."""
 
 
@@ -59,5 +62,5 @@ def _rate(stores: Storage, log: str) -> float | None:
         for event in events(line):
             if event.get("event") == "done" and fits(event, _DoneShape):
                 rows, seconds = event["so_far"]
-                return rows / seconds if rows else None
+                return float(rows / seconds)
     return None

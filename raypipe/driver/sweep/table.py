@@ -68,8 +68,10 @@ def _of_set(sweep: Sweep, query_set: str, query_sets: Sequence[str]) -> str:
         line += [str(row.n), one_digit(row.ms_per_query)]
         lines.append(line + ([one_digit(row.inferences_per_query)] if counted else []))
     table = markdown_table([*header, *(["inferences/query"] if counted else [])], lines)
-    note = _note([*names.values()], [each for each in query_sets if each != query_set])
-    return "\n".join([f"## {query_set}", "", *table, "", bullet(note)]) + "\n"
+    notes = [_note([*names.values()], [each for each in query_sets if each != query_set])]
+    if any(row.ms_per_query is None and row.inferences_per_query is not None for row in rows):
+        notes.append("`-` under ms/query: scores of an earlier point or invocation were used")
+    return "\n".join([f"## {query_set}", "", *table, "", *map(bullet, notes)]) + "\n"
 
 
 def short_names(keys: Sequence[str]) -> dict[str, str]:
