@@ -35,6 +35,7 @@ from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.recipe.written.builtin import with_files
 from raypipe.driver.recipe.written.topics import with_topics
 from raypipe.driver.report.measure import measure
+from raypipe.driver.report.metrics import Exporting, RayMetrics
 from raypipe.driver.report.summary import summary_of
 from raypipe.driver.sweep.state import is_sweep
 from raypipe.driver.working import backends_at, basis_at, devices_for, sizing_of
@@ -136,6 +137,9 @@ def _run(
     began = time.monotonic()
     wanted = recipe.resources
     place = Place(wanted.backend, options.ray_address, options.allow_open_cluster)
+    exporting = None
+    if wanted.backend == "ray":
+        watcher = exporting = Exporting(watcher, recipe.name, RayMetrics())
     chosen = devices_for(place, wanted, should_stop)
     say(chosen.line())
     precise = recipe.resources.model_copy(update={"precision": chosen.precision})
@@ -199,6 +203,8 @@ def _run(
             summary["generations"] = generation_numbers(workspace.stores, recipe.name)
         if selected == [*recipe.stages]:
             workspace.forget_sources()
+        if exporting is not None:
+            exporting.succeeded()
     finally:
         backends.close()
     return measurement.table

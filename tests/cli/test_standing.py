@@ -34,9 +34,10 @@ def test_a_running_invocation_tells_what_is_at_work_and_how_long_it_takes():
 
 
 def test_a_sweep_tells_of_its_points():
+    running = {"state": "running", "exit_code": 0, "reason": "host is working"}
     points = {
         "k=1": {"state": "complete", "exit_code": 0, "reason": "complete"},
-        "k=2": {"state": "running", "exit_code": 0, "reason": "host is working", "at_work": {"c": RATED}},
+        "k=2": {**running, "at_work": {"c": RATED}},
         "k=3": {"state": "failed", "exit_code": 4, "reason": "no"},
         "k=4": {"state": "not begun", "exit_code": None, "reason": None},
     }  # fmt: skip

@@ -73,8 +73,14 @@ def test_a_list_that_the_recipe_takes_or_that_no_value_of_makes_right_is_no_swee
     ("override", "expected"),
     [
         ("stages.fused.weights=[[1, 2], [3, 4]]", [([1, 2],), ([3, 4],)]),
-        ("stages.fused.runs=[[bm25, given], [given, bm25]]", [(["bm25", "given"],), (["given", "bm25"],)]),
-        ("stages.bm25.bm25=[{k1: 1.0e-5, b: 0.4}, {k1: 2, b: 0}]", [({"k1": 1e-5, "b": 0.4},), ({"k1": 2, "b": 0},)]),
+        (
+            "stages.fused.runs=[[bm25, given], [given, bm25]]",
+            [(["bm25", "given"],), (["given", "bm25"],)],
+        ),
+        (
+            "stages.bm25.bm25=[{k1: 1.0e-5, b: 0.4}, {k1: 2, b: 0}]",
+            [({"k1": 1e-5, "b": 0.4},), ({"k1": 2, "b": 0},)],
+        ),
         ("stages.fused.method=[rrf, alternate]", [("rrf",), ("alternate",)]),
         ("models.mono.path=['${A}', b]", [("${A}",), ("b",)]),
         ("resources.shard_rows=[7]", [(7,)]),

@@ -19,7 +19,7 @@ SWEEP = Sweep("mine", None, {"k=2": {"k": 2}, "k=x": {"k": "x"}}, [ROW])
 @pytest.mark.parametrize(
     ("values", "name"),
     [
-        ({"stages.mono.k0": 20, "stages.bm25.bm25.b": 0.4}, "stages.mono.k0=20,stages.bm25.bm25.b=0.4"),
+        ({"stages.m.k0": 20, "stages.bm25.bm25.b": 0.4}, "stages.m.k0=20,stages.bm25.bm25.b=0.4"),
         ({"stages.f.method": "rrf"}, "stages.f.method=rrf"),
         ({"resources.reuse": True}, "resources.reuse=true"),
         ({"stages.f.k": 1e-5}, "stages.f.k=1.0e-05"),

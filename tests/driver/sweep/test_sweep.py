@@ -105,7 +105,8 @@ def test_upkeep_of_the_folder_sees_every_point(whole):
     assert all(point["state"] == "complete" for point in found.points.values())
     work = open_workspace(out)
     assert verify(work) == [] and find_garbage(work, spared_seconds=-1).names == []
-    with pytest.raises(InputError, match=f"found a sweep; name one of its points, such as .*{NAMES[0]}"):  # fmt: skip
+    told = f"found a sweep; name one of its points, such as .*{NAMES[0]}"
+    with pytest.raises(InputError, match=told):
         open_finished(out)
     assert open_finished(out / "points" / NAMES[1]).query_sets == ["dev"]
 

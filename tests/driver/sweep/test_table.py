@@ -45,7 +45,8 @@ def test_what_is_chosen_on_a_query_set_is_to_be_reported_on_another():
 def test_keys_are_short_where_that_says_enough():
     keys = [KEY, "stages.other.k0", "stages.f.k", "leaderboard.system"]
     assert list(short_names(keys).values()) == [KEY, "stages.other.k0", "k", "leaderboard.system"]
-    assert "k0 and k chosen" in table_of(sweep(Row({KEY: 1, "f.k": 2}, "p", "dev", "s", 1, {}, 1.0, None), keys=(KEY, "f.k")))  # fmt: skip
+    two = Row({KEY: 1, "f.k": 2}, "p", "dev", "s", 1, {}, 1.0, None)
+    assert "k0 and k chosen" in table_of(sweep(two, keys=(KEY, "f.k")))
     assert table_of(sweep()) == ""
 
 
