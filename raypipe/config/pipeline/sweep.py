@@ -118,7 +118,7 @@ def _listed(override: str) -> _Swept | None:
         key, value = parse_override(override)
     except InputError:
         return None  # told when the recipe is loaded
-    return _Swept(key, value.data) if isinstance(value.data, list) and value.data else None
+    return _Swept(key, value.data) if isinstance(value.data, list) else None
 
 
 def _fits(document: Document, key: Key, value: Any, env: Mapping[str, str]) -> bool:

@@ -60,7 +60,7 @@ def _of_points(workspace: Workspace) -> Iterator[Damage]:
     for name in sweep.points if sweep is not None else ():
         folder = point_folder(workspace.folder, name)
         if not (folder / FILE).exists():
-            if folder.is_dir():
+            if (folder / "workspace.json").exists():
                 yield Damage(f"{POINTS}/{name}/{FILE}", f"{folder / FILE}: {GONE}", "run again")
             continue
         point = Workspace(folder, workspace.stores.uri)

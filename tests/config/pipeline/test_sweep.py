@@ -84,10 +84,11 @@ def test_a_list_that_the_recipe_takes_or_that_no_value_of_makes_right_is_no_swee
         ("stages.fused.method=[rrf, alternate]", [("rrf",), ("alternate",)]),
         ("models.mono.path=['${A}', b]", [("${A}",), ("b",)]),
         ("resources.shard_rows=[7]", [(7,)]),
+        ("resources.precision=['${P}']", [("${P}",)]),
     ],
 )  # fmt: skip
 def test_values_of_any_type_are_swept(override, expected):
-    found = points(override, env={"A": "/folder"})
+    found = points(override, env={"A": "/folder", "P": "bf16"})
     assert [tuple(point.values.values()) for point in found] == expected
     if "bm25.bm25" in override:
         assert found[0].recipe.stages["bm25"].bm25.k1 == 1e-5

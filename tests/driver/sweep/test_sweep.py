@@ -6,9 +6,11 @@ import pytest
 from small_invocation import Watching
 from watchers import Silent
 
+from raypipe.cli.main import run as run_command
 from raypipe.config import load_recipe, sweep_points
 from raypipe.driver.analysis.finished import open_finished
 from raypipe.driver.invocation import invocation
+from raypipe.driver.mirror import mirror_of
 from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.sweep.state import read_sweep
 from raypipe.driver.sweep.sweep import run_sweep
@@ -16,6 +18,7 @@ from raypipe.driver.upkeep.gc import find_garbage
 from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError, Interrupted, RefusedError
+from raypipe.storage.places.bucket import BucketStorage
 
 GRID = ("stages.mono.k0=[2, 4]", "stages.both.k=[1]")
 NAMES = [f"stages.mono.k0={k0},stages.both.k=1" for k0 in (2, 4)]
@@ -210,10 +213,33 @@ def test_one_sweep_works_in_a_folder_at_a_time(swept, tmp_path):
 
 
 def test_a_moved_sweep_goes_on_as_it_was(swept, tmp_path):
-    sweep(swept, tmp_path / "w", "stages.both.k=[1, 2]")
+    named = f"{swept}stores: {tmp_path}/w/stores\n"  # as if it were not named
+    assert sweep(named, tmp_path / "w", "stages.both.k=[1, 2]").sweep.stores is None
     (tmp_path / "w").rename(tmp_path / "moved")
     assert status(tmp_path / "moved").exit_code == 0
     assert verify(open_workspace(tmp_path / "moved")) == []
     watcher = Watching()
     sweep(swept, tmp_path / "moved", "stages.both.k=[1, 2]", watcher=watcher)
     assert all(told[0] == "ended" and told[3] for told in watcher.told)
+
+
+def test_a_sweep_in_a_bucket_is_read_and_resumed_on_another_machine(
+    swept, bucket_uri, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "swept.yaml").write_text(swept)
+    command = ["pipeline", str(tmp_path / "swept.yaml"), "--out", f"{bucket_uri}/w"]
+    lists = ["stages.both.k=[2]", "--until", "given"]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "one machine"))
+    assert run_command([*command, *lists]) == (0, "complete")
+    place = BucketStorage(f"{bucket_uri}/w/points/stages.both.k=2")
+    assert {"table.md", "summary.json", "runs/dev/given.trec"} <= {*place.names("")}
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another machine"))
+    for verb in ("status", "verify"):
+        assert run_command([verb, f"{bucket_uri}/w"])[0] == 0, verb
+    assert [*read_sweep(mirror_of(f"{bucket_uri}/w")).points] == ["stages.both.k=2"]
+    assert run_command(["table", f"{bucket_uri}/w"])[0] == 2
+    assert run_command(["table", f"{bucket_uri}/w/points/stages.both.k=2"])[0] == 0
+    assert run_command([*command, "--until", "given"])[0] == 2
+    capsys.readouterr()
+    assert run_command([*command, *lists])[0] == 0
+    assert " rows in " not in capsys.readouterr().err

@@ -36,7 +36,7 @@ def test_a_line_for_each_point_and_system_with_the_keys_as_columns():
 
 
 def test_what_is_chosen_on_a_query_set_is_to_be_reported_on_another():
-    found = table_of(sweep(row(20, ms=1.0), row(20, "test", ms=1.0)))
+    found = table_of(sweep(row(20, ms=1.0), row(20, "test")))
     assert found.count("## ") == 2 and "`-`" not in found and "inferences" not in found
     assert "not to be reported on them, but on others, such as test\n" in found
     assert "not to be reported on them, but on others, such as dev\n" in found
