@@ -9,7 +9,7 @@ from raypipe.api.given.runs import Run, listed_runs
 from raypipe.api.given.texts import Given, texts_of
 from raypipe.errors import InputError
 from raypipe.ranking.by_id import fuse_by_id
-from raypipe.vocabulary import DEPTH, RRF_K, FusionMethod
+from raypipe.vocabulary import DEPTH, FusionMethod
 
 
 def fuse(
@@ -17,7 +17,7 @@ def fuse(
     method: FusionMethod = "rrf",
     *,
     weights: Sequence[float] | None = None,
-    k: float = RRF_K,
+    k: float | None = None,
     depth: int = DEPTH,
     passages: Given | None = None,
 ) -> pa.Table:
@@ -30,8 +30,8 @@ def fuse(
         runs: two or more tables, dictionaries or paths; their order matters for alternate and
             weighted.
         method: alternate, rrf, weighted or average.
-        weights: for weighted, one per run; equal by default.
-        k: the constant of rrf.
+        weights: for weighted, one per run, from 0; equal by default.
+        k: the constant of rrf, for it only; 60 by default.
         depth: number of passages per query.
         passages: the passages that the runs rank, as in `search`.
 
@@ -44,7 +44,7 @@ def fuse(
         method=method,
         passages=ids,
         weights=None if weights is None else _weights(weights),
-        k=number_of("k", k, low=0),
+        k=None if k is None else number_of("k", k, low=0),
         depth=count_of("depth", depth),
     )
 

@@ -30,10 +30,9 @@ class Recipe(config.Recipe):
         Raises:
             InputError: every problem found, each with file, line, dotted key and remedy.
         """
-        texts = _texts(overrides)
+        texts = texts_of(overrides)
         if isinstance(recipe, Mapping):
-            plain = json.loads(json.dumps(dict(recipe), default=_plain))
-            found = config.load_recipe(plain, overrides=texts, env=os.environ)
+            found = config.load_recipe(plain_recipe(recipe), overrides=texts, env=os.environ)
         else:
             found = config.named_recipe(str(recipe), overrides=texts, env=os.environ)
         values = {name: getattr(found, name) for name in type(found).model_fields}
@@ -49,7 +48,18 @@ def inline_by_default(recipe: config.Recipe) -> config.Recipe:
     return recipe.model_copy(update={"resources": inline})
 
 
-def _texts(overrides: Overrides) -> list[str]:
+def plain_recipe(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """A recipe given as a dictionary, with plain values only."""
+    found: dict[str, Any] = json.loads(json.dumps(dict(recipe), default=_plain))
+    return found
+
+
+def texts_of(overrides: Overrides) -> list[str]:
+    """The overrides as on the command line.
+
+    Raises:
+        InputError: they are neither a dictionary nor a list of texts.
+    """
     if isinstance(overrides, Mapping):
         return [f"{key}={_value(value)}" for key, value in overrides.items()]
     texts = [overrides] if isinstance(overrides, str) else overrides

@@ -141,6 +141,7 @@ class Loop:
         self.report.cpu_seconds += done.cpu_seconds
         told: dict[str, Json] = {"seconds": round(seconds, 3), "copied": done.num_copied}
         told |= {"tokens": done.num_tokens, "cpu_seconds": round(done.cpu_seconds, 3)}
+        told["so_far"] = [self.report.num_rows, round(self.report.working_seconds, 3)]
         if done.num_repeated is not None:
             self.report.num_searched += shard.num_rows
             self.report.num_repeated += done.num_repeated

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from raypipe.driver.mirror import begin, copy_out, is_copied_out
-from raypipe.driver.summaries import new_summary
+from raypipe.driver.summaries import new_summary, now
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import CorruptError, LimitError, StorageError, ending_of
 from raypipe.storage.leases.lease import Lease, acquire
@@ -29,12 +29,13 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
 
     def tell_stores() -> None:
         if not _overtaken(lease):
-            workspace.write_summary({**summary, "stores": sorted(workspace.used)})
+            workspace.write_summary(summary | _stores(workspace))
 
     try:
         begin(workspace.folder)
         before = _files_before(workspace)
         workspace.used.clear()
+        workspace.computed.clear()
         workspace.written.clear()
         workspace.tell_stores = tell_stores
         workspace.write_summary(summary | {"workspace": workspace.id})
@@ -58,7 +59,7 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
                 summary.setdefault("files", before)
             raise
         finally:
-            summary["stores"] = sorted(workspace.used)
+            summary |= _stores(workspace) | {"ended": now()}
             if not _overtaken(lease):  # a successor has a summary of its own
                 _write_last(workspace, summary)
     finally:
@@ -66,6 +67,11 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
         with suppress(OSError):
             lease.release()
         workspace.own.sweep()
+
+
+def _stores(workspace: Workspace) -> dict[str, Any]:
+    """The stores of the invocation so far, and those of them that it did not find there."""
+    return {"stores": sorted(workspace.used), "computed": sorted(workspace.computed)}
 
 
 def _files_before(workspace: Workspace) -> dict[str, str]:

@@ -24,7 +24,7 @@ from raypipe.driver.machine.inputs import with_copies
 from raypipe.driver.machine.place import Place, backends_at
 from raypipe.driver.machine.shared import SharedRay
 from raypipe.driver.machine.signals import interruptible
-from raypipe.driver.mirror import write_out
+from raypipe.driver.mirror import address_of, default_stores, write_out
 from raypipe.driver.models.named import with_commits
 from raypipe.driver.models.opened import open_or_tell
 from raypipe.driver.recipe.basis import Basis
@@ -36,7 +36,9 @@ from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.recipe.written.builtin import with_files
 from raypipe.driver.recipe.written.topics import with_topics
 from raypipe.driver.report.measure import measure
+from raypipe.driver.report.metrics import Exporting, RayMetrics
 from raypipe.driver.report.summary import summary_of
+from raypipe.driver.sweep.state import is_sweep
 from raypipe.driver.working import basis_at, devices_for, sizing_of
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError
@@ -96,6 +98,11 @@ def run_pipeline(
     problems = missing_inputs(recipe, collection=options.reading is None)
     if problems:
         raise InputError(problems)
+    if is_sweep(out):
+        raise InputError(
+            f"{address_of(out)}: the folder of a sweep; name another --out for a single recipe. "
+            f"With stores={default_stores(out)} it uses what is stored there"
+        )
     if recipe.stores == str((out / "stores").absolute()):  # even if the workspace is moved
         recipe = recipe.model_copy(update={"stores": None})
     workspace = Workspace(out, recipe.stores)
@@ -133,6 +140,9 @@ def _run(
     began = time.monotonic()
     wanted = recipe.resources
     place = Place(wanted.backend, options.ray_address, options.allow_open_cluster, options.shared)
+    exporting = None
+    if wanted.backend == "ray":
+        watcher = exporting = Exporting(watcher, recipe.name, RayMetrics())
     chosen = devices_for(place, wanted, should_stop)
     say(chosen.line())
     precise = recipe.resources.model_copy(update={"precision": chosen.precision})
@@ -173,12 +183,15 @@ def _run(
         if forecast is not None:
             say(line_of(forecast))
             watcher.expects(len(forecast.lines))
+            summary["plan"] = [line.store for line in forecast.lines]
+            workspace.tell_stores()
         if options.tokens_of is not None:
             basis.tokens(options.tokens_of)
         systems = systems_of(basis, selected)
         audits = audited(basis, systems, selected)
         told, below = report_audits(basis, audits, judgements)
         measurement = measure(basis, workspace, systems, execution.results, judgements, below)
+        summary.pop("plan", None)  # from here on `stages` has it
         summary |= summary_of(measurement, execution.results, chosen)
         if told:
             summary["audit"] = told
@@ -193,6 +206,8 @@ def _run(
             summary["generations"] = generation_numbers(workspace.stores, recipe.name)
         if selected == [*recipe.stages]:
             workspace.forget_sources()
+        if exporting is not None:
+            exporting.succeeded()
     finally:
         backends.close()
     return measurement.table

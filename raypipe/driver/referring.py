@@ -36,6 +36,7 @@ def begun_store(
     stores, fingerprint = workspace.stores, spec.fingerprint()
     Ledger(stores, store, spec, planned)
     workspace.refer(store, fingerprint)
+    workspace.computed.add(f"{store}/{fingerprint}")
     workspace.tell_stores()
     wait_for_gc(stores, f"{store}/{fingerprint}")
     # A gc that saw no ref has ended, here or before, and may have deleted the plan.

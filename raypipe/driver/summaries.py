@@ -1,6 +1,7 @@
 """summary.json: how the last invocation ended and what it left, sealed by a hash of its own."""
 
 import json
+import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +20,12 @@ def new_summary(recipe: str | None) -> dict[str, Json]:
     """The summary of an invocation that begins, with an id of its own."""
     run = uuid.uuid4().hex[:12]
     state = {"status": "running", "exit": None, "reason": None}
-    return {"format": FORMAT, **state, "run": run, "recipe": recipe}
+    return {"format": FORMAT, **state, "began": now(), "run": run, "recipe": recipe}
+
+
+def now() -> str:
+    """The time in UTC, to the second: 2026-11-23T02:00:00Z."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def write_summary(folder: Path, summary: Mapping[str, Json]) -> None:

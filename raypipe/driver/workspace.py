@@ -40,6 +40,8 @@ class Workspace:
         """Holders of leases that were found to be gone, so that each is watched once."""
         self.used: set[str] = set()
         """The stores of this invocation so far, as NAME/FINGERPRINT."""
+        self.computed: set[str] = set()
+        """Those of them that it computes itself, or has computed."""
         self.written: set[str] = set()
         """Names in the folder of the files that this invocation has written so far."""
         self.tell_stores: Callable[[], None] = lambda: None
@@ -157,7 +159,8 @@ class Workspace:
         """A workspace inside this one, with the same stores; what it uses, this one uses."""
         inner = Workspace(folder, self.stores.uri)
         inner.settle()
-        inner.used, inner.tell_stores = self.used, self.tell_stores
+        inner.used, inner.computed = self.used, self.computed
+        inner.tell_stores = self.tell_stores
         self.wrote(folder / "workspace.json")
         return inner
 

@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 from raypipe import schema
 from raypipe.errors import InputError
 from raypipe.ranking.fuse import fuse_tables
-from raypipe.vocabulary import RRF_K
 
 SHOWN = 10
 
@@ -65,7 +64,7 @@ def fuse_by_id(
     method: str,
     passages: pa.Array | None = None,
     weights: Sequence[float] | None = None,
-    k: float = RRF_K,
+    k: float | None = None,
     depth: int | None = None,
 ) -> pa.Table:
     """One run (schema.RUN_FILE) from several; see `fuse_tables` for the arguments and errors.

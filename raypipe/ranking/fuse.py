@@ -24,7 +24,7 @@ def fuse_tables(
     method: str,
     scored_by: str,
     weights: Sequence[float] | None = None,
-    k: float = RRF_K,
+    k: float | None = None,
     depth: int | None = None,
 ) -> pa.Table:
     """One run (`schema.RUN`) over the union of the runs' queries, by query row, best first.
@@ -33,8 +33,8 @@ def fuse_tables(
         runs: tables of `schema.RUN`; the rank column decides the order; lines may be in any order.
         method: one of `METHODS`; `raypipe.ranking.rules` has each one's equation.
         scored_by: the name of the fusing stage, for every line of the result.
-        weights: one per run, for `weighted` only; None gives each run 1 / number of runs.
-        k: the constant of `rrf`.
+        weights: one per run, from 0, for `weighted` only; None gives each run 1 / number of runs.
+        k: the constant of `rrf`, from 0, for it only; None is 60.
         depth: passages kept per query; None keeps all.
 
     Raises:
@@ -58,7 +58,7 @@ def _rule(
     *,
     num_runs: int,
     weights: Sequence[float] | None,
-    k: float,
+    k: float | None,
     depth: int | None,
 ) -> Callable[[Sequence[Ranking]], Ranking]:
     """The function that fuses one query, with its settings bound; checks all settings."""
@@ -71,9 +71,11 @@ def _rule(
         problems.append(f"fuse: weights are for method weighted; remove them or change {method!r}")
     if weights is not None and len(weights) != num_runs:
         problems.append(f"fuse: expected one weight per run, {num_runs}; found {len(weights)}")
-    if weights is not None and not all(np.isfinite(weight) for weight in weights):
-        problems.append(f"fuse: weights: expected finite numbers; found {list(weights)}")
-    if not (np.isfinite(k) and k >= 0):
+    if weights is not None and not all(np.isfinite(w) and w >= 0 for w in weights):
+        problems.append(f"fuse: weights: expected finite numbers from 0; found {list(weights)}")
+    if k is not None and method != "rrf":
+        problems.append(f"fuse: k is for method rrf; remove it or change {method!r}")
+    if k is not None and not (np.isfinite(k) and k >= 0):
         problems.append(f"fuse: k: expected a number from 0; found {k}")
     if depth is not None and depth < 1:
         problems.append(f"fuse: depth: expected 1 or more; found {depth}")
@@ -83,7 +85,7 @@ def _rule(
         shares = [1 / num_runs] * num_runs if weights is None else list(weights)
         return partial(weighted, weights=shares, depth=depth)
     if method == "rrf":
-        return partial(reciprocal_rank, k=k, depth=depth)
+        return partial(reciprocal_rank, k=RRF_K if k is None else k, depth=depth)
     return partial(alternate if method == "alternate" else average, depth=depth)
 
 

@@ -17,7 +17,6 @@ from raypipe.stages.stage import Needs, Opened, Site, Sizing
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, spec_over
-from raypipe.vocabulary import RRF_K
 
 
 @dataclass(frozen=True)
@@ -80,6 +79,6 @@ class FuseStage:
             method=self.method,
             scored_by=self.name,
             weights=self.weights if self.method == "weighted" else None,
-            k=RRF_K if self.k is None else self.k,
+            k=self.k if self.method == "rrf" else None,
             depth=self.depth,
         )

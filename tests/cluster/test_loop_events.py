@@ -30,7 +30,11 @@ def test_one_worker_computes_shard_after_shard_and_is_let_go():
     # Ready after one second, the last commit after four.
     assert (report.seconds, report.working_seconds) == (4.0, 3.0)
     told = {"event": "done", "shard": 0, "seconds": 2.0, "copied": 7}
-    assert found.ledger.notes[0] == {**told, "tokens": 50, "cpu_seconds": 1.25}
+    so_far = [[note["so_far"][0], note["so_far"][1]] for note in found.ledger.notes]
+    rows = [sum(shard.num_rows for shard in SHARDS[:n]) for n in (1, 2, 3)]
+    assert so_far == [[rows[0], 1.0], [rows[1], 2.0], [rows[2], 3.0]]
+    told |= {"tokens": 50, "cpu_seconds": 1.25, "so_far": so_far[0]}
+    assert found.ledger.notes[0] == told
     assert report.num_copied == 9
     assert (report.num_tokens, report.cpu_seconds, report.num_bytes) == (50, 1.25, 30)
     assert report.num_rows == sum(shard.num_rows for shard in SHARDS)

@@ -1,4 +1,6 @@
 import json
+import re
+from datetime import UTC, datetime
 
 import pytest
 
@@ -15,6 +17,9 @@ def test_what_is_written_is_read_and_stays_a_json_object_for_other_readers(tmp_p
     found = json.loads((tmp_path / "summary.json").read_bytes())
     assert len(found.pop("sha256")) == 64 and found == BODY
     one, other = new_summary("mine"), new_summary(None)
+    assert re.fullmatch(r"20\d\d-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-6]\dZ", one["began"])
+    began = datetime.fromisoformat(one["began"])
+    assert abs((datetime.now(UTC) - began).total_seconds()) < 60
     assert one["run"] != other["run"] and one["recipe"] == "mine"
 
 

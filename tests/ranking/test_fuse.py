@@ -88,7 +88,7 @@ def test_bad_runs_are_refused_all_at_once():
 def test_bad_settings_are_refused_all_at_once():
     with pytest.raises(InputError) as caught:
         fuse_tables([BM25], method="sum", weights=[float("nan")], k=-1, depth=0, scored_by="f")
-    assert len(caught.value.problems) == 6
+    assert len(caught.value.problems) == 7
     with pytest.raises(InputError, match="one weight per run, 2; found 3"):
         fuse_tables([BM25, BM25], method="weighted", weights=[1, 1, 1], scored_by="f")
 

@@ -14,12 +14,16 @@ def test_settings_are_refused_only_where_they_are_wrong():
         return caught.value.problems
 
     assert len(fuse_tables([a, b], method="rrf", k=0, depth=1, scored_by="f")) == 1
-    assert len(fuse_tables([a, b], method="weighted", weights=[0, -1], scored_by="f")) == 2
+    assert len(fuse_tables([a, b], method="weighted", weights=[0, 1], scored_by="f")) == 2
     for k in (-0.5, float("inf"), float("nan")):
         assert problems(method="rrf", k=k) == [f"fuse: k: expected a number from 0; found {k}"]
     assert "depth: expected 1 or more; found 0" in problems(method="average", depth=0)[0]
     assert "weights are for method weighted" in problems(method="rrf", weights=[1, 1])[0]
-    assert "finite numbers" in problems(method="weighted", weights=[1, float("inf")])[0]
+    for weight in (float("inf"), float("nan"), -0.1):
+        told = problems(method="weighted", weights=[1, weight])
+        assert told == [f"fuse: weights: expected finite numbers from 0; found [1, {weight}]"]
+    told = problems(method="average", k=60)
+    assert told == ["fuse: k is for method rrf; remove it or change 'average'"]
     assert "expected one of alternate, rrf" in problems(method="mean")[0]
     with pytest.raises(InputError, match="two runs or more; found 1"):
         fuse_tables([a], method="rrf", scored_by="f")

@@ -3,6 +3,8 @@
 import json
 import os
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +14,10 @@ from raypipe.cli.options import AsJson, OpenCluster, Out, PipelineFolder, Recipe
 from raypipe.cli.output import print_result
 from raypipe.cli.terminal import show, show_columns
 from raypipe.config import (
+    Point,
     Recipe,
     named_recipe,
+    named_sweep,
     purpose_of,
     recipe_names,
     recipe_text,
@@ -24,6 +28,7 @@ from raypipe.vocabulary import TableFormat, listed, words
 
 if TYPE_CHECKING:
     from raypipe.driver.pipeline import Options, Outcome
+    from raypipe.driver.report.progress import TerminalWatcher
 
 Overrides = Annotated[
     list[str] | None, typer.Argument(help="Changed settings, such as stages.bm25.depth=100.")
@@ -66,6 +71,10 @@ def pipeline(
         ray_address=os.environ.get("RAY_ADDRESS"),
         allow_open_cluster=allow_open_cluster,
     )
+    points = named_sweep(recipe, overrides=overrides or [], env=os.environ)
+    if points:
+        execute_sweep(points, out, options, as_json=as_json)
+        return
     named = named_recipe(recipe, overrides=overrides or [], env=os.environ)
     execute(named, out, options, as_json=as_json)
 
@@ -196,13 +205,9 @@ def execute(
     """
     from raypipe.driver.pipeline import run_pipeline
     from raypipe.driver.report.lines import to_stderr
-    from raypipe.driver.report.progress import TerminalWatcher
 
-    watcher = TerminalWatcher(sys.stderr)
-    try:
+    with _watching() as watcher:
         outcome = run_pipeline(recipe, out, options, watcher=watcher, say=to_stderr)
-    finally:
-        watcher.stop()
     if as_json:
         print(json.dumps(outcome.summary), flush=True)
     elif outcome.table and as_json is not None:
@@ -210,6 +215,32 @@ def execute(
     if last:
         tell_run(outcome, out)
     return outcome
+
+
+def execute_sweep(points: Sequence[Point], out: Path, options: "Options", *, as_json: bool) -> None:
+    """Run the points of a sweep and print their table, or sweep.json."""
+    from raypipe.driver.mirror import address_of
+    from raypipe.driver.report.lines import to_stderr
+    from raypipe.driver.sweep.sweep import run_sweep
+
+    found = run_sweep(points, out, options, watching=_watching, say=to_stderr)
+    if as_json:
+        print(json.dumps(found.sweep.to_json()), flush=True)
+    elif found.table:
+        show(found.table.removesuffix("\n"))
+    to_stderr(f"{len(points)} points: {address_of(out)}")
+
+
+@contextmanager
+def _watching() -> "Iterator[TerminalWatcher]":
+    """A display of progress on stderr, which is removed in the end."""
+    from raypipe.driver.report.progress import TerminalWatcher
+
+    watcher = TerminalWatcher(sys.stderr)
+    try:
+        yield watcher
+    finally:
+        watcher.stop()
 
 
 def tell_run(outcome: "Outcome", out: Path) -> None:

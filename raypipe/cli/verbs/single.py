@@ -9,7 +9,7 @@ from raypipe.cli.options import AsJson, OpenCluster, Out
 from raypipe.cli.output import print_result
 from raypipe.cli.ties import Ties, checked
 from raypipe.errors import InputError
-from raypipe.vocabulary import BM25_B, BM25_K1, DEPTH, Format, FusionMethod, listed
+from raypipe.vocabulary import BM25_B, BM25_K1, DEPTH, RRF_K, Format, FusionMethod, listed
 
 if TYPE_CHECKING:
     from raypipe.config import Recipe
@@ -168,6 +168,16 @@ def fuse(
     ],
     method: Annotated[str, typer.Option(help=f"{listed(FusionMethod)}.")],
     out: Out,
+    weights: Annotated[
+        list[float] | None,
+        typer.Option(
+            help="For weighted: one for each run, in their order, this option as often as --runs; "
+            "equal by default."
+        ),
+    ] = None,
+    k: Annotated[
+        float | None, typer.Option(help=f"The constant of rrf; default {RRF_K:g}.")
+    ] = None,
     depth: Annotated[int, typer.Option(help="Passages for each query.", min=1)] = DEPTH,
     break_ties: Ties = "id",
     as_json: AsJson = False,
@@ -179,7 +189,15 @@ def fuse(
     if missing:
         raise InputError(missing)
     ties = checked(break_ties)
-    found = fuse_files(runs, method=method, depth=depth, out=out, break_ties=ties)
+    found = fuse_files(
+        runs,
+        method=method,
+        depth=depth,
+        out=out,
+        weights=weights or None,
+        k=k,
+        break_ties=ties,
+    )
     text = f"{found['queries']} queries, {found['lines']} lines: {out}/fused.trec"
     print_result(found, text, as_json=as_json)
 

@@ -21,17 +21,14 @@ def register(app: typer.Typer) -> None:
 
 def status(folder: Folder, as_json: AsJson = False) -> int:
     """Say how the last run ended, or how far it is; exits with its code."""
+    from raypipe.cli.standing import lines_of
     from raypipe.driver.upkeep.status import status as status_of
 
     found = status_of(folder)
     if as_json:
         print(json.dumps(asdict(found)))
         return found.exit_code
-    print(f"{found.state}: exit {found.exit_code}, {found.reason}")
-    for store, progress in found.stores.items():
-        done = f" {progress['done']} of {progress['shards']} shards" if "done" in progress else ""
-        whose = ", of an earlier invocation" if progress.get("earlier") else ""
-        print(f"  {store}: {progress['state']}{done}{whose}")
+    print("\n".join(lines_of(found)))
     return found.exit_code
 
 

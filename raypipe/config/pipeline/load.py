@@ -47,19 +47,26 @@ def load_recipe(
     """
     if isinstance(recipe, Path):
         source, base = str(recipe), base or recipe.parent
-        text = read_recipe(recipe)
-    elif isinstance(recipe, str):
-        text = recipe
-    else:
-        try:
-            text = yaml.safe_dump(escaped(dict(recipe)), sort_keys=False)
-        except RecursionError:
-            raise InputError(f"{source}: nested too deeply to be a recipe") from None
-    lines = not isinstance(recipe, Mapping)
-    document = parse_yaml(text, origin=lambda line: f"{source}: line {line}" if lines else source)
+        recipe = read_recipe(recipe)
+    document = document_of(recipe, source)
     checked = _checked(document, overrides, env or {})
     checked = checked.model_copy(update={"overrides": (*checked.overrides, *overrides)})
     return absolute(_resolved(checked), base or Path())
+
+
+def document_of(recipe: str | Mapping[str, Any], source: str) -> Document:
+    """The data of a recipe, unchecked, with the line of each value if it is given as text.
+
+    Raises:
+        InputError: text that is not YAML, or data nested too deeply.
+    """
+    if isinstance(recipe, str):
+        return parse_yaml(recipe, origin=lambda line: f"{source}: line {line}")
+    try:
+        text = yaml.safe_dump(escaped(dict(recipe)), sort_keys=False)
+    except RecursionError:
+        raise InputError(f"{source}: nested too deeply to be a recipe") from None
+    return parse_yaml(text, origin=lambda line: source)
 
 
 def read_recipe(path: Path) -> str:

@@ -32,27 +32,40 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> list[str]:
     return problems
 
 
-def _apply(document: Document, text: str) -> None:
-    origin = f"override {text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + '...'}"
+def parse_override(text: str) -> tuple[Key, Document]:
+    """The key and the value of KEY=VALUE.
+
+    Raises:
+        InputError: it has no key, or its value is not YAML.
+    """
+    origin = _origin(text)
     name, equals, value_text = text.partition("=")
     key = tuple(name.strip().split("."))
     if not equals or not all(key):
         raise InputError(f"{origin}: expected KEY=VALUE, such as stages.bm25.depth=10")
-    value = parse_yaml(value_text, origin=lambda line: origin)
-    _set(document, key, value, origin)
+    return key, parse_yaml(value_text, origin=lambda line: origin)
 
 
-def _set(document: Document, parts: tuple[str, ...], value: Document, origin: str) -> None:
+def _apply(document: Document, text: str) -> None:
+    key, value = parse_override(text)
+    _set(document, key, value, _origin(text))
+
+
+def _origin(text: str) -> str:
+    return f"override {text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + '...'}"
+
+
+def _set(document: Document, parts: Key, value: Document, origin: str) -> None:
     """Walk to the last part's parent, creating missing mappings, and set the value."""
     parent: Any = document.data
     key: Key = ()
-    for part in parts[:-1]:
+    for part in map(str, parts[:-1]):
         step = _step(parent, key, part, origin)
         if _absent(parent, step):
             parent[step] = {}
             document.origins[(*key, step)] = origin
         parent, key = parent[step], (*key, step)
-    step = _step(parent, key, parts[-1], origin)
+    step = _step(parent, key, str(parts[-1]), origin)
     parent[step], key = value.data, (*key, step)
     kept = {k: v for k, v in document.origins.items() if k[: len(key)] != key}
     document.origins = kept | {(*key, *k): v for k, v in value.origins.items()}

@@ -1,5 +1,9 @@
-"""What a workspace says about its last invocation; loads neither Ray nor torch."""
+"""What a workspace says about its last invocation; loads neither Ray nor torch.
 
+Everything is read from files, so any process that sees the folder can ask, also while a job runs.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,13 +12,13 @@ from pydantic import Field
 
 from raypipe.config import read_resolved
 from raypipe.driver.mirror import address_of
+from raypipe.driver.report.at_work import progress_of
+from raypipe.driver.sweep.state import point_folder, read_sweep
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import InputError
 from raypipe.shapes import Shape, check_shape
 from raypipe.storage.holder import Life
 from raypipe.storage.leases.state import lease_state, renews
-from raypipe.storage.ledger import Ledger
-from raypipe.storage.store_records import read_manifest, read_spec
 
 INCOMPLETE = 3
 
@@ -29,7 +33,16 @@ class Status:
     """The exit code of `raypipe status`: that of the invocation, or 0 while it runs."""
     reason: str
     stores: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The progress of each store; `earlier` if this invocation has not used it up to now."""
+    """The `state` of each store: complete (`reused` if the invocation found it so), at work,
+    incomplete, waiting or not begun; with shards and rows while it is incomplete. `earlier`
+    says that a store of an earlier invocation is there, which this one has not used up to now."""
+    began: str | None = None
+    """When the invocation began, in UTC, as its driver's clock has it."""
+    ended: str | None = None
+    """When it ended; None while it runs, and if it was killed."""
+    points: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Of a sweep, each point's `state`, `exit_code` and `reason`, in the order they run in; of the
+    one that runs also the stores `at_work`."""
 
 
 def status(folder: Path) -> Status:
@@ -48,23 +61,72 @@ def status(folder: Path) -> Status:
     if summary is None:
         raise InputError(f"{folder}: no invocation has begun here: there is no summary.json")
     check_shape(str(folder / "summary.json"), summary, _State, remedy=_REMEDY)
-    used = set(summary.get("stores", ()))
-    stores = {
-        store: _progress(workspace, store, fingerprint)
-        | ({} if f"{store}/{fingerprint}" in used else {"earlier": True})
-        for store, fingerprint in sorted(workspace.refs().items())
-    }
     if summary["status"] != "running":
         check_shape(str(folder / "summary.json"), summary, _Ended, remedy=_REMEDY)
-        return Status(summary["status"], summary["exit"], summary["reason"], stores)
+        ending = summary["status"], summary["exit"], summary["reason"]
+    else:
+        ending = _running(workspace)
+    return Status(
+        *ending,
+        _of_stores(workspace, summary, running=ending[0] == "running"),
+        began=summary.get("began"),
+        ended=summary.get("ended"),
+        points=_of_points(folder),
+    )
+
+
+def _running(workspace: Workspace) -> tuple[str, int, str]:
+    """State, exit code and reason of an invocation that has not said how it ended."""
     lease = lease_state(workspace.own, LEASE)
     life = Life.DEAD if lease is None else lease.life()
     if life is Life.UNKNOWN and not renews(workspace.own, LEASE):  # another host or container
         life = Life.DEAD
     if lease is None or life is Life.DEAD:
-        reason = "its driver was killed; the same command resumes"
-        return Status("killed", INCOMPLETE, reason, stores)
-    return Status("running", 0, f"{lease.holder} is working", stores)
+        return "killed", INCOMPLETE, "its driver was killed; the same command resumes"
+    return "running", 0, f"{lease.holder} is working"
+
+
+def _of_stores(
+    workspace: Workspace, summary: Mapping[str, Any], *, running: bool
+) -> dict[str, dict[str, Any]]:
+    """Every store that the workspace refers to, or that its invocation has before it."""
+    used, computed = set(summary.get("stores", ())), set(summary.get("computed", ()))
+    told: dict[str, dict[str, Any]] = {}
+    for store, fingerprint in workspace.refs().items():
+        place = f"{store}/{fingerprint}"
+        told[store] = progress_of(workspace.stores, store, fingerprint)
+        if place not in used:
+            told[store]["earlier"] = True
+        elif told[store]["state"] == "complete" and place not in computed and "computed" in summary:
+            told[store]["reused"] = True
+        elif told[store]["state"] == "incomplete" and running:
+            told[store]["state"] = "at work"
+    begun = {place.rpartition("/")[0] for place in used}
+    for store in summary.get("plan", ()):
+        if store not in begun:
+            earlier = {"earlier": True} if store in told else {}
+            told[store] = {"state": "waiting" if running else "not begun", **earlier}
+    return dict(sorted(told.items()))
+
+
+def _of_points(folder: Path) -> dict[str, dict[str, Any]]:
+    """The state of each point of a sweep."""
+    sweep = read_sweep(folder)
+    told: dict[str, dict[str, Any]] = {}
+    for name in sweep.points if sweep is not None else ():
+        point = point_folder(folder, name)
+        if not (point / "summary.json").exists():
+            told[name] = {"state": "not begun", "exit_code": None, "reason": None}
+            continue
+        found = status(point)
+        told[name] = {
+            "state": found.state,
+            "exit_code": found.exit_code,
+            "reason": found.reason,
+        }
+        at_work = {s: each for s, each in found.stores.items() if each["state"] == "at work"}
+        told[name] |= {"at_work": at_work} if at_work else {}
+    return told
 
 
 class _State(Shape):
@@ -79,24 +141,16 @@ class _Ended(Shape):
 _REMEDY = "run the same command again, which writes this file anew"
 
 
-def _progress(workspace: Workspace, store: str, fingerprint: str) -> dict[str, Any]:
-    if read_manifest(workspace.stores, store, fingerprint) is not None:
-        return {"state": "complete"}
-    name = f"{store}/{fingerprint}/plan.json"
-    if not workspace.stores.exists(name):
-        return {"state": "not planned"}
-    ledger = Ledger(workspace.stores, store, read_spec(workspace.stores, store, fingerprint))
-    done = len(ledger.shards) - len(ledger.pending())
-    return {"state": "incomplete", "shards": len(ledger.shards), "done": done}
-
-
 def _is_workspace(folder: Path) -> bool:
     """Whether an invocation began here; a lost workspace.json is written again."""
     return any((folder / name).exists() for name in ("workspace.json", "summary.json"))
 
 
 def _stores(folder: Path) -> str | None:
-    """The root of the stores of the last invocation's recipe."""
+    """The root of the stores of the last invocation's recipe, or of a sweep's points."""
+    sweep = read_sweep(folder)
+    if sweep is not None:
+        return sweep.stores
     path = folder / "recipe.yaml"
     return read_resolved(path).get("stores") if path.exists() else None
 

@@ -12,14 +12,22 @@ from raypipe.vocabulary import BreakTies
 
 
 def fuse_files(
-    runs: Sequence[Path], *, method: str, depth: int, out: Path, break_ties: BreakTies = "id"
+    runs: Sequence[Path],
+    *,
+    method: str,
+    depth: int,
+    out: Path,
+    weights: Sequence[float] | None = None,
+    k: float | None = None,
+    break_ties: BreakTies = "id",
 ) -> dict[str, int]:
     """The numbers of queries and lines; writes fused.trec and fused.tsv into the folder.
 
     Ties are ordered by ascending passage id, as strings, since there is no collection with rows.
+    See `fuse_tables` for the settings and errors.
     """
     read = [read_run(path, break_ties=break_ties) for path in runs]
-    fused = fuse_by_id(read, method=method, depth=depth)
+    fused = fuse_by_id(read, method=method, weights=weights, k=k, depth=depth)
     out.mkdir(parents=True, exist_ok=True)
     write_trec(fused, out / "fused.trec", tag="fused")
     write_msmarco(fused, out / "fused.tsv")

@@ -103,6 +103,11 @@ from raypipe.config.pipeline.kinds.search import Tuned
             "stages.fused.weights: expected 2, one for each of the runs; found 1",
         ),
         (
+            "method: rrf",
+            "method: weighted, weights: [1, -1]",
+            "stages.fused.weights.1: expected a number from 0; found -1",
+        ),
+        (
             "lucene:     {do: index}",
             "lucene: {do: index}\n  old: {do: read, runs: {tst: r.trec}}",
             "stages.old.runs.tst: expected a query set; found 'tst'; did you mean test?"

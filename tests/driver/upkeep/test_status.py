@@ -14,7 +14,7 @@ from raypipe.driver.upkeep import status as status_module
 from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.driver.upkeep.verify import verify
 from raypipe.driver.workspace import Workspace
-from raypipe.errors import InputError
+from raypipe.errors import InputError, LimitError
 from raypipe.storage.holder import Life, Process
 from raypipe.storage.leases import lease as leases
 from raypipe.storage.leases.lease import acquire
@@ -140,9 +140,10 @@ def test_status_tells_how_far_each_store_is(small_workspace, tmp_path):
     manifest.unlink()
     records = sorted(manifest.parent.glob("shards/*.json"))
     records[0].unlink()
-    assert status(copied).stores["vectors"] == {
-        "state": "incomplete", "shards": len(records), "done": len(records) - 1,
-    }  # fmt: skip
+    told = status(copied).stores["vectors"]
+    assert (told["state"], told["shards"], told["done"]) == ("incomplete", 5, 4)
+    assert (told["rows"], told["rows_done"]) == (5, 4)
+    assert told["seconds_left"] == round(1 / told["rows_per_second"])
     (manifest.parent / "plan.json").unlink()
     assert status(copied).stores["vectors"] == {"state": "not planned"}
     open_workspace(copied).write_summary({"status": "failed", "exit": 5, "reason": "no space"})
@@ -173,12 +174,54 @@ def test_stores_of_an_earlier_invocation_are_told_apart_while_the_next_one_works
     run_pipeline(recipe, out, Options(), watcher=Watching(look))
     assert seen and seen[0].state == "running"
     stores = seen[0].stores
-    assert stores["dense.dev"] == {"state": "complete", "earlier": True}
+    assert stores["dense.dev"] == {"state": "waiting", "earlier": True}
     assert stores["passages@collection"] == {"state": "complete"}
-    assert stores["vectors"]["state"] == "incomplete" and "earlier" not in stores["vectors"]
-    assert not any("earlier" in store for store in status(out).stores.values())
+    at_work = stores["vectors"]
+    assert at_work["state"] == "at work" and "earlier" not in at_work
+    assert at_work["done"] == 1
+    assert seen[-1].stores["vectors"]["rows_done"] == at_work["rows"] == 6
+    found = status(out)
+    assert not any("earlier" in store for store in found.stores.values())
+    assert found.stores["queries@dev"] == {"state": "complete", "reused": True}
+    assert found.stores["vectors"] == {"state": "complete"}
     run_pipeline(recipe, out, Options(until="vectors"), watcher=Watching())
     assert status(out).stores["dense.dev"] == {"state": "complete", "earlier": True}
     told = raypipe_here("status", out).stdout.splitlines()
     assert "  dense.dev: complete, of an earlier invocation" in told
-    assert "  vectors: complete" in told
+    assert "  vectors: complete, reused" in told
+    assert told[1].startswith("  began 20") and ", ended 20" in told[1]
+
+
+def test_what_a_first_invocation_has_before_it_waits_and_was_not_begun_if_it_failed(invocable):
+    folder, recipe = invocable
+    out, seen = folder / "w", []
+
+    def look(store):
+        if store == "vectors":
+            seen.append(status(out).stores)
+            raise LimitError("enough")
+
+    with pytest.raises(LimitError):
+        run_pipeline(recipe, out, Options(), watcher=Watching(look))
+    (stores,) = seen
+    assert [name for name, told in stores.items() if told["state"] == "at work"] == ["vectors"]
+    assert stores["dense.dev"] == stores["dense.all"] == {"state": "waiting"}
+    found = status(out)
+    assert found.exit_code == 5 and found.began <= found.ended
+    assert found.stores["dense.dev"] == {"state": "not begun"}
+    assert found.stores["vectors"]["state"] == "incomplete"
+    run_pipeline(recipe, out, Options(), watcher=Watching())
+    assert {told["state"] for told in status(out).stores.values()} == {"complete"}
+    assert "plan" not in open_workspace(out).read_summary()
+
+
+def test_a_summary_of_an_earlier_version_says_nothing_of_what_was_reused(small_workspace, tmp_path):
+    copied = shutil.copytree(small_workspace[0], tmp_path / "w", copy_function=shutil.copy2)
+    work = open_workspace(copied)
+    summary = work.read_summary()
+    for key in ("computed", "began", "ended"):
+        del summary[key]
+    work.write_summary(summary)
+    found = status(copied)
+    assert (found.began, found.ended) == (None, None)
+    assert set(map(str, found.stores.values())) == {"{'state': 'complete'}"}

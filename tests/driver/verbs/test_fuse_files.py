@@ -1,5 +1,6 @@
 import pytest
 
+from raypipe.cli.main import run as run_command
 from raypipe.driver.verbs.fuse_files import fuse_files
 
 
@@ -18,3 +19,50 @@ def test_run_files_are_fused_by_their_ids(tmp_path):
     assert float(lines[0][4]) == pytest.approx(1 / 61 + 1 / 62) and lines[0][5] == "fused"
     tsv = (tmp_path / "out" / "fused.tsv").read_text()
     assert tsv == "q2\ta\t1\nq2\tb\t2\nq1\tc\t1\nq3\ta\t1\n"
+
+
+@pytest.fixture
+def two_runs(tmp_path):
+    """Run x ranks a above b by 2 to 1, run y b above c by 4 to 1."""
+    (tmp_path / "x").write_text("q Q0 a 1 2 x\nq Q0 b 2 1 x\n")
+    (tmp_path / "y").write_text("q Q0 b 1 4 y\nq Q0 c 2 1 y\n")
+    return ["fuse", "--runs", str(tmp_path / "x"), "--runs", str(tmp_path / "y")]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        # Scaled to [0, 1], a has 1 in x, b has 0 in x and 1 in y, c has 0.
+        ("weighted --weights 0.25 --weights 0.75", {"b": 0.75, "a": 0.25, "c": 0.0}),
+        ("weighted", {"a": 0.5, "b": 0.5, "c": 0.0}),
+        ("rrf --k 1", {"b": 1 / 3 + 1 / 2, "a": 1 / 2, "c": 1 / 3}),
+        ("rrf --k 0", {"b": 1 / 2 + 1, "a": 1.0, "c": 1 / 2}),
+        ("rrf", {"b": 1 / 62 + 1 / 61, "a": 1 / 61, "c": 1 / 62}),
+    ],
+)
+def test_weights_and_k_of_the_command_line_reach_the_rule(two_runs, tmp_path, settings, expected):
+    command = [*two_runs, "--method", *settings.split(), "--out", str(tmp_path / "out")]
+    assert run_command(command) == (0, "complete")
+    lines = [line.split() for line in (tmp_path / "out" / "fused.trec").read_text().splitlines()]
+    assert [line[2] for line in lines] == [*expected]
+    assert [float(line[4]) for line in lines] == pytest.approx([*expected.values()])
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ("weighted --weights 1", "fuse: expected one weight per run, 2; found 1"),
+        ("weighted --weights 1 --weights -1", "fuse: weights: expected finite numbers from 0"),
+        ("weighted --weights 1 --weights nan", "fuse: weights: expected finite numbers from 0"),
+        ("rrf --weights 1 --weights 1", "fuse: weights are for method weighted"),
+        ("weighted --k 3", "fuse: k is for method rrf; remove it or change 'weighted'"),
+        ("rrf --k nan", "fuse: k: expected a number from 0; found nan"),
+        ("rrf --k -1", "fuse: k: expected a number from 0; found -1.0"),
+        ("weighted --weights one --weights 1", "Invalid value for '--weights'"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(two_runs, tmp_path, capsys, settings, told):
+    command = [*two_runs, "--method", *settings.split(), "--out", str(tmp_path / "out")]
+    assert run_command(command)[0] == 2
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from raypipe.config.fields import OWN, Count, Listed, Name, NotNegative, Real, Source
+from raypipe.config.fields import OWN, Count, Listed, Name, NotNegative, Source
 from raypipe.config.pipeline.kinds.kind import Around, Kind, Reference, absent
 from raypipe.config.yaml.document import Problem
 from raypipe.vocabulary import DEPTH, RRF_K, FusionMethod
@@ -22,7 +22,7 @@ class Fuse(Kind):
     """Earlier run stages; `alternate` takes the first one's best passage first."""
     method: FusionMethod
     weights: Annotated[
-        tuple[Real, ...] | None,
+        tuple[NotNegative, ...] | None,
         Listed,
         Source(f"equal weights, {OWN}", value=lambda fuse: equal_weights(len(fuse.runs))),
     ] = None

@@ -1,0 +1,1 @@
+"""Sweeps: one recipe with several values of some keys, over shared stores."""
