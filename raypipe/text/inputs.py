@@ -15,12 +15,12 @@ Int64 = NDArray[np.int64]
 class Layout:
     """How texts become one input: `first` text `separators` text ... text `last`."""
 
-    first: int
-    """Token id before the first text."""
+    first: int | None
+    """Token id before the first text; None if there is none, as in Qwen's."""
     separators: tuple[int, ...]
     """Token ids between two texts: one, or the two of RoBERTa."""
-    last: int
-    """Token id after the last text."""
+    last: int | None
+    """Token id after the last text; None if there is none."""
     segments: tuple[int, ...]
     """Segment of each text and of the tokens after it; `first` has that of the first text. Zeros if
     a family has one segment or none."""
@@ -32,7 +32,17 @@ class Layout:
     @property
     def num_specials(self) -> int:
         """Number of special tokens in an input."""
-        return 2 + len(self.separators) * (len(self.segments) - 1)
+        return len(self.opening) + len(self.closing) + len(self.separators) * (len(self.segments) - 1)
+
+    @property
+    def opening(self) -> tuple[int, ...]:
+        """Token ids before the first text: one or none."""
+        return () if self.first is None else (self.first,)
+
+    @property
+    def closing(self) -> tuple[int, ...]:
+        """Token ids after the last text: one or none."""
+        return () if self.last is None else (self.last,)
 
     def lengths(self, counts: Sequence[Int64]) -> Int64:
         """Tokens of inputs, with special tokens, from the pieces of their texts, int64 [B] each."""
@@ -66,13 +76,15 @@ def make_inputs(texts: Sequence[TextSlice], layout: Layout) -> Inputs:
         layout: special tokens, segments and positions.
     """
     assert len(texts) == len(layout.segments)
-    behind = [layout.separators] * (len(texts) - 1) + [(layout.last,)]
+    behind = [layout.separators] * (len(texts) - 1) + [layout.closing]
     lengths = layout.lengths([text.counts for text in texts])
     starts = np.cumsum(lengths) - lengths
     total = int(lengths.sum())
     ids = np.empty(total, np.int64)
-    ids[starts] = layout.first
-    at = starts + 1
+    at = starts
+    for token in layout.opening:
+        ids[at] = token
+        at = at + 1
     for text, closing in zip(texts, behind, strict=True):
         _copy(text, ids, at)
         at = at + text.counts
@@ -98,7 +110,7 @@ def _segments(
     if len(set(layout.segments)) == 1:
         return np.full(total, layout.segments[0], np.int64)
     widths = [text.counts + len(closing) for text, closing in zip(texts, behind, strict=True)]
-    widths[0] = widths[0] + 1
+    widths[0] = widths[0] + len(layout.opening)
     each = np.tile(np.array(layout.segments, np.int64), len(widths[0]))
     return np.repeat(each, np.stack(widths, axis=1).reshape(-1))
 

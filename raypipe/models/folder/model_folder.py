@@ -16,6 +16,7 @@ from raypipe.models.folder.conventions import (
 from raypipe.models.folder.evidence import read_object
 from raypipe.models.folder.presets import PRESETS
 from raypipe.models.hub.held import HeldFiles
+from raypipe.models.pooled.layers import NORMALISE, DenseFile
 
 PACKAGED = "minilm"
 """The model that comes with raypipe's dependencies."""
@@ -41,6 +42,8 @@ class ModelFolder:
     """A low-rank adapter for the folder's weights, merged on loading."""
     held: HeldFiles | None = None
     """Where the files are in stores, if the folder has links to them: a node makes its own."""
+    dense: tuple[DenseFile | None, ...] = ()
+    """What follows an encoder's pooling, in order: layers, and None for a division by length."""
 
     def config(self) -> dict[str, Any]:
         """config.json."""
@@ -61,8 +64,13 @@ class ModelFolder:
         return family_of(self.config_read)
 
     def forward_config(self) -> dict[str, Any]:
-        """The values of config.json that affect a row's value, by name; part of the fingerprint."""
-        return self.family.files.decisive(self.config_read)
+        """The values of config.json that affect a row's value, by name; part of the fingerprint.
+
+        With them are an encoder's dense layers, if it has any.
+        """
+        found = self.family.files.decisive(self.config_read)
+        steps = [NORMALISE if layer is None else layer.to_json() for layer in self.dense]
+        return {**found, "dense": steps} if steps else found
 
     @property
     def precision(self) -> str:

@@ -202,9 +202,10 @@ def refuse_other_inputs(tokenizer: Tokenizer, texts: list[str], model: ModelFold
     pair = layout_of(model, tokenizer, (0, 1)) if has_pairs else None
     found = first_difference(tokenizer, texts, single, pair)
     if found is not None:
-        first, last = (tokenizer.id_to_token(token) for token in (single.first, single.last))
+        before, after = (map(tokenizer.id_to_token, ids) for ids in (single.opening, single.closing))
+        shown = " ".join([*before, "pieces", *after])
         of_pair = "" if pair is None else f" (of a pair, with segments {pair.segments})"
         raise InputError(
-            f"{model.folder}: the tokenizer's own input for {found[:60]!r} is not {first} pieces "
-            f"{last}{of_pair}, which is what this model would be given"
+            f"{model.folder}: the tokenizer's own input for {found[:60]!r} is not {shown}"
+            f"{of_pair}, which is what this model would be given"
         )

@@ -109,5 +109,5 @@ def rule_of(job: Job, layouts: Layouts, share: float) -> Rule:
     if mask_id is None:
         raise InputError(f"{job.start.folder}: the tokenizer has no {mask}, which masking needs")
     layout = layouts["pair"]
-    special = tuple(sorted({layout.first, *layout.separators, layout.last}))
+    special = tuple(sorted({*layout.opening, *layout.separators, *layout.closing}))
     return Rule(share, mask_id, tokenizer.get_vocab_size(), special)
