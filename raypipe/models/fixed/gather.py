@@ -83,7 +83,7 @@ def gathered(flats: list[Tensor], plan: Tensor, layout: Layout, shape: FixedShap
     ids = torch.full_like(token, closing)
     segments = torch.full_like(token, layout.segments[0])
     at = torch.zeros_like(token)
-    for special in layout.opening:
+    for special in layout.before:
         ids.masked_fill_(offset == at, special)
         at = at + 1
     for number, flat in enumerate(flats):

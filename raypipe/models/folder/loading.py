@@ -21,13 +21,14 @@ from raypipe.models.folder.adapters import (
     is_adapter,
 )
 from raypipe.models.folder.config_checks import read_config, tensor_shapes
+from raypipe.models.folder.conventions import Conventions
 from raypipe.models.folder.discover import discover
-from raypipe.models.folder.conventions import AnyConventions, Conventions
 from raypipe.models.folder.model_folder import PACKAGED, RANDOM, ModelFolder
 from raypipe.models.folder.presets import conventions_of
 from raypipe.models.hub.held import read_note
-from raypipe.models.pooled.layers import DenseFile, read_layers
+from raypipe.models.pooled.layers import layers_of
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_file, tokenizer_sha256
+from raypipe.models.whole.ends import ends_problems
 from raypipe.storage.records import hash_once
 
 Found = TypeVar("Found")
@@ -78,7 +79,9 @@ def resolve_model(
         problems += [f"{folder}: {problem}" for problem in found]
     if config is not None and built is not None and not problems:
         problems += _beyond_table(folder, built, config)
-    dense = _tried(lambda: _layers(folder, conventions, config), problems)
+    if config is not None and built is not None:
+        problems += ends_problems(folder, built, config)
+    dense = _tried(lambda: layers_of(folder, conventions, config), problems)
     if config is None or shapes is None or built is None or conventions is None or problems:
         raise InputError(list(dict.fromkeys(problems)))
     tokenizer = tokenizer_sha256(built)
@@ -87,15 +90,6 @@ def resolve_model(
     if segment_row is None:
         return model
     return replace(model, conventions=replace(model.reranker, segment_row=segment_row))
-
-
-def _layers(
-    folder: Path, found: AnyConventions | None, config: Mapping[str, Any] | None
-) -> tuple[DenseFile | None, ...]:
-    if config is None or not isinstance(found, Conventions):
-        return ()
-    width = int(family_of(config).files.as_bert(config)["hidden_size"])
-    return read_layers(folder, found.dense, width=width, truncate_dim=found.truncate_dim)
 
 
 def resolve_configuration(path: str, preset: str) -> ModelFolder:

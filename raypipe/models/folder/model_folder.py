@@ -22,6 +22,8 @@ PACKAGED = "minilm"
 """The model that comes with raypipe's dependencies."""
 RANDOM = "random weights"
 """In the place of the hash of weights that are drawn from a configuration."""
+USUAL_PIECES = 512
+"""Word pieces of a text that are kept for every model, so that models share a tokenizer's store."""
 PRETRAINED = "is to start a training from: name it in model.start of a training recipe"
 
 
@@ -71,6 +73,14 @@ class ModelFolder:
         found = self.family.files.decisive(self.config_read)
         steps = [NORMALISE if layer is None else layer.to_json() for layer in self.dense]
         return {**found, "dense": steps} if steps else found
+
+    @property
+    def max_pieces(self) -> int:
+        """How many word pieces of a text are kept: as many as its inputs hold, or more."""
+        own = self.conventions
+        if isinstance(own, Conventions):
+            return max(USUAL_PIECES, own.query_limit, own.passage_limit)
+        return max(USUAL_PIECES, own.total_limit)
 
     @property
     def precision(self) -> str:

@@ -1,12 +1,14 @@
 """The dense layers in a sentence-transformers folder, each a folder of its own, such as 2_Dense."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from raypipe.errors import InputError
+from raypipe.models.family import family_of
 from raypipe.models.folder.config_checks import tensor_shapes
+from raypipe.models.folder.conventions import AnyConventions, Conventions
 from raypipe.models.folder.evidence import read_object
 from raypipe.storage.records import hash_once
 
@@ -43,24 +45,22 @@ class DenseFile:
         return {"activation": self.activation, "sha256": self.sha256}
 
 
-def read_layers(
-    folder: Path, steps: Sequence[str], *, width: int, truncate_dim: int | None
+def layers_of(
+    folder: Path, own: AnyConventions | None, config: Mapping[str, Any] | None
 ) -> tuple[DenseFile | None, ...]:
-    """The layers named by an encoder's settings, in order; None for each `normalise`.
-
-    Args:
-        folder: the model's.
-        steps: names of the layers' folders, and `normalise`.
-        width: the hidden size, which the first layer reads.
-        truncate_dim: how many dimensions are kept of what the last one writes.
+    """The layers named by an encoder's settings, in order, and None for each `normalise`; none if
+    the settings or config.json could not be read.
 
     Raises:
         InputError: a layer is missing, a pickle, or not one that raypipe computes, or sizes do not
             fit each other; all problems together.
     """
+    if config is None or not isinstance(own, Conventions):
+        return ()
+    width = int(family_of(config).files.as_bert(config)["hidden_size"])
     problems: list[str] = []
     found: list[DenseFile | None] = []
-    for step in steps:
+    for step in own.dense:
         if step == NORMALISE:
             found.append(None)
             continue
@@ -76,10 +76,10 @@ def read_layers(
             )
         width = layer.outer
         found.append(layer)
-    if not problems and truncate_dim is not None and truncate_dim > width:
+    if not problems and own.truncate_dim is not None and own.truncate_dim > width:
         problems.append(
             f"{folder}: truncate_dim: expected at most {width}, the embeddings' dimensions, found "
-            f"{truncate_dim}"
+            f"{own.truncate_dim}"
         )
     if problems:
         raise InputError(problems)

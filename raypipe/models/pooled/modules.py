@@ -44,7 +44,7 @@ def read_finishing(folder: Path, modules: Sequence[tuple[str, str]], found: Evid
 
 
 def _check_reads_vectors(place: Path, name: str, found: Evidence) -> None:
-    """Refuse a Normalize of tokens' states: pooling of them comes first here, and the rest after."""
+    """Refuse a Normalize of tokens' states, which are pooled before all this."""
     stated = read_object(place / "config.json") if name == "Normalize" else {}
     for key in ("module_input_name", "module_output_name"):
         if stated.get(key) not in (None, EMBEDDING):

@@ -19,4 +19,4 @@ FAMILIES: dict[str, WholeFamily] = {
     **{kind: DecoderFamily(kind) for kind in DECODERS},
 }
 
-__all__ = ["FAMILIES"]
+__all__ = ["DECODERS", "FAMILIES"]

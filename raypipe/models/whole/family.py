@@ -109,10 +109,9 @@ def ends_of(tokenizer: Tokenizer) -> tuple[int | None, int | None]:
     plain = tokenizer.encode(TEXT, add_special_tokens=False).ids
     whole = tokenizer.encode(TEXT).ids
     for num_before in (0, 1):
-        before, inside = whole[:num_before], whole[num_before : num_before + len(plain)]
-        after = whole[num_before + len(plain) :]
-        if inside == plain and len(after) <= 1:
-            return (before or [None])[0], (after or [None])[0]
+        num_after = len(whole) - num_before - len(plain)
+        if num_after in (0, 1) and whole[num_before : num_before + len(plain)] == plain:
+            return whole[0] if num_before else None, whole[-1] if num_after else None
     raise InputError(
         "the tokenizer's own inputs have more than one special token before or after a text"
     )

@@ -62,7 +62,7 @@ class Maker:
         """
         rows = rows_of(self.sources, chosen)
         single = self.layouts["text"]
-        (separator,) = single.closing
+        ((separator,),) = single.behind
         if self.next_sentence:
             layout = self.layouts["pair"]
             first, second, follows = pairs(

@@ -158,7 +158,7 @@ def test_shards_are_of_the_wanted_rows_or_a_few_seconds(num_rows, rows, sizes):
     for actors in (1, 9):
         shards = found.shards(Sizing(num_actors=actors, shard_rows=rows))
         assert [s.num_rows for s in shards] == sizes
-    assert (tokenize.MAX_PIECES, tokenize.BATCH_ROWS) == (512, 2048)
+    assert tokenize.BATCH_ROWS == 2048
 
 
 TEXTS_BEFORE = ["zebra run", "a lease", "shard", "", "of the run"]
