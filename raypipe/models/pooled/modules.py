@@ -30,6 +30,11 @@ def read_finishing(folder: Path, modules: Sequence[tuple[str, str]], found: Evid
     settings = read_object(folder / SETTINGS)
     if settings.get("truncate_dim") is not None:
         found.add(f"{SETTINGS} truncate_dim", truncate_dim=settings["truncate_dim"])
+    if normalise and "truncate_dim" in found.values:
+        found.notes.append(
+            "embeddings are cut and then normalised; sentence-transformers' encode normalises "
+            "first: its embeddings are these if it is called with normalize_embeddings=True"
+        )
     stated = settings.get("similarity_fn_name")
     if stated == "cosine" and not normalise:
         found.notes.append(
