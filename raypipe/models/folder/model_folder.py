@@ -75,6 +75,16 @@ class ModelFolder:
         return {**found, "dense": steps} if steps else found
 
     @property
+    def dim(self) -> int:
+        """Dimensions of an encoder's embeddings."""
+        if self.encoder.truncate_dim is not None:
+            return self.encoder.truncate_dim
+        layers = [layer for layer in self.dense if layer is not None]
+        if layers:
+            return layers[-1].outer
+        return int(self.family.files.as_bert(self.config_read)["hidden_size"])
+
+    @property
     def max_pieces(self) -> int:
         """How many word pieces of a text are kept: as many as its inputs hold, or more."""
         own = self.conventions
