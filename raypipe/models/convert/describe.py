@@ -15,9 +15,9 @@ from raypipe.models.folder.discover import RECORD, Discovered, discover
 from raypipe.models.folder.evidence import read_object
 from raypipe.models.folder.loading import packaged_folder
 from raypipe.models.folder.model_folder import PACKAGED
-from raypipe.models.pooled.layers import layers_of
+from raypipe.models.folder.parts.ends import ends_problems
+from raypipe.models.folder.parts.layers import layers_of
 from raypipe.models.tokenizer import read_tokenizer
-from raypipe.models.whole.ends import ends_problems
 from raypipe.storage.records import hash_file
 
 SIZES = {

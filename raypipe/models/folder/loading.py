@@ -24,11 +24,11 @@ from raypipe.models.folder.config_checks import read_config, tensor_shapes
 from raypipe.models.folder.conventions import Conventions
 from raypipe.models.folder.discover import discover
 from raypipe.models.folder.model_folder import PACKAGED, RANDOM, ModelFolder
+from raypipe.models.folder.parts.ends import ends_problems
+from raypipe.models.folder.parts.layers import layers_of
 from raypipe.models.folder.presets import conventions_of
 from raypipe.models.hub.held import read_note
-from raypipe.models.pooled.layers import layers_of
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_file, tokenizer_sha256
-from raypipe.models.whole.ends import ends_problems
 from raypipe.storage.records import hash_once
 
 Found = TypeVar("Found")

@@ -14,9 +14,9 @@ from raypipe.models.folder.conventions import (
     PretrainedConventions,
 )
 from raypipe.models.folder.evidence import read_object
+from raypipe.models.folder.parts.layers import NORMALISE, DenseFile
 from raypipe.models.folder.presets import PRESETS
 from raypipe.models.hub.held import HeldFiles
-from raypipe.models.pooled.layers import NORMALISE, DenseFile
 
 PACKAGED = "minilm"
 """The model that comes with raypipe's dependencies."""

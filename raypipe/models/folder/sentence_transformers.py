@@ -13,7 +13,7 @@ from raypipe.models.folder.evidence import (
     read_prompts,
     token_limit,
 )
-from raypipe.models.pooled.modules import read_finishing
+from raypipe.models.folder.parts.modules import read_finishing
 
 LONGEST_NAME = 255
 """Of a file or folder, on the usual file systems."""

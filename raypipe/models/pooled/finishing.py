@@ -13,8 +13,8 @@ from torch import Tensor
 from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import here
+from raypipe.models.folder.parts.layers import WEIGHTS, DenseFile
 from raypipe.models.packed import Linear, Product, linear
-from raypipe.models.pooled.layers import WEIGHTS, DenseFile
 from raypipe.storage.records import hash_file
 
 _ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {

@@ -28,6 +28,8 @@ ENCODES = "a decoder encodes texts here, and scores no pairs; name an encoder or
 class DecoderFiles(WholeFiles):
     """See WholeFiles."""
 
+    USED = "encoded with"
+
     def config_problems(self, config: Mapping[str, Any]) -> list[str]:
         """See Files."""
         problems = super().config_problems(config)

@@ -96,6 +96,8 @@ def test_a_decoder_is_no_reranker(tmp_path):
     config = {"model_type": "qwen3", "architectures": ["Qwen3ForSequenceClassification"]}
     (told,) = family_of(config).files.config_problems(config)
     assert told.startswith("architectures: found Qwen3ForSequenceClassification: a decoder")
+    with pytest.raises(InputError, match="transformers computes: it is encoded with, and not tr"):
+        family_of(config).files.trained_names([], head=False)
 
 
 def test_modules_that_score_are_refused_by_name(tmp_path):

@@ -73,6 +73,13 @@ def test_a_cut_is_sentence_transformers_own_and_length_one_comes_after_it(tmp_pa
     assert told == (last and where == "the folder")
 
 
+def test_settings_can_leave_the_lengths_that_encode_leaves(tmp_path):
+    theirs = peer(tmp_path, "roberta", "mean", normalize())
+    told = {"dense": ["normalise"], "normalise": False, "truncate_dim": 5}
+    found, _ = ours(tmp_path, TEXTS, **told)
+    assert apart(found, theirs.encode(TEXTS, truncate_dim=5)) < 1e-5
+
+
 def sentence(folder, *modules, **settings):
     listed = [("Transformer", ""), ("Pooling", "1_Pooling"), *modules]
     write(folder / "modules.json", [{"type": name, "path": place} for name, place in listed])

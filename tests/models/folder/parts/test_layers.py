@@ -13,8 +13,8 @@ from raypipe.errors import InputError
 from raypipe.models.convert.describe import describe
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.parts.layers import DenseFile
 from raypipe.models.pooled.finishing import load_finishing
-from raypipe.models.pooled.layers import DenseFile
 
 TANH, IDENTITY = "torch.nn.modules.activation.Tanh", "torch.nn.modules.linear.Identity"
 

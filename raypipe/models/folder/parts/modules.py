@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from raypipe.models.folder.evidence import Evidence, read_object
-from raypipe.models.pooled.layers import EMBEDDING, NORMALISE
+from raypipe.models.folder.parts.layers import EMBEDDING, NORMALISE
 
 SETTINGS = "config_sentence_transformers.json"
 
