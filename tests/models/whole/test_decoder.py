@@ -9,6 +9,7 @@ from peer_encoders import apart, ours, peer
 from tokenizers import processors
 
 from raypipe.errors import InputError
+from raypipe.models.convert.describe import describe
 from raypipe.models.encoder import load_encoder
 from raypipe.models.family import family_of
 from raypipe.models.folder.discover import discover
@@ -98,6 +99,14 @@ def test_a_decoder_is_no_reranker(tmp_path):
     assert told.startswith("architectures: found Qwen3ForSequenceClassification: a decoder")
     with pytest.raises(InputError, match="transformers computes: it is encoded with, and not tr"):
         family_of(config).files.trained_names([], head=False)
+
+
+@pytest.mark.parametrize("kind", DECODERS)
+def test_model_show_has_its_sizes_and_no_problem(tmp_path, kind):
+    make(tmp_path, kind)
+    (tmp_path / "raypipe.json").write_text(json.dumps(LAST))
+    found = describe(str(tmp_path), None)
+    assert found.problems == [] == found.missing and found.architecture["hidden"] == 32
 
 
 def test_modules_that_score_are_refused_by_name(tmp_path):
