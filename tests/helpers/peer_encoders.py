@@ -1,7 +1,5 @@
 """Encoders with random weights that sentence-transformers makes, saves and computes."""
 
-import os
-
 import drawn_models
 import numpy as np
 
@@ -13,7 +11,6 @@ from raypipe.text.tokenize import tokenize_batch
 
 def peer(folder, kind, pooling, *after, prompts=None, **settings):
     """`kind` with this pooling and then these modules, saved in `folder` and opened from there."""
-    os.environ["HF_HUB_OFFLINE"] = "1"
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Transformer
     from sentence_transformers.sentence_transformer.modules import Pooling

@@ -92,8 +92,11 @@ def test_a_decoder_is_no_reranker(tmp_path):
         "model_type qwen3: a decoder encodes texts here, and scores no pairs; name an encoder or "
         "another reranker"
     )
+    family = family_of({"model_type": "qwen3"})
     with pytest.raises(InputError, match="scores no pairs"):
-        family_of({"model_type": "qwen3"}).head({}, relevant_label=None)
+        family.head({}, relevant_label=None)
+    with pytest.raises(InputError, match="scores no pairs"):
+        family.layout(open_tokenizer(opened(tmp_path, **LAST)), (0, 1))
     config = {"model_type": "qwen3", "architectures": ["Qwen3ForSequenceClassification"]}
     (told,) = family_of(config).files.config_problems(config)
     assert told.startswith("architectures: found Qwen3ForSequenceClassification: a decoder")

@@ -14,7 +14,10 @@ from raypipe.models.convert.describe import describe
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.parts.layers import DenseFile
+from raypipe.models.machine.neighbours import Shape
+from raypipe.models.machine.placing import settle_on
 from raypipe.models.pooled.finishing import load_finishing
+from raypipe.stages.in_memory import encode_texts
 
 TANH, IDENTITY = "torch.nn.modules.activation.Tanh", "torch.nn.modules.linear.Identity"
 
@@ -139,6 +142,28 @@ def test_a_layer_that_changed_since_is_not_computed_with(folder):
     layer(folder, seed=2)
     with pytest.raises(InputError, match="2_Dense/model.safetensors: expected weights with SHA"):
         load_encoder(model)
+
+
+def test_models_that_stay_open_are_told_apart_by_their_layers(folder):
+    """Of one folder with the same body and names: only the layer's content differs."""
+    first = encode_texts(resolve_model(str(layer(folder))), ["zebra"], side="query", device="cpu")
+    layer(folder, seed=2)
+    changed(folder / "raypipe.json", dense=["2_Dense"])
+    other = encode_texts(resolve_model(str(folder)), ["zebra"], side="query", device="cpu")
+    assert first.shape == other.shape == (1, 8) and not np.array_equal(first, other)
+
+
+def test_the_products_of_layers_are_tested_for_effects_of_neighbouring_rows(folder, monkeypatch):
+    tested = []
+
+    def settled(device, shapes, **more):
+        tested.append(shapes)
+        return settle_on(device, shapes, **more)
+
+    monkeypatch.setattr("raypipe.models.placed.settle_on", settled)
+    load_encoder(resolve_model(str(folder)))
+    load_encoder(resolve_model(str(layer(folder))))
+    assert tested[1] - tested[0] == {Shape(32, 8)}
 
 
 def test_embeddings_are_the_layers_of_the_pooled_states(folder):
