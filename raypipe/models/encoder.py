@@ -18,8 +18,10 @@ from raypipe.models.folder.opening import layouts_of, load_weights
 from raypipe.models.halving import in_halves
 from raypipe.models.machine.placing import Place
 from raypipe.models.machine.precision import set_products
-from raypipe.models.packed import Product, attend_by_length, groups_of, linear, pool
+from raypipe.models.packed import Product, attend_by_length, groups_of, linear
 from raypipe.models.placed import placed
+from raypipe.models.pooled.finishing import Finishing, load_finishing
+from raypipe.models.pooled.pooling import pool
 from raypipe.text.batching import batches
 from raypipe.text.inputs import Layout, Layouts, make_inputs
 from raypipe.text.pairs import TextSlice, taken
@@ -34,16 +36,18 @@ class Encoder:
         body: Body,
         layouts: Layouts,
         place: Place,
+        finishing: Finishing,
         engine: FixedEngine | None = None,
     ) -> None:
         """Use `load_encoder`."""
         self.conventions = model.encoder
-        self.dim = body.width
+        self.dim = finishing.dim(body.width)
         self.numerics = place.numerics
         """The numerics class, within which a row has equal bytes, whatever the rows beside it."""
         self.engine = engine
         """Computes in passes of fixed shape; None without them."""
         self._family, self._body, self._layouts, self._place = model.family, body, layouts, place
+        self._finishing = finishing
         self._product: Product = Buffers() if place.device == "cpu" else linear
 
     def encode(
@@ -104,13 +108,8 @@ class Encoder:
         (segment,) = layout.segments
         tokens = (ids, positions, segment, groups)
         hidden = self._family.forward(self._body, *tokens, attend_by_length, product=self._product)
-        pooled = pool(
-            hidden,
-            groups,
-            pooling=self.conventions.pooling,
-            normalise=self.conventions.normalise,
-        )
-        found: NDArray[np.float32] = pooled.cpu().numpy()
+        pooled = pool(hidden, groups, pooling=self.conventions.pooling)
+        found: NDArray[np.float32] = self._finishing.embeddings(pooled).cpu().numpy()
         return found
 
 
@@ -143,18 +142,19 @@ def load_encoder(
     layouts = layouts_of(model)
     longest = _longest(model, layouts)
     _check_fits(model, body, layouts, longest)
-    conventions = model.encoder
-    finish = partial(vectors, pooling=conventions.pooling, normalise=conventions.normalise)
+    finishing = load_finishing(model).to(device)
+    finish = partial(vectors, pooling=model.encoder.pooling, finishing=finishing)
     engine, place = placed(
         model,
         body,
         Work(layouts["passage"], longest, finish, firsts=False),
+        *(finishing.linears if body.packed else ()),
         device=device,
         threads=threads,
         budget_tokens=budget_tokens,
         fixed=fixed,
     )
-    return Encoder(model, body, layouts, place, engine)
+    return Encoder(model, body, layouts, place, finishing, engine)
 
 
 def _longest(model: ModelFolder, layouts: Layouts) -> int:

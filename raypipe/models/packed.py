@@ -1,4 +1,4 @@
-"""Parts of every family's forward pass: products, attention and pooling of packed sequences.
+"""Parts of every family's forward pass: products and attention of packed sequences.
 
 There is no padding, so a row's bytes do not depend on its neighbours. Training uses the same
 functions, with dropout and low-rank updates passed in.
@@ -157,16 +157,3 @@ def first_tokens(groups: Groups, device: str | torch.device) -> Tensor:
     """The position of each sequence's first token, int64 [B]."""
     lengths = torch.tensor([length for count, length in groups for _ in range(count)])
     return (torch.cumsum(lengths, 0) - lengths).to(device)
-
-
-def pool(hidden_TH: Tensor, groups: Groups, *, pooling: str, normalise: bool) -> Tensor:
-    """One vector per sequence, fp32 [B, H]: the mean of all its tokens, or its first token's."""
-    parts = []
-    start = 0
-    for count, length in groups:
-        stop = start + count * length
-        states = hidden_TH[start:stop].view(count, length, -1)
-        parts.append(states.mean(dim=1) if pooling == "mean" else states[:, 0])
-        start = stop
-    pooled = torch.cat(parts)
-    return F.normalize(pooled, dim=1) if normalise else pooled

@@ -77,8 +77,7 @@ class EncodeStage:
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
-        sizes = self.model.family.files.as_bert(self.model.config())
-        return 2 * int(sizes["hidden_size"]) * num_rows
+        return 2 * self.model.dim * num_rows
 
     def outlook(self, seen: Seen) -> Outlook:
         """See Foreseeing; the bytes are exact, but for a header of each shard."""

@@ -119,7 +119,7 @@ def score_texts(
 def _on_threads(model: ModelFolder, device: str) -> Iterator[_Opened]:
     """The model, with torch set to its number of threads; the caller's settings are restored."""
     before, products = torch.get_num_threads(), torch.get_float32_matmul_precision()
-    config = json.dumps(model.config(), sort_keys=True)
+    config = json.dumps(model.forward_config(), sort_keys=True)
     files = (model.weights_sha256, model.tokenizer_sha256, config)
     try:
         opened = _open(_Wanted(model, files, model.conventions, device, before))
@@ -145,7 +145,7 @@ def _pieces(
     prefix = model.conventions.prefix(side)
     starts = range(0, len(texts), BATCH_ROWS)
     batches = (pa.array(texts[start : start + BATCH_ROWS], pa.string()) for start in starts)
-    return concatenate([*pieces_of(WordPieces(tokenizer), batches, prefix)])
+    return concatenate([*pieces_of(WordPieces(tokenizer), batches, model, prefix)])
 
 
 def _parts(

@@ -32,10 +32,10 @@ from raypipe.text.word_pieces import WordPieces
 NUM_TEXTS, ROUNDS = 192, 5
 
 
-def texts_of(folder: Path) -> list[str]:
+def texts_of(folder: Path, number: int = NUM_TEXTS) -> list[str]:
     with gzip.open(folder / "corpus.jsonl.gz") as lines:
-        texts = [json.loads(line)["text"] for _, line in zip(range(NUM_TEXTS), lines, strict=False)]
-    lengths = np.random.default_rng(0).normal(55, 21, NUM_TEXTS).clip(5, 180).astype(int)
+        texts = [json.loads(line)["text"] for _, line in zip(range(number), lines, strict=False)]
+    lengths = np.random.default_rng(0).normal(55, 21, number).clip(5, 180).astype(int)
     return [" ".join(text.split()[:n]) for text, n in zip(texts, lengths, strict=True)]
 
 

@@ -14,7 +14,9 @@ from raypipe.models.fixed.gather import gathered, on_device
 from raypipe.models.fixed.plan import FixedShape
 from raypipe.models.fixed.step import step_of, units, vectors
 from raypipe.models.folder.opening import load_weights
-from raypipe.models.packed import attend_by_length, first_tokens, pool
+from raypipe.models.packed import attend_by_length, first_tokens
+from raypipe.models.pooled.finishing import Finishing
+from raypipe.models.pooled.pooling import pool
 from raypipe.text.inputs import Layout
 
 GROUPS = [(2, 5), (1, 9)]
@@ -29,7 +31,7 @@ def test_a_forward_elsewhere_mixes_no_devices(models, random_bert):
     tokens = (bert, ids, positions)
     first = hidden_states(*tokens, segments, GROUPS, attend_by_length, wanted=wanted)
     whole = hidden_states(*tokens, 1, GROUPS, attend_by_length)
-    vectors = pool(whole, GROUPS, pooling="mean", normalise=True)
+    vectors = pool(whole, GROUPS, pooling="mean")
     assert [t.device.type for t in (first, whole, vectors)] == ["meta"] * 3
     assert [tuple(t.shape) for t in (first, whole, vectors)] == [(3, 64), (19, 64), (3, 64)]
     with pytest.raises(RuntimeError, match="device"):
@@ -50,7 +52,8 @@ def test_a_pass_of_fixed_shape_mixes_no_devices(models, random_bert, varlen, fir
         assert {t.device.type for t in (query, key, value, edges)} == {"meta"}
         return query
 
-    finish = units(head.to("meta")) if firsts else vectors(shape, pooling="mean", normalise=True)
+    unit = Finishing(normalise=True)
+    finish = units(head.to("meta")) if firsts else vectors(shape, pooling="max", finishing=unit)
     own = None if varlen is None else kernel
     step = step_of(model.family, bert, shape, own, finish, firsts=firsts)
     plan = torch.zeros(shape.plan_size, dtype=torch.long, device="meta")

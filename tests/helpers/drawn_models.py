@@ -15,6 +15,7 @@ from tokenizers import (
 )
 
 from raypipe.models.folder.loading import resolve_model
+from raypipe.models.whole import DECODERS
 
 TEXTS = [
     "The lease of a shard is held by one driver.",
@@ -57,6 +58,15 @@ OWN = {
         "position_buckets": 8, "norm_rel_ebd": "layer_norm", "share_att_key": True,
     },
     "electra": {"embedding_size": 16},
+    "gemma3_text": {
+        "num_key_value_heads": 2, "head_dim": 8, "sliding_window": 8,
+        "use_bidirectional_attention": True,
+        "layer_types": ["sliding_attention", "full_attention"],
+    },
+    "llama": {"num_key_value_heads": 2},
+    "mistral": {"num_key_value_heads": 2, "sliding_window": 8},
+    "qwen2": {"num_key_value_heads": 2},
+    "qwen3": {"num_key_value_heads": 2, "head_dim": 8},
     "eurobert": {"num_key_value_heads": 4, "head_dim": 8, "pad_token_id": 0},
     "modernbert": {"local_attention": 8, "global_attn_every_n_layers": 2, "pad_token_id": 0},
     "mpnet": {"max_position_embeddings": POSITIONS + 2, "pad_token_id": 1},
@@ -100,9 +110,15 @@ def theirs_of(folder, model, *texts, limit):
 
 
 def tokenizer_of(kind):
-    """Byte-level BPE for RoBERTa, a unigram model for those like XLM-R, else word pieces."""
-    if kind == "roberta":
-        return _byte_level()
+    """Byte-level BPE for RoBERTa and decoders, a unigram model for those like XLM-R, else word
+    pieces. As in Qwen3-Embedding, nothing is put before a text of Qwen's."""
+    if kind == "roberta" or kind in DECODERS:
+        built = _byte_level()
+        built.padding_side = "left" if kind in DECODERS else "right"
+        if kind.startswith("qwen"):
+            after = processors.TemplateProcessing("$A </s>", special_tokens=[("</s>", 2)])
+            built.backend_tokenizer.post_processor = after
+        return built
     if kind in ("xlm-roberta", "camembert", "mpnet"):
         return _unigram()
     built = _word_pieces()

@@ -45,7 +45,9 @@ def reference(model, texts, side):
         segments = torch.full_like(row, conventions.segment(side))
         with torch.inference_mode():
             hidden = bert(row, token_type_ids=segments).last_hidden_state[0]
-        vector = hidden.mean(0) if conventions.pooling == "mean" else hidden[0]
+        vector = {"mean": hidden.mean(0), "cls": hidden[0], "max": hidden.amax(0)}.get(
+            conventions.pooling, hidden[-1]
+        )
         rows.append(
             torch.nn.functional.normalize(vector, dim=0) if conventions.normalise else vector
         )
@@ -53,7 +55,7 @@ def reference(model, texts, side):
 
 
 @pytest.mark.parametrize("side", ["query", "passage"])
-@pytest.mark.parametrize("pooling", ["mean", "cls"])
+@pytest.mark.parametrize("pooling", ["mean", "cls", "max", "last"])
 @pytest.mark.parametrize("normalise", [False, True])
 def test_equals_one_text_at_a_time_on_every_length(tmp_path, side, pooling, normalise):
     folder = tiny.make_tiny_bert(tmp_path / "m", pooling=pooling, normalise=normalise)

@@ -51,7 +51,8 @@ def test_another_architecture_is_refused_with_what_was_expected_and_found(kind):
     (problem,) = caught.value.problems
     assert problem.startswith(
         "model_type: expected bert, camembert, distilbert, roberta, xlm-roberta, albert, electra, "
-        "ernie, megatron-bert, rembert, deberta, deberta-v2, eurobert, modernbert or mpnet, which "
+        "ernie, megatron-bert, rembert, deberta, deberta-v2, eurobert, modernbert, mpnet, "
+        "gemma3_text, llama, mistral, qwen2 or qwen3, which "
         f"raypipe can compute, found {kind!r}"
     )
     assert problem.endswith("; name a model of that architecture")

@@ -3,24 +3,13 @@ import math
 import pytest
 import torch
 
-from raypipe.models.packed import attend_by_length, attend_freely, first_tokens, linear, pool
+from raypipe.models.packed import attend_by_length, attend_freely, first_tokens, linear
 
 GROUPS = [(2, 1), (1, 3), (2, 2)]
 
 
 def test_sequences_begin_where_the_ones_before_end():
     assert first_tokens(GROUPS, "cpu").tolist() == [0, 1, 2, 5, 7]
-
-
-def test_pooling_is_by_sequence():
-    hidden = torch.arange(18.0).view(9, 2)
-    mean = pool(hidden, GROUPS, pooling="mean", normalise=False)
-    rows = [[0], [1], [2, 3, 4], [5, 6], [7, 8]]
-    assert mean.tolist() == [hidden[own].mean(0).tolist() for own in rows]
-    first = pool(hidden, GROUPS, pooling="cls", normalise=False)
-    assert first.tolist() == [hidden[own[0]].tolist() for own in rows]
-    unit = pool(hidden[1:], [(1, 8)], pooling="cls", normalise=True)
-    assert unit[0].tolist() == pytest.approx([2 / math.sqrt(13), 3 / math.sqrt(13)])
 
 
 @pytest.mark.parametrize("rows", [1, 15, 16, 17])

@@ -71,6 +71,19 @@ def test_a_roberta_text_alone_has_no_separator():
     assert told(made) == ([0, 10, 11, 2, 0, 2], [2, 3, 4, 5, 2, 3], [0] * 6, [4, 2])
 
 
+def test_a_token_may_be_missing_before_or_after_a_text():
+    texts = [texts_of([10, 11], [])]
+    after = Layout(None, (), 2, (0,))
+    assert told(make_inputs(texts, after)) == ([10, 11, 2, 2], [0, 1, 2, 0], [0] * 4, [3, 1])
+    before = Layout(1, (), None, (0,))
+    assert told(make_inputs(texts, before)) == ([1, 10, 11, 1], [0, 1, 2, 0], [0] * 4, [3, 1])
+    assert after.num_specials == before.num_specials == 1
+    both = Layout(None, (7,), None, (0, 3))
+    made = make_inputs([texts_of([10, 11], []), texts_of([20], [])], both)
+    assert told(made) == ([10, 11, 7, 20, 7], [0, 1, 2, 3, 0], [0, 0, 0, 3, 0], [4, 1])
+    assert both.num_specials == 1
+
+
 def test_separators_stand_in_their_order_and_belong_to_the_text_before():
     layout = Layout(5, (7, 8), 9, (2, 0, 4))
     made = make_inputs([texts_of([10]), texts_of([20, 21]), texts_of([])], layout)

@@ -45,7 +45,7 @@ class SeenStores:
     expected: dict[str, Outlook] = field(default_factory=dict)
     """Of stores that are not there, by their origin."""
     _real: dict[str, Outlook] = field(default_factory=dict)
-    _pieces: dict[tuple[str, str, bool, str], Pieces] = field(default_factory=dict)
+    _pieces: dict[tuple[str, str, bool, int, str], Pieces] = field(default_factory=dict)
     _resembling: dict[tuple[str, str], Resembling] = field(default_factory=dict)
 
     def of(self, stored: Stored) -> Outlook:
@@ -74,12 +74,12 @@ class SeenStores:
         """See Seen."""
         settings = model.conventions
         first = isinstance(settings, PairConventions) and settings.first_tokenizer
-        key = (texts.origin, model.tokenizer_sha256, first, prefix)
+        key = (texts.origin, model.tokenizer_sha256, first, model.max_pieces, prefix)
         if key not in self._pieces:
             sample, began = self.sample(texts), process_time()
             word_pieces = WordPieces(open_tokenizer(model))
             batch = pa.array(sample.texts, pa.string())
-            flat, offsets = concatenate([*pieces_of(word_pieces, [batch], prefix)])
+            flat, offsets = concatenate([*pieces_of(word_pieces, [batch], model, prefix)])
             self._pieces[key] = Pieces(flat, offsets, process_time() - began)
         return self._pieces[key]
 

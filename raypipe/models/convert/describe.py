@@ -10,10 +10,13 @@ from raypipe.models.convert.describe_weights import tell_adapter, tell_weights
 from raypipe.models.convert.description import Description, tried
 from raypipe.models.family import family_of
 from raypipe.models.folder.adapters import adapter_folder, base_of, is_adapter
+from raypipe.models.folder.config_checks import config_problems
 from raypipe.models.folder.discover import RECORD, Discovered, discover
 from raypipe.models.folder.evidence import read_object
 from raypipe.models.folder.loading import packaged_folder
 from raypipe.models.folder.model_folder import PACKAGED
+from raypipe.models.folder.parts.ends import ends_problems
+from raypipe.models.folder.parts.layers import layers_of
 from raypipe.models.tokenizer import read_tokenizer
 from raypipe.storage.records import hash_file
 
@@ -46,6 +49,8 @@ def describe(path: str, preset: str | None) -> Description:
         _tell_conventions(found, discovered)
     config = tried(read_object, folder / "config.json", problems=found.problems) or {}
     family = tried(family_of, config, problems=[])  # an unknown one is among the problems below
+    if family and discovered is not None and named == folder and not config_problems(config):
+        tried(layers_of, named, discovered.conventions, config, problems=found.problems)
     sizes = family.files.as_bert(config) if family else config
     found.architecture = {
         "architectures": config.get("architectures"),
@@ -81,6 +86,8 @@ def _tell_tokenizer(found: Description, folder: Path, config: Mapping[str, Any])
             if name == "tokenizer.json":
                 opened = tried(read_tokenizer, folder, problems=found.problems)
                 size = 0 if opened is None else opened.get_vocab_size()
+                if opened is not None:
+                    found.problems += ends_problems(folder, opened, config)
             else:
                 size = len(file.read_text(encoding="utf-8", errors="replace").splitlines())
             found.tokenizer["pieces"] = size

@@ -79,9 +79,13 @@ def gathered(flats: list[Tensor], plan: Tensor, layout: Layout, shape: FixedShap
     row.clamp_(max=shape.rows - 1)
     filler = token >= edges[shape.rows]
     offset = (token - edges[row]).masked_fill_(filler, 0)
-    ids = torch.full_like(token, layout.last).masked_fill_(offset == 0, layout.first)
+    closing = layout.last or 0  # any piece serves as filler
+    ids = torch.full_like(token, closing)
     segments = torch.full_like(token, layout.segments[0])
-    at = torch.ones_like(token)
+    at = torch.zeros_like(token)
+    for special in layout.before:
+        ids.masked_fill_(offset == at, special)
+        at = at + 1
     for number, flat in enumerate(flats):
         count = counts[number][row]
         inside = (offset >= at) & (offset < at + count)
@@ -93,7 +97,7 @@ def gathered(flats: list[Tensor], plan: Tensor, layout: Layout, shape: FixedShap
                 ids.masked_fill_(offset == at, special)
                 at = at + 1
             segments.masked_fill_(offset >= at, layout.segments[number + 1])
-    ids.masked_fill_(filler, layout.last)
+    ids.masked_fill_(filler, closing)
     segments.masked_fill_(filler, layout.segments[0])
     return Gathered(ids, offset + layout.first_position, segments, edges)
 

@@ -5,7 +5,6 @@ Shapes: T tokens of the pass, R inputs at most, E edges, H hidden, U units.
 
 from collections.abc import Callable
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -15,6 +14,8 @@ from raypipe.models.fixed.attention import Varlen, over
 from raypipe.models.fixed.gather import Gathered
 from raypipe.models.fixed.plan import FixedShape
 from raypipe.models.packed import Groups, Linear, attend_freely
+from raypipe.models.pooled.finishing import Finishing
+from raypipe.models.pooled.pooling import pool_between
 
 Step = Callable[[Gathered, Groups], Tensor]
 """The result of a pass, fp32 [R, X]: a row for each input, and for each that is not there."""
@@ -61,19 +62,12 @@ def step_of(
     return step
 
 
-def vectors(shape: FixedShape, *, pooling: str, normalise: bool) -> Finish:
-    """Vectors, fp32 [R, H]: the mean of an input's tokens or its first token's."""
+def vectors(shape: FixedShape, *, pooling: str, finishing: Finishing) -> Finish:
+    """Embeddings, fp32 [R, dim], of the inputs' pooled states."""
 
     def finish(hidden_TH: Tensor, edges: Tensor) -> Tensor:
-        first = edges[: shape.rows]
-        if pooling == "mean":
-            own = edges[: shape.rows + 1]
-            # One sum after the other for each number: an order that no other input changes.
-            sums = torch.segment_reduce(hidden_TH, "sum", offsets=own, initial=0, unsafe=True)
-            pooled = sums / torch.diff(own).clamp(min=1)[:, None]
-        else:
-            pooled = hidden_TH[first.clamp(max=shape.tokens - 1)]
-        return F.normalize(pooled, dim=1) if normalise else pooled
+        pooled = pool_between(hidden_TH, edges[: shape.rows + 1], pooling=pooling)
+        return finishing.embeddings(pooled, product=whole)
 
     return finish
 

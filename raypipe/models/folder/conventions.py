@@ -5,7 +5,7 @@ from typing import Any
 
 from raypipe.vocabulary import ScoreScale, words
 
-POOLINGS = ("mean", "cls")
+POOLINGS = ("mean", "cls", "max", "last")
 SCORES = words(ScoreScale)
 SEGMENT_ROWS = ("zero", "copy")
 
@@ -16,9 +16,9 @@ class Conventions:
 
     kind: str = "encoder"
     pooling: str
-    """mean over all tokens, [CLS] and [SEP] included, or cls."""
+    """mean or max over all tokens, [CLS] and [SEP] included, or cls or last, one token's."""
     normalise: bool
-    """Whether embeddings are normalised to length 1."""
+    """Whether embeddings are normalised to length 1, after all else."""
     query_segment: int
     passage_segment: int
     query_limit: int
@@ -27,14 +27,28 @@ class Conventions:
     """Word pieces of a passage, without special tokens."""
     query_prefix: str = ""
     passage_prefix: str = ""
+    dense: tuple[str, ...] = ()
+    """What follows pooling, in order: folders of dense layers, such as 2_Dense, and `normalise`.
+    The layers' content is in the fingerprint, not their folders' names."""
+    truncate_dim: int | None = None
+    """How many of the first dimensions are kept, after dense layers; None means all."""
     precision: str | None = None
     """fp32, tf32, bf16 or fp16; None means that of the invocation, or else fp32."""
     start_weights_saw: str = "not stated"
     """What the weights were trained on, for tables; not part of the fingerprint."""
 
+    def __post_init__(self) -> None:
+        """A list, as JSON has it, becomes a tuple: settings are keys of mappings."""
+        if isinstance(self.dense, list):
+            object.__setattr__(self, "dense", tuple(self.dense))
+
     def to_json(self) -> dict[str, Any]:
-        """The settings in a fingerprint."""
-        return _without_words(asdict(self))
+        """The settings in a fingerprint, without dense layers: see `ModelFolder.forward_config`."""
+        body = _without_words(asdict(self))
+        del body["dense"]
+        if self.truncate_dim is None:  # so older stores keep their fingerprints
+            del body["truncate_dim"]
+        return body
 
     def limit(self, side: str) -> int:
         """Number of word pieces kept of a query or passage."""

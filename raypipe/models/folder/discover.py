@@ -22,6 +22,7 @@ from raypipe.models.folder.sentence_transformers import (
 from raypipe.models.folder.settings_keys import DOCUMENTED
 from raypipe.models.hub.prompts import family_that_asks, hub_name_of, known_prompts
 from raypipe.models.units import is_reranker
+from raypipe.models.whole import DECODERS
 from raypipe.storage.records import hash_once
 
 RECORD = "made_by"
@@ -64,6 +65,8 @@ def discover(
     told = settings or {}
     given = {**(_given(folder) if preset is None else {}), **told}
     own = _evidence(folder) if preset is None and not _complete(given) else None
+    if own is None and preset is None and not given:
+        _refuse_decoder(folder)
     if own is None or given.get("kind", own.values.get("kind")) != own.values.get("kind"):
         found = conventions_of(folder, preset, settings=told)
         named = f"preset {preset}"
@@ -76,6 +79,22 @@ def discover(
         found_all = _combine(folder, given, own)
         found_all.sources.update(dict.fromkeys(told, RECIPE))
     return _prompted(folder, found_all)
+
+
+def _refuse_decoder(folder: Path) -> None:
+    """Returns nothing if the model is no decoder, which may have been trained for anything.
+
+    Raises:
+        InputError: it is one.
+    """
+    kind = read_object(folder / "config.json").get("model_type")
+    if kind in DECODERS:
+        raise InputError(
+            f"{folder}: model_type {kind}: a decoder, and nothing says that its states are "
+            "embeddings: expected a modules.json with Pooling, or a raypipe.json of kind encoder, "
+            "found neither; decoders that score, such as Qwen3-Reranker, are not computed; "
+            f"{DOCUMENTED}"
+        )
 
 
 def _prompted(folder: Path, found: Discovered) -> Discovered:

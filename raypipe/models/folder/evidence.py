@@ -10,6 +10,7 @@ from raypipe.errors import InputError
 from raypipe.models.family import family_of
 from raypipe.models.tokenizer import read_tokenizer
 from raypipe.regular import check_regular
+from raypipe.text.inputs import Layout
 from raypipe.text.slicing import sliced
 
 MAX_JSON_BYTES = 64_000_000
@@ -135,24 +136,27 @@ def read_prompts(folder: Path, found: Evidence) -> None:
             )
 
 
-def check_tokenizer(folder: Path, found: Evidence, *, pair: bool) -> None:
-    """Refuse a tokenizer whose inputs, of one text or a pair, do not have the model's layout."""
+def check_tokenizer(folder: Path, found: Evidence, *, pair: bool) -> Layout | None:
+    """Refuse a tokenizer whose inputs, of one text or a pair, do not have the model's layout.
+
+    Returns the layout, or None if it is BERT's or refused.
+    """
     path = folder / "tokenizer.json"
     if not path.exists():
-        return  # a vocab.txt is BERT's, and so are its inputs
+        return None  # a vocab.txt is BERT's, and so are its inputs
     try:
         tokenizer = read_tokenizer(folder)
     except InputError as error:
         found.refusals += error.problems
-        return
+        return None
     if tokenizer.post_processor is None:
-        return  # the class that opens it adds them
+        return None  # the class that opens it adds them
     try:
         family = family_of(read_object(folder / "config.json"))
         layout = family.layout(tokenizer, (0, 1) if pair else (0,))
     except InputError as error:
         found.refusals += [f"{path}: {problem}" for problem in error.problems]
-        return
+        return None
     own = tokenizer.encode("a", "b") if pair else tokenizer.encode("a")
     expected = sliced(tokenizer, [["a"], ["b"]] if pair else [["a"]], layout)
     ids, segments = expected.ids.tolist(), expected.segments.tolist()
@@ -162,3 +166,4 @@ def check_tokenizer(folder: Path, found: Evidence, *, pair: bool) -> None:
             f"{path}: expected inputs {' '.join(tokens)} in segments {segments}, found "
             f"{' '.join(own.tokens)} in {own.type_ids}"
         )
+    return layout

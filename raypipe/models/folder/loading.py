@@ -21,8 +21,11 @@ from raypipe.models.folder.adapters import (
     is_adapter,
 )
 from raypipe.models.folder.config_checks import read_config, tensor_shapes
+from raypipe.models.folder.conventions import Conventions
 from raypipe.models.folder.discover import discover
 from raypipe.models.folder.model_folder import PACKAGED, RANDOM, ModelFolder
+from raypipe.models.folder.parts.ends import ends_problems
+from raypipe.models.folder.parts.layers import layers_of
 from raypipe.models.folder.presets import conventions_of
 from raypipe.models.hub.held import read_note
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_file, tokenizer_sha256
@@ -76,11 +79,14 @@ def resolve_model(
         problems += [f"{folder}: {problem}" for problem in found]
     if config is not None and built is not None and not problems:
         problems += _beyond_table(folder, built, config)
+    if config is not None and built is not None:
+        problems += ends_problems(folder, built, config)
+    dense = _tried(lambda: layers_of(folder, conventions, config), problems)
     if config is None or shapes is None or built is None or conventions is None or problems:
         raise InputError(list(dict.fromkeys(problems)))
-    model = ModelFolder(
-        path, folder, conventions, weights, tokenizer_sha256(built), config, held=read_note(folder)
-    )
+    tokenizer = tokenizer_sha256(built)
+    model = ModelFolder(path, folder, conventions, weights, tokenizer, config)
+    model = replace(model, held=read_note(folder), dense=dense or ())
     if segment_row is None:
         return model
     return replace(model, conventions=replace(model.reranker, segment_row=segment_row))
@@ -139,6 +145,8 @@ def _adapted(
     conventions = discover(adapter, preset, settings=settings).conventions
     if segment_row is not None:
         raise InputError(f"{path}: segment_row: the adapter has its own third segment; remove it")
+    if isinstance(conventions, Conventions) and (conventions.dense or conventions.truncate_dim):
+        raise InputError(f"{path}: dense, truncate_dim: an adapter has neither; remove them")
     return replace(
         base,
         path=path,

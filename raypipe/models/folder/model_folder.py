@@ -14,6 +14,7 @@ from raypipe.models.folder.conventions import (
     PretrainedConventions,
 )
 from raypipe.models.folder.evidence import read_object
+from raypipe.models.folder.parts.layers import NORMALISE, DenseFile
 from raypipe.models.folder.presets import PRESETS
 from raypipe.models.hub.held import HeldFiles
 
@@ -21,6 +22,8 @@ PACKAGED = "minilm"
 """The model that comes with raypipe's dependencies."""
 RANDOM = "random weights"
 """In the place of the hash of weights that are drawn from a configuration."""
+USUAL_PIECES = 512
+"""Word pieces of a text that are kept for every model, so that models share a tokenizer's store."""
 PRETRAINED = "is to start a training from: name it in model.start of a training recipe"
 
 
@@ -41,6 +44,8 @@ class ModelFolder:
     """A low-rank adapter for the folder's weights, merged on loading."""
     held: HeldFiles | None = None
     """Where the files are in stores, if the folder has links to them: a node makes its own."""
+    dense: tuple[DenseFile | None, ...] = ()
+    """What follows an encoder's pooling, in order: layers, and None for a division by length."""
 
     def config(self) -> dict[str, Any]:
         """config.json."""
@@ -61,8 +66,31 @@ class ModelFolder:
         return family_of(self.config_read)
 
     def forward_config(self) -> dict[str, Any]:
-        """The values of config.json that affect a row's value, by name; part of the fingerprint."""
-        return self.family.files.decisive(self.config_read)
+        """The values of config.json that affect a row's value, by name; part of the fingerprint.
+
+        With them are an encoder's dense layers, if it has any.
+        """
+        found = self.family.files.decisive(self.config_read)
+        steps = [NORMALISE if layer is None else layer.to_json() for layer in self.dense]
+        return {**found, "dense": steps} if steps else found
+
+    @property
+    def dim(self) -> int:
+        """Dimensions of an encoder's embeddings."""
+        if self.encoder.truncate_dim is not None:
+            return self.encoder.truncate_dim
+        layers = [layer for layer in self.dense if layer is not None]
+        if layers:
+            return layers[-1].outer
+        return int(self.family.files.as_bert(self.config_read)["hidden_size"])
+
+    @property
+    def max_pieces(self) -> int:
+        """How many word pieces of a text are kept: as many as its inputs hold, or more."""
+        own = self.conventions
+        if isinstance(own, Conventions):
+            return max(USUAL_PIECES, own.query_limit, own.passage_limit)
+        return max(USUAL_PIECES, own.total_limit)
 
     @property
     def precision(self) -> str:

@@ -151,7 +151,7 @@ def conventions_problems(found: AnyConventions) -> list[str]:
     if found.kind != "encoder":
         problems.append(f"kind: expected encoder, mono or duo, found {found.kind!r}")
     if found.pooling not in POOLINGS:
-        problems.append(f"pooling: expected mean or cls, found {found.pooling!r}")
+        problems.append(f"pooling: expected mean, cls, max or last, found {found.pooling!r}")
     for name in ("query_limit", "passage_limit"):
         if not _is_count(getattr(found, name)):
             value = getattr(found, name)

@@ -13,9 +13,12 @@ from raypipe.models.folder.evidence import (
     read_prompts,
     token_limit,
 )
+from raypipe.models.folder.parts.modules import read_finishing
 
 LONGEST_NAME = 255
 """Of a file or folder, on the usual file systems."""
+POOLINGS = {"mean": "mean", "cls": "cls", "max": "max", "lasttoken": "last"}
+"""raypipe's word by sentence-transformers'."""
 OLD_POOLINGS = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_mean_tokens": "mean",
@@ -63,25 +66,28 @@ def read_sentence_transformer(folder: Path) -> Evidence:
     inner = transformer_folder(folder)
     modules = modules_of(folder)
     names = [name for name, _ in modules]
-    if names not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
+    if names[:2] != ["Transformer", "Pooling"] or not {*names[2:]} <= {"Dense", "Normalize"}:
         found.refusals.append(
-            f"{folder / 'modules.json'}: expected Transformer, Pooling and at most Normalize, "
-            f"found {', '.join(names)}"
+            f"{folder / 'modules.json'}: expected Transformer, Pooling, and then at most Dense and "
+            f"Normalize, found {', '.join(names)}"
         )
         return found
     found.add("modules.json", kind="encoder")
     _read_pooling(folder, folder / modules[1][1] / "config.json", found)
-    _read_normalise(folder, names, found)
+    read_finishing(folder, modules[2:], found)
     found.add("one text alone is segment 0", query_segment=0, passage_segment=0)
     config = read_object(inner / "config.json")
+    layout = check_tokenizer(inner, found, pair=False)
+    specials = 2 if layout is None else layout.num_specials
     limit, source = token_limit(inner, config)
-    if isinstance(limit, int) and not isinstance(limit, bool) and limit > 2:
-        found.add(source, query_limit=limit - 2, passage_limit=limit - 2)
+    if isinstance(limit, int) and not isinstance(limit, bool) and limit > specials:
+        found.add(source, query_limit=limit - specials, passage_limit=limit - specials)
     else:
-        problem = f"no max_seq_length, model_max_length or positions above 2, found {limit!r}"
+        problem = (
+            f"no max_seq_length, model_max_length or positions above {specials}, found {limit!r}"
+        )
         found.problems |= {"query_limit": problem, "passage_limit": problem}
     read_prompts(folder, found)
-    check_tokenizer(inner, found, pair=False)
     _check_lower_case(inner, found)
     return found
 
@@ -91,34 +97,17 @@ def _read_pooling(folder: Path, path: Path, found: Evidence) -> None:
     modes: Any = body.get("pooling_mode", [OLD_POOLINGS[n] for n in OLD_POOLINGS if body.get(n)])
     modes = [str(mode) for mode in (modes if isinstance(modes, list) else [modes])]
     where = path.relative_to(folder) if path.is_relative_to(folder) else path
-    if modes not in (["mean"], ["cls"]):
+    if len(modes) != 1 or modes[0] not in POOLINGS:
         found.refusals.append(
-            f"{path}: pooling: expected mean or cls, found {' and '.join(modes) or 'none'}"
+            f"{path}: pooling: expected one of {', '.join(POOLINGS)}, found "
+            f"{' and '.join(modes) or 'none'}"
         )
     else:
-        found.add(f"{where}", pooling=modes[0])
+        found.add(f"{where}", pooling=POOLINGS[modes[0]])
     prompted = folder / "config_sentence_transformers.json"
     prompts = part_of(read_object(prompted), "prompts", prompted)
     if body.get("include_prompt") is False and any(prompts.values()):
         found.refusals.append(f"{path}: include_prompt: expected true, found false with prompts")
-
-
-def _read_normalise(folder: Path, names: list[str], found: Evidence) -> None:
-    normalise = "Normalize" in names
-    where = "modules.json: Normalize" if normalise else "modules.json: no Normalize"
-    found.add(where, normalise=normalise)
-    stated = read_object(folder / "config_sentence_transformers.json").get("similarity_fn_name")
-    if stated == "cosine" and not normalise:
-        found.notes.append(
-            "scores are inner products of embeddings as encode gives them; "
-            "config_sentence_transformers.json says similarity_fn_name cosine: to rank by it, put "
-            '"normalise": true in raypipe.json'
-        )
-    if stated not in (None, "cosine", "dot"):
-        found.refusals.append(
-            f"{folder / 'config_sentence_transformers.json'}: similarity_fn_name: expected cosine "
-            f"or dot, found {stated}"
-        )
 
 
 def _check_lower_case(inner: Path, found: Evidence) -> None:

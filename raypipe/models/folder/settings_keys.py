@@ -5,14 +5,19 @@ from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from typing import Any
 
-from raypipe.models.folder.conventions import AnyConventions, PairConventions, PretrainedConventions
+from raypipe.models.folder.conventions import (
+    AnyConventions,
+    Conventions,
+    PairConventions,
+    PretrainedConventions,
+)
 from raypipe.vocabulary import Precision, words
 
 DOCUMENTED = 'docs/commands.md, "Models", says what each key means'
 MAX_PREFIX_CHARACTERS = 10_000
 """A longer prefix leaves no room for a text, and is put before every passage in memory."""
 _EXPECTED = {
-    "pooling": "mean or cls",
+    "pooling": "mean, cls, max or last",
     "normalise": "true or false",
     "query_segment": "a segment id, from 0",
     "passage_segment": "a segment id, from 0",
@@ -64,12 +69,27 @@ def plain_problems(found: AnyConventions) -> list[str]:
         problems.append(f"precision: expected {expected}, found {_shown(found.precision)}")
     if isinstance(found, PairConventions):
         return problems
+    problems += _finishing_problems(found)
     if not isinstance(found.normalise, bool):
         problems.append(f"normalise: expected true or false, found {_shown(found.normalise)}")
     for name in ("query_segment", "passage_segment"):
         value = getattr(found, name)
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             problems.append(f"{name}: expected a segment id, from 0, found {_shown(value)}")
+    return problems
+
+
+def _finishing_problems(found: Conventions) -> list[str]:
+    problems = []
+    if not isinstance(found.dense, tuple) or not all(isinstance(e, str) for e in found.dense):
+        problems.append(
+            f"dense: expected a list of folders' names, and normalise, found {_shown(found.dense)}"
+        )
+    cut = found.truncate_dim
+    if cut is not None and (not isinstance(cut, int) or isinstance(cut, bool) or cut < 1):
+        problems.append(
+            f"truncate_dim: expected a count of dimensions or null, found {_shown(cut)}"
+        )
     return problems
 
 

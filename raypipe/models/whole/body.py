@@ -58,6 +58,8 @@ class Whole:
                 stop = start + count * length
                 ids = ids_T[start:stop].view(count, length)
                 more: dict[str, Any] = {"attention_mask": torch.ones_like(ids)}
+                if "use_cache" in given:  # of a decoder: no token is added afterwards
+                    more["use_cache"] = False
                 if "token_type_ids" in given and self.num_segments > 1:
                     own = segments if isinstance(segments, int) else segments[start:stop]
                     more["token_type_ids"] = (

@@ -86,14 +86,32 @@ class WholeFamily:
     def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
         """See Family; what the tokenizer itself puts around one text and between two."""
         plain = tokenizer.encode(TEXT, add_special_tokens=False).ids
-        alone, both = tokenizer.encode(TEXT).ids, tokenizer.encode(TEXT, TEXT).ids
+        both = tokenizer.encode(TEXT, TEXT).ids
+        first, last = ends_of(tokenizer)
         size = len(plain)
         between = tuple(both[1 + size : len(both) - size - 1])
-        expected = [alone[0], *plain, *between, *plain, alone[-1]]
-        if alone != [alone[0], *plain, alone[-1]] or both != expected or not between:
+        expected = [first, *plain, *between, *plain, last]
+        if first is None or last is None or both != expected or not between:
             raise InputError(
                 "the tokenizer's own inputs do not begin with one special token and end with one"
             )
         read = self.files.HAS_SEGMENTS
         own = tuple(segments) if read else (0,) * len(segments)
-        return Layout(alone[0], between, alone[-1], own, has_segments=read)
+        return Layout(first, between, last, own, has_segments=read)
+
+
+def ends_of(tokenizer: Tokenizer) -> tuple[int | None, int | None]:
+    """The tokens that the tokenizer itself puts before and after one text; None for none.
+
+    Raises:
+        InputError: there are several on a side.
+    """
+    plain = tokenizer.encode(TEXT, add_special_tokens=False).ids
+    whole = tokenizer.encode(TEXT).ids
+    for num_before in (0, 1):
+        num_after = len(whole) - num_before - len(plain)
+        if num_after in (0, 1) and whole[num_before : num_before + len(plain)] == plain:
+            return whole[0] if num_before else None, whole[-1] if num_after else None
+    raise InputError(
+        "the tokenizer's own inputs have more than one special token before or after a text"
+    )

@@ -26,6 +26,8 @@ class WholeFiles:
     HEADS = ("", "")
     ADAPTED: tuple[str, ...] = ()
     SPECIAL_TOKENS: tuple[str, ...] = ()
+    USED = "encoded with and scored with"
+    """What such a model is for."""
 
     def __init__(self, kind: str, *, has_segments: bool) -> None:
         """Of models with this model_type, which read segments or not."""
@@ -118,5 +120,5 @@ class WholeFiles:
     def _refuse(self, what: str) -> NoReturn:
         raise InputError(
             f"model_type {self.kind}: expected a model whose forward pass is raypipe's own, found "
-            f"one that transformers computes: it is encoded with and scored with, and not {what}"
+            f"one that transformers computes: it is {self.USED}, and not {what}"
         )

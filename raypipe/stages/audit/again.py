@@ -109,7 +109,7 @@ class Again:
                 yield pa.array(texts[start : start + BATCH_ROWS], pa.string())
 
         prefix = self.model.conventions.prefix(side)
-        return concatenate([*pieces_of(self._word_pieces, batches(), prefix)])
+        return concatenate([*pieces_of(self._word_pieces, batches(), self.model, prefix)])
 
     @cached_property
     def _word_pieces(self) -> WordPieces:

@@ -28,7 +28,6 @@ from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.query_blocks import Sides
 from raypipe.stages.scoring.candidates import SCORE_BYTES
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
-from raypipe.stages.texts.tokenize import MAX_PIECES
 from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
@@ -64,7 +63,7 @@ class AuditStage:
             "config": self.model.forward_config(),
             "tokenizer_sha256": self.model.tokenizer_sha256,
             "tokenizers": tokenizers.__version__,
-            "max_pieces": MAX_PIECES,
+            "max_pieces": self.model.max_pieces,
             "conventions": self.model.conventions.to_json(),
             "scored_by": self.scored.by,
             "first": self.scored.first,

@@ -26,7 +26,6 @@ from raypipe.stages.scoring.candidates import SCORE_BYTES, Part, passages_of
 from raypipe.stages.scoring.older_scores import OlderScores, ScoresByText, older_scores
 from raypipe.stages.scoring.token_rows import TokenRows
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
-from raypipe.stages.texts.tokenize import MAX_PIECES
 from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec, settings_digest
@@ -43,7 +42,7 @@ def score_base(model: ModelFolder, collection: Stored, queries: Stored) -> Stage
         "config": model.forward_config(),
         "tokenizer_sha256": model.tokenizer_sha256,
         "tokenizers": tokenizers.__version__,
-        "max_pieces": MAX_PIECES,
+        "max_pieces": model.max_pieces,
         "conventions": model.reranker.to_json(),
         "dtype": "fp32",
     }

@@ -133,7 +133,7 @@ class PassageTokensStage:
                 yield pa.array(found, pa.string())
 
         prefix = self.model.conventions.prefix("passage")
-        flat, offsets = concatenate([*pieces_of(word_pieces, texts(), prefix)])
+        flat, offsets = concatenate([*pieces_of(word_pieces, texts(), self.model, prefix)])
         path = scratch / f"{shard.index}.safetensors"
         write_tokens(path, flat, offsets)
         return Payload(path, {"rows": shard.num_rows, "pieces": len(flat)})

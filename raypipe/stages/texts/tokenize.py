@@ -37,8 +37,6 @@ from raypipe.storage.stored import Stored, spec_over
 from raypipe.text.slicing import first_difference
 from raypipe.text.word_pieces import WordPieces
 
-MAX_PIECES = 512
-"""No supported model reads more; a longer text is cut early, to save time."""
 BATCH_ROWS = 2048
 SHARD_ROWS = 16_384
 """About three seconds of work."""
@@ -131,7 +129,7 @@ class TokenizeStage:
         rows = np.arange(shard.start, shard.stop)
         division = divide(rows, None, None if source is None else source.rows(rows))
         texts = _texts(reader, rows[division.computed], beat)
-        parts = [*pieces_of(word_pieces, texts, self.prefix)]
+        parts = [*pieces_of(word_pieces, texts, self.model, self.prefix)]
         if source is not None:
             parts = [*copied_pieces(source, division), *parts]
         flat, offsets = taken(*concatenate(parts), division.places)
@@ -170,19 +168,22 @@ def piece_settings(model: ModelFolder, prefix: str) -> dict[str, Json]:
     return chosen | {
         "tokenizer_sha256": model.tokenizer_sha256,
         "tokenizers": tokenizers.__version__,
-        "max_pieces": MAX_PIECES,
+        "max_pieces": model.max_pieces,
         "prefix": prefix,
     }
 
 
 def pieces_of(
-    word_pieces: WordPieces, batches: Iterable[Strings], prefix: str
+    word_pieces: WordPieces, batches: Iterable[Strings], model: ModelFolder, prefix: str
 ) -> Iterator[tuple[Flat, Offsets]]:
-    """The word pieces of each batch of texts; first those of no text, which have the dtype."""
-    yield word_pieces.of(pa.array([], pa.string()), max_pieces=MAX_PIECES)
+    """The word pieces of each batch of texts; first those of no text, which have the dtype.
+
+    A text is cut after as many as the model's inputs hold, to save time.
+    """
+    yield word_pieces.of(pa.array([], pa.string()), max_pieces=model.max_pieces)
     for texts in batches:
         prefixed = pc.binary_join_element_wise(prefix, texts, "") if prefix else texts
-        yield word_pieces.of(prefixed, max_pieces=MAX_PIECES)
+        yield word_pieces.of(prefixed, max_pieces=model.max_pieces)
 
 
 def copied_pieces(source: OpenedSource, division: Division) -> Iterator[tuple[Flat, Offsets]]:
@@ -202,9 +203,13 @@ def refuse_other_inputs(tokenizer: Tokenizer, texts: list[str], model: ModelFold
     pair = layout_of(model, tokenizer, (0, 1)) if has_pairs else None
     found = first_difference(tokenizer, texts, single, pair)
     if found is not None:
-        first, last = (tokenizer.id_to_token(token) for token in (single.first, single.last))
+        (after,) = single.behind
+        first, last = (
+            [str(tokenizer.id_to_token(n)) for n in ids] for ids in (single.before, after)
+        )
+        shown = " ".join([*first, "pieces", *last])
         of_pair = "" if pair is None else f" (of a pair, with segments {pair.segments})"
         raise InputError(
-            f"{model.folder}: the tokenizer's own input for {found[:60]!r} is not {first} pieces "
-            f"{last}{of_pair}, which is what this model would be given"
+            f"{model.folder}: the tokenizer's own input for {found[:60]!r} is not {shown}"
+            f"{of_pair}, which is what this model would be given"
         )

@@ -13,7 +13,8 @@ from torch.utils.checkpoint import checkpoint
 from raypipe.models.body import Body, Head
 from raypipe.models.family import family_of
 from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
-from raypipe.models.packed import Updates, attend_freely, first_tokens, groups_of, pool
+from raypipe.models.packed import Updates, attend_freely, first_tokens, groups_of
+from raypipe.models.pooled.pooling import pool
 from raypipe.text.inputs import Inputs
 from raypipe.training.model.lowrank import LowRank, drawn, updates_of
 
@@ -103,11 +104,11 @@ class Trainee:
             return words, heads.follows(self.weights, hidden[: len(firsts)]).float()
 
     def vectors(self, inputs: Inputs) -> Tensor:
-        """An encoder's vectors, fp32 [B, H]."""
+        """An encoder's vectors, fp32 [B, H]; presets have no dense layers and cut nothing."""
         assert isinstance(self.conventions, Conventions)
         hidden, groups = self.states(inputs), groups_of(inputs.lengths)
-        pooling, normalise = self.conventions.pooling, self.conventions.normalise
-        return pool(hidden.float(), groups, pooling=pooling, normalise=normalise)
+        pooled = pool(hidden.float(), groups, pooling=self.conventions.pooling)
+        return F.normalize(pooled, dim=1) if self.conventions.normalise else pooled
 
     def states(self, inputs: Inputs, *, wanted: Tensor | None = None) -> Tensor:
         """Last hidden states of all tokens [T, H], or of the tokens `wanted`, int64 [W], [W, H]."""

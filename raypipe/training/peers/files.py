@@ -84,8 +84,9 @@ def _encoder(found: Conventions, width: int, num_specials: int) -> PeerFiles:
 
 
 def _pooling(pooling: str, width: int) -> Mapping[str, Any]:
-    modes = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens")
-    chosen = {"mean": "mean_tokens", "cls": "cls_token"}[pooling]
+    modes = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "lasttoken")
+    named = {"mean": "mean_tokens", "cls": "cls_token", "max": "max_tokens", "last": "lasttoken"}
+    chosen = named[pooling]
     keys = {f"pooling_mode_{mode}": mode == chosen for mode in modes}
     return {"word_embedding_dimension": width, **keys}
 

@@ -62,20 +62,21 @@ class Maker:
         """
         rows = rows_of(self.sources, chosen)
         single = self.layouts["text"]
+        ((separator,),) = single.behind
         if self.next_sentence:
             layout = self.layouts["pair"]
             first, second, follows = pairs(
                 self.sources,
                 chosen,
                 rows,
-                separator=single.last,
+                separator=separator,
                 limit=self.total_limit - layout.num_specials,
                 seed=self.seed,
                 step=step,
             )
             inputs = make_inputs([first, second], layout)
         else:
-            inputs = make_inputs([texts_of(self.sources, rows, single.last)], single)
+            inputs = make_inputs([texts_of(self.sources, rows, separator)], single)
             follows = None
         ids, targets = masked(inputs, rows, self.rule, seed=self.seed, step=step)
         return MaskedBatch(

@@ -1,5 +1,7 @@
 """The updates of a pre-training: masked batches instead of examples."""
 
+from itertools import chain
+
 import torch
 from torch import Tensor
 
@@ -109,5 +111,5 @@ def rule_of(job: Job, layouts: Layouts, share: float) -> Rule:
     if mask_id is None:
         raise InputError(f"{job.start.folder}: the tokenizer has no {mask}, which masking needs")
     layout = layouts["pair"]
-    special = tuple(sorted({layout.first, *layout.separators, layout.last}))
+    special = tuple(sorted({*layout.before, *chain(*layout.behind)}))
     return Rule(share, mask_id, tokenizer.get_vocab_size(), special)

@@ -16,6 +16,9 @@ LAYOUTS = [
     Layout(101, (102,), 102, (0, 1)),
     Layout(101, (102,), 102, (0, 1, 2)),
     Layout(0, (2, 3), 4, (0, 0), first_position=2),
+    Layout(None, (), 102, (0,)),
+    Layout(101, (), None, (0,)),
+    Layout(None, (2, 3), 4, (0, 1)),
 ]
 
 
@@ -53,7 +56,7 @@ def test_inputs_are_those_of_the_host(layout, dtype, words, num_inputs):
             own = getattr(found, name).numpy()
             assert own.shape == (shape.tokens,) and own.dtype == np.int64
             np.testing.assert_array_equal(own[:total], getattr(expected, name), err_msg=name)
-        assert (found.ids[total:] == layout.last).all()
+        assert (found.ids[total:] == (layout.last or 0)).all()
         assert (found.positions[total:] == layout.first_position).all()
         assert (found.segments[total:] == layout.segments[0]).all()
         np.testing.assert_array_equal(np.diff(edges)[:num_inputs], expected.lengths)

@@ -30,13 +30,15 @@ def transformers_vectors(model, part):
         ids = torch.tensor([[2, *pieces.tolist(), 3]])
         with torch.inference_mode():
             hidden = bert(ids, token_type_ids=torch.ones_like(ids)).last_hidden_state[0]
-        row = hidden.mean(dim=0) if model.encoder.pooling == "mean" else hidden[0]
+        row = {"mean": hidden.mean(dim=0), "cls": hidden[0], "max": hidden.amax(dim=0)}.get(
+            model.encoder.pooling, hidden[-1]
+        )
         rows.append((row / row.norm()).numpy())
     return np.stack(rows)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=["by length", "kernel", "own pieces"])
-@pytest.mark.parametrize("pooling", ["mean", "cls"])
+@pytest.mark.parametrize("pooling", ["mean", "cls", "max", "last"])
 @pytest.mark.parametrize("precision", HERE)
 def test_vectors_are_transformers(model_of, part_of, way, pooling, precision):
     model = model_of(pooling=pooling, passage_segment=1).in_precision(precision)

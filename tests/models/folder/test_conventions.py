@@ -12,3 +12,11 @@ def test_sides_have_their_own_limit_segment_and_prefix():
     assert [pair.prefix("query"), pair.prefix("passage")] == ["q: ", "p: "]
     assert "start_weights_saw" not in both.to_json() and "start_weights_saw" not in pair.to_json()
     assert both.to_json()["query_prefix"] == "q: " and pair.to_json()["total_limit"] == 16
+
+
+def test_an_encoder_without_layers_and_cut_keeps_the_fingerprint_of_before_they_were_known():
+    found = ENCODER
+    assert {"dense", "truncate_dim"}.isdisjoint(found.to_json())
+    cut = replace(found, truncate_dim=7, dense=["2_Dense"])
+    assert cut.dense == ("2_Dense",) and hash(cut) == hash(replace(cut))
+    assert cut.to_json() == found.to_json() | {"truncate_dim": 7}

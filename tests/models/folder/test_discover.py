@@ -67,7 +67,7 @@ def test_a_sentence_transformer_says_all_its_conventions_and_where(tmp_path):
     assert found.sources["pooling"] == "1_Pooling/config.json"
     assert found.sources["query_limit"].startswith("sentence_bert_config.json max_seq_length")
     assert set(found.sources) == {
-        *found.conventions.to_json(), "precision", "start_weights_saw",
+        *found.conventions.to_json(), "precision", "start_weights_saw", "dense", "truncate_dim",
     }  # fmt: skip
 
 
@@ -96,10 +96,12 @@ def test_release_6_writes_other_names_and_is_read_as_well(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"modules": ["Transformer", "Pooling", "Dense", "Normalize"]}, "found .*Dense"),
-        ({"pooling": {"pooling_mode_max_tokens": True}}, "mean or cls, found max"),
+        ({"modules": ["Transformer", "Pooling", "LayerNorm"]}, "found .*LayerNorm"),
+        ({"modules": ["Transformer", "Dense", "Pooling"]}, "found .*Dense, Pooling"),
+        ({"modules": ["Pooling", "Transformer"]}, "found Pooling, Transformer"),
+        ({"pooling": {"pooling_mode_weightedmean_tokens": True}}, "last.*, found weightedmean"),
         ({"pooling": {**MEAN, "pooling_mode_cls_token": True}}, "found cls and mean"),
-        ({"pooling": {}}, "mean or cls, found none"),
+        ({"pooling": {}}, "expected one of mean, cls, max, lasttoken, found none"),
         (
             {"pooling": {**MEAN, "include_prompt": False}, "prompts": {"prompts": {"query": "q"}}},
             "include_prompt",

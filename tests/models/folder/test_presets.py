@@ -40,7 +40,7 @@ def test_presets_are_those_of_the_papers_and_their_code():
     ("found", "field"),
     [
         (replace(ENCODER, kind="dense"), "kind"),
-        (replace(ENCODER, pooling="max"), "pooling"),
+        (replace(ENCODER, pooling="sum"), "pooling"),
         (replace(ENCODER, query_limit=0), "query_limit"),
         (replace(ENCODER, passage_limit=True), "passage_limit"),
         (replace(MONO, query_limit=0), "query_limit"),

@@ -18,6 +18,8 @@ from raypipe.models.hub.prompts import KNOWN, family_that_asks, hub_name_of, kno
         ("my-E5", "e5"),
         ("bge_small", "bge"),
         ("thenlper/gte-base", "gte"),
+        ("Qwen/Qwen3-Embedding-0.6B", "qwen3-embedding"),
+        ("Qwen/Qwen3-0.6B", None),
         ("minilm", None),
         ("lr-2e5", None),
         ("bger", None),

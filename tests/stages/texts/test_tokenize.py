@@ -16,12 +16,14 @@ from tokenizers.processors import TemplateProcessing
 from raypipe import schema
 from raypipe.errors import InputError
 from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.opening import open_tokenizer
 from raypipe.stages.stage import Site, Sizing
 from raypipe.stages.texts import tokenize
 from raypipe.stages.texts.prepare import ConvertStage, CountStage, counted
 from raypipe.stages.texts.tokenize import TokenizeStage
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads.tables import write_table
+from raypipe.storage.payloads.tokens import concatenate
 from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
@@ -158,7 +160,32 @@ def test_shards_are_of_the_wanted_rows_or_a_few_seconds(num_rows, rows, sizes):
     for actors in (1, 9):
         shards = found.shards(Sizing(num_actors=actors, shard_rows=rows))
         assert [s.num_rows for s in shards] == sizes
-    assert (tokenize.MAX_PIECES, tokenize.BATCH_ROWS) == (512, 2048)
+    assert tokenize.BATCH_ROWS == 2048
+
+
+@pytest.mark.parametrize(
+    ("limits", "kept"),
+    [
+        ({"query_limit": 20, "passage_limit": 62}, 512),
+        ({"query_limit": 20, "passage_limit": 513}, 513),
+        ({"query_limit": 700, "passage_limit": 600}, 700),
+    ],
+)
+def test_as_many_pieces_are_kept_as_inputs_hold_and_512_of_shorter_ones(
+    stores, tmp_path, limits, kept
+):
+    """So that models of usual limits share the pieces of one tokenizer."""
+    model = resolve_model(str(tiny.make_tiny_bert(tmp_path / "m", **limits)))
+    stage = TokenizeStage(stores.passages(["a " * 900, "a"]), schema.PASSAGES, model)
+    assert stage.spec.params["max_pieces"] == model.max_pieces == kept
+    batches, word_pieces = [pa.array(["a " * 900])], WordPieces(open_tokenizer(model))
+    flat, _ = concatenate([*tokenize.pieces_of(word_pieces, batches, model, "")])
+    assert len(flat) == kept
+
+
+def test_a_rerankers_pieces_are_those_of_its_whole_input(tmp_path):
+    folder = tiny.make_tiny_reranker(tmp_path / "m", total_limit=800)
+    assert resolve_model(str(folder)).max_pieces == 800
 
 
 TEXTS_BEFORE = ["zebra run", "a lease", "shard", "", "of the run"]

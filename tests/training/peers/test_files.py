@@ -29,6 +29,15 @@ def test_pooling_length_and_prompts_of_an_encoder():
     assert peer_notes(MINILM) == [] and found.config == {}
 
 
+@pytest.mark.parametrize(
+    ("pooling", "key"), [("mean", "mean_tokens"), ("max", "max_tokens"), ("last", "lasttoken")]
+)
+def test_a_pooling_is_written_under_its_older_key(pooling, key):
+    found = peer_files(replace(MINILM, pooling=pooling), width=8, num_specials=2)
+    written = found.files["1_Pooling/config.json"]
+    assert [name for name, value in written.items() if value is True] == [f"pooling_mode_{key}"]
+
+
 def test_without_length_one_there_is_no_normalize():
     found = peer_files(replace(MINILM, normalise=False), width=8, num_specials=2)
     assert len(found.files["modules.json"]) == 2

@@ -45,7 +45,7 @@ def _once(basis: Basis, name: StoreName, stage: Stage) -> Stored:
 
 def _centres(basis: Basis, name: str, wanted: IvfPq, embeddings: Stored, model_name: str) -> Stored:
     model = basis.model(model_name)
-    dim = int(model.family.files.as_bert(model.config())["hidden_size"])
+    dim = model.dim
     num_rows = embeddings.num_rows
     lists = lists_of(wanted, num_rows)
     code_bytes = code_bytes_for(dim) if wanted.code_bytes == "auto" else wanted.code_bytes

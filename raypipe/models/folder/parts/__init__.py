@@ -1,0 +1,1 @@
+"""What lies beside the weights: layers behind pooling, and the ends of a tokenizer's inputs."""

@@ -1,0 +1,1 @@
+"""From the hidden states of an input's tokens to its embedding."""
