@@ -30,9 +30,19 @@ class Layout:
     """Whether the model reads segments; otherwise a tokenizer may give others."""
 
     @property
+    def before(self) -> tuple[int, ...]:
+        """Token ids before the first text."""
+        return (self.first,)
+
+    @property
+    def behind(self) -> tuple[tuple[int, ...], ...]:
+        """Token ids after each text."""
+        return (self.separators,) * (len(self.segments) - 1) + ((self.last,),)
+
+    @property
     def num_specials(self) -> int:
-        """Number of special tokens in an input."""
-        return 2 + len(self.separators) * (len(self.segments) - 1)
+        """Number of tokens in an input that are no text's."""
+        return len(self.before) + sum(map(len, self.behind))
 
     def lengths(self, counts: Sequence[Int64]) -> Int64:
         """Tokens of inputs, with special tokens, from the pieces of their texts, int64 [B] each."""
@@ -66,14 +76,15 @@ def make_inputs(texts: Sequence[TextSlice], layout: Layout) -> Inputs:
         layout: special tokens, segments and positions.
     """
     assert len(texts) == len(layout.segments)
-    behind = [layout.separators] * (len(texts) - 1) + [(layout.last,)]
     lengths = layout.lengths([text.counts for text in texts])
     starts = np.cumsum(lengths) - lengths
     total = int(lengths.sum())
     ids = np.empty(total, np.int64)
-    ids[starts] = layout.first
-    at = starts + 1
-    for text, closing in zip(texts, behind, strict=True):
+    at = starts
+    for token in layout.before:
+        ids[at] = token
+        at = at + 1
+    for text, closing in zip(texts, layout.behind, strict=True):
         _copy(text, ids, at)
         at = at + text.counts
         for token in closing:
@@ -81,7 +92,7 @@ def make_inputs(texts: Sequence[TextSlice], layout: Layout) -> Inputs:
             at = at + 1
     positions = np.arange(layout.first_position, total + layout.first_position)
     positions -= np.repeat(starts, lengths)
-    return Inputs(ids, positions, _segments(texts, behind, layout, total), lengths)
+    return Inputs(ids, positions, _segments(texts, layout, total), lengths)
 
 
 def _copy(text: TextSlice, ids: Int64, at: Int64) -> None:
@@ -92,13 +103,12 @@ def _copy(text: TextSlice, ids: Int64, at: Int64) -> None:
     ids[steps + np.repeat(at - before, text.counts)] = text.flat[source]
 
 
-def _segments(
-    texts: Sequence[TextSlice], behind: Sequence[tuple[int, ...]], layout: Layout, total: int
-) -> Int64:
+def _segments(texts: Sequence[TextSlice], layout: Layout, total: int) -> Int64:
     if len(set(layout.segments)) == 1:
         return np.full(total, layout.segments[0], np.int64)
-    widths = [text.counts + len(closing) for text, closing in zip(texts, behind, strict=True)]
-    widths[0] = widths[0] + 1
+    both = zip(texts, layout.behind, strict=True)
+    widths = [text.counts + len(closing) for text, closing in both]
+    widths[0] = widths[0] + len(layout.before)
     each = np.tile(np.array(layout.segments, np.int64), len(widths[0]))
     return np.repeat(each, np.stack(widths, axis=1).reshape(-1))
 

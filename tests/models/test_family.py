@@ -44,15 +44,15 @@ def test_a_config_names_its_family_and_googles_own_is_a_bert():
     assert family_of({"hidden_size": 4}) is FAMILY
 
 
-@pytest.mark.parametrize("kind", ["t5", "Bert", None, ["bert"], 1])
+@pytest.mark.parametrize("kind", ["bart", "Bert", None, ["bert"], 1])
 def test_another_architecture_is_refused_with_what_was_expected_and_found(kind):
     with pytest.raises(InputError) as caught:
         family_of({"model_type": kind})
     (problem,) = caught.value.problems
     assert problem.startswith(
         "model_type: expected bert, camembert, distilbert, roberta, xlm-roberta, albert, electra, "
-        "ernie, megatron-bert, rembert, deberta, deberta-v2, eurobert, modernbert or mpnet, which "
-        f"raypipe can compute, found {kind!r}"
+        "ernie, megatron-bert, rembert, deberta, deberta-v2, eurobert, modernbert, mpnet, t5 or "
+        f"mt5, which raypipe can compute, found {kind!r}"
     )
     assert problem.endswith("; name a model of that architecture")
 

@@ -83,6 +83,8 @@ def resolve_model(
     )
     if segment_row is None:
         return model
+    if model.reranker.prompt is not None:
+        raise InputError(f"{folder}: segment_row: a model that reads a prompt has none; remove it")
     return replace(model, conventions=replace(model.reranker, segment_row=segment_row))
 
 

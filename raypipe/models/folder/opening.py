@@ -14,6 +14,7 @@ from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.tokenizer import as_first, read_tokenizer, tokenizer_file, tokenizer_sha256
 from raypipe.storage.records import hash_file
 from raypipe.text.inputs import Layout, Layouts
+from raypipe.text.prompts import PromptLayout, prompt_layout
 
 
 def here(model: ModelFolder) -> ModelFolder:
@@ -65,6 +66,8 @@ def layouts_of(model: ModelFolder) -> Layouts:
             "text": layout_of(model, tokenizer, (0,)),
             "pair": layout_of(model, tokenizer, (0, 1)),
         }
+    if isinstance(found, PairConventions) and found.prompt is not None:
+        return {"pair": prompt_of(model, tokenizer)}
     if isinstance(found, PairConventions):
         return {"pair": layout_of(model, tokenizer, found.segments)}
     sides = ("query", "passage")
@@ -79,6 +82,20 @@ def layout_of(model: ModelFolder, tokenizer: Tokenizer, segments: Sequence[int])
     """
     try:
         return model.family.layout(tokenizer, segments)
+    except InputError as error:
+        raise InputError([f"{model.folder}: {problem}" for problem in error.problems]) from error
+
+
+def prompt_of(model: ModelFolder, tokenizer: Tokenizer) -> PromptLayout:
+    """How the prompts of a model whose settings have one are made.
+
+    Raises:
+        InputError: see `prompt_layout`.
+    """
+    found = model.reranker
+    assert found.prompt is not None and found.answers is not None
+    try:
+        return prompt_layout(tokenizer, found.prompt, found.answers, found)
     except InputError as error:
         raise InputError([f"{model.folder}: {problem}" for problem in error.problems]) from error
 

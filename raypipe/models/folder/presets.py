@@ -17,7 +17,12 @@ from raypipe.models.folder.conventions import (
     PretrainedConventions,
 )
 from raypipe.models.folder.evidence import read_object
-from raypipe.models.folder.settings_keys import DOCUMENTED, key_problems, plain_problems
+from raypipe.models.folder.settings_keys import (
+    DOCUMENTED,
+    answer_problems,
+    key_problems,
+    plain_problems,
+)
 
 _MONO = PairConventions(
     kind="mono",
@@ -34,6 +39,12 @@ _DUO = PairConventions(
     total_limit=512,
     relevant_label=1,
     score="probability",
+)
+_MONO_T5 = replace(
+    _MONO,
+    query_limit=256,
+    prompt="Query: {query} Document: {passage} Relevant:",
+    answers=("false", "true"),
 )
 PRESETS: dict[str, AnyConventions] = {
     # Zhan et al. 2020 and its code: limits without special tokens, passages in segment 1.
@@ -68,6 +79,21 @@ PRESETS: dict[str, AnyConventions] = {
     "duobert": _DUO,
     # duobert: the query's 64 include [CLS] and [SEP]; passages share what is left of 510.
     "duobert-reference": replace(_DUO, passage_limit=None, total_limit=510, first_tokenizer=True),
+    # Nogueira et al. 2020, section 3: the prompt, and the softmax over two words; pygaggle: 512
+    # tokens. It has no limit of the query, and cuts the end of the prompt. Here the passage is cut,
+    # as in pyterrier_t5, and the query has at most half.
+    "monot5": _MONO_T5,
+    # The same for mMARCO's models (Bonifacio et al. 2021), which answer with other words.
+    "monot5-mmarco": replace(_MONO_T5, answers=("no", "yes")),
+    # Pradeep et al. 2021, section 3.3: the prompt; pygaggle: 512 tokens, without other limits. Here
+    # the query has at most a quarter, and the passages share what is left.
+    "duot5": replace(
+        _DUO,
+        query_limit=128,
+        passage_limit=None,
+        prompt="Query: {query} Document0: {passage_0} Document1: {passage_1} Relevant:",
+        answers=("false", "true"),
+    ),
     # Devlin et al. 2019, appendix A.2: 512 tokens.
     "bert": PretrainedConventions(total_limit=512),
 }
@@ -165,6 +191,7 @@ def _pair_problems(found: PairConventions) -> list[str]:
         value = getattr(found, name)
         if value is not None and not _is_count(value):
             problems.append(f"{name}: expected a count of word pieces or null, found {value!r}")
+    problems += answer_problems(found)
     fewest = 2 * found.num_passages + 3
     if not _is_count(found.total_limit) or found.total_limit < fewest:
         problems.append(_too_few(found.total_limit, fewest))
@@ -182,7 +209,7 @@ def _pair_problems(found: PairConventions) -> list[str]:
         problems.append("query_limit: expected a count of word pieces for duoBERT, found null")
     if found.query_limit is None and found.passage_limit is not None:
         problems.append("passage_limit: if the longest text is cut first, a passage has no limit")
-    if found.query_limit is not None:
+    if found.query_limit is not None and found.prompt is None:  # else see `prompt_layout`
         least = found.query_limit + 2 + found.num_passages * (1 + (found.passage_limit or 1))
         if least > found.total_limit:
             problems.append(

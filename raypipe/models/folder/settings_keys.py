@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from raypipe.models.folder.conventions import AnyConventions, PairConventions, PretrainedConventions
+from raypipe.text.prompts import DUO_PLACES, MONO_PLACES, prompt_problems
 from raypipe.vocabulary import Precision, words
 
 DOCUMENTED = 'docs/commands.md, "Models", says what each key means'
@@ -70,6 +71,36 @@ def plain_problems(found: AnyConventions) -> list[str]:
         value = getattr(found, name)
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             problems.append(f"{name}: expected a segment id, from 0, found {_shown(value)}")
+    return problems
+
+
+def answer_problems(found: PairConventions) -> list[str]:
+    """The problems of a prompt, of its answers, and of what such a model does not have."""
+    prompt, answers = found.prompt, found.answers
+    if prompt is None and answers is None:
+        return []
+    if not isinstance(prompt, str):
+        return [f"prompt: expected text beside answers, found {_shown(prompt)}"]
+    places = DUO_PLACES if found.kind == "duo" else MONO_PLACES
+    problems = prompt_problems(prompt, places)
+    if len(prompt) > MAX_PREFIX_CHARACTERS:
+        problems = [f"prompt: expected at most {MAX_PREFIX_CHARACTERS:,} characters"]
+    two = isinstance(answers, tuple) and len(answers) == 2
+    if not two or not all(isinstance(word, str) for word in answers or ()):
+        problems.append(
+            f"answers: expected the words of units 0 and 1, found {_shown(answers)}; as in "
+            '["false", "true"]'
+        )
+    elif answers is not None and answers[0] == answers[1]:
+        problems.append(f"answers: expected two words, found {answers[0]!r} twice")
+    if found.relevant_label is None:
+        problems.append("relevant_label: expected 0 or 1, the place in answers, found null")
+    without = {"segment_row": found.segment_row, "first_tokenizer": found.first_tokenizer or None}
+    problems += [
+        f"{name}: only for a BERT's inputs, not for a prompt; remove it"
+        for name, value in without.items()
+        if value is not None
+    ]
     return problems
 
 
