@@ -39,25 +39,25 @@ DUO = {
 }
 
 
-def make_tiny_t5(folder, *, version="1.0", kind="t5", seed=0, **settings):
+def make_tiny_t5(folder, *, version="1.0", family="t5", seed=0, vocab_size=None, **settings):
     """The folder as transformers saves it, with raypipe.json beside it; returns the model."""
     folder.mkdir(parents=True)
     tokenizer = unigram()
     tokenizer.save(str(folder / "tokenizer.json"))
     torch.manual_seed(seed)
-    own = VERSIONS[version] if kind == "t5" else {}
+    own = VERSIONS[version] if family == "t5" else {}
     config = transformers.AutoConfig.for_model(
-        kind, vocab_size=tokenizer.get_vocab_size() + 4, **SIZES, **own
+        family, vocab_size=vocab_size or tokenizer.get_vocab_size() + 4, **SIZES, **own
     )
     model = transformers.AutoModelForSeq2SeqLM.from_config(config).eval()
     with torch.no_grad():  # so that scores differ widely, and the head of 1.1 is its own
         if version == "1.1":
             model.lm_head.weight = torch.nn.Parameter(torch.randn_like(model.lm_head.weight) / 30)
         for name, parameter in model.named_parameters():
-            parameter *= 1 if "layer_norm" in name else 3
+            parameter *= 1 if "layer_norm" in name else 3 if family == "t5" else 1.5
     model.save_pretrained(folder)
     body = json.loads((folder / "config.json").read_text())
-    del body["scale_decoder_outputs"]  # published folders do not have it
+    body.pop("scale_decoder_outputs", None)  # published folders do not have it
     body |= {"decoder_start_token_id": 0, **own}
     (folder / "config.json").write_text(json.dumps(body))
     (folder / "raypipe.json").write_text(json.dumps({**MONO, **settings}))
