@@ -2,10 +2,9 @@
 
 import json
 import shutil
-from random import Random
 
 import pytest
-from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+from sentencepiece import SentencePieceProcessor
 from stage_inputs import parts_of
 from tiny_t5 import make_tiny_t5
 
@@ -14,36 +13,13 @@ from raypipe.models.folder.loading import resolve_model
 from raypipe.models.scorer import load_scorer
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_file, tokenizer_sha256
 
-WORDS = "the a of lease shard rank passage zebra run true false".split()
-
-
-@pytest.fixture(scope="module")
-def pieces(tmp_path_factory):
-    """spiece.model, trained on lines of a few words."""
-    folder = tmp_path_factory.mktemp("pieces")
-    drawn = Random(0)
-    lines = [" ".join(drawn.choices(WORDS, k=8)) for _ in range(2000)]
-    (folder / "lines.txt").write_text("\n".join([*lines, *["Query: Document: Relevant:"] * 50]))
-    SentencePieceTrainer.train(
-        input=str(folder / "lines.txt"),
-        model_prefix=str(folder / "spiece"),
-        vocab_size=48,
-        hard_vocab_limit=False,
-        pad_id=0,
-        eos_id=1,
-        unk_id=2,
-        bos_id=-1,
-        minloglevel=2,
-    )
-    return folder / "spiece.model"
-
 
 @pytest.fixture
-def model(pieces, tmp_path):
+def model(t5_pieces, tmp_path):
     """A T5 with that tokenizer, and no tokenizer.json."""
     make_tiny_t5(tmp_path / "m", vocab_size=200)
     (tmp_path / "m" / "tokenizer.json").unlink()
-    shutil.copyfile(pieces, tmp_path / "m" / "spiece.model")
+    shutil.copyfile(t5_pieces, tmp_path / "m" / "spiece.model")
     return tmp_path / "m"
 
 
