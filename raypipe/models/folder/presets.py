@@ -83,7 +83,7 @@ PRESETS: dict[str, AnyConventions] = {
     # tokens. It has no limit of the query, and cuts the end of the prompt. Here the passage is cut,
     # as in pyterrier_t5, and the query has at most half.
     "monot5": _MONO_T5,
-    # The same for mMARCO's models (Bonifacio et al. 2021), which answer with other words.
+    # Bonifacio et al. 2021: the same, but mMARCO's mT5-base models answer with other words.
     "monot5-mmarco": replace(_MONO_T5, answers=("no", "yes")),
     # Pradeep et al. 2021, section 3.3: the prompt; pygaggle: 512 tokens, without other limits. Here
     # the query has at most a quarter, and the passages share what is left.
