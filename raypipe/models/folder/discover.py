@@ -21,7 +21,7 @@ from raypipe.models.folder.sentence_transformers import (
 )
 from raypipe.models.folder.settings_keys import DOCUMENTED
 from raypipe.models.hub.prompts import family_that_asks, hub_name_of, known_prompts
-from raypipe.models.t5.files import reads_prompts
+from raypipe.models.t5.files import no_prompt, reads_prompts
 from raypipe.models.units import is_reranker
 from raypipe.storage.records import hash_once
 
@@ -90,11 +90,8 @@ def _check_prompt(folder: Path, config: Mapping[str, Any], found: AnyConventions
         InputError: one of them does and the other does not.
     """
     has = isinstance(found, PairConventions) and found.prompt is not None
-    if has and "model_type" in config and not reads_prompts(config):
-        raise InputError(
-            f"{folder}: prompt: the settings have one, and model_type {config['model_type']} reads "
-            "none; name a preset or settings without it"
-        )
+    if has and config and not reads_prompts(config):
+        raise InputError(f"{folder}: {no_prompt(config)}")
     if not has and reads_prompts(config):
         raise InputError(f"{folder}: kind {found.kind} without a prompt: {_of_prompts(config)}")
 

@@ -5,7 +5,13 @@ from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from typing import Any
 
-from raypipe.models.folder.conventions import AnyConventions, PairConventions, PretrainedConventions
+from raypipe.models.folder.conventions import (
+    SCORES,
+    SEGMENT_ROWS,
+    AnyConventions,
+    PairConventions,
+    PretrainedConventions,
+)
 from raypipe.text.prompts import DUO_PLACES, MONO_PLACES, prompt_problems
 from raypipe.vocabulary import Precision, words
 
@@ -74,7 +80,52 @@ def plain_problems(found: AnyConventions) -> list[str]:
     return problems
 
 
-def answer_problems(found: PairConventions) -> list[str]:
+def pair_problems(found: PairConventions) -> list[str]:
+    """The problems of a reranker's limits, unit and score, and of its prompt if it has one."""
+    problems = []
+    for name in ("query_limit", "passage_limit"):
+        value = getattr(found, name)
+        if value is not None and not is_count(value):
+            problems.append(f"{name}: expected a count of word pieces or null, found {value!r}")
+    problems += _answer_problems(found)
+    fewest = 2 * found.num_passages + 3
+    if not is_count(found.total_limit) or found.total_limit < fewest:
+        problems.append(too_few(found.total_limit, fewest))
+    if found.relevant_label not in (None, 0, 1):
+        problems.append(f"relevant_label: expected 0, 1 or null, found {found.relevant_label!r}")
+    if found.score not in SCORES:
+        problems.append(f"score: expected one of {', '.join(SCORES)}, found {found.score!r}")
+    if found.segment_row not in (None, *SEGMENT_ROWS):
+        problems.append(f"segment_row: expected zero, copy or null, found {found.segment_row!r}")
+    if problems:
+        return problems
+    if found.kind == "duo" and found.score != "probability":
+        problems.append(f"score: a duoBERT model's is probability, found {found.score}")
+    if found.kind == "duo" and found.query_limit is None:
+        problems.append("query_limit: expected a count of word pieces for duoBERT, found null")
+    if found.query_limit is None and found.passage_limit is not None:
+        problems.append("passage_limit: if the longest text is cut first, a passage has no limit")
+    if found.query_limit is not None and found.prompt is None:  # else see `prompt_layout`
+        least = found.query_limit + 2 + found.num_passages * (1 + (found.passage_limit or 1))
+        if least > found.total_limit:
+            problems.append(
+                f"total_limit: {found.total_limit} tokens do not hold the other limits, which "
+                f"need {least}"
+            )
+    return problems
+
+
+def too_few(found: object, fewest: int) -> str:
+    """What is said of a total limit that leaves no room for texts."""
+    return f"total_limit: expected {fewest} tokens or more, found {found!r}"
+
+
+def is_count(value: object) -> bool:
+    """Whether it is a whole number from 1 on."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _answer_problems(found: PairConventions) -> list[str]:
     """The problems of a prompt, of its answers, and of what such a model does not have."""
     prompt, answers = found.prompt, found.answers
     if prompt is None and answers is None:

@@ -35,6 +35,15 @@ def reads_prompts(config: Mapping[str, Any]) -> bool:
     return config.get("model_type") in KINDS
 
 
+def no_prompt(config: Mapping[str, Any]) -> str:
+    """What is wrong with settings that have a prompt, for a model that reads none."""
+    kind = config.get("model_type", "not stated")
+    return (
+        f"prompt: the settings have one, and model_type {kind} reads none; name a preset or "
+        "settings without it"
+    )
+
+
 def start_of(config: Mapping[str, Any]) -> int:
     """The token with which the decoder begins, if config.json has no problems."""
     found = config.get("decoder_start_token_id")

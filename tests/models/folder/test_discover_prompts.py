@@ -84,6 +84,20 @@ def test_a_bert_reads_no_prompt(mono):
     assert f"{mono}: prompt: the settings have one, and model_type bert reads none" in found
 
 
+def test_a_config_without_an_architecture_reads_none_either(mono):
+    body = json.loads((mono / "config.json").read_text())
+    del body["model_type"]
+    (mono / "config.json").write_text(json.dumps(body))
+    expected = "prompt: the settings have one, and model_type not stated reads none"
+    assert f"{mono}: {expected}" in told(mono, "monot5")
+
+
+def test_the_base_of_an_adapter_with_a_prompt_reads_none_either(mono):
+    model = replace(resolve_model(str(mono)), conventions=PRESETS["monot5"])
+    with pytest.raises(InputError, match=f"{mono}: prompt: the settings have one, and model_type"):
+        layouts_of(model)
+
+
 def test_a_training_with_drawn_weights_is_refused_before_its_data(t5):
     with pytest.raises(InputError, match="expected settings with a prompt, found some of another"):
         layouts_of(resolve_configuration(str(t5), "monobert"))
