@@ -140,7 +140,7 @@ def _answer_problems(found: PairConventions) -> list[str]:
     if not two or not all(isinstance(word, str) for word in answers or ()):
         problems.append(
             f"answers: expected the words of units 0 and 1, found {_shown(answers)}; as in "
-            '["false", "true"]'
+            '["false", "true"], with quotes also in YAML'
         )
     elif answers is not None and answers[0] == answers[1]:
         problems.append(f"answers: expected two words, found {answers[0]!r} twice")

@@ -17,6 +17,8 @@ KINDS = ("t5", "mt5")
 """By model_type; Flan-T5 and T5 version 1.1 are t5."""
 SIZES = ("vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_heads")
 """What config.json must state: transformers' own values for them are those of T5-small."""
+MOST_LAYERS = 1000
+"""Far beyond those of any model; building more would not end."""
 LONGEST = 512
 """Tokens of the inputs that T5 was trained with; its positions are relative and have no table."""
 PAD = 0
@@ -91,6 +93,11 @@ class T5Files(WholeFiles):
             found = config_of(config)
         except InputError as error:
             return problems + error.problems
+        for name in ("num_layers", "num_decoder_layers"):
+            if not 1 <= getattr(found, name) <= MOST_LAYERS:
+                problems.append(
+                    f"{name}: expected 1 to {MOST_LAYERS}, found {getattr(found, name)}"
+                )
         if not found.is_encoder_decoder:
             problems.append("is_encoder_decoder: expected true, found false")
         for name in ("decoder_start_token_id", "pad_token_id"):
@@ -133,7 +140,12 @@ class T5Files(WholeFiles):
         if HEAD in named:
             expected[HEAD] = module.shapes_of(config)[HEAD]
         held = {place: (source.name, shapes[source.name]) for place, source in named.items()}
-        return shape_problems(expected, held)
+        unknown = [
+            f"{source.name}: no such tensor in a model of the sizes in config.json"
+            for place, source in named.items()
+            if place not in expected
+        ]
+        return shape_problems(expected, held) + unknown
 
     def converted_config(
         self, config: Mapping[str, Any], *, segment_rows: int, num_labels: int | None

@@ -135,6 +135,9 @@ def pair(**changes):
         (pair(answers=["true"]), "answers: expected the words of units 0 and 1, found ('true',)"),
         (pair(answers=["a", "b", "c"]), "answers: expected the words of units 0 and 1"),
         (pair(answers="true"), "answers: expected the words of units 0 and 1, found 'true'"),
+        (pair(answers=[False, True]),
+         "answers: expected the words of units 0 and 1, found (False, True); as in "
+         '["false", "true"], with quotes also in YAML'),
         (pair(answers=[0, 1]), "answers: expected the words of units 0 and 1, found (0, 1)"),
         (pair(answers=["a", "a"]), "answers: expected two words, found 'a' twice"),
         (pair(relevant_label=None), "relevant_label: expected 0 or 1, the place in answers"),
