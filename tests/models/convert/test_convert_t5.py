@@ -24,6 +24,8 @@ TABLES = ["decoder.embed_tokens.weight", "encoder.embed_tokens.weight"]
 def published(folder, *, pickled=False, **settings):
     """As published folders are: every name of the table, and a tensor of old."""
     make_tiny_t5(folder, **settings)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"architectures": None}))
     state = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
     (folder / "raypipe.json").unlink()
@@ -62,6 +64,8 @@ def test_a_checkpoint_becomes_a_folder_with_its_scores(tmp_path, version):
     assert opened.conventions == resolve_model(str(tmp_path / "out"), "monot5").conventions
     assert np.array_equal(scores(opened), expected)
     assert describe(str(tmp_path / "out"), None).problems == []
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert config["architectures"] == ["T5ForConditionalGeneration"]
     body = json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())
     assert body["tokenizer_class"] == "T5Tokenizer" and body["model_max_length"] == 512
     _, info = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out", output_loading_info=True)

@@ -156,6 +156,8 @@ def test_settings_with_a_prompt_are_whole():
     assert conventions_problems(pair()) == [] == conventions_problems(PairConventions(**DUO))
     assert pair(query_limit=None).answers == ("false", "true")
     assert conventions_problems(pair(query_limit=None)) == []
+    few = pair(prompt="{query} {passage}", query_limit=10, total_limit=12)  # and </s> is one more
+    assert conventions_problems(few) == []
 
 
 def test_only_a_prompt_is_in_the_fingerprint_and_older_settings_keep_theirs():

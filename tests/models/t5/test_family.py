@@ -9,6 +9,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 from stage_inputs import parts_of
 from tiny_t5 import DUO, MONO, make_tiny_t5
+from tokenizers import pre_tokenizers
 from transformers import AutoModelForSeq2SeqLM, PreTrainedTokenizerFast
 
 from raypipe.driver.models.fitting import unfit
@@ -262,6 +263,17 @@ def test_it_is_neither_trained_nor_given_inputs_without_a_prompt(tmp_path):
             load_file(tmp_path / "m" / "model.safetensors"),
             json.loads((tmp_path / "m" / "config.json").read_text()),
         ).with_third_segment("zero")
+
+
+def test_a_tokenizer_whose_prompts_cannot_be_sliced_is_refused_with_the_text(tmp_path):
+    make_tiny_t5(tmp_path / "m")
+    model = resolve_model(str(tmp_path / "m"))
+    tokenizer = open_tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()  # each of several spaces is a piece
+    refuse_other_inputs(tokenizer, ["zebra", "lease"], model)
+    told = rf"{tmp_path / 'm'}: the tokenizer's own pieces of the prompt with 'zebra' are not"
+    with pytest.raises(InputError, match=told):
+        refuse_other_inputs(tokenizer, ["zebra", "  lease"], model)
 
 
 def test_every_kind_is_a_family_and_every_value_decides_the_fingerprint(tmp_path):
