@@ -39,6 +39,8 @@ ALLOWED = {
     "transformers": {
         "models/tokenizer.py",
         "models/folder/adapters.py",
+        "models/t5/module.py",
+        "models/t5/pieces.py",
         "models/whole/module.py",
     },
     "peft": {"models/folder/adapters.py"},

@@ -95,6 +95,8 @@ TESTED_ELSEWHERE = {
     "models/hub/linked.py": "models/hub/test_held.py",
     "models/placed.py": "models/test_encoder.py",
     "models/renamed/names.py": "models/renamed/test_files.py",
+    "models/t5/body.py": "models/t5/test_family.py",
+    "models/t5/module.py": "models/t5/test_family.py",
     "models/whole/body.py": "models/whole/test_family.py",
     "models/whole/files.py": "models/whole/test_family.py",
     "models/whole/module.py": "models/whole/test_family.py",

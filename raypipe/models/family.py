@@ -13,6 +13,7 @@ from raypipe.errors import InputError
 from raypipe.models.bert import FAMILY as BERT
 from raypipe.models.body import B, Head
 from raypipe.models.renamed import CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBERTA
+from raypipe.models.t5 import FAMILIES as T5
 from raypipe.models.tensors import Named, Shape
 from raypipe.models.whole import FAMILIES as WHOLE
 from raypipe.text.inputs import Layout
@@ -198,6 +199,7 @@ FAMILIES: Mapping[str, Family[Any]] = {
     "roberta": ROBERTA,
     "xlm-roberta": XLM_ROBERTA,
     **WHOLE,
+    **T5,
 }
 """By model_type of config.json."""
 

@@ -1,4 +1,4 @@
-"""A monoBERT or duoBERT model: one score from the pieces of a query and one or two passages."""
+"""A reranker: one score from the pieces of a query and one or two passages."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -20,9 +20,11 @@ from raypipe.models.machine.placing import Place
 from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import Product, attend_by_length, first_tokens, groups_of, linear
 from raypipe.models.placed import placed
+from raypipe.models.t5.body import T5Body
 from raypipe.text.batching import batches
 from raypipe.text.inputs import Layouts, make_inputs
 from raypipe.text.pairs import TextSlice, cut_to, taken
+from raypipe.text.prompts import PromptLayout
 
 Float64 = NDArray[np.float64]
 
@@ -172,11 +174,13 @@ def load_scorer(
     try:
         body: Body = model.family.read(weights, model.config())
         head = model.family.head(weights, relevant_label=conventions.relevant_label)
-        if conventions.kind == "duo":
+        if conventions.three_segments:
             body = body.with_third_segment(conventions.segment_row)
     except InputError as error:
         raise InputError([f"{model.folder}: {problem}" for problem in error.problems]) from error
     layouts = layouts_of(model)
+    if isinstance(body, T5Body) and isinstance(layouts["pair"], PromptLayout):
+        body = body.answering(layouts["pair"].answers)
     num_positions = body.num_positions - layouts["pair"].first_position
     if conventions.total_limit > num_positions:
         raise InputError(

@@ -9,34 +9,39 @@ from tokenizers import Tokenizer
 from tokenizers.normalizers import BertNormalizer
 
 from raypipe.errors import InputError, first_line
+from raypipe.models.t5.pieces import PIECES, read_pieces
 from raypipe.regular import check_regular
 
 _BESIDE = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
-"""Files that transformers reads beside a vocab.txt."""
+"""Files that transformers reads beside a vocab.txt or a sentencepiece model."""
 
 
 def tokenizer_file(folder: Path) -> Path:
-    """The path of tokenizer.json, or of vocab.txt if a model has no other."""
-    full = folder / "tokenizer.json"
-    return full if full.exists() else folder / "vocab.txt"
+    """The path of tokenizer.json, or of vocab.txt or spiece.model if a model has no other."""
+    full, words, pieces = (folder / name for name in ("tokenizer.json", "vocab.txt", PIECES))
+    if full.exists():
+        return full
+    return pieces if pieces.exists() and not words.exists() else words
 
 
 def read_tokenizer(folder: Path) -> Tokenizer:
     """The tokenizer without truncation and padding; special tokens are added by slicing.
 
-    A vocab.txt is built by transformers, which also reads tokenizer_config.json,
-    special_tokens_map.json and added_tokens.json beside it.
+    A vocab.txt, or a T5's spiece.model, is built by transformers, which also reads
+    tokenizer_config.json, special_tokens_map.json and added_tokens.json beside it.
 
     Raises:
         InputError: the files are not a tokenizer.
     """
     file = tokenizer_file(folder)
     check_regular(file, "a tokenizer")
-    for name in _BESIDE if file.name == "vocab.txt" else ():
+    for name in _BESIDE if file.name != "tokenizer.json" else ():
         check_regular(folder / name)
     try:
         if file.name == "tokenizer.json":
             tokenizer = Tokenizer.from_file(str(file))
+        elif file.name == PIECES:
+            tokenizer = read_pieces(folder)
         else:
             from transformers import BertTokenizerFast
 
@@ -44,6 +49,8 @@ def read_tokenizer(folder: Path) -> Tokenizer:
             tokenizer = built.backend_tokenizer
         tokenizer.no_truncation()
         tokenizer.no_padding()
+    except InputError:
+        raise
     except BaseException as error:
         # The library's panics are not Exceptions; others that are not (an interrupt) are raised
         # again.
@@ -52,6 +59,8 @@ def read_tokenizer(folder: Path) -> Tokenizer:
         expected = "a tokenizer.json of the library tokenizers"
         if file.name == "vocab.txt":
             expected = "a BERT vocabulary, and beside it JSON files that transformers reads"
+        elif file.name == PIECES:
+            expected = "a sentencepiece model, and beside it JSON files that transformers reads"
         raise InputError(
             f"{file}: expected {expected}, found: {first_line(error)}; put the model's own "
             "tokenizer files there"

@@ -91,7 +91,7 @@ def score_texts(
     """The scores that a score stage would store for these candidates, float32 [N].
 
     Args:
-        model: a monoBERT or duoBERT model.
+        model: a reranker.
         queries: texts by query row; only those that occur in a key are tokenised.
         passages: texts by passage row; likewise.
         keys: (query row, passage row, other row) of each candidate; a monoBERT model ignores the

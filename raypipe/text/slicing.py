@@ -8,6 +8,7 @@ from tokenizers import Tokenizer
 
 from raypipe.text.inputs import Inputs, Layout, make_inputs
 from raypipe.text.pairs import TextSlice, taken
+from raypipe.text.prompts import PromptLayout
 
 ALL = 1 << 40
 """More pieces than any text has."""
@@ -24,12 +25,7 @@ def first_difference(
     """
     if tokenizer.post_processor is None or not texts:
         return None
-    import pyarrow as pa  # not at the top: models are opened where there is no pyarrow
-
-    from raypipe.text.word_pieces import WordPieces
-
-    flat, offsets = WordPieces(tokenizer).of(pa.array(texts, pa.string()), max_pieces=ALL)
-    alone = TextSlice(flat, offsets[:-1], np.diff(offsets))
+    alone = _stored(tokenizer, texts)
     whole = tokenizer.encode_batch_fast(texts, add_special_tokens=True)
     made = _rows(make_inputs([alone], single))
     for text, (ids, _), own in zip(texts, made, whole, strict=True):
@@ -46,6 +42,27 @@ def first_difference(
     return None
 
 
+def first_other_prompt(
+    tokenizer: Tokenizer, texts: Sequence[str], layout: PromptLayout
+) -> str | None:
+    """The first text whose sliced prompt differs from the tokenizer's own; None if none does.
+
+    Each text is the query of the next one, or of the next two; after the last comes the first.
+    """
+    if not texts:
+        return None
+    alone, places = _stored(tokenizer, texts), np.arange(len(texts))
+    rows = [np.roll(places, -number) for number in range(len(layout.segments))]
+    made = _rows(make_inputs([taken(alone, each) for each in rows], layout))
+    columns = [[texts[row] for row in each.tolist()] for each in rows]
+    filled = [layout.filled(each) for each in zip(*columns, strict=True)]
+    whole = tokenizer.encode_batch_fast(filled, add_special_tokens=True)
+    for text, (ids, _), own in zip(texts, made, whole, strict=True):
+        if ids != own.ids:
+            return text
+    return None
+
+
 def sliced(tokenizer: Tokenizer, texts: Sequence[Sequence[str]], layout: Layout) -> Inputs:
     """Inputs made from whole texts, one list per position, of equal lengths; none is cut."""
     parts = []
@@ -55,6 +72,16 @@ def sliced(tokenizer: Tokenizer, texts: Sequence[Sequence[str]], layout: Layout)
         flat = np.fromiter(chain.from_iterable(encoding.ids for encoding in found), np.uint32)
         parts.append(TextSlice(flat, np.cumsum(counts) - counts, counts))
     return make_inputs(parts, layout)
+
+
+def _stored(tokenizer: Tokenizer, texts: Sequence[str]) -> TextSlice:
+    """The word pieces of whole texts that stages would store."""
+    import pyarrow as pa  # not at the top: models are opened where there is no pyarrow
+
+    from raypipe.text.word_pieces import WordPieces
+
+    flat, offsets = WordPieces(tokenizer).of(pa.array(texts, pa.string()), max_pieces=ALL)
+    return TextSlice(flat, offsets[:-1], np.diff(offsets))
 
 
 def _rows(inputs: Inputs) -> list[tuple[list[int], list[int]]]:

@@ -49,10 +49,13 @@ def test_a_packaged_training_loads_under_its_name_and_comes_back(name: str):
 
 
 def test_the_kinds_of_presets_are_those_of_the_presets_themselves():
-    from raypipe.config.training.rules import KINDS
+    from raypipe.config.training.rules import KINDS, PROMPTED
     from raypipe.models.folder.presets import PRESETS
 
-    assert KINDS == {name: found.kind for name, found in PRESETS.items()}
+    prompted = {name for name, found in PRESETS.items() if getattr(found, "prompt", None)}
+    assert prompted == set(PROMPTED)
+    trained = PRESETS.keys() - prompted
+    assert KINDS == {name: PRESETS[name].kind for name in trained}
 
 
 def test_the_models_that_need_no_path_are_those_that_come_with_raypipe():

@@ -44,7 +44,7 @@ def test_a_config_names_its_family_and_googles_own_is_a_bert():
     assert family_of({"hidden_size": 4}) is FAMILY
 
 
-@pytest.mark.parametrize("kind", ["t5", "Bert", None, ["bert"], 1])
+@pytest.mark.parametrize("kind", ["bart", "Bert", None, ["bert"], 1])
 def test_another_architecture_is_refused_with_what_was_expected_and_found(kind):
     with pytest.raises(InputError) as caught:
         family_of({"model_type": kind})
@@ -52,7 +52,7 @@ def test_another_architecture_is_refused_with_what_was_expected_and_found(kind):
     assert problem.startswith(
         "model_type: expected bert, camembert, distilbert, roberta, xlm-roberta, albert, electra, "
         "ernie, megatron-bert, rembert, deberta, deberta-v2, eurobert, modernbert, mpnet, "
-        "gemma3_text, llama, mistral, qwen2 or qwen3, which "
+        "gemma3_text, llama, mistral, qwen2, qwen3, t5 or mt5, which "
         f"raypipe can compute, found {kind!r}"
     )
     assert problem.endswith("; name a model of that architecture")

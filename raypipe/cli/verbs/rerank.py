@@ -28,12 +28,13 @@ def score(
     model: Annotated[
         str,
         typer.Option(
-            help="A monoBERT or duoBERT model: a folder, a name on a hub, minilm-mono, minilm-duo."
+            help="A reranker (monoBERT, duoBERT, monoT5, duoT5): a folder, a name on a hub, "
+            "minilm-mono, minilm-duo."
         ),
     ],
     out: Out,
     preset: Annotated[
-        str | None, typer.Option(help="Settings by name: monobert, duobert, ...")
+        str | None, typer.Option(help="Settings by name: monobert, duobert, monot5, ...")
     ] = None,
     depth: Annotated[
         int | None,

@@ -29,6 +29,8 @@ KINDS = {
     "bert": "pretrained",
 }
 """The kind of each preset; a test compares them with the presets themselves."""
+PROMPTED = ("monot5", "monot5-mmarco", "duot5")
+"""Presets of models that read a prompt, which are scored with and not trained."""
 
 
 def training_problems(recipe: Training) -> list[Problem]:
@@ -66,6 +68,8 @@ def _model(recipe: Training) -> Iterator[Problem]:
         yield Problem(("model", "preset"), text)
     if preset is not None and preset not in KINDS:
         hint = did_you_mean(preset, KINDS)
+        if preset in PROMPTED:
+            hint = ", whose models read a prompt: they are scored with and not trained;"
         text = f"unknown preset {preset!r}{hint} known: {listed(KINDS)}"
         yield Problem(("model", "preset"), text)
         return

@@ -74,7 +74,7 @@ def _segments(model: ModelFolder, layouts: Layouts, tensors: Mapping[str, Tensor
     found, files = model.conventions, model.family.files
     source = files.canonical_names(tensors).found.get(files.SEGMENTS)
     table = torch.empty(1, 1, device="meta") if source is None else tensors[source.name]
-    if isinstance(found, PairConventions) and found.kind == "duo":
+    if isinstance(found, PairConventions) and found.three_segments:
         table = with_third_segment(table, found.segment_row)
     highest = max(max(layout.segments) for layout in layouts.values())
     if highest >= len(table):

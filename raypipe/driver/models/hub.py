@@ -14,7 +14,7 @@ from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
 from raypipe.storage.store_records import read_manifest, restore_plan, restore_spec
 
-SEMANTICS = 1
+SEMANTICS = 2
 """Increase this when other files are fetched of the same commit."""
 
 

@@ -1,7 +1,7 @@
 """Asks a hub through huggingface_hub: which commit, and which files. No other module asks anybody.
 
 Its environment variables hold as it documents them: HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE, HF_HOME
-and others. Fetched are JSON, vocab.txt and safetensors; no code, and no pickle.
+and others. Fetched are JSON, vocab.txt, spiece.model and safetensors; no code, and no pickle.
 """
 
 import re
@@ -20,9 +20,10 @@ WEIGHTS = "model.safetensors"
 PARTS = r"(?:\d+_\w+/)?"
 """A folder of a sentence-transformers module, such as 1_Pooling/."""
 WANTED = re.compile(
-    rf"{PARTS}(?:[\w.-]+\.json|vocab\.txt|{re.escape(WEIGHTS)})|{re.escape(ADAPTER)}", re.ASCII
+    rf"{PARTS}(?:[\w.-]+\.json|vocab\.txt|spiece\.model|{re.escape(WEIGHTS)})|{re.escape(ADAPTER)}",
+    re.ASCII,
 )
-SMALL = ["*.json", "*vocab.txt"]
+SMALL = ["*.json", "*vocab.txt", "spiece.model"]
 LARGE = [WEIGHTS, ADAPTER, f"[0-9]*_*/{WEIGHTS}"]
 ELSEWHERE = ["*/*/*", "[!0-9]*/*"]
 """Other folders: weights in other formats."""

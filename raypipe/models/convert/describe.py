@@ -17,6 +17,7 @@ from raypipe.models.folder.loading import packaged_folder
 from raypipe.models.folder.model_folder import PACKAGED
 from raypipe.models.folder.parts.ends import ends_problems
 from raypipe.models.folder.parts.layers import layers_of
+from raypipe.models.t5.pieces import PIECES
 from raypipe.models.tokenizer import read_tokenizer
 from raypipe.storage.records import hash_file
 
@@ -76,14 +77,14 @@ def _tell_conventions(found: Description, discovered: Discovered) -> None:
 
 
 def _tell_tokenizer(found: Description, folder: Path, config: Mapping[str, Any]) -> None:
-    for name in ("tokenizer.json", "vocab.txt"):
+    for name in ("tokenizer.json", "vocab.txt", PIECES):
         file = folder / name
         if file.exists():
             sha256 = tried(hash_file, file, problems=found.problems)
             if sha256 is None:
                 return
             found.tokenizer = {"file": name, "sha256": sha256}
-            if name == "tokenizer.json":
+            if name != "vocab.txt":
                 opened = tried(read_tokenizer, folder, problems=found.problems)
                 size = 0 if opened is None else opened.get_vocab_size()
                 if opened is not None:

@@ -96,7 +96,7 @@ def limit_problems(conventions: AnyConventions, config: Mapping[str, Any], rows:
         problems.append(f"the settings allow {longest} tokens, the model has {positions} positions")
     if rows and files.HAS_SEGMENTS and highest >= rows:
         problems.append(f"the settings use segment {highest}, the model has {rows} segment rows")
-    if isinstance(conventions, PairConventions) and conventions.kind == "duo":
+    if isinstance(conventions, PairConventions) and conventions.three_segments:
         problems += _third_segment_problems(rows, conventions.segment_row)
         if not files.HAS_SEGMENTS:
             problems.append(

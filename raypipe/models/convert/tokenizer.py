@@ -1,4 +1,4 @@
-"""The tokenizer of a converted model: copied, or made from a vocab.txt."""
+"""The tokenizer of a converted model: copied, or made from a vocab.txt or a spiece.model."""
 
 import json
 import shutil
@@ -12,6 +12,9 @@ from tokenizers import BertWordPieceTokenizer, Tokenizer
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
 from raypipe.models.folder.evidence import read_object
+from raypipe.models.t5.files import reads_prompts
+from raypipe.models.t5.pieces import PIECES
+from raypipe.models.tokenizer import read_tokenizer
 from raypipe.storage.records import hash_file
 
 FILES = (
@@ -32,7 +35,7 @@ class FoundTokenizer:
 
     folder: Path
     lower_case: bool | None
-    """Only for a vocab.txt; None if tokenizer.json states it."""
+    """Only for a vocab.txt; None if tokenizer.json or spiece.model states it."""
     lower_case_from: str | None
 
 
@@ -47,6 +50,8 @@ def find_tokenizer(folders: Sequence[Path], preset: str | None) -> FoundTokenize
             return FoundTokenizer(folder, None, None)
         if (folder / "vocab.txt").exists():
             return _of_vocabulary(folder, preset)
+        if (folder / PIECES).exists():
+            return FoundTokenizer(folder, None, None)
     wanted = _vocabulary_of(preset)
     raise InputError(
         f"{folders[0]}: no tokenizer.json or vocab.txt; name a folder that has the one the model "
@@ -71,11 +76,14 @@ def write_tokenizer(
         made = BertWordPieceTokenizer(str(out / "vocab.txt"), lowercase=found.lower_case)
         made.save(str(out / "tokenizer.json"))
         record |= {"lower_case": found.lower_case, "lower_case_from": found.lower_case_from}
+    elif not (out / "tokenizer.json").exists():
+        read_tokenizer(found.folder).save(str(out / "tokenizer.json"))
+        record |= {"made_from": {PIECES: hash_file(found.folder / PIECES)}}
     if not (out / "tokenizer_config.json").exists():
         body: dict[str, Any] = {"model_max_length": family_of(config).files.num_positions(config)}
         if found.lower_case is not None:
             body |= {"do_lower_case": found.lower_case}
-        body["tokenizer_class"] = "BertTokenizer"
+        body["tokenizer_class"] = "T5Tokenizer" if reads_prompts(config) else "BertTokenizer"
         (out / "tokenizer_config.json").write_text(json.dumps(body, indent=2) + "\n")
     return record, _checked(found.folder, out, config)
 

@@ -69,7 +69,8 @@ class PairConventions:
 
     A monoBERT model reads [CLS] query [SEP] passage [SEP] in segments 0 and 1, a duoBERT model
     [CLS] query [SEP] passage i [SEP] passage j [SEP] in segments 0, 1 and 2; each [SEP] has the
-    segment of the text before it. `text.pairs.cut_to` applies the limits.
+    segment of the text before it. A model of T5's architecture reads a prompt, without segments.
+    `text.pairs.cut_to` applies the limits.
     """
 
     kind: str
@@ -91,12 +92,27 @@ class PairConventions:
     first_tokenizer: bool = False
     """Whether texts become word pieces as in BERT's first code: a run of Chinese characters is one
     word, and `[SEP]` in a text is no special token."""
+    prompt: str | None = None
+    """The input as text, with {query} and {passage}, or a duoT5 model's {query}, {passage_0} and
+    {passage_1}; None for BERT's inputs."""
+    answers: tuple[str, str] | None = None
+    """The words whose logits are units 0 and 1 of a model that reads a prompt."""
     query_prefix: str = ""
     passage_prefix: str = ""
     precision: str | None = None
     """fp32, tf32, bf16 or fp16; None means that of the invocation, or else fp32."""
     start_weights_saw: str = "not stated"
     """What the weights were trained on, for tables; not part of the fingerprint."""
+
+    def __post_init__(self) -> None:
+        """A list of answers, as JSON has them, becomes a tuple."""
+        if isinstance(self.answers, list):
+            object.__setattr__(self, "answers", tuple(self.answers))
+
+    @property
+    def three_segments(self) -> bool:
+        """Whether the model is a duoBERT, whose segment table needs a third row."""
+        return self.kind == "duo" and self.prompt is None
 
     @property
     def num_passages(self) -> int:
@@ -147,6 +163,9 @@ def _without_words(body: dict[str, Any]) -> dict[str, Any]:
     del body["start_weights_saw"]
     if not body.get("first_tokenizer", True):  # so older stores keep their fingerprints
         del body["first_tokenizer"]
+    for name in ("prompt", "answers"):
+        if body.get(name, "") is None:  # likewise
+            del body[name]
     if body.get("precision", "fp32") in (None, "fp32"):  # likewise
         body.pop("precision", None)
     return body

@@ -21,6 +21,7 @@ from raypipe.models.folder.sentence_transformers import (
 )
 from raypipe.models.folder.settings_keys import DOCUMENTED
 from raypipe.models.hub.prompts import family_that_asks, hub_name_of, known_prompts
+from raypipe.models.t5.files import no_prompt, reads_prompts
 from raypipe.models.units import is_reranker
 from raypipe.models.whole import DECODERS
 from raypipe.storage.records import hash_once
@@ -63,10 +64,13 @@ def discover(
             is trained with prompts, and nothing says which this one has.
     """
     told = settings or {}
+    config = read_object(folder / "config.json")
     given = {**(_given(folder) if preset is None else {}), **told}
     own = _evidence(folder) if preset is None and not _complete(given) else None
     if own is None and preset is None and not given:
         _refuse_decoder(folder)
+    if own is None and preset is None and not _complete(given) and reads_prompts(config):
+        raise InputError(f"{folder}: {_of_prompts(config)}")
     if own is None or given.get("kind", own.values.get("kind")) != own.values.get("kind"):
         found = conventions_of(folder, preset, settings=told)
         named = f"preset {preset}"
@@ -78,6 +82,7 @@ def discover(
     else:
         found_all = _combine(folder, given, own)
         found_all.sources.update(dict.fromkeys(told, RECIPE))
+    _check_prompt(folder, config, found_all.conventions)
     return _prompted(folder, found_all)
 
 
@@ -95,6 +100,29 @@ def _refuse_decoder(folder: Path) -> None:
             "found neither; decoders that score, such as Qwen3-Reranker, are not computed; "
             f"{DOCUMENTED}"
         )
+
+
+def _check_prompt(folder: Path, config: Mapping[str, Any], found: AnyConventions) -> None:
+    """Returns nothing if settings have a prompt where the architecture reads one, and only there.
+
+    Raises:
+        InputError: one of them does and the other does not.
+    """
+    has = isinstance(found, PairConventions) and found.prompt is not None
+    if has and config and not reads_prompts(config):
+        raise InputError(f"{folder}: {no_prompt(config)}")
+    if not has and reads_prompts(config):
+        raise InputError(f"{folder}: kind {found.kind} without a prompt: {_of_prompts(config)}")
+
+
+def _of_prompts(config: Mapping[str, Any]) -> str:
+    """What a model that reads prompts needs."""
+    known = (p for p, c in PRESETS.items() if isinstance(c, PairConventions) and c.prompt)
+    return (
+        f"model_type {config['model_type']} scores a prompt, and is neither trained nor an encoder "
+        f"here; name a preset ({', '.join(known)}), or put kind, prompt, answers, relevant_label, "
+        f"score and limits in a raypipe.json beside the weights; {DOCUMENTED}"
+    )
 
 
 def _prompted(folder: Path, found: Discovered) -> Discovered:

@@ -89,6 +89,8 @@ def resolve_model(
     model = replace(model, held=read_note(folder), dense=dense or ())
     if segment_row is None:
         return model
+    if model.reranker.prompt is not None:
+        raise InputError(f"{folder}: segment_row: a model that reads a prompt has none; remove it")
     return replace(model, conventions=replace(model.reranker, segment_row=segment_row))
 
 

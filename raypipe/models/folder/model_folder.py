@@ -132,7 +132,7 @@ class ModelFolder:
 
     @property
     def reranker(self) -> PairConventions:
-        """The settings of a monoBERT or duoBERT model.
+        """The settings of a reranker.
 
         Raises:
             InputError: the model is an encoder.

@@ -11,9 +11,11 @@ from raypipe.models.folder.adapters import CONFIG, WEIGHTS, merge
 from raypipe.models.folder.conventions import PairConventions, PretrainedConventions
 from raypipe.models.folder.loading import sha256_of_adapted
 from raypipe.models.folder.model_folder import ModelFolder
+from raypipe.models.t5.files import no_prompt, reads_prompts
 from raypipe.models.tokenizer import as_first, read_tokenizer, tokenizer_file, tokenizer_sha256
 from raypipe.storage.records import hash_file
 from raypipe.text.inputs import Layout, Layouts
+from raypipe.text.prompts import PromptLayout, prompt_layout
 
 
 def here(model: ModelFolder) -> ModelFolder:
@@ -65,6 +67,8 @@ def layouts_of(model: ModelFolder) -> Layouts:
             "text": layout_of(model, tokenizer, (0,)),
             "pair": layout_of(model, tokenizer, (0, 1)),
         }
+    if isinstance(found, PairConventions) and found.prompt is not None:
+        return {"pair": prompt_of(model, tokenizer)}
     if isinstance(found, PairConventions):
         return {"pair": layout_of(model, tokenizer, found.segments)}
     sides = ("query", "passage")
@@ -79,6 +83,22 @@ def layout_of(model: ModelFolder, tokenizer: Tokenizer, segments: Sequence[int])
     """
     try:
         return model.family.layout(tokenizer, segments)
+    except InputError as error:
+        raise InputError([f"{model.folder}: {problem}" for problem in error.problems]) from error
+
+
+def prompt_of(model: ModelFolder, tokenizer: Tokenizer) -> PromptLayout:
+    """How the prompts of a model whose settings have one are made.
+
+    Raises:
+        InputError: the model reads no prompt; or see `prompt_layout`.
+    """
+    found = model.reranker
+    assert found.prompt is not None and found.answers is not None
+    if not reads_prompts(model.config()):  # an adapter's, whose own folder names no architecture
+        raise InputError(f"{model.path}: {no_prompt(model.config())}")
+    try:
+        return prompt_layout(tokenizer, found.prompt, found.answers, found)
     except InputError as error:
         raise InputError([f"{model.folder}: {problem}" for problem in error.problems]) from error
 

@@ -9,15 +9,20 @@ from typing import Any
 from raypipe.errors import InputError
 from raypipe.models.folder.conventions import (
     POOLINGS,
-    SCORES,
-    SEGMENT_ROWS,
     AnyConventions,
     Conventions,
     PairConventions,
     PretrainedConventions,
 )
 from raypipe.models.folder.evidence import read_object
-from raypipe.models.folder.settings_keys import DOCUMENTED, key_problems, plain_problems
+from raypipe.models.folder.settings_keys import (
+    DOCUMENTED,
+    is_count,
+    key_problems,
+    pair_problems,
+    plain_problems,
+    too_few,
+)
 
 _MONO = PairConventions(
     kind="mono",
@@ -34,6 +39,12 @@ _DUO = PairConventions(
     total_limit=512,
     relevant_label=1,
     score="probability",
+)
+_MONO_T5 = replace(
+    _MONO,
+    query_limit=256,
+    prompt="Query: {query} Document: {passage} Relevant:",
+    answers=("false", "true"),
 )
 PRESETS: dict[str, AnyConventions] = {
     # Zhan et al. 2020 and its code: limits without special tokens, passages in segment 1.
@@ -68,6 +79,21 @@ PRESETS: dict[str, AnyConventions] = {
     "duobert": _DUO,
     # duobert: the query's 64 include [CLS] and [SEP]; passages share what is left of 510.
     "duobert-reference": replace(_DUO, passage_limit=None, total_limit=510, first_tokenizer=True),
+    # Nogueira et al. 2020, section 3: the prompt, and the softmax over two words; pygaggle: 512
+    # tokens. It has no limit of the query, and cuts the end of the prompt. Here the passage is cut,
+    # as in pyterrier_t5, and the query has at most half.
+    "monot5": _MONO_T5,
+    # Bonifacio et al. 2021: the same, but mMARCO's mT5-base models answer with other words.
+    "monot5-mmarco": replace(_MONO_T5, answers=("no", "yes")),
+    # Pradeep et al. 2021, section 3.3: the prompt; pygaggle: 512 tokens, without other limits. Here
+    # the query has at most a quarter, and the passages share what is left.
+    "duot5": replace(
+        _DUO,
+        query_limit=128,
+        passage_limit=None,
+        prompt="Query: {query} Document0: {passage_0} Document1: {passage_1} Relevant:",
+        answers=("false", "true"),
+    ),
     # Devlin et al. 2019, appendix A.2: 512 tokens.
     "bert": PretrainedConventions(total_limit=512),
 }
@@ -141,60 +167,19 @@ def conventions_problems(found: AnyConventions) -> list[str]:
     """The problems of settings that no model can have; empty if there are none."""
     problems = plain_problems(found)
     if isinstance(found, PairConventions):
-        return problems + _pair_problems(found)
+        return problems + pair_problems(found)
     if isinstance(found, PretrainedConventions):
         if found.kind != "pretrained":
             problems.append(f"kind: expected pretrained, found {found.kind!r}")
-        if not _is_count(found.total_limit) or found.total_limit < LEAST_TOKENS:
-            problems.append(_too_few(found.total_limit, LEAST_TOKENS))
+        if not is_count(found.total_limit) or found.total_limit < LEAST_TOKENS:
+            problems.append(too_few(found.total_limit, LEAST_TOKENS))
         return problems
     if found.kind != "encoder":
         problems.append(f"kind: expected encoder, mono or duo, found {found.kind!r}")
     if found.pooling not in POOLINGS:
         problems.append(f"pooling: expected mean, cls, max or last, found {found.pooling!r}")
     for name in ("query_limit", "passage_limit"):
-        if not _is_count(getattr(found, name)):
+        if not is_count(getattr(found, name)):
             value = getattr(found, name)
             problems.append(f"{name}: expected a count of word pieces, found {value!r}")
     return problems
-
-
-def _pair_problems(found: PairConventions) -> list[str]:
-    problems = []
-    for name in ("query_limit", "passage_limit"):
-        value = getattr(found, name)
-        if value is not None and not _is_count(value):
-            problems.append(f"{name}: expected a count of word pieces or null, found {value!r}")
-    fewest = 2 * found.num_passages + 3
-    if not _is_count(found.total_limit) or found.total_limit < fewest:
-        problems.append(_too_few(found.total_limit, fewest))
-    if found.relevant_label not in (None, 0, 1):
-        problems.append(f"relevant_label: expected 0, 1 or null, found {found.relevant_label!r}")
-    if found.score not in SCORES:
-        problems.append(f"score: expected one of {', '.join(SCORES)}, found {found.score!r}")
-    if found.segment_row not in (None, *SEGMENT_ROWS):
-        problems.append(f"segment_row: expected zero, copy or null, found {found.segment_row!r}")
-    if problems:
-        return problems
-    if found.kind == "duo" and found.score != "probability":
-        problems.append(f"score: a duoBERT model's is probability, found {found.score}")
-    if found.kind == "duo" and found.query_limit is None:
-        problems.append("query_limit: expected a count of word pieces for duoBERT, found null")
-    if found.query_limit is None and found.passage_limit is not None:
-        problems.append("passage_limit: if the longest text is cut first, a passage has no limit")
-    if found.query_limit is not None:
-        least = found.query_limit + 2 + found.num_passages * (1 + (found.passage_limit or 1))
-        if least > found.total_limit:
-            problems.append(
-                f"total_limit: {found.total_limit} tokens do not hold the other limits, which "
-                f"need {least}"
-            )
-    return problems
-
-
-def _too_few(found: object, fewest: int) -> str:
-    return f"total_limit: expected {fewest} tokens or more, found {found!r}"
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

@@ -6,11 +6,14 @@ from difflib import get_close_matches
 from typing import Any
 
 from raypipe.models.folder.conventions import (
+    SCORES,
+    SEGMENT_ROWS,
     AnyConventions,
     Conventions,
     PairConventions,
     PretrainedConventions,
 )
+from raypipe.text.prompts import DUO_PLACES, MONO_PLACES, prompt_problems
 from raypipe.vocabulary import Precision, words
 
 DOCUMENTED = 'docs/commands.md, "Models", says what each key means'
@@ -90,6 +93,81 @@ def _finishing_problems(found: Conventions) -> list[str]:
         problems.append(
             f"truncate_dim: expected a count of dimensions or null, found {_shown(cut)}"
         )
+    return problems
+
+
+def pair_problems(found: PairConventions) -> list[str]:
+    """The problems of a reranker's limits, unit and score, and of its prompt if it has one."""
+    problems = []
+    for name in ("query_limit", "passage_limit"):
+        value = getattr(found, name)
+        if value is not None and not is_count(value):
+            problems.append(f"{name}: expected a count of word pieces or null, found {value!r}")
+    problems += _answer_problems(found)
+    fewest = 2 * found.num_passages + 3
+    if not is_count(found.total_limit) or found.total_limit < fewest:
+        problems.append(too_few(found.total_limit, fewest))
+    if found.relevant_label not in (None, 0, 1):
+        problems.append(f"relevant_label: expected 0, 1 or null, found {found.relevant_label!r}")
+    if found.score not in SCORES:
+        problems.append(f"score: expected one of {', '.join(SCORES)}, found {found.score!r}")
+    if found.segment_row not in (None, *SEGMENT_ROWS):
+        problems.append(f"segment_row: expected zero, copy or null, found {found.segment_row!r}")
+    if problems:
+        return problems
+    if found.kind == "duo" and found.score != "probability":
+        problems.append(f"score: a duoBERT model's is probability, found {found.score}")
+    if found.kind == "duo" and found.query_limit is None:
+        problems.append("query_limit: expected a count of word pieces for duoBERT, found null")
+    if found.query_limit is None and found.passage_limit is not None:
+        problems.append("passage_limit: if the longest text is cut first, a passage has no limit")
+    if found.query_limit is not None and found.prompt is None:  # else see `prompt_layout`
+        least = found.query_limit + 2 + found.num_passages * (1 + (found.passage_limit or 1))
+        if least > found.total_limit:
+            problems.append(
+                f"total_limit: {found.total_limit} tokens do not hold the other limits, which "
+                f"need {least}"
+            )
+    return problems
+
+
+def too_few(found: object, fewest: int) -> str:
+    """What is said of a total limit that leaves no room for texts."""
+    return f"total_limit: expected {fewest} tokens or more, found {found!r}"
+
+
+def is_count(value: object) -> bool:
+    """Whether it is a whole number from 1 on."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _answer_problems(found: PairConventions) -> list[str]:
+    """The problems of a prompt, of its answers, and of what such a model does not have."""
+    prompt, answers = found.prompt, found.answers
+    if prompt is None and answers is None:
+        return []
+    if not isinstance(prompt, str):
+        return [f"prompt: expected text beside answers, found {_shown(prompt)}"]
+    places = DUO_PLACES if found.kind == "duo" else MONO_PLACES
+    problems = prompt_problems(prompt, places)
+    if len(prompt) > MAX_PREFIX_CHARACTERS:
+        problems = [f"prompt: expected at most {MAX_PREFIX_CHARACTERS:,} characters"]
+    two = isinstance(answers, tuple) and len(answers) == 2
+    if not two or not all(isinstance(word, str) for word in answers or ()):
+        problems.append(
+            f"answers: expected the words of units 0 and 1, found {_shown(answers)}; as in "
+            '["false", "true"], with quotes also in YAML'
+        )
+    elif answers is not None and answers[0] == answers[1]:
+        problems.append(f"answers: expected two words, found {answers[0]!r} twice")
+    if found.relevant_label is None:
+        problems.append("relevant_label: expected 0 or 1, the place in answers, found null")
+    without = {"segment_row": found.segment_row, "first_tokenizer": found.first_tokenizer or None}
+    problems += [
+        f"{name}: only for a BERT's inputs, not for a prompt; remove it"
+        for name, value in without.items()
+        if value is not None
+    ]
     return problems
 
 

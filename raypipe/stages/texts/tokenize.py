@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from raypipe.errors import InputError
 from raypipe.models.folder.conventions import PairConventions
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.models.folder.opening import layout_of, open_tokenizer
+from raypipe.models.folder.opening import layout_of, open_tokenizer, prompt_of
 from raypipe.stages.outlook.outlook import Outlook, Pieces, Seen
 from raypipe.stages.outlook.weights import spread
 from raypipe.stages.reuse.boundaries import expected_shards, shards_by_content
@@ -34,7 +34,7 @@ from raypipe.storage.payloads.tokens import (
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec, settings_digest
 from raypipe.storage.stored import Stored, spec_over
-from raypipe.text.slicing import first_difference
+from raypipe.text.slicing import first_difference, first_other_prompt
 from raypipe.text.word_pieces import WordPieces
 
 BATCH_ROWS = 2048
@@ -198,6 +198,16 @@ def refuse_other_inputs(tokenizer: Tokenizer, texts: list[str], model: ModelFold
     Raises:
         InputError: they differ; the message names the text.
     """
+    settings = model.conventions
+    if isinstance(settings, PairConventions) and settings.prompt is not None:
+        other = first_other_prompt(tokenizer, texts, prompt_of(model, tokenizer))
+        if other is not None:
+            raise InputError(
+                f"{model.folder}: the tokenizer's own pieces of the prompt with {other[:60]!r} "
+                "are not those of the prompt and of its texts one after another, which is what "
+                "this model would be given"
+            )
+        return
     single = layout_of(model, tokenizer, (0,))
     has_pairs = model.conventions.kind in ("mono", "pretrained")
     pair = layout_of(model, tokenizer, (0, 1)) if has_pairs else None

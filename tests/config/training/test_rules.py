@@ -60,6 +60,7 @@ def test_what_breaks_no_rule_is_taken(overrides):
     ("overrides", "key"),
     [
         (["model.preset=monobrt"], "model.preset"),
+        (["model.preset=monot5"], "model.preset"),
         (["loss.name=info-nce"], "loss.name"),
         (["loss.name=pairwise-hinge"], "model.head"),
         ([*ENCODER, "model.head=1"], "model.head"),
@@ -122,6 +123,15 @@ def test_a_broken_rule_is_told_at_its_key_and_nothing_else_is(overrides, key):
         load(*overrides)
     (problem,) = caught.value.problems
     assert f": {key}: " in problem
+
+
+@pytest.mark.parametrize("preset", ["monot5", "monot5-mmarco", "duot5"])
+def test_a_model_that_reads_a_prompt_is_not_trained(preset):
+    with pytest.raises(InputError) as caught:
+        load(f"model.preset={preset}")
+    assert f"'{preset}', whose models read a prompt: they are scored with and not trained" in str(
+        caught.value
+    )
 
 
 @pytest.mark.parametrize(

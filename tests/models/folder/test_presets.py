@@ -26,9 +26,15 @@ def test_presets_are_those_of_the_papers_and_their_code():
         "monobert-longest-first": (None, None, 512),
         "duobert": (62, 223, 512),
         "duobert-reference": (62, None, 510),
+        "monot5": (256, None, 512),
+        "monot5-mmarco": (256, None, 512),
+        "duot5": (128, None, 512),
     }
     as_in_the_authors_code = {name for name in limits if PRESETS[name].first_tokenizer}
     assert as_in_the_authors_code == {"monobert-reference", "duobert-reference"}
+    answers = {name: PRESETS[name].answers for name in limits if PRESETS[name].prompt}
+    truth = ("false", "true")
+    assert answers == {"monot5": truth, "monot5-mmarco": ("no", "yes"), "duot5": truth}
     for name, each in PRESETS.items():
         assert conventions_problems(each) == [], name
         if isinstance(each, PairConventions):

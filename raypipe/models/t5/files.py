@@ -1,0 +1,168 @@
+"""`raypipe.models.family.Files` of T5."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn
+
+from raypipe.errors import InputError
+from raypipe.models.t5 import module
+from raypipe.models.t5.module import COPIES, HEAD, WORDS
+from raypipe.models.tensors import Named, Shape, Source, shape_problems
+from raypipe.models.whole.files import WholeFiles
+from raypipe.models.whole.module import config_of
+
+KINDS = ("t5", "mt5")
+"""By model_type; Flan-T5 and T5 version 1.1 are t5."""
+SIZES = ("vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_heads")
+"""What config.json must state: transformers' own values for them are those of T5-small."""
+MOST_LAYERS = 1000
+"""Far beyond those of any model; building more would not end."""
+LONGEST = 512
+"""Tokens of the inputs that T5 was trained with; its positions are relative and have no table."""
+PAD = 0
+"""T5's padding token, with which its decoder begins (Raffel et al. 2020)."""
+_OWN = re.compile(
+    r"(?:shared|lm_head)\.weight|(?:encoder|decoder)\.(?:block\.\d+\.layer\.|final_layer_norm\.).+"
+)
+_NOT_READ = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"
+"""In checkpoints of early versions; no version has read it."""
+GATED = 1.5
+"""A gated layer has three products in the place of two."""
+
+
+def reads_prompts(config: Mapping[str, Any]) -> bool:
+    """Whether config.json names a model that reads a prompt, and nothing else."""
+    return config.get("model_type") in KINDS
+
+
+def no_prompt(config: Mapping[str, Any]) -> str:
+    """What is wrong with settings that have a prompt, for a model that reads none."""
+    kind = config.get("model_type", "not stated")
+    return (
+        f"prompt: the settings have one, and model_type {kind} reads none; name a preset or "
+        "settings without it"
+    )
+
+
+def start_of(config: Mapping[str, Any]) -> int:
+    """The token with which the decoder begins, if config.json has no problems."""
+    found = config.get("decoder_start_token_id")
+    return int(config.get("pad_token_id", PAD) if found is None else found)
+
+
+class T5Files(WholeFiles):
+    """See Files; a tensor has one name, the checkpoint's."""
+
+    SEGMENTS = ""
+
+    def __init__(self, kind: str) -> None:
+        """Of models with this model_type."""
+        super().__init__(kind, has_segments=False)
+
+    def canonical_names(self, names: Iterable[str]) -> Named:
+        """See Files; the table of word pieces has one of its names."""
+        held = set(names)
+        found = {name: Source(name, False) for name in sorted(held) if self._reads(name)}
+        copies = [name for name in COPIES if name in held]
+        if WORDS not in found and copies:
+            found[WORDS] = Source(copies[0], False)
+        used = {source.name for source in found.values()}
+        return Named(found, sorted(held - used), [])
+
+    def expected_shapes(
+        self, config: Mapping[str, Any], *, num_labels: int | None
+    ) -> dict[str, Shape]:
+        """See Files; with a head of its own if config.json says that it has one."""
+        shapes = module.shapes_of(config)
+        if getattr(config_of(config), "scale_decoder_outputs", True):  # of version 1.0 alone
+            del shapes[HEAD]
+        return shapes
+
+    def may_have(self, name: str) -> bool:
+        """See Files: the head may be there although it is the table of word pieces."""
+        return name == HEAD
+
+    def config_problems(self, config: Mapping[str, Any]) -> list[str]:
+        """See Files."""
+        problems = [
+            f"{name}: expected a count, found nothing" for name in SIZES if name not in config
+        ]
+        try:
+            found = config_of(config)
+        except InputError as error:
+            return problems + error.problems
+        for name in ("num_layers", "num_decoder_layers"):
+            if not 1 <= getattr(found, name) <= MOST_LAYERS:
+                problems.append(
+                    f"{name}: expected 1 to {MOST_LAYERS}, found {getattr(found, name)}"
+                )
+        if not found.is_encoder_decoder:
+            problems.append("is_encoder_decoder: expected true, found false")
+        for name in ("decoder_start_token_id", "pad_token_id"):
+            start = config.get(name)
+            known = type(start) is int and 0 <= start < found.vocab_size
+            if start is not None and not known:
+                problems.append(
+                    f"{name}: expected a word piece, 0 to {found.vocab_size - 1}, found {start!r}"
+                )
+        return problems
+
+    def num_positions(self, config: Mapping[str, Any]) -> int:
+        """See Files; no more than it was trained with."""
+        stated = config.get("n_positions")
+        return min(stated, LONGEST) if isinstance(stated, int) else LONGEST
+
+    def as_bert(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """See Files; the inner size is that of an encoder's layer with as many products.
+
+        The decoder reads one token, which costs little beside the prompt.
+        """
+        found = config_of(config)
+        gates = GATED if found.is_gated_act else 1.0
+        wider = 2 * (found.num_heads * found.d_kv - found.d_model)
+        return {
+            **config,
+            "hidden_size": found.d_model,
+            "num_hidden_layers": found.num_layers,
+            "num_attention_heads": found.num_heads,
+            "intermediate_size": round(gates * found.d_ff) + wider,
+            "max_position_embeddings": self.num_positions(config),
+        }
+
+    def contradictions(
+        self, config: Mapping[str, Any], shapes: Mapping[str, Shape], *, any_segments: bool = False
+    ) -> list[str]:
+        """See Files."""
+        named = self.canonical_names(shapes).found
+        expected = self.expected_shapes(config, num_labels=None)
+        if HEAD in named:
+            expected[HEAD] = module.shapes_of(config)[HEAD]
+        held = {place: (source.name, shapes[source.name]) for place, source in named.items()}
+        unknown = [
+            f"{source.name}: no such tensor in a model of the sizes in config.json"
+            for place, source in named.items()
+            if place not in expected
+        ]
+        return shape_problems(expected, held) + unknown
+
+    def converted_config(
+        self, config: Mapping[str, Any], *, segment_rows: int, num_labels: int | None
+    ) -> dict[str, Any]:
+        """See Files."""
+        return {**config, "architectures": [self.architecture(head=True)]}
+
+    def architecture(self, *, head: bool) -> str:
+        """See Files."""
+        return f"{'T5' if self.kind == 't5' else 'MT5'}ForConditionalGeneration"
+
+    @staticmethod
+    def _reads(name: str) -> bool:
+        return _OWN.fullmatch(name) is not None and name != _NOT_READ
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise InputError(
+            f"model_type {self.kind}: expected a model whose forward pass is raypipe's own, found "
+            f"one that transformers computes: it is scored with, and not {what}"
+        )

@@ -1,0 +1,47 @@
+"""A monoT5 model by its name on a hub."""
+
+import pytest
+from stage_inputs import parts_of
+from tiny_t5 import make_tiny_t5
+
+from raypipe.driver.models import hub as stored
+from raypipe.driver.models.fitting import unfit
+from raypipe.driver.workspace import Workspace
+from raypipe.errors import InputError
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.scorer import load_scorer
+
+NAME = "acme/tiny-monot5"
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """As published: no raypipe.json, and a sentencepiece model beside the tokenizer."""
+    make_tiny_t5(tmp_path / "repository")
+    (tmp_path / "repository" / "raypipe.json").unlink()
+    (tmp_path / "repository" / "spiece.model").write_bytes(b"pieces")
+    return tmp_path / "repository"
+
+
+def test_it_is_fetched_with_its_sentencepiece_model_and_scores_as_the_folder(
+    hub, repository, tmp_path
+):
+    commit, work = hub.push(NAME, repository), Workspace(tmp_path / "work")
+    manifest, _ = stored.ensure(work, NAME, commit)
+    names = [record.facts["file"] for record in manifest.records]
+    assert {"model.safetensors", "spiece.model", "tokenizer.json"} <= {*names}
+    folder = stored.folder_of(work.stores, NAME, commit, manifest)
+    found, plain = (resolve_model(str(each), "monot5") for each in (folder, repository))
+    assert unfit(found) == [] and found.of_hub == f"{NAME}@{commit}"
+    query, passage = parts_of(plain, ["the lease"], ["a zebra"])
+    scores = [load_scorer(model).score(query, [passage]) for model in (found, plain)]
+    assert scores[0] == scores[1]
+    with pytest.raises(InputError, match=r"name a preset .monot5, monot5-mmarco, duot5."):
+        resolve_model(str(folder))
+
+
+def test_a_pickle_alone_is_refused_with_the_command_that_converts_it(hub, repository, tmp_path):
+    (repository / "model.safetensors").rename(repository / "pytorch_model.bin")
+    commit, work = hub.push(NAME, repository), Workspace(tmp_path / "work")
+    with pytest.raises(InputError, match="pytorch_model.bin: pickles.*raypipe model convert"):
+        stored.ensure(work, NAME, commit)
