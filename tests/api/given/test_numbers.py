@@ -48,7 +48,6 @@ def test_a_number_too_long_to_print_is_cut():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: raypipe.fuse([RUN, RUN], k=None), "k: expected a finite number from 0"),
         (lambda: raypipe.fuse([RUN, RUN], k="3"), "k: expected a finite number from 0"),
         (lambda: raypipe.fuse([RUN, RUN], "weighted", weights=["a", "b"]), "weights: number 1"),
         (lambda: raypipe.fuse([RUN, RUN], "weighted", weights="ab"), "weights: expected a list"),
