@@ -7,6 +7,8 @@ import pytest
 from json_files import changed
 from peer_encoders import peer
 
+from raypipe.cluster.inline import InlineBackend
+from raypipe.driver.machine import place
 from raypipe.models.folder.loading import resolve_model
 from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.store_records import read_manifest
@@ -26,6 +28,16 @@ def theirs(tmp_path):
     return peer(tmp_path / "m", "qwen3", "lasttoken", plain, Normalize(), prompts=PROMPTS)
 
 
+@pytest.fixture
+def inline(monkeypatch):
+    """Stages run in this process: a Ray of their own would take a minute."""
+
+    def started(at, chosen, **more):
+        return InlineBackend(device=chosen.device, threads=chosen.threads)
+
+    monkeypatch.setattr(place, "started", started)
+
+
 def stored(out, summary, store):
     storage = PosixStorage(out / "stores")
     fingerprint = summary["stages"][store]["fingerprint"]
@@ -39,7 +51,7 @@ def done(ended):
 
 
 def test_encode_and_search_give_sentence_transformers_embeddings_and_its_ranking(
-    theirs, tmp_path, raypipe_here
+    theirs, tmp_path, raypipe_here, inline
 ):
     passages, queries, model = (tmp_path / name for name in ("p.tsv", "q.tsv", "m"))
     passages.write_text("".join(f"d{row}\t{text}\n" for row, text in enumerate(PASSAGES)))
