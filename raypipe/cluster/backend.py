@@ -53,6 +53,17 @@ class Committed:
     num_repeated: int | None = None
     """Queries that needed exact search's second pass; None of other stages."""
 
+    def told(self, seconds: float) -> dict[str, Json]:
+        """What attempts.jsonl says of a shard that took so many seconds."""
+        found: dict[str, Json] = {"seconds": round(seconds, 3), "copied": self.num_copied}
+        found |= {"tokens": self.num_tokens, "cpu_seconds": round(self.cpu_seconds, 3)}
+        if self.num_repeated is not None:
+            found["second_pass"] = self.num_repeated
+        if self.computing_seconds is not None and seconds > 0:
+            # Of the whole shard, reading, writing and committing too: what the GPU waits for.
+            found["gpu_idle"] = round(max(0.0, 1 - self.computing_seconds / seconds), 4)
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class Ready:

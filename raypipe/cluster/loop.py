@@ -132,23 +132,10 @@ class Loop:
         for number in self._crew.tries(shard):
             self._discard(number, shard)
         self._starved = 0
-        self.report.num_done += 1
+        self.report.add(shard, done)
         self.report.working_seconds = self._backend.now() - (self._first_ready or 0.0)
-        self.report.num_copied += done.num_copied
-        self.report.num_rows += shard.num_rows
-        self.report.num_bytes += done.record.num_bytes
-        self.report.num_tokens += done.num_tokens
-        self.report.cpu_seconds += done.cpu_seconds
-        told: dict[str, Json] = {"seconds": round(seconds, 3), "copied": done.num_copied}
-        told |= {"tokens": done.num_tokens, "cpu_seconds": round(done.cpu_seconds, 3)}
-        told["so_far"] = [self.report.num_rows, round(self.report.working_seconds, 3)]
-        if done.num_repeated is not None:
-            self.report.num_searched += shard.num_rows
-            self.report.num_repeated += done.num_repeated
-            told["second_pass"] = done.num_repeated
-        if done.computing_seconds is not None and seconds > 0:
-            # Of the whole shard, reading, writing and committing too: what the GPU waits for.
-            told["gpu_idle"] = round(max(0.0, 1 - done.computing_seconds / seconds), 4)
+        so_far: Json = [self.report.num_rows, round(self.report.working_seconds, 3)]
+        told = {**done.told(seconds), "so_far": so_far}
         self._task.note("done", shard, **told)
         self._tell(self._backend.now())
 

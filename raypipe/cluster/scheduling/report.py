@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from raypipe.cluster.backend import Committed
 from raypipe.storage.records import Shard
 
 
@@ -61,6 +62,18 @@ class Report:
     num_rows_planned: int = 0
     num_rows_reused: int = 0
     """Of the shards that were committed before."""
+
+    def add(self, shard: Shard, done: Committed) -> None:
+        """Count a shard that was committed."""
+        self.num_done += 1
+        self.num_copied += done.num_copied
+        self.num_rows += shard.num_rows
+        self.num_bytes += done.record.num_bytes
+        self.num_tokens += done.num_tokens
+        self.cpu_seconds += done.cpu_seconds
+        if done.num_repeated is not None:
+            self.num_searched += shard.num_rows
+            self.num_repeated += done.num_repeated
 
 
 def report_of(shards: Sequence[Shard], pending: Sequence[Shard]) -> Report:
