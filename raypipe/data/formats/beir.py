@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from raypipe.data.files.inputs import find_files
-from raypipe.data.formats.fields import json_id, json_object, json_text
+from raypipe.data.formats.fields import json_id, json_object, json_text, titled
 
 
 def files(inputs: Sequence[Path]) -> list[Path]:
@@ -17,4 +17,4 @@ def parse(record: bytes) -> tuple[str, str]:
     fields = json_object(record)
     passage_id, text = json_id(fields, "_id"), json_text(fields, "text")
     title = "" if fields.get("title") is None else json_text(fields, "title")
-    return passage_id, f"{title} {text}" if title else text
+    return passage_id, titled(title, text)

@@ -29,6 +29,11 @@ def checked_id(value: str, *, field: str = "id") -> str:
     return value
 
 
+def titled(title: str | None, text: str) -> str:
+    """A passage's text: title, blank, text; the text alone if the title is missing or empty."""
+    return f"{title} {text}" if title else text
+
+
 def id_and_text(record: bytes) -> tuple[str, str]:
     """Id and text of `id TAB text`, split at the first tab; the text is not stripped.
 

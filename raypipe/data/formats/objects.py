@@ -1,7 +1,7 @@
 """JSON lines with an id, a text and perhaps a title, under any name of the field."""
 
 from raypipe import foreign
-from raypipe.data.formats.fields import json_id, json_object, json_text
+from raypipe.data.formats.fields import json_id, json_object, json_text, titled
 
 
 def parse(record: bytes) -> tuple[str, str]:
@@ -16,7 +16,7 @@ def parse(record: bytes) -> tuple[str, str]:
     text = json_text(fields, _names(columns, "text")[0])
     named = columns.get("title")
     title = "" if named is None or fields[named] is None else json_text(fields, named)
-    return passage_id, f"{title} {text}" if title else text
+    return passage_id, titled(title, text)
 
 
 def _names(columns: dict[str, str], own: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from raypipe.data.columns import as_text, is_parquet, parquet_columns
 from raypipe.data.files.inputs import find_files
 from raypipe.data.files.records import chunks
 from raypipe.data.files.split import Counted, Split
-from raypipe.data.formats.fields import checked_id
+from raypipe.data.formats.fields import checked_id, titled
 from raypipe.errors import InputError
 
 Record = tuple[str, str, str]
@@ -52,7 +52,7 @@ def parse(record: Record) -> tuple[str, str]:
         ValueError: a bad id.
     """
     passage_id, title, text = record
-    return checked_id(passage_id), f"{title} {text}" if title else text
+    return checked_id(passage_id), titled(title, text)
 
 
 def _count(stream: BinaryIO, name: str, every: int) -> Counted:

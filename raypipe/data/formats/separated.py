@@ -18,7 +18,7 @@ from raypipe.data.files.compression import open_binary
 from raypipe.data.files.inputs import find_files
 from raypipe.data.files.records import BOM, MAX_LINE_BYTES, chunks, lines
 from raypipe.data.files.split import Counted, Split, counted
-from raypipe.data.formats.fields import checked_id
+from raypipe.data.formats.fields import checked_id, titled
 from raypipe.errors import InputError
 
 Record = tuple[bytes, bytes]
@@ -61,7 +61,7 @@ def parse(record: Record) -> tuple[str, str]:
     places = header.places
     title = columns[places["title"]] if "title" in places else ""
     body = columns[places["text"]]
-    return checked_id(columns[places["passage_id"]]), f"{title} {body}" if title else body
+    return checked_id(columns[places["passage_id"]]), titled(title, body)
 
 
 def _quoted(text: str, separator: str) -> list[str]:
