@@ -22,30 +22,26 @@ import subprocess
 import sys
 import tempfile
 import time
-import tracemalloc
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
-from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
 import psutil
+from scheduling_simulated import FAULTS, simulated
 
 from raypipe import numerics
 from raypipe.cluster.backend import Task
 from raypipe.cluster.inline import InlineBackend
 from raypipe.cluster.loop import run
 from raypipe.cluster.scheduling.report import Limits
-from raypipe.cluster.simulated import SimulatedBackend, SimulatedLedger, World
 from raypipe.models.folder.loading import resolve_model
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.stage import Needs, Opened, Payload, Sizing, ranges
-from raypipe.storage.files import append_line
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.places.posix import PosixStorage
-from raypipe.storage.records import Record
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store_records import read_manifest
 from raypipe.storage.stored import Stored
@@ -54,7 +50,6 @@ HELPERS = Path(__file__).parent.parent / "helpers"
 PASSAGES_A_SECOND = 60
 """Of CPU time, about: it decides how much is encoded."""
 MEAN_PIECES = 64
-FAULTS = {"slow_share": 0.05, "preempted": 0.02, "crashed": 0.01, "stalled": 0.01}
 
 
 def main() -> int:
@@ -68,69 +63,20 @@ def main() -> int:
     return 0
 
 
-class Counted(SimulatedLedger):
-    """Keeps a byte a shard, and writes its notes to a file as a ledger does."""
-
-    def __init__(self, num_shards: int, log: Path) -> None:
-        super().__init__(ranges(num_shards, 1))
-        self.done, self.log = bytearray(num_shards), log
-        self.skipped = Forgetful()
-
-    def imagine(self, shard):
-        self.done[shard.index] += 1
-        return Record(shard, "", 0, {})
-
-    def record(self, shard):
-        if not self.done[shard.index]:
-            raise FileNotFoundError
-        return Record(shard, "", 0, {})
-
-    def note(self, event):
-        append_line(self.log, json.dumps(event, sort_keys=True).encode())
-
-
-class Forgetful(dict):
-    def __setitem__(self, key, value):
-        """Nobody asks for it."""
-
-
 def driver(options) -> None:
     actors, shards = (options.actors or [512])[0], options.shards or 10_000
     print("| world | actors | shards | ms a shard | MiB at 10, 50, 90% | second tries |")
     print("|---|---|---|---|---|---|")
     for name, fates in (("calm", {}), ("with faults", FAULTS)):
         for num_actors, num_shards in ((actors, shards // 10), (actors, shards)):
-            times = [_simulated(num_actors, num_shards, fates)[0] for _ in range(options.rounds)]
-            _, held, report = _simulated(num_actors, num_shards, fates, traced=True)
+            times = [simulated(num_actors, num_shards, fates)[0] for _ in range(options.rounds)]
+            _, held, report = simulated(num_actors, num_shards, fates, traced=True)
             ms = f"{median(times):.2f} ({min(times):.2f} to {max(times):.2f})"
             mib = ", ".join(f"{each / 2**20:.2f}" for each in held)
             tries = report.num_second_tries
             print(
                 f"| {name} | {num_actors} | {num_shards:,} | {ms} | {mib} | {tries} |", flush=True
             )
-
-
-def _simulated(num_actors, num_shards, fates, *, traced=False):
-    """Milliseconds of CPU a shard; bytes held at 10, 50 and 90% of the shards; the report."""
-    held = []
-    stage = SimpleNamespace(skips_rows=False, needs=Needs())
-    at = {round(num_shards * share) for share in (0.1, 0.5, 0.9)} if traced else set()
-
-    def on_progress(report):
-        if report.num_done in at:
-            held.append(tracemalloc.get_traced_memory()[0])
-
-    with tempfile.TemporaryDirectory() as folder:
-        ledger = Counted(num_shards, Path(folder) / "attempts.jsonl")
-        if traced:
-            tracemalloc.start()
-        backend = SimulatedBackend(World(num_actors=num_actors, **fates), ledger, seed=1)
-        limits, began = Limits(num_actors=num_actors, max_attempts=9), time.process_time()
-        report = run(Task(stage, ledger), backend, limits, on_progress=on_progress)
-        used = time.process_time() - began
-        tracemalloc.stop()
-    assert ledger.done == b"\1" * num_shards, "a shard was committed twice, or never"
-    return 1000 * used / num_shards, held, report
 
 
 def one(options) -> None:
