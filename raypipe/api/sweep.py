@@ -14,6 +14,7 @@ from raypipe.api.recipe import Overrides, inline_by_default, plain_recipe, texts
 from raypipe.errors import InputError
 
 if TYPE_CHECKING:
+    from raypipe.api.opened.ray import Ray
     from raypipe.driver.recipe.watching import Watcher
 
 
@@ -41,6 +42,7 @@ def sweep(
     until: str | None = None,
     frozen: bool = False,
     progress: bool = False,
+    ray: "Ray | None" = None,
 ) -> Sweep:
     """Run every point of a grid over shared stores, like `raypipe pipeline` with lists of values.
 
@@ -51,7 +53,7 @@ def sweep(
         out: the folder of the sweep, which holds a workspace for each point.
         overrides: dotted keys, as in `Recipe.load`; a list where the recipe takes one value gives
             the values of the points: {"stages.mono.k0": [20, 50, 100]}.
-        only: see `run`, as for the other arguments.
+        only: see `run`, as for the other arguments. Of the points one Ray serves all.
 
     Raises:
         InputError: no override gives several values, or every problem of every point.
@@ -73,12 +75,15 @@ def sweep(
     from raypipe.driver.sweep.state import point_folder
     from raypipe.driver.sweep.sweep import run_sweep
 
-    wanted = [replace(point, recipe=inline_by_default(point.recipe)) for point in points]
-    address, folder = os.environ.get("RAY_ADDRESS"), Path(out)
+    folder, shared = Path(out), None if ray is None else ray.shared
+    address = os.environ.get("RAY_ADDRESS") if shared is None else shared.address
+    wanted = points
+    if shared is None:
+        wanted = [replace(point, recipe=inline_by_default(point.recipe)) for point in points]
     found = run_sweep(
         wanted,
         folder,
-        Options(only=only, until=until, frozen=frozen, ray_address=address),
+        Options(only=only, until=until, frozen=frozen, ray_address=address, shared=shared),
         watching=lambda: _watching(progress),
         say=to_stderr if progress else lambda line: None,
     )

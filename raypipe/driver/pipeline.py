@@ -1,9 +1,9 @@
 """The main job: runs a recipe to completion in a workspace."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,10 @@ class Options:
     allow_open_cluster: bool = False
     shared: SharedRay | None = None
     """The Ray of several invocations of this process, with the same address."""
+    inputs: Path | None = None
+    """Where inputs of a bucket or a data set are fetched to; None means the workspace's inputs."""
+    commits: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """(path, branch) -> commit of a hub's models; they hold before those of the workspace."""
     tokens_of: str | None = None
     """A model for which the collection is also split into word pieces."""
     reading: tuple[str, int | None] | None = None
@@ -147,7 +151,7 @@ def _run(
     say(chosen.line())
     precise = recipe.resources.model_copy(update={"precision": chosen.precision})
     recipe = recipe.model_copy(update={"resources": precise})
-    recipe, named, problems = with_commits(recipe, workspace, say)
+    recipe, named, problems = with_commits(recipe, workspace, say, options.commits)
     models, problems = open_or_tell(named, selected, problems)
     backends = backends_at(place, chosen)
     try:
@@ -156,7 +160,8 @@ def _run(
         if named is not placed:
             workspace.wrote(made)
         needed = options.reading is None
-        named, sources = with_copies(named, workspace.folder / "inputs", collection=needed)
+        inputs = options.inputs or workspace.folder / "inputs"
+        named, sources = with_copies(named, inputs, collection=needed)
         named = with_topics(named, workspace, say, frozen=options.frozen)
         if options.frozen and not problems:
             refuse_changes(named, workspace, models)

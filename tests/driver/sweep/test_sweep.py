@@ -1,6 +1,7 @@
 import json
 import signal
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 from small_invocation import Watching
@@ -18,6 +19,7 @@ from raypipe.driver.upkeep.gc import find_garbage
 from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError, Interrupted, RefusedError
+from raypipe.storage.places import copies
 from raypipe.storage.places.bucket import BucketStorage
 
 GRID = ("stages.mono.k0=[2, 4]", "stages.both.k=[1]")
@@ -243,3 +245,34 @@ def test_a_sweep_in_a_bucket_is_read_and_resumed_on_another_machine(
     capsys.readouterr()
     assert run_command([*command, *lists])[0] == 0
     assert " rows in " not in capsys.readouterr().err
+
+
+def test_what_is_in_a_bucket_is_fetched_once_for_all_points(
+    swept, bucket_uri, tmp_path, monkeypatch
+):
+    place = BucketStorage(bucket_uri)
+    file = Path(load_recipe(swept).collection.input[0])
+    place.replace("passages.tsv", file.read_bytes())
+    text = swept.replace(str(file), f"{bucket_uri}/passages.tsv")
+    fetched, fetch = [], copies._fetch
+    monkeypatch.setattr(copies, "_fetch", lambda *given: (fetched.append(given[1]), fetch(*given)))
+    found = sweep(text, tmp_path / "w", "stages.both.k=[1, 2]")
+    assert len(found.outcomes) == 2 and len(fetched) == 1
+    assert [path.name for path in tmp_path.glob("w/inputs/*/*.tsv")] == ["passages.tsv"]
+    assert not [*tmp_path.glob("w/points/*/inputs")]
+
+
+@pytest.mark.ray
+def test_one_ray_serves_every_point_and_ends_with_the_sweep(swept, tmp_path):
+    import ray
+
+    started = []
+
+    class Seeing(Silent):
+        def advanced(self, name, report):
+            started.append(ray.get_runtime_context().gcs_address)
+
+    over = ("resources.backend=ray", "stages.both.k=[1, 2]")
+    found = sweep(swept, tmp_path / "w", *over, watcher=Seeing())
+    assert len(found.outcomes) == 2 and len(set(started)) == 1
+    assert not ray.is_initialized()
