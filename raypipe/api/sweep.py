@@ -1,21 +1,19 @@
 """Runs a recipe with several values of some keys, from Python."""
 
 import os
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raypipe import config, numerics
-from raypipe.api.invocation import Invocation
+from raypipe.api.invocation import Invocation, watching
 from raypipe.api.recipe import Overrides, inline_by_default, plain_recipe, texts_of
 from raypipe.errors import InputError
 
 if TYPE_CHECKING:
     from raypipe.api.opened.ray import Ray
-    from raypipe.driver.recipe.watching import Watcher
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ def sweep(
         wanted,
         folder,
         Options(only=only, until=until, frozen=frozen, ray_address=address, shared=shared),
-        watching=lambda: _watching(progress),
+        watching=partial(watching, progress),
         say=to_stderr if progress else lambda line: None,
     )
     stores = found.sweep.stores or str((folder / "stores").absolute())
@@ -94,19 +92,3 @@ def sweep(
         for (name, outcome), own in zip(found.outcomes.items(), recipes, strict=True)
     }
     return Sweep(folder, found.table, found.sweep.to_json()["rows"], invocations)
-
-
-@contextmanager
-def _watching(progress: bool) -> "Iterator[Watcher]":
-    """A line for each stage on stderr, or nothing."""
-    from raypipe.driver.recipe.watching import Silent
-    from raypipe.driver.report.progress import TerminalWatcher
-
-    if not progress:
-        yield Silent()
-        return
-    watcher = TerminalWatcher(sys.stderr)
-    try:
-        yield watcher
-    finally:
-        watcher.stop()
