@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import Field
 
+from raypipe.config.yaml.overrides import value_text
 from raypipe.driver.mirror import MARK, address_of, mirror_of, own_storage, write_out
 from raypipe.errors import CorruptError
 from raypipe.shapes import Shape, check_shape
@@ -73,7 +73,7 @@ def point_name(values: Mapping[str, Any]) -> str:
 
     It depends on the point alone, so that a sweep with more values resumes the points that it has.
     """
-    texts = [f"{key}={_text(value)}" for key, value in values.items()]
+    texts = [f"{key}={value_text(value)}" for key, value in values.items()]
     name = ",".join(texts)
     if _PLAIN.fullmatch(name):
         return name
@@ -140,8 +140,3 @@ class _Shape(Shape):
     stores: str | None
     points: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
     rows: list[_RowShape]
-
-
-def _text(value: Any) -> str:
-    text = yaml.safe_dump(value, default_flow_style=True, width=10**6, sort_keys=False)
-    return str(text).removesuffix("...\n").strip()
