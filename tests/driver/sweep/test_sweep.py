@@ -157,6 +157,20 @@ def test_a_point_that_fails_ends_the_sweep_and_is_named(swept, tmp_path):
     assert status(out).exit_code == 0
 
 
+def test_status_tells_what_the_running_point_is_at(swept, tmp_path):
+    out, seen = tmp_path / "w", []
+    names = [f"stages.both.k={k}" for k in (1, 2, 3)]
+    watcher = Watching(lambda store: seen.append((store, status(out))))
+    sweep(swept, out, "stages.both.k=[1, 2, 3]", watcher=watcher)
+    told = [found for store, found in seen if store == "both.dev"][1]
+    assert told.state == "running" and list(told.points) == names
+    first, second, third = told.points.values()
+    assert first == {"state": "complete", "exit_code": 0, "reason": "complete"}
+    assert second["state"] == "running" and list(second["at_work"]) == ["both.dev"]
+    assert second["at_work"]["both.dev"]["rows"] == 3
+    assert third == {"state": "not begun", "exit_code": None, "reason": None}
+
+
 def test_a_signal_ends_the_sweep_between_its_points_too(swept, tmp_path):
     class Ended(Silent):
         def __exit__(self, *how):
