@@ -10,7 +10,14 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from raypipe.config.yaml.overrides import value_text
-from raypipe.driver.mirror import MARK, address_of, mirror_of, own_storage, write_out
+from raypipe.driver.mirror import (
+    MARK,
+    address_of,
+    default_stores,
+    mirror_of,
+    own_storage,
+    write_out,
+)
 from raypipe.errors import CorruptError
 from raypipe.shapes import Shape, check_shape
 from raypipe.storage.records import digest
@@ -90,6 +97,21 @@ def point_folder(folder: Path, name: str) -> Path:
 def point_address(folder: Path, name: str) -> str:
     """Where the workspace of a point is, in messages."""
     return f"{address_of(folder)}/{POINTS}/{name}"
+
+
+def stores_of_point(folder: Path) -> str | None:
+    """The stores of the sweep in whose folder a point is, also if that was moved.
+
+    None if the folder is no point's, or a bucket has it, which its recipe.yaml names.
+
+    Raises:
+        CorruptError: sweep.json is damaged.
+    """
+    points = folder.absolute().parent
+    if points.name != POINTS or (folder / MARK).exists():
+        return None
+    sweep = read_sweep(points.parent)
+    return None if sweep is None else sweep.stores or default_stores(points.parent)
 
 
 def is_sweep(folder: Path) -> bool:

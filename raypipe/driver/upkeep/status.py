@@ -13,7 +13,7 @@ from pydantic import Field
 from raypipe.config import read_resolved
 from raypipe.driver.mirror import address_of
 from raypipe.driver.report.at_work import progress_of
-from raypipe.driver.sweep.state import point_folder, read_sweep
+from raypipe.driver.sweep.state import point_folder, read_sweep, stores_of_point
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import InputError
 from raypipe.shapes import Shape, check_shape
@@ -152,6 +152,9 @@ def _stores(folder: Path) -> str | None:
     sweep = read_sweep(folder)
     if sweep is not None:
         return sweep.stores
+    shared = stores_of_point(folder)
+    if shared is not None:
+        return shared
     path = folder / "recipe.yaml"
     return read_resolved(path).get("stores") if path.exists() else None
 

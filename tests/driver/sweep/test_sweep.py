@@ -217,7 +217,8 @@ def test_the_stores_that_the_recipe_names_are_those_of_every_point(swept, tmp_pa
     sweep(text, tmp_path / "w", "stages.both.k=[1, 2]", options=Options(until="given"))
     assert (tmp_path / "shared" / "given.dev").is_dir()
     assert not (tmp_path / "w" / "stores").exists()
-    assert open_workspace(tmp_path / "w").stores.uri == str(tmp_path / "shared")
+    for folder in (tmp_path / "w", tmp_path / "w" / "points" / "stages.both.k=1"):
+        assert open_workspace(folder).stores.uri == str(tmp_path / "shared")
     assert verify(open_workspace(tmp_path / "w")) == []
 
 
@@ -234,6 +235,10 @@ def test_a_moved_sweep_goes_on_as_it_was(swept, tmp_path):
     (tmp_path / "w").rename(tmp_path / "moved")
     assert status(tmp_path / "moved").exit_code == 0
     assert verify(open_workspace(tmp_path / "moved")) == []
+    point = tmp_path / "moved" / "points" / "stages.both.k=2"
+    assert {told["state"] for told in status(point).stores.values()} == {"complete"}
+    assert verify(open_workspace(point)) == []
+    assert open_finished(point).workspace.stores.uri == str(tmp_path / "moved" / "stores")
     watcher = Watching()
     sweep(swept, tmp_path / "moved", "stages.both.k=[1, 2]", watcher=watcher)
     assert all(told[0] == "ended" and told[3] for told in watcher.told)
