@@ -33,7 +33,8 @@ def fuse_tables(
         runs: tables of `schema.RUN`; the rank column decides the order; lines may be in any order.
         method: one of `METHODS`; `raypipe.ranking.rules` has each one's equation.
         scored_by: the name of the fusing stage, for every line of the result.
-        weights: one per run, from 0 but not all 0, for `weighted` only; None gives each run 1 / number of runs.
+        weights: one per run, from 0 but not all 0, for `weighted` only; None gives each run 1 /
+            number of runs.
         k: the constant of `rrf`, from 0, for it only; None is 60.
         depth: passages kept per query; None keeps all.
 
