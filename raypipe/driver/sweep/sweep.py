@@ -1,7 +1,7 @@
 """Runs every point of a sweep, one after the other, over shared stores."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -88,10 +88,12 @@ def run_sweep(
     with (
         invocation(workspace, sweep.recipe) as summary,
         interruptible() as should_stop,
-        _together(options, out / "inputs") as options,
+        closing(SharedRay(options.ray_address, allow_open=options.allow_open_cluster)) as own_ray,
     ):
+        shared = options.shared or own_ray
+        options = replace(options, shared=shared, inputs=out / "inputs")
         _write(workspace, done)
-        commits = _commits(points, [point_folder(out, name) for name in names])
+        commits = _commits(points, (point_folder(out, name) for name in names))
         for number, (name, point) in enumerate(zip(names, points, strict=True), start=1):
             stop = should_stop()
             if stop is not None:
@@ -113,20 +115,7 @@ def run_sweep(
     return done
 
 
-@contextmanager
-def _together(options: Options, inputs: Path) -> Iterator[Options]:
-    """The options with what the points share: one Ray, and one copy of each input."""
-    if options.shared is not None:
-        yield replace(options, inputs=inputs)
-        return
-    own = SharedRay(options.ray_address, allow_open=options.allow_open_cluster)
-    try:
-        yield replace(options, inputs=inputs, shared=own)
-    finally:
-        own.close()
-
-
-def _commits(points: Sequence[Point], folders: Sequence[Path]) -> dict[tuple[str, str], str]:
+def _commits(points: Sequence[Point], folders: Iterable[Path]) -> dict[tuple[str, str], str]:
     """(path, branch) -> the commit of a hub's model that the first of these points has, if any."""
     paths = {model.path for point in points for model in point.recipe.models.values()}
     found: dict[tuple[str, str], str] = {}
