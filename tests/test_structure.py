@@ -56,6 +56,7 @@ TESTED_ELSEWHERE = {
     "driver/audit/told.py": "driver/audit/test_report_of_a_pipeline.py",
     "driver/forecast/foreseen.py": "driver/forecast/test_planning.py",
     "driver/forecast/making.py": "driver/forecast/test_planning.py",
+    "driver/forecast/run.py": "driver/upkeep/test_status.py",
     "driver/generations/accepting.py": "cli/verbs/test_reindex.py",
     "driver/models/fitting.py": "driver/models/test_opened.py",
     "driver/recipe/kinds/encode.py": "driver/test_pipeline_inputs_seen.py",

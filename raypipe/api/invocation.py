@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +19,7 @@ from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
 
 if TYPE_CHECKING:
     from raypipe.api.opened.ray import Ray
+    from raypipe.driver.recipe.watching import Watcher
     from raypipe.storage.stored import Stored
 
 
@@ -122,21 +124,24 @@ def run(
     loaded = recipe if isinstance(recipe, config.Recipe) else Recipe.load(recipe, overrides)
     numerics.set_strict()
     from raypipe.driver.pipeline import Options, run_pipeline
-    from raypipe.driver.recipe.watching import Silent
     from raypipe.driver.report.lines import to_stderr
 
     wanted, folder = loaded if ray is not None else inline_by_default(loaded), Path(out)
     shared = None if ray is None else ray.shared
     address = os.environ.get("RAY_ADDRESS") if shared is None else shared.address
     options = Options(only=only, until=until, frozen=frozen, ray_address=address, shared=shared)
+    say = to_stderr if progress else lambda line: None
+    with watching(progress) as watcher:
+        outcome = run_pipeline(wanted, folder, options, watcher=watcher, say=say)
+    return Invocation(folder, outcome.summary, outcome.table, wanted)
+
+
+def watching(progress: bool) -> "AbstractContextManager[Watcher]":
+    """A watcher with a line for each stage on stderr, or one that tells nobody."""
+    from raypipe.driver.recipe.watching import Silent
+
     if not progress:
-        outcome = run_pipeline(wanted, folder, options, watcher=Silent())
-        return Invocation(folder, outcome.summary, outcome.table, wanted)
+        return nullcontext(Silent())
     from raypipe.driver.report.progress import TerminalWatcher
 
-    watcher = TerminalWatcher(sys.stderr)
-    try:
-        outcome = run_pipeline(wanted, folder, options, watcher=watcher, say=to_stderr)
-    finally:
-        watcher.stop()
-    return Invocation(folder, outcome.summary, outcome.table, wanted)
+    return TerminalWatcher(sys.stderr)

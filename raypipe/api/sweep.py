@@ -1,20 +1,19 @@
 """Runs a recipe with several values of some keys, from Python."""
 
 import os
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raypipe import config, numerics
-from raypipe.api.invocation import Invocation
+from raypipe.api.invocation import Invocation, watching
 from raypipe.api.recipe import Overrides, inline_by_default, plain_recipe, texts_of
 from raypipe.errors import InputError
 
 if TYPE_CHECKING:
-    from raypipe.driver.recipe.watching import Watcher
+    from raypipe.api.opened.ray import Ray
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,7 @@ def sweep(
     until: str | None = None,
     frozen: bool = False,
     progress: bool = False,
+    ray: "Ray | None" = None,
 ) -> Sweep:
     """Run every point of a grid over shared stores, like `raypipe pipeline` with lists of values.
 
@@ -51,7 +51,7 @@ def sweep(
         out: the folder of the sweep, which holds a workspace for each point.
         overrides: dotted keys, as in `Recipe.load`; a list where the recipe takes one value gives
             the values of the points: {"stages.mono.k0": [20, 50, 100]}.
-        only: see `run`, as for the other arguments.
+        only: see `run`, as for the other arguments. Of the points one Ray serves all.
 
     Raises:
         InputError: no override gives several values, or every problem of every point.
@@ -73,13 +73,16 @@ def sweep(
     from raypipe.driver.sweep.state import point_folder
     from raypipe.driver.sweep.sweep import run_sweep
 
-    wanted = [replace(point, recipe=inline_by_default(point.recipe)) for point in points]
-    address, folder = os.environ.get("RAY_ADDRESS"), Path(out)
+    folder, shared = Path(out), None if ray is None else ray.shared
+    address = os.environ.get("RAY_ADDRESS") if shared is None else shared.address
+    wanted = points
+    if shared is None:
+        wanted = [replace(point, recipe=inline_by_default(point.recipe)) for point in points]
     found = run_sweep(
         wanted,
         folder,
-        Options(only=only, until=until, frozen=frozen, ray_address=address),
-        watching=lambda: _watching(progress),
+        Options(only=only, until=until, frozen=frozen, ray_address=address, shared=shared),
+        watching=partial(watching, progress),
         say=to_stderr if progress else lambda line: None,
     )
     stores = found.sweep.stores or str((folder / "stores").absolute())
@@ -89,19 +92,3 @@ def sweep(
         for (name, outcome), own in zip(found.outcomes.items(), recipes, strict=True)
     }
     return Sweep(folder, found.table, found.sweep.to_json()["rows"], invocations)
-
-
-@contextmanager
-def _watching(progress: bool) -> "Iterator[Watcher]":
-    """A line for each stage on stderr, or nothing."""
-    from raypipe.driver.recipe.watching import Silent
-    from raypipe.driver.report.progress import TerminalWatcher
-
-    if not progress:
-        yield Silent()
-        return
-    watcher = TerminalWatcher(sys.stderr)
-    try:
-        yield watcher
-    finally:
-        watcher.stop()

@@ -21,12 +21,7 @@ def named_recipe(
     Raises:
         InputError: no such file or name, a training recipe, or every problem found in it.
     """
-    text, base, source = _found(recipe)
-    if verb_of(text) == "train":
-        raise InputError(
-            f"{recipe}: this is a training recipe (it has a loss or phases); use "
-            f"`raypipe train {recipe}`"
-        )
+    text, base, source = _pipeline(recipe)
     return load_recipe(text, overrides=overrides, env=env, base=base, source=source)
 
 
@@ -40,7 +35,7 @@ def named_sweep(
     """
     if not any("=" in each and each.partition("=")[2].lstrip()[:1] == "[" for each in overrides):
         return []
-    text, base, source = _found(recipe)
+    text, base, source = _pipeline(recipe)
     return sweep_points(text, overrides=overrides, env=env, base=base, source=source)
 
 
@@ -58,6 +53,17 @@ def named_training(
             f"{recipe}: this is a pipeline recipe (it has stages); use `raypipe pipeline {recipe}`"
         )
     return load_training(text, overrides=overrides, env=env, base=base, source=source)
+
+
+def _pipeline(recipe: str) -> tuple[str, Path, str]:
+    """See `_found`; a training recipe is refused."""
+    found = _found(recipe)
+    if verb_of(found[0]) == "train":
+        raise InputError(
+            f"{recipe}: this is a training recipe (it has a loss or phases); use "
+            f"`raypipe train {recipe}`"
+        )
+    return found
 
 
 def _found(recipe: str) -> tuple[str, Path, str]:

@@ -1,9 +1,8 @@
 """The main job: runs a recipe to completion in a workspace."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +10,13 @@ from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
 from raypipe.driver.audit.report import report_audits
 from raypipe.driver.audit.stores import audited
 from raypipe.driver.forecast.facts import beside_facts
-from raypipe.driver.forecast.forecast import Forecast
-from raypipe.driver.forecast.foreseen import NotForeseen
-from raypipe.driver.forecast.making import before_a_run, expected_stores
+from raypipe.driver.forecast.run import run_forecast
 from raypipe.driver.forecast.text import line_of
 from raypipe.driver.generations.drift import limits_of
+from raypipe.driver.generations.held import generations_held
 from raypipe.driver.generations.publish import Built, Publication, publish
 from raypipe.driver.generations.retire import retire_older
 from raypipe.driver.invocation import invocation
-from raypipe.driver.machine.devices import Devices
 from raypipe.driver.machine.inputs import with_copies
 from raypipe.driver.machine.place import Place, backends_at
 from raypipe.driver.machine.shared import SharedRay
@@ -27,7 +24,6 @@ from raypipe.driver.machine.signals import interruptible
 from raypipe.driver.mirror import address_of, default_stores, write_out
 from raypipe.driver.models.named import with_commits
 from raypipe.driver.models.opened import open_or_tell
-from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.frozen import refuse_changes
 from raypipe.driver.recipe.read_first import read_first
@@ -43,8 +39,7 @@ from raypipe.driver.working import basis_at, devices_for, sizing_of
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError
 from raypipe.names import StoreName, Thing
-from raypipe.storage.generation_readers import held_generation
-from raypipe.storage.generations import Generation, generation_numbers, newest_generation
+from raypipe.storage.generations import Generation, generation_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +54,10 @@ class Options:
     allow_open_cluster: bool = False
     shared: SharedRay | None = None
     """The Ray of several invocations of this process, with the same address."""
+    inputs: Path | None = None
+    """Where inputs of a bucket or a data set are fetched to; None means the workspace's inputs."""
+    commits: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """(path, branch) -> commit of a hub's models; they hold before those of the workspace."""
     tokens_of: str | None = None
     """A model for which the collection is also split into word pieces."""
     reading: tuple[str, int | None] | None = None
@@ -107,7 +106,11 @@ def run_pipeline(
         recipe = recipe.model_copy(update={"stores": None})
     workspace = Workspace(out, recipe.stores)
     with invocation(workspace, recipe.name) as summary, interruptible() as should_stop:
-        with _generations(workspace, recipe, options) as (base, reading):
+        stores, builds = workspace.stores, options.reindex
+        with generations_held(stores, recipe.name, builds=builds, reading=options.reading) as (
+            base,
+            reading,
+        ):
             published = Publication(base, limits) if options.reindex else None
             table = _run(
                 recipe,
@@ -147,7 +150,7 @@ def _run(
     say(chosen.line())
     precise = recipe.resources.model_copy(update={"precision": chosen.precision})
     recipe = recipe.model_copy(update={"resources": precise})
-    recipe, named, problems = with_commits(recipe, workspace, say)
+    recipe, named, problems = with_commits(recipe, workspace, say, options.commits)
     models, problems = open_or_tell(named, selected, problems)
     backends = backends_at(place, chosen)
     try:
@@ -156,7 +159,8 @@ def _run(
         if named is not placed:
             workspace.wrote(made)
         needed = options.reading is None
-        named, sources = with_copies(named, workspace.folder / "inputs", collection=needed)
+        inputs = options.inputs or workspace.folder / "inputs"
+        named, sources = with_copies(named, inputs, collection=needed)
         named = with_topics(named, workspace, say, frozen=options.frozen)
         if options.frozen and not problems:
             refuse_changes(named, workspace, models)
@@ -179,7 +183,10 @@ def _run(
             on_change=say,
         )
         basis = basis_at(named, execution, chosen, sources, models)
-        forecast = _forecast(named, selected, chosen, execution, basis, options)
+        forecast = None
+        if options.reading is None and options.tokens_of is None:
+            storage, compute = workspace.stores, execution.ensure
+            forecast = run_forecast(basis, selected, chosen, storage=storage, compute=compute)
         if forecast is not None:
             say(line_of(forecast))
             watcher.expects(len(forecast.lines))
@@ -211,50 +218,6 @@ def _run(
     finally:
         backends.close()
     return measurement.table
-
-
-def _forecast(
-    recipe: Recipe,
-    selected: list[str],
-    chosen: Devices,
-    execution: Execution,
-    basis: Basis,
-    options: Options,
-) -> Forecast | None:
-    """What the run will take; None where it only reads a generation's stores or makes word pieces,
-    or where an input is bad.
-
-    Only the count of the records and the query sets are computed for it, as the run would first.
-    """
-    if options.reading is not None or options.tokens_of is not None:
-        return None
-    try:
-        expected = expected_stores(
-            recipe,
-            selected,
-            chosen,
-            basis.sources,
-            basis.models,
-            storage=execution.workspace.stores,
-            compute=execution.ensure,
-        )
-        return before_a_run(expected, recipe, chosen)
-    except NotForeseen:  # the run meets the same input, and its error names store and shard too
-        return None
-
-
-@contextmanager
-def _generations(
-    workspace: Workspace, recipe: Recipe, options: Options
-) -> Iterator[tuple[Generation | None, Generation | None]]:
-    """The generation to build on and the one to read, held while the block runs."""
-    with ExitStack() as held:
-        base = reading = None
-        if options.reindex and newest_generation(workspace.stores, recipe.name) is not None:
-            base = held.enter_context(held_generation(workspace.stores, recipe.name))
-        if options.reading is not None:
-            reading = held.enter_context(held_generation(workspace.stores, *options.reading))
-        yield base, reading
 
 
 def _allowed(recipe: Recipe, selected: list[str]) -> Callable[[StoreName], bool]:

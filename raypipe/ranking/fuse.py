@@ -33,7 +33,8 @@ def fuse_tables(
         runs: tables of `schema.RUN`; the rank column decides the order; lines may be in any order.
         method: one of `METHODS`; `raypipe.ranking.rules` has each one's equation.
         scored_by: the name of the fusing stage, for every line of the result.
-        weights: one per run, from 0, for `weighted` only; None gives each run 1 / number of runs.
+        weights: one per run, from 0 but not all 0, for `weighted` only; None gives each run 1 /
+            number of runs.
         k: the constant of `rrf`, from 0, for it only; None is 60.
         depth: passages kept per query; None keeps all.
 
@@ -73,6 +74,8 @@ def _rule(
         problems.append(f"fuse: expected one weight per run, {num_runs}; found {len(weights)}")
     if weights is not None and not all(np.isfinite(w) and w >= 0 for w in weights):
         problems.append(f"fuse: weights: expected finite numbers from 0; found {list(weights)}")
+    if weights is not None and not any(weights):
+        problems.append("fuse: weights: expected one above 0, for something to rank by; found none")
     if k is not None and method != "rrf":
         problems.append(f"fuse: k is for method rrf; remove it or change {method!r}")
     if k is not None and not (np.isfinite(k) and k >= 0):

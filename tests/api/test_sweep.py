@@ -3,6 +3,10 @@ import json
 import pytest
 
 import raypipe
+from raypipe.api.opened.ray import Ray
+from raypipe.cluster.inline import InlineBackend
+from raypipe.driver.machine.backends import LazyBackends
+from raypipe.driver.machine.shared import SharedRay
 from raypipe.errors import InputError
 
 
@@ -62,3 +66,19 @@ def test_without_a_list_of_values_there_is_no_sweep(recipe, tmp_path):
     with pytest.raises(InputError, match="expected a dictionary such as"):
         raypipe.sweep(recipe, tmp_path / "w", overrides=3)
     assert not (tmp_path / "w").exists()
+
+
+def test_an_opened_ray_serves_the_points(recipe, tmp_path):
+    class Lent(SharedRay):
+        def lend(self, start, num_actors, wanted):
+            lent.append(wanted)
+            return LazyBackends(lambda: InlineBackend(device="cpu", threads=1), 1)
+
+    lent = []
+    opened = Ray(Lent(), None)
+    grid = {"stages.both.weights": [[1, 0], [0, 1]]}
+    found = raypipe.sweep(recipe, tmp_path / "w", overrides=grid, ray=opened)
+    assert len(found.points) == len(lent) == 2
+    opened.close()
+    with pytest.raises(InputError, match="ray: closed"):
+        raypipe.sweep(recipe, tmp_path / "w", overrides=grid, ray=opened)

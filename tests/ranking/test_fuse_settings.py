@@ -22,6 +22,8 @@ def test_settings_are_refused_only_where_they_are_wrong():
     for weight in (float("inf"), float("nan"), -0.1):
         told = problems(method="weighted", weights=[1, weight])
         assert told == [f"fuse: weights: expected finite numbers from 0; found [1, {weight}]"]
+    told = problems(method="weighted", weights=[0, 0.0])
+    assert told == ["fuse: weights: expected one above 0, for something to rank by; found none"]
     told = problems(method="average", k=60)
     assert told == ["fuse: k is for method rrf; remove it or change 'average'"]
     assert "expected one of alternate, rrf" in problems(method="mean")[0]

@@ -89,8 +89,7 @@ def _fill(finished: "Finished", query_sets: list[str], allow_open_cluster: bool)
     from raypipe.driver.report.lines import to_stderr
     from raypipe.driver.report.progress import TerminalWatcher
 
-    watcher = TerminalWatcher(sys.stderr)
-    try:
+    with TerminalWatcher(sys.stderr) as watcher:
         fill(
             finished,
             query_sets,
@@ -99,8 +98,6 @@ def _fill(finished: "Finished", query_sets: list[str], allow_open_cluster: bool)
             ray_address=os.environ.get("RAY_ADDRESS"),
             allow_open_cluster=allow_open_cluster,
         )
-    finally:
-        watcher.stop()
 
 
 def consistency(

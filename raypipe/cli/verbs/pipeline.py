@@ -3,8 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,7 +28,6 @@ from raypipe.vocabulary import TableFormat, listed, words
 
 if TYPE_CHECKING:
     from raypipe.driver.pipeline import Options, Outcome
-    from raypipe.driver.report.progress import TerminalWatcher
 
 Overrides = Annotated[
     list[str] | None, typer.Argument(help="Changed settings, such as stages.bm25.depth=100.")
@@ -205,8 +204,9 @@ def execute(
     """
     from raypipe.driver.pipeline import run_pipeline
     from raypipe.driver.report.lines import to_stderr
+    from raypipe.driver.report.progress import TerminalWatcher
 
-    with _watching() as watcher:
+    with TerminalWatcher(sys.stderr) as watcher:
         outcome = run_pipeline(recipe, out, options, watcher=watcher, say=to_stderr)
     if as_json:
         print(json.dumps(outcome.summary), flush=True)
@@ -221,26 +221,16 @@ def execute_sweep(points: Sequence[Point], out: Path, options: "Options", *, as_
     """Run the points of a sweep and print their table, or sweep.json."""
     from raypipe.driver.mirror import address_of
     from raypipe.driver.report.lines import to_stderr
+    from raypipe.driver.report.progress import TerminalWatcher
     from raypipe.driver.sweep.sweep import run_sweep
 
-    found = run_sweep(points, out, options, watching=_watching, say=to_stderr)
+    shown = partial(TerminalWatcher, sys.stderr)
+    found = run_sweep(points, out, options, watching=shown, say=to_stderr)
     if as_json:
         print(json.dumps(found.sweep.to_json()), flush=True)
     elif found.table:
         show(found.table.removesuffix("\n"))
     to_stderr(f"{len(points)} points: {address_of(out)}")
-
-
-@contextmanager
-def _watching() -> "Iterator[TerminalWatcher]":
-    """A display of progress on stderr, which is removed in the end."""
-    from raypipe.driver.report.progress import TerminalWatcher
-
-    watcher = TerminalWatcher(sys.stderr)
-    try:
-        yield watcher
-    finally:
-        watcher.stop()
 
 
 def tell_run(outcome: "Outcome", out: Path) -> None:

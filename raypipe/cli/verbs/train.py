@@ -51,12 +51,8 @@ def execute_training(
     from raypipe.driver.report.progress import TerminalWatcher
     from raypipe.driver.training.train import run_training
 
-    watcher = TerminalWatcher(sys.stderr)
-    try:
-        trained = run_training(recipe, out, options, watcher=watcher, say=to_stderr)
-    finally:
-        watcher.stop()
-    return trained
+    with TerminalWatcher(sys.stderr) as watcher:
+        return run_training(recipe, out, options, watcher=watcher, say=to_stderr)
 
 
 def tell_model(trained: "Trained") -> None:

@@ -8,14 +8,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from raypipe.config.pipeline.load import document_of, load_recipe
 from raypipe.config.pipeline.recipe import Recipe, WrittenRecipe
 from raypipe.config.pipeline.structure import structural_problems
 from raypipe.config.yaml.document import Document, Key, dotted
-from raypipe.config.yaml.overrides import apply_overrides, parse_override
+from raypipe.config.yaml.overrides import apply_overrides, parse_override, value_text
 from raypipe.config.yaml.variables import expand
 from raypipe.errors import InputError
 
@@ -78,7 +77,7 @@ def sweep_points(
     for values in product(*(each.values for each in swept.values())):
         own = dict(zip(swept, values, strict=True))
         told = [
-            f"{dotted(swept[place].key)}={_as_yaml(own[place])}" if place in own else override
+            f"{dotted(swept[place].key)}={value_text(own[place])}" if place in own else override
             for place, override in enumerate(overrides)
         ]
         named = {dotted(swept[place].key): value for place, value in own.items()}
@@ -124,7 +123,7 @@ def _listed(override: str) -> _Swept | None:
 def _fits(document: Document, key: Key, value: Any, env: Mapping[str, str]) -> bool:
     """Whether the recipe takes this value at the key, whatever is wrong elsewhere."""
     tried = deepcopy(document)
-    refused = apply_overrides(tried, [f"{dotted(key)}={_as_yaml(value)}"])
+    refused = apply_overrides(tried, [f"{dotted(key)}={value_text(value)}"])
     return not refused and not _within({*_wrong(tried, env)}, key)
 
 
@@ -154,7 +153,7 @@ def _problems(swept: Mapping[int, _Swept], overrides: Sequence[str]) -> Iterator
         where = f"override {dotted(each.key)}"
         if each.key in SHARED:
             yield f"{where}: all points of a sweep have one; give one value"
-        texts = [_as_yaml(value) for value in each.values]
+        texts = [value_text(value) for value in each.values]
         for text in dict.fromkeys(text for text in texts if texts.count(text) > 1):
             yield f"{where}: {text} is given twice; keep one of them"
         for other, override in enumerate(overrides):
@@ -162,9 +161,3 @@ def _problems(swept: Mapping[int, _Swept], overrides: Sequence[str]) -> Iterator
             short = min(len(key), len(each.key))
             if other > place and key[:short] == each.key[:short]:
                 yield f"{where}: {dotted(key)} is given too; keep one of them"
-
-
-def _as_yaml(value: Any) -> str:
-    """The value as an override has it, on one line."""
-    text = yaml.safe_dump(value, default_flow_style=True, width=math.inf, sort_keys=False)
-    return str(text).removesuffix("...\n").strip()

@@ -90,8 +90,14 @@ class TerminalWatcher:
             f"{copied}{kept}{lost}"
         )
 
+    def __enter__(self) -> "TerminalWatcher":
+        return self
+
+    def __exit__(self, *how: object) -> None:
+        self.stop()
+
     def stop(self) -> None:
-        """Remove the display, however the invocation ended."""
+        """Remove the display, however the invocation ended; leaving a `with` block does it too."""
         if self._display is not None:
             self._display.stop()
             self._display = self._all = self._stage = None

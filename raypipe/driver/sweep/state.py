@@ -7,10 +7,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import Field
 
-from raypipe.driver.mirror import MARK, address_of, mirror_of, own_storage, write_out
+from raypipe.config.yaml.overrides import value_text
+from raypipe.driver.mirror import (
+    MARK,
+    address_of,
+    default_stores,
+    mirror_of,
+    own_storage,
+    write_out,
+)
 from raypipe.errors import CorruptError
 from raypipe.shapes import Shape, check_shape
 from raypipe.storage.records import digest
@@ -73,7 +80,7 @@ def point_name(values: Mapping[str, Any]) -> str:
 
     It depends on the point alone, so that a sweep with more values resumes the points that it has.
     """
-    texts = [f"{key}={_text(value)}" for key, value in values.items()]
+    texts = [f"{key}={value_text(value)}" for key, value in values.items()]
     name = ",".join(texts)
     if _PLAIN.fullmatch(name):
         return name
@@ -90,6 +97,21 @@ def point_folder(folder: Path, name: str) -> Path:
 def point_address(folder: Path, name: str) -> str:
     """Where the workspace of a point is, in messages."""
     return f"{address_of(folder)}/{POINTS}/{name}"
+
+
+def stores_of_point(folder: Path) -> str | None:
+    """The stores of the sweep in whose folder a point is, also if that was moved.
+
+    None if the folder is no point's, or a bucket has it, which its recipe.yaml names.
+
+    Raises:
+        CorruptError: sweep.json is damaged.
+    """
+    points = folder.absolute().parent
+    if points.name != POINTS or (folder / MARK).exists():
+        return None
+    sweep = read_sweep(points.parent)
+    return None if sweep is None else sweep.stores or default_stores(points.parent)
 
 
 def is_sweep(folder: Path) -> bool:
@@ -140,8 +162,3 @@ class _Shape(Shape):
     stores: str | None
     points: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
     rows: list[_RowShape]
-
-
-def _text(value: Any) -> str:
-    text = yaml.safe_dump(value, default_flow_style=True, width=10**6, sort_keys=False)
-    return str(text).removesuffix("...\n").strip()

@@ -1,16 +1,19 @@
 """Runs every point of a sweep, one after the other, over shared stores."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from raypipe.config import Point, missing_inputs, select
+from raypipe.config.hub import is_hub
 from raypipe.config.pipeline.kinds import DuoScore, Encode, MonoScore
 from raypipe.driver.invocation import invocation
+from raypipe.driver.machine.shared import SharedRay
 from raypipe.driver.machine.signals import interruptible
 from raypipe.driver.mirror import address_of, default_stores, write_out
+from raypipe.driver.models.named import models_before
 from raypipe.driver.models.opened import open_models
 from raypipe.driver.pipeline import Options, Outcome, run_pipeline
 from raypipe.driver.recipe.watching import Watcher
@@ -53,7 +56,8 @@ def run_sweep(
 
     The folder is a workspace too: its lease, its summary and its exit code are those of the whole
     sweep. Its stores are those of every point, so nothing is computed twice, and the same command
-    resumes. sweep.json and sweep.md are written anew after each point.
+    resumes; so are its Ray, what it fetched, and the commit of a hub's model. sweep.json and
+    sweep.md are written anew after each point.
 
     Args:
         points: what `sweep_points` found, one or more.
@@ -81,26 +85,43 @@ def run_sweep(
     sweep = Sweep(points[0].recipe.name, stores, dict(named))
     done = SweepOutcome(sweep, "")
     workspace = Workspace(out, stores)
-    with invocation(workspace, sweep.recipe) as summary, interruptible() as should_stop:
+    with (
+        invocation(workspace, sweep.recipe) as summary,
+        interruptible() as should_stop,
+        closing(SharedRay(options.ray_address, allow_open=options.allow_open_cluster)) as own_ray,
+    ):
+        shared = options.shared or own_ray
+        options = replace(options, shared=shared, inputs=out / "inputs")
         _write(workspace, done)
+        commits = _commits(points, (point_folder(out, name) for name in names))
         for number, (name, point) in enumerate(zip(names, points, strict=True), start=1):
             stop = should_stop()
             if stop is not None:
                 raise stop
             say(f"point {number} of {len(points)}: {point_address(out, name)}")
+            folder, own = point_folder(out, name), replace(options, commits=commits)
             try:
-                outcome = _run(point, point_folder(out, name), workspace, options, watching, say)
+                outcome = _run(point, folder, workspace, own, watching, say)
             except BaseException as error:
                 summary["point"] = name
                 error.add_note(f"in point {number} of {len(points)}: {point_address(out, name)}")
                 raise
             done.outcomes[name] = outcome
-            folder = point_folder(out, name)
+            commits = models_before(folder) | commits
             rows = rows_of_point(point.values, name, folder, outcome.summary)
             done.sweep = replace(done.sweep, rows=(*done.sweep.rows, *rows))
             done.table = table_of(done.sweep)
             _write(workspace, done)
     return done
+
+
+def _commits(points: Sequence[Point], folders: Iterable[Path]) -> dict[tuple[str, str], str]:
+    """(path, branch) -> the commit of a hub's model that the first of these points has, if any."""
+    paths = {model.path for point in points for model in point.recipe.models.values()}
+    found: dict[tuple[str, str], str] = {}
+    for folder in folders if any(map(is_hub, paths)) else ():
+        found = models_before(folder) | found
+    return found
 
 
 def _run(

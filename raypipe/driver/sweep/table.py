@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from raypipe.config.yaml.overrides import value_text
 from raypipe.driver.report.table import one_digit
 from raypipe.driver.sweep.state import Row, Sweep
 from raypipe.markdown import bullet, cell, markdown_table
@@ -63,7 +64,7 @@ def _of_set(sweep: Sweep, query_set: str, query_sets: Sequence[str]) -> str:
     header = [*names.values(), "system", *measures, "n", "ms/query"]
     lines = []
     for row in rows:
-        line = [cell(str(row.values[key])) for key in names] + [row.system]
+        line = [cell(_shown(row.values[key])) for key in names] + [row.system]
         line += [_mean(row.measures.get(measure)) for measure in measures]
         line += [str(row.n), one_digit(row.ms_per_query)]
         lines.append(line + ([one_digit(row.inferences_per_query)] if counted else []))
@@ -81,6 +82,11 @@ def short_names(keys: Sequence[str]) -> dict[str, str]:
         key: own if last.count(own) == 1 and own not in _COLUMNS else key
         for key, own in zip(keys, last, strict=True)
     }
+
+
+def _shown(value: Any) -> str:
+    """A value as a recipe has it, but a text without quotes."""
+    return value if isinstance(value, str) else value_text(value)
 
 
 def _mean(value: float | None) -> str:

@@ -13,7 +13,7 @@ from pydantic import Field
 from raypipe.config import read_resolved
 from raypipe.driver.mirror import address_of
 from raypipe.driver.report.at_work import progress_of
-from raypipe.driver.sweep.state import point_folder, read_sweep
+from raypipe.driver.sweep.state import point_folder, read_sweep, stores_of_point
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import InputError
 from raypipe.shapes import Shape, check_shape
@@ -52,20 +52,8 @@ def status(folder: Path) -> Status:
         InputError: no invocation ever began here, or its recipe.yaml cannot be read.
         CorruptError: summary.json or a record is damaged.
     """
-    if not _is_workspace(folder):
-        raise InputError(
-            f"{address_of(folder)}: no workspace; expected a folder that `--out` named"
-        )
-    workspace = Workspace(folder, _stores(folder))
-    summary = workspace.read_summary()
-    if summary is None:
-        raise InputError(f"{folder}: no invocation has begun here: there is no summary.json")
-    check_shape(str(folder / "summary.json"), summary, _State, remedy=_REMEDY)
-    if summary["status"] != "running":
-        check_shape(str(folder / "summary.json"), summary, _Ended, remedy=_REMEDY)
-        ending = summary["status"], summary["exit"], summary["reason"]
-    else:
-        ending = _running(workspace)
+    workspace = open_workspace(folder)
+    summary, ending = _last(workspace)
     return Status(
         *ending,
         _of_stores(workspace, summary, running=ending[0] == "running"),
@@ -73,6 +61,21 @@ def status(folder: Path) -> Status:
         ended=summary.get("ended"),
         points=_of_points(folder),
     )
+
+
+def _last(workspace: Workspace) -> tuple[Mapping[str, Any], tuple[str, int, str]]:
+    """The summary of the last invocation; and its state, exit code and reason."""
+    name = str(workspace.folder / "summary.json")
+    summary = workspace.read_summary()
+    if summary is None:
+        raise InputError(
+            f"{workspace.folder}: no invocation has begun here: there is no summary.json"
+        )
+    check_shape(name, summary, _State, remedy=_REMEDY)
+    if summary["status"] == "running":
+        return summary, _running(workspace)
+    check_shape(name, summary, _Ended, remedy=_REMEDY)
+    return summary, (summary["status"], summary["exit"], summary["reason"])
 
 
 def _running(workspace: Workspace) -> tuple[str, int, str]:
@@ -118,14 +121,12 @@ def _of_points(folder: Path) -> dict[str, dict[str, Any]]:
         if not (point / "summary.json").exists():
             told[name] = {"state": "not begun", "exit_code": None, "reason": None}
             continue
-        found = status(point)
-        told[name] = {
-            "state": found.state,
-            "exit_code": found.exit_code,
-            "reason": found.reason,
-        }
-        at_work = {s: each for s, each in found.stores.items() if each["state"] == "at work"}
-        told[name] |= {"at_work": at_work} if at_work else {}
+        workspace = open_workspace(point)
+        summary, (state, exit_code, reason) = _last(workspace)
+        told[name] = {"state": state, "exit_code": exit_code, "reason": reason}
+        if state == "running":  # of the others no store is read: there may be a hundred
+            stores = _of_stores(workspace, summary, running=True)
+            told[name]["at_work"] = {s: p for s, p in stores.items() if p["state"] == "at work"}
     return told
 
 
@@ -151,6 +152,9 @@ def _stores(folder: Path) -> str | None:
     sweep = read_sweep(folder)
     if sweep is not None:
         return sweep.stores
+    shared = stores_of_point(folder)
+    if shared is not None:
+        return shared
     path = folder / "recipe.yaml"
     return read_resolved(path).get("stores") if path.exists() else None
 

@@ -104,6 +104,11 @@ from raypipe.config.pipeline.kinds.search import Tuned
         ),
         (
             "method: rrf",
+            "method: weighted, weights: [0, 0.0]",
+            "stages.fused.weights: expected one above 0, for something to rank by",
+        ),
+        (
+            "method: rrf",
             "method: weighted, weights: [1, -1]",
             "stages.fused.weights.1: expected a number from 0; found -1",
         ),

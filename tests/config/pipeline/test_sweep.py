@@ -141,6 +141,12 @@ def test_a_recipe_is_swept_by_its_name_or_file(tmp_path):
         named_sweep("no-such", overrides=["stages.mono.k0=[2]"])
 
 
+def test_a_training_recipe_is_named_as_such_also_with_lists():
+    with pytest.raises(InputError, match="raypipe train car-mono") as refused:
+        named_sweep("car-mono", overrides=["name=[a, b]"])
+    assert len(refused.value.problems) == 1
+
+
 def test_data_is_swept_as_text_is():
     found = sweep_points(yaml.safe_load(RECIPE), overrides=["stages.mono.k0=[2, 4]"])
     assert [point.recipe.stages["mono"].k0 for point in found] == [2, 4]

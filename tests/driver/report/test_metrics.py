@@ -8,6 +8,7 @@ from urllib.request import urlopen
 import pytest
 from watchers import Silent
 
+import raypipe
 from raypipe.cluster.scheduling.report import Report
 from raypipe.config import load_recipe
 from raypipe.driver.pipeline import Options, run_pipeline
@@ -112,35 +113,34 @@ resources: {{device: cpu, actors: 1, shard_rows: 2}}
 
 
 @pytest.mark.ray
-def test_prometheus_reads_them_from_the_node(tmp_path, tiny_model, monkeypatch):
-    lines = (f"p{n}\tpassage {n}\n" for n in range(6))
-    (tmp_path / "passages.tsv").write_text("".join(lines))
+def test_prometheus_reads_from_the_node_what_several_invocations_of_one_ray_counted(
+    tmp_path, tiny_model
+):
     (tmp_path / "queries.tsv").write_text("q\ta zebra\n")
-    read = []
-
-    def look(exporting):
-        succeeded(exporting)
-        read.append(scraped(SUCCESS))
-
-    succeeded = Exporting.succeeded
-    monkeypatch.setattr(Exporting, "succeeded", look)  # while the invocation's own Ray is there
-    recipe = load_recipe(RECIPE.format(folder=tmp_path, model=tiny_model))
-    before = time.time()
-    outcome = run_pipeline(recipe, tmp_path / "w", Options(), watcher=Silent())
-    (found,) = read
-    shards = outcome.summary["stages"]["vectors"]["shards"]["planned"]
-    of_vectors = {key: value for key, value in found.items() if "vectors" in key}
+    before, shards = time.time(), 0
+    with raypipe.open_ray() as opened:
+        for recipe, rows in (("exported", 6), ("exported", 2), ("another", 4)):
+            lines = (f"p{n}\tpassage {n}\n" for n in range(rows))
+            (tmp_path / "passages.tsv").write_text("".join(lines))
+            text = RECIPE.format(folder=tmp_path, model=tiny_model)
+            loaded = load_recipe(text, overrides=[f"name={recipe}"])
+            made = raypipe.run(loaded, tmp_path / f"w{rows}", ray=opened)
+            planned = made.summary["stages"]["vectors"]["shards"]["planned"]
+            shards += planned if recipe == "exported" else 0
+        found = scraped(f'{SUCCESS}{{.*recipe="another"')
+    of_vectors = {key: value for key, value in found.items() if key[1:3] == ("exported", "vectors")}
     assert of_vectors == {
-        ("ray_raypipe_rows_total", "exported", "vectors"): 6,
+        ("ray_raypipe_rows_total", "exported", "vectors"): 6 + 2,
         ("ray_raypipe_shards_total", "exported", "vectors", "planned"): shards,
         ("ray_raypipe_shards_total", "exported", "vectors", "computed"): shards,
     }
-    assert found["ray_raypipe_rows_total", "exported", "passages@collection"] == 6
-    assert before <= found[f"ray_{SUCCESS}", "exported"] <= time.time()
+    assert found["ray_raypipe_rows_total", "another", "passages@collection"] == 4
+    first, second = (found[f"ray_{SUCCESS}", name] for name in ("exported", "another"))
+    assert before <= first <= second <= time.time()
 
 
 def scraped(last):
-    """Metric, recipe, stage and state -> its value, once the node's agent has the last one."""
+    """Metric, recipe, stage and state -> its value, once the node's agent has what fits `last`."""
     import ray
 
     (node,) = ray.nodes()
@@ -149,7 +149,7 @@ def scraped(last):
     while True:
         with urlopen(address, timeout=30) as answer:
             lines = [line for line in answer.read().decode().splitlines() if "raypipe" in line]
-        if any(line.startswith(f"ray_{last}{{") for line in lines):
+        if any(re.match(f"ray_{last}", line) for line in lines):
             break
         assert time.monotonic() < deadline, lines
         time.sleep(0.5)

@@ -143,3 +143,12 @@ def test_a_display_without_a_forecast_counts_what_is_complete(terminal):
     watcher.began(NAME, report())
     assert watcher._display.tasks[0].fields["told"] == "1 complete"
     watcher.stop()
+
+
+def test_a_with_block_removes_the_display_also_after_an_error(terminal):
+    with pytest.raises(ValueError, match="ended"), progress.TerminalWatcher(terminal) as watcher:
+        watcher.began(NAME, report())
+        shown = watcher._display
+        assert shown.live.is_started
+        raise ValueError("ended")
+    assert not shown.live.is_started

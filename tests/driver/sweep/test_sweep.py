@@ -1,6 +1,7 @@
 import json
 import signal
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 from small_invocation import Watching
@@ -18,6 +19,7 @@ from raypipe.driver.upkeep.gc import find_garbage
 from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError, Interrupted, RefusedError
+from raypipe.storage.places import copies
 from raypipe.storage.places.bucket import BucketStorage
 
 GRID = ("stages.mono.k0=[2, 4]", "stages.both.k=[1]")
@@ -155,6 +157,20 @@ def test_a_point_that_fails_ends_the_sweep_and_is_named(swept, tmp_path):
     assert status(out).exit_code == 0
 
 
+def test_status_tells_what_the_running_point_is_at(swept, tmp_path):
+    out, seen = tmp_path / "w", []
+    names = [f"stages.both.k={k}" for k in (1, 2, 3)]
+    watcher = Watching(lambda store: seen.append((store, status(out))))
+    sweep(swept, out, "stages.both.k=[1, 2, 3]", watcher=watcher)
+    told = [found for store, found in seen if store == "both.dev"][1]
+    assert told.state == "running" and list(told.points) == names
+    first, second, third = told.points.values()
+    assert first == {"state": "complete", "exit_code": 0, "reason": "complete"}
+    assert second["state"] == "running" and list(second["at_work"]) == ["both.dev"]
+    assert second["at_work"]["both.dev"]["rows"] == 3
+    assert third == {"state": "not begun", "exit_code": None, "reason": None}
+
+
 def test_a_signal_ends_the_sweep_between_its_points_too(swept, tmp_path):
     class Ended(Silent):
         def __exit__(self, *how):
@@ -201,7 +217,8 @@ def test_the_stores_that_the_recipe_names_are_those_of_every_point(swept, tmp_pa
     sweep(text, tmp_path / "w", "stages.both.k=[1, 2]", options=Options(until="given"))
     assert (tmp_path / "shared" / "given.dev").is_dir()
     assert not (tmp_path / "w" / "stores").exists()
-    assert open_workspace(tmp_path / "w").stores.uri == str(tmp_path / "shared")
+    for folder in (tmp_path / "w", tmp_path / "w" / "points" / "stages.both.k=1"):
+        assert open_workspace(folder).stores.uri == str(tmp_path / "shared")
     assert verify(open_workspace(tmp_path / "w")) == []
 
 
@@ -218,6 +235,10 @@ def test_a_moved_sweep_goes_on_as_it_was(swept, tmp_path):
     (tmp_path / "w").rename(tmp_path / "moved")
     assert status(tmp_path / "moved").exit_code == 0
     assert verify(open_workspace(tmp_path / "moved")) == []
+    point = tmp_path / "moved" / "points" / "stages.both.k=2"
+    assert {told["state"] for told in status(point).stores.values()} == {"complete"}
+    assert verify(open_workspace(point)) == []
+    assert open_finished(point).workspace.stores.uri == str(tmp_path / "moved" / "stores")
     watcher = Watching()
     sweep(swept, tmp_path / "moved", "stages.both.k=[1, 2]", watcher=watcher)
     assert all(told[0] == "ended" and told[3] for told in watcher.told)
@@ -243,3 +264,34 @@ def test_a_sweep_in_a_bucket_is_read_and_resumed_on_another_machine(
     capsys.readouterr()
     assert run_command([*command, *lists])[0] == 0
     assert " rows in " not in capsys.readouterr().err
+
+
+def test_what_is_in_a_bucket_is_fetched_once_for_all_points(
+    swept, bucket_uri, tmp_path, monkeypatch
+):
+    place = BucketStorage(bucket_uri)
+    file = Path(load_recipe(swept).collection.input[0])
+    place.replace("passages.tsv", file.read_bytes())
+    text = swept.replace(str(file), f"{bucket_uri}/passages.tsv")
+    fetched, fetch = [], copies._fetch
+    monkeypatch.setattr(copies, "_fetch", lambda *given: (fetched.append(given[1]), fetch(*given)))
+    found = sweep(text, tmp_path / "w", "stages.both.k=[1, 2]")
+    assert len(found.outcomes) == 2 and len(fetched) == 1
+    assert [path.name for path in tmp_path.glob("w/inputs/*/*.tsv")] == ["passages.tsv"]
+    assert not [*tmp_path.glob("w/points/*/inputs")]
+
+
+@pytest.mark.ray
+def test_one_ray_serves_every_point_and_ends_with_the_sweep(swept, tmp_path):
+    import ray
+
+    started = []
+
+    class Seeing(Silent):
+        def advanced(self, name, report):
+            started.append(ray.get_runtime_context().gcs_address)
+
+    over = ("resources.backend=ray", "stages.both.k=[1, 2]")
+    found = sweep(swept, tmp_path / "w", *over, watcher=Seeing())
+    assert len(found.outcomes) == 2 and len(set(started)) == 1
+    assert not ray.is_initialized()

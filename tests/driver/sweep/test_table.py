@@ -54,6 +54,13 @@ def test_values_that_would_break_a_table_do_not():
     assert "| a\\|b c " in table_of(sweep(row("a|b\nc", ms=1.0)))
 
 
+def test_values_are_shown_as_a_recipe_has_them():
+    values = [None, True, ["RR@10", "AP"], 0.25, "a b", "2"]
+    lines = table_of(sweep(*(row(value, ms=1.0) for value in values))).splitlines()
+    shown = [line.split("|")[1].strip() for line in lines if " mono " in line]
+    assert shown == ["null", "true", "[RR@10, AP]", "0.25", "a b", "2"]
+
+
 def test_rows_are_read_from_what_the_invocation_wrote(tmp_path):
     (tmp_path / "measures").mkdir()
     lines = ["query_id\tsystem\tmeasure\tvalue"]

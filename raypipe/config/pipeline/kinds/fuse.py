@@ -26,7 +26,7 @@ class Fuse(Kind):
         Listed,
         Source(f"equal weights, {OWN}", value=lambda fuse: equal_weights(len(fuse.runs))),
     ] = None
-    """One weight per run; for `weighted` only."""
+    """One weight per run, not all 0; for `weighted` only."""
     k: Annotated[NotNegative | None, Source("Cormack et al. 2009, section 2", value=RRF_K)] = None
     """The constant of `rrf`; for that method only."""
     depth: Annotated[Count, Source("Nogueira et al. 2019: 1,000 candidates")] = DEPTH
@@ -43,6 +43,8 @@ class Fuse(Kind):
         elif self.weights is not None and len(self.weights) != len(self.runs):
             text = f"expected {len(self.runs)}, one for each of the runs"
             yield Problem((*key, "weights"), f"{text}; found {len(self.weights)}")
+        elif self.weights is not None and not any(self.weights):
+            yield Problem((*key, "weights"), "expected one above 0, for something to rank by")
         if self.k is not None and self.method != "rrf":
             yield Problem((*key, "k"), f"for method rrf only, not {self.method}; remove it")
 
