@@ -107,8 +107,9 @@ def pair_problems(found: PairConventions) -> list[str]:
     fewest = 2 * found.num_passages + 3
     if not is_count(found.total_limit) or found.total_limit < fewest:
         problems.append(too_few(found.total_limit, fewest))
-    if found.relevant_label not in (None, 0, 1):
-        problems.append(f"relevant_label: expected 0, 1 or null, found {found.relevant_label!r}")
+    label = found.relevant_label
+    if label is not None and (type(label) is not int or label not in (0, 1)):  # true equals 1
+        problems.append(f"relevant_label: expected 0, 1 or null, found {label!r}")
     if found.score not in SCORES:
         problems.append(f"score: expected one of {', '.join(SCORES)}, found {found.score!r}")
     if found.segment_row not in (None, *SEGMENT_ROWS):

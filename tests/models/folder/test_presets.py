@@ -52,6 +52,8 @@ def test_presets_are_those_of_the_papers_and_their_code():
         (replace(MONO, query_limit=0), "query_limit"),
         (replace(MONO, total_limit=4), "total_limit"),
         (replace(MONO, relevant_label=2), "relevant_label"),
+        (replace(MONO, relevant_label=True), "relevant_label"),
+        (replace(MONO, relevant_label=1.0), "relevant_label"),
         (replace(MONO, score="odds"), "score"),
         (replace(MONO, segment_row="one"), "segment_row"),
         (replace(DUO, score="raw"), "score"),
