@@ -48,8 +48,8 @@ def no_prompt(config: Mapping[str, Any]) -> str:
 
 def start_of(config: Mapping[str, Any]) -> int:
     """The token with which the decoder begins, if config.json has no problems."""
-    found = config.get("decoder_start_token_id")
-    return int(config.get("pad_token_id", PAD) if found is None else found)
+    stated = (config.get(name) for name in ("decoder_start_token_id", "pad_token_id"))
+    return next((int(token) for token in stated if token is not None), PAD)
 
 
 class T5Files(WholeFiles):
