@@ -206,6 +206,16 @@ def test_code_in_the_folder_and_values_that_transformers_refuses_are_refused(tmp
     assert files.config_problems(decoder) == ["is_decoder: expected false, found true"]
 
 
+def test_model_show_tells_of_code_in_the_folder_with_all_else(tmp_path):
+    make(tmp_path, "electra")
+    (tmp_path / "raypipe.json").write_text(json.dumps({**ENCODER, "pooling": "sum"}))
+    body = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**body, "auto_map": {"AutoModel": "a.B"}}))
+    problems = describe(str(tmp_path), None).problems
+    assert any("pooling: expected mean" in problem for problem in problems)
+    assert any("found code of the model's own" in problem for problem in problems)
+
+
 def test_it_is_not_trained_or_converted_and_the_message_says_what_it_is_for():
     files = family_of({"model_type": "mpnet"}).files
     for call in (
