@@ -1,4 +1,4 @@
-"""A tiny seeded T5 as a model folder, with a Unigram tokenizer."""
+"""A tiny seeded T5 as a model folder, with a Unigram tokenizer, and what transformers computes."""
 
 import json
 
@@ -6,6 +6,16 @@ import torch
 import transformers
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
+TEXTS = [
+    "the lease of a shard",
+    "",
+    "zebras",
+    "  run \t the\nrank ",
+    "Run: </s> <pad>",
+    "Zürich ½",
+    "a b c d e f",
+    "passage " * 40,
+]
 WORDS = "the a of lease shard rank query passage zebra run true false yes no Document0 Document1"
 LETTERS = [chr(number) for number in (*range(97, 123), *range(65, 91), *range(48, 58))]
 SIZES = {
@@ -80,3 +90,19 @@ def unigram():
         single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]
     )
     return made
+
+
+def theirs(folder):
+    """(transformers' model and tokenizer), as they open the folder."""
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
+    return transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval(), tokenizer
+
+
+@torch.inference_mode()
+def their_logits(opened, prompt, words=("false", "true")):
+    """The logits of the words after one step of the decoder, float64 [2]."""
+    model, tokenizer = opened
+    ids = torch.tensor([tokenizer(prompt).input_ids])
+    found = model(input_ids=ids, decoder_input_ids=torch.zeros(1, 1, dtype=torch.long))
+    wanted = [tokenizer(word).input_ids[0] for word in words]
+    return found.logits[0, 0, wanted].double()

@@ -52,11 +52,11 @@ def describe(path: str, preset: str | None) -> Description:
     family = tried(family_of, config, problems=[])  # an unknown one is among the problems below
     if family and discovered is not None and named == folder and not config_problems(config):
         tried(layers_of, named, discovered.conventions, config, problems=found.problems)
-    sizes = family.files.as_bert(config) if family else config
+    sizes = tried(family.files.as_bert, config, problems=[]) if family else config
     found.architecture = {
         "architectures": config.get("architectures"),
         "model_type": config.get("model_type"),
-        **{name: sizes.get(key) for name, key in SIZES.items()},
+        **{name: (sizes or config).get(key) for name, key in SIZES.items()},
         "vocabulary": config.get("vocab_size"),
     }
     _tell_tokenizer(found, folder, config)
@@ -88,7 +88,8 @@ def _tell_tokenizer(found: Description, folder: Path, config: Mapping[str, Any])
                 opened = tried(read_tokenizer, folder, problems=found.problems)
                 size = 0 if opened is None else opened.get_vocab_size()
                 if opened is not None:
-                    found.problems += ends_problems(folder, opened, config)
+                    ends = tried(ends_problems, folder, opened, config, problems=found.problems)
+                    found.problems += ends or []
             else:
                 size = len(file.read_text(encoding="utf-8", errors="replace").splitlines())
             found.tokenizer["pieces"] = size

@@ -66,11 +66,13 @@ def discover(
     told = settings or {}
     config = read_object(folder / "config.json")
     given = {**(_given(folder) if preset is None else {}), **told}
-    own = _evidence(folder) if preset is None and not _complete(given) else None
-    if own is None and preset is None and not given:
-        _refuse_decoder(folder)
-    if own is None and preset is None and not _complete(given) and reads_prompts(config):
-        raise InputError(f"{folder}: {_of_prompts(config)}")
+    complete = preset is not None or _complete(given)
+    own = None if complete else _evidence(folder, config)
+    if own is None and not complete:
+        if not given:
+            _refuse_decoder(folder, config)
+        if reads_prompts(config):
+            raise InputError(f"{folder}: {_of_prompts(config)}")
     if own is None or given.get("kind", own.values.get("kind")) != own.values.get("kind"):
         found = conventions_of(folder, preset, settings=told)
         named = f"preset {preset}"
@@ -83,16 +85,16 @@ def discover(
         found_all = _combine(folder, given, own)
         found_all.sources.update(dict.fromkeys(told, RECIPE))
     _check_prompt(folder, config, found_all.conventions)
-    return _prompted(folder, found_all)
+    return _prompted(folder, config, found_all)
 
 
-def _refuse_decoder(folder: Path) -> None:
+def _refuse_decoder(folder: Path, config: Mapping[str, Any]) -> None:
     """Returns nothing if the model is no decoder, which may have been trained for anything.
 
     Raises:
         InputError: it is one.
     """
-    kind = read_object(folder / "config.json").get("model_type")
+    kind = config.get("model_type")
     if kind in DECODERS:
         raise InputError(
             f"{folder}: model_type {kind}: a decoder, and nothing says that its states are "
@@ -108,16 +110,20 @@ def _check_prompt(folder: Path, config: Mapping[str, Any], found: AnyConventions
     Raises:
         InputError: one of them does and the other does not.
     """
-    has = isinstance(found, PairConventions) and found.prompt is not None
+    has = _has_prompt(found)
     if has and config and not reads_prompts(config):
         raise InputError(f"{folder}: {no_prompt(config)}")
     if not has and reads_prompts(config):
         raise InputError(f"{folder}: kind {found.kind} without a prompt: {_of_prompts(config)}")
 
 
+def _has_prompt(found: AnyConventions) -> bool:
+    return isinstance(found, PairConventions) and found.prompt is not None
+
+
 def _of_prompts(config: Mapping[str, Any]) -> str:
     """What a model that reads prompts needs."""
-    known = (p for p, c in PRESETS.items() if isinstance(c, PairConventions) and c.prompt)
+    known = (p for p, c in PRESETS.items() if _has_prompt(c))
     return (
         f"model_type {config['model_type']} scores a prompt, and is neither trained nor an encoder "
         f"here; name a preset ({', '.join(known)}), or put kind, prompt, answers, relevant_label, "
@@ -125,7 +131,7 @@ def _of_prompts(config: Mapping[str, Any]) -> str:
     )
 
 
-def _prompted(folder: Path, found: Discovered) -> Discovered:
+def _prompted(folder: Path, config: Mapping[str, Any], found: Discovered) -> Discovered:
     """An encoder's settings with the prompts that are known of it, if its files say none.
 
     Raises:
@@ -144,7 +150,7 @@ def _prompted(folder: Path, found: Discovered) -> Discovered:
         changed = replace(own, query_prefix=prompts.query, passage_prefix=prompts.passage)
         sources = found.sources | dict.fromkeys(PREFIXES, where)
         return Discovered(changed, sources, found.notes)
-    name = read_object(folder / "config.json").get("_name_or_path")
+    name = config.get("_name_or_path")
     family = family_that_asks([hub_name or folder.absolute().name, str(name)])
     if family is None:
         return found
@@ -167,10 +173,10 @@ def _complete(given: dict[str, Any]) -> bool:
     return all(f.name in given for f in needed if f.default is MISSING)
 
 
-def _evidence(folder: Path) -> Evidence | None:
+def _evidence(folder: Path, config: Mapping[str, Any]) -> Evidence | None:
     if is_sentence_transformer(folder):
         return read_sentence_transformer(folder)
-    if is_reranker(read_object(folder / "config.json")):
+    if is_reranker(config):
         return read_cross_encoder(folder)
     return None
 
@@ -200,8 +206,9 @@ def _combine(folder: Path, given: dict[str, Any], own: Evidence) -> Discovered:
 
 
 def _remedy(name: str, mono: bool) -> str:
-    presets = [p for p, c in PRESETS.items() if c.kind == ("mono" if mono else "encoder")]
-    named = ", ".join(presets)
+    kind = "mono" if mono else "encoder"
+    # One with a prompt is of an architecture that has no such files.
+    named = ", ".join(p for p, c in PRESETS.items() if c.kind == kind and not _has_prompt(c))
     return (
         f'put "{name}" in a raypipe.json beside the weights, or name a preset ({named}); '
         f"{DOCUMENTED}"

@@ -80,7 +80,7 @@ def resolve_model(
     if config is not None and built is not None and not problems:
         problems += _beyond_table(folder, built, config)
     if config is not None and built is not None:
-        problems += ends_problems(folder, built, config)
+        problems += _tried(lambda: ends_problems(folder, built, config), problems) or []
     dense = _tried(lambda: layers_of(folder, conventions, config), problems)
     if config is None or shapes is None or built is None or conventions is None or problems:
         raise InputError(list(dict.fromkeys(problems)))

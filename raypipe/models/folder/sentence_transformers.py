@@ -14,9 +14,8 @@ from raypipe.models.folder.evidence import (
     token_limit,
 )
 from raypipe.models.folder.parts.modules import read_finishing
+from raypipe.models.folder.settings_keys import is_name
 
-LONGEST_NAME = 255
-"""Of a file or folder, on the usual file systems."""
 POOLINGS = {"mean": "mean", "cls": "cls", "max": "max", "lasttoken": "last"}
 """raypipe's word by sentence-transformers'."""
 OLD_POOLINGS = {
@@ -41,7 +40,7 @@ def modules_of(folder: Path) -> list[tuple[str, str]]:
     modules = [each for each in body if isinstance(each, dict)] if isinstance(body, list) else []
     for module in modules:
         path = module.get("path", "")
-        if not isinstance(path, str) or len(path) > LONGEST_NAME or "\0" in path:
+        if not is_name(path):
             raise InputError(f"{file}: path: expected a folder's name, found {repr(path)[:60]}")
     return [(str(m.get("type", "")).rpartition(".")[2], m.get("path", "")) for m in modules]
 

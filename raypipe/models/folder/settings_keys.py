@@ -19,6 +19,8 @@ from raypipe.vocabulary import Precision, words
 DOCUMENTED = 'docs/commands.md, "Models", says what each key means'
 MAX_PREFIX_CHARACTERS = 10_000
 """A longer prefix leaves no room for a text, and is put before every passage in memory."""
+LONGEST_NAME = 255
+"""Bytes of a file's or folder's name, on the usual file systems."""
 _EXPECTED = {
     "pooling": "mean, cls, max or last",
     "normalise": "true or false",
@@ -84,9 +86,10 @@ def plain_problems(found: AnyConventions) -> list[str]:
 
 def _finishing_problems(found: Conventions) -> list[str]:
     problems = []
-    if not isinstance(found.dense, tuple) or not all(isinstance(e, str) for e in found.dense):
+    steps = found.dense
+    if not isinstance(steps, tuple) or not all(map(is_name, steps)):
         problems.append(
-            f"dense: expected a list of folders' names, and normalise, found {_shown(found.dense)}"
+            f"dense: expected a list of folders' names, and normalise, found {_shown(steps)}"
         )
     cut = found.truncate_dim
     if cut is not None and (not isinstance(cut, int) or isinstance(cut, bool) or cut < 1):
@@ -107,8 +110,9 @@ def pair_problems(found: PairConventions) -> list[str]:
     fewest = 2 * found.num_passages + 3
     if not is_count(found.total_limit) or found.total_limit < fewest:
         problems.append(too_few(found.total_limit, fewest))
-    if found.relevant_label not in (None, 0, 1):
-        problems.append(f"relevant_label: expected 0, 1 or null, found {found.relevant_label!r}")
+    label = found.relevant_label
+    if label is not None and (type(label) is not int or label not in (0, 1)):  # true equals 1
+        problems.append(f"relevant_label: expected 0, 1 or null, found {label!r}")
     if found.score not in SCORES:
         problems.append(f"score: expected one of {', '.join(SCORES)}, found {found.score!r}")
     if found.segment_row not in (None, *SEGMENT_ROWS):
@@ -134,6 +138,14 @@ def pair_problems(found: PairConventions) -> list[str]:
 def too_few(found: object, fewest: int) -> str:
     """What is said of a total limit that leaves no room for texts."""
     return f"total_limit: expected {fewest} tokens or more, found {found!r}"
+
+
+def is_name(value: object) -> bool:
+    """Whether it is text that a file system can look for."""
+    try:
+        return isinstance(value, str) and "\0" not in value and len(value.encode()) <= LONGEST_NAME
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
 
 
 def is_count(value: object) -> bool:

@@ -12,7 +12,6 @@ from pathlib import Path
 from raypipe.models.hub.held import NOTE, HeldFiles
 from raypipe.storage.files import replace_file
 from raypipe.storage.places.opening import open_storage
-from raypipe.storage.records import digest
 
 
 def linked_folder(held: HeldFiles) -> Path:
@@ -21,20 +20,13 @@ def linked_folder(held: HeldFiles) -> Path:
     Raises:
         CorruptError: a file is missing in the stores, or its hash differs.
     """
-    folder = _place(held)
+    folder = held.place
     storage = open_storage(held.stores)
     for name, sha256 in held.files.items():
         _link(folder / name, storage.local(sha256).absolute())
     note = {"repository": held.repository, "commit": held.commit, "files": dict(held.files)}
     replace_file(folder / NOTE, json.dumps({"stores": held.stores, **note}).encode())
     return folder
-
-
-def _place(held: HeldFiles) -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    owner = held.repository.replace("/", "--")
-    stores = digest(held.stores.encode())[:16]
-    return Path(cache) / "raypipe" / "hub" / stores / f"models--{owner}" / "snapshots" / held.commit
 
 
 def _link(place: Path, copy: Path) -> None:

@@ -3,49 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from raypipe.errors import InputError
-from raypipe.models.machine.precision import DTYPES
-from raypipe.models.packed import Groups, Linear
-
-if TYPE_CHECKING:
-    from torch import nn
+from raypipe.models.packed import Groups
+from raypipe.models.whole.body import Whole
 
 
 @dataclass(frozen=True, slots=True)
-class T5Body:
+class T5Body(Whole):
     """The module, encoder and decoder."""
 
-    module: nn.Module
-    width: int
-    num_positions: int
-    start: int
+    start: int = field(kw_only=True)
     """The token with which the decoder begins."""
-    num_segments: int = 1
-    precision: str = "fp32"
-
-    @property
-    def packed(self) -> bool:
-        """See Body."""
-        return False
-
-    @property
-    def linears(self) -> list[Linear]:
-        """None whose products could be tested alone."""
-        return []
-
-    def to(self, device: str, precision: str = "fp32") -> T5Body:
-        """The weights on `cpu` or `cuda`, fp32; products are in the precision."""
-        return replace(self, module=self.module.to(device), precision=precision)
-
-    def with_third_segment(self, choice: str | None) -> T5Body:
-        """Raises InputError: a prompt has no segments."""
-        raise InputError("segment_row: a model that reads a prompt has no segments; remove it")
 
     def answering(self, answers: Sequence[int]) -> T5Body:
         """The same model, which computes the logits of these word pieces alone, in this order."""
@@ -56,20 +28,20 @@ class T5Body:
         self.module.set_submodule("lm_head", few)
         return self
 
-    def units(self, ids_T: Tensor, groups: Groups) -> Tensor:
+    def outputs(
+        self, ids_T: Tensor, segments: int | Tensor, groups: Groups, *, of_head: bool
+    ) -> Tensor:
         """The logits after one step of the decoder, fp32 [B, U], from prompts one after another."""
-        parts, begin = [], 0
-        low = self.precision in ("bf16", "fp16")
-        with torch.autocast(ids_T.device.type, DTYPES[self.precision], enabled=low):
-            for count, length in groups:
-                end = begin + count * length
-                ids = ids_T[begin:end].view(count, length)
-                found = self.module(
-                    input_ids=ids,
-                    attention_mask=torch.ones_like(ids),
-                    decoder_input_ids=ids.new_full((count, 1), self.start),
-                    use_cache=False,
-                )
-                parts.append(found.logits[:, 0].float())
-                begin = end
-        return torch.cat(parts)
+        assert of_head  # it has no settings with which it could encode
+
+        def of(ids: Tensor, tokens: slice) -> Tensor:
+            found = self.module(
+                input_ids=ids,
+                attention_mask=torch.ones_like(ids),
+                decoder_input_ids=ids.new_full((len(ids), 1), self.start),
+                use_cache=False,
+            )
+            logits: Tensor = found.logits[:, 0]
+            return logits
+
+        return self.by_length(ids_T, groups, of)

@@ -6,27 +6,26 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from raypipe.errors import InputError
-from raypipe.models.no_pretraining import NoPretraining
 from raypipe.models.t5 import module
 from raypipe.models.t5.files import T5Files, start_of
+from raypipe.models.whole.family import WholeFamily
 from raypipe.text.inputs import Layout
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from torch import Tensor
 
-    from raypipe.models.packed import Attention, Dropout, Groups, Product, RunLayer, Updates
+    from raypipe.models.packed import Updates
     from raypipe.models.t5.body import T5Body
     from raypipe.models.whole.body import WholeHead
 
 
-class T5Family:
+class T5Family(WholeFamily):
     """An encoder and a decoder, as transformers opens them."""
 
     def __init__(self, kind: str) -> None:
         """Of models with this model_type."""
-        self.files = T5Files(kind)
-        self.pretraining = NoPretraining(kind)
+        super().__init__(T5Files(kind))
 
     def read(
         self,
@@ -44,26 +43,9 @@ class T5Family:
             module.module_of(config, held),
             width=int(config["d_model"]),
             num_positions=self.files.num_positions(config),
+            num_segments=1,
             start=start_of(config),
         )
-
-    def forward(
-        self,
-        body: T5Body,
-        ids_T: Tensor,
-        positions_T: Tensor,
-        segments: int | Tensor,
-        groups: Groups,
-        attend: Attention,
-        *,
-        wanted: Tensor | None = None,
-        drop: Dropout = lambda x: x,
-        run_layer: RunLayer = lambda layer, x: layer(x),
-        product: Product | None = None,
-    ) -> Tensor:
-        """The units of each sequence, in the place of its first token's state; see Family."""
-        assert wanted is not None  # it has no settings with which it could encode
-        return body.units(ids_T, groups)
 
     def head(
         self,
@@ -72,7 +54,7 @@ class T5Family:
         relevant_label: int | None,
         updates: Updates | None = None,
     ) -> WholeHead:
-        """See Family; the module has computed the units."""
+        """See Family; the units are those of the settings' answers, which the body computes."""
         from raypipe.models.whole.body import WholeHead
 
         return WholeHead()

@@ -10,15 +10,13 @@ from raypipe.errors import InputError
 from raypipe.models.t5 import module
 from raypipe.models.t5.module import COPIES, HEAD, WORDS
 from raypipe.models.tensors import Named, Shape, Source, shape_problems
-from raypipe.models.whole.files import WholeFiles
+from raypipe.models.whole.files import MOST_LAYERS, WholeFiles
 from raypipe.models.whole.module import config_of
 
 KINDS = ("t5", "mt5")
 """By model_type; Flan-T5 and T5 version 1.1 are t5."""
 SIZES = ("vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_heads")
 """What config.json must state: transformers' own values for them are those of T5-small."""
-MOST_LAYERS = 1000
-"""Far beyond those of any model; building more would not end."""
 LONGEST = 512
 """Tokens of the inputs that T5 was trained with; its positions are relative and have no table."""
 PAD = 0
@@ -48,8 +46,8 @@ def no_prompt(config: Mapping[str, Any]) -> str:
 
 def start_of(config: Mapping[str, Any]) -> int:
     """The token with which the decoder begins, if config.json has no problems."""
-    found = config.get("decoder_start_token_id")
-    return int(config.get("pad_token_id", PAD) if found is None else found)
+    stated = (config.get(name) for name in ("decoder_start_token_id", "pad_token_id"))
+    return next((int(token) for token in stated if token is not None), PAD)
 
 
 class T5Files(WholeFiles):

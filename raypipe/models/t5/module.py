@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from raypipe.errors import InputError, first_line
+from raypipe.errors import InputError
 from raypipe.models.tensors import Shape
-from raypipe.models.whole.module import config_of
+from raypipe.models.whole.module import built
 from raypipe.storage.records import canonical
 
 if TYPE_CHECKING:
@@ -60,10 +60,5 @@ def _built(config: Mapping[str, Any]) -> Any:
     import torch
     from transformers import AutoModelForSeq2SeqLM
 
-    try:
-        with torch.device("meta"):
-            return AutoModelForSeq2SeqLM.from_config(config_of(config))
-    except InputError:
-        raise
-    except Exception as error:  # of many kinds: whatever a module's own checks raise
-        raise InputError(f"config.json: refused by transformers: {first_line(error)}") from error
+    with torch.device("meta"):
+        return built(config, AutoModelForSeq2SeqLM)

@@ -7,6 +7,7 @@ numerics class says so.
 
 from raypipe.models.whole.decoder import DecoderFamily
 from raypipe.models.whole.family import WholeFamily
+from raypipe.models.whole.files import WholeFiles
 
 WITH_SEGMENTS = ("albert", "electra", "ernie", "megatron-bert", "rembert")
 WITHOUT_SEGMENTS = ("deberta", "deberta-v2", "eurobert", "modernbert", "mpnet")
@@ -15,7 +16,7 @@ KINDS = (*WITH_SEGMENTS, *WITHOUT_SEGMENTS)
 DECODERS = ("gemma3_text", "llama", "mistral", "qwen2", "qwen3")
 """Decoders, whose states are pooled as an encoder's; likewise."""
 FAMILIES: dict[str, WholeFamily] = {
-    **{kind: WholeFamily(kind, has_segments=kind in WITH_SEGMENTS) for kind in KINDS},
+    **{kind: WholeFamily(WholeFiles(kind, has_segments=kind in WITH_SEGMENTS)) for kind in KINDS},
     **{kind: DecoderFamily(kind) for kind in DECODERS},
 }
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor
@@ -37,11 +38,11 @@ class Whole:
         """None whose products could be tested alone."""
         return []
 
-    def to(self, device: str, precision: str = "fp32") -> Whole:
+    def to(self, device: str, precision: str = "fp32") -> Self:
         """The weights on `cpu` or `cuda`, fp32; products are in the precision."""
         return replace(self, module=self.module.to(device), precision=precision)
 
-    def with_third_segment(self, choice: str | None) -> Whole:
+    def with_third_segment(self, choice: str | None) -> Self:
         """Raises InputError: a duoBERT model is a BERT."""
         raise InputError("a duoBERT model has three segments; name a BERT")
 
@@ -51,26 +52,37 @@ class Whole:
         """Last hidden states, fp32 [T, H]; with `of_head` the head's units, [B, U]."""
         computed: Any = self.module if of_head else self.module.base_model
         given = arguments_of(computed)
+
+        def of(ids: Tensor, tokens: slice) -> Tensor:
+            more: dict[str, Any] = {"attention_mask": torch.ones_like(ids)}
+            if "use_cache" in given:  # of a decoder: no token is added afterwards
+                more["use_cache"] = False
+            if "token_type_ids" in given and self.num_segments > 1:
+                more["token_type_ids"] = (
+                    torch.full_like(ids, segments)
+                    if isinstance(segments, int)
+                    else segments[tokens].view_as(ids)
+                )
+            found = computed(input_ids=ids, **more)
+            part: Tensor = found.logits if of_head else found.last_hidden_state.flatten(0, 1)
+            return part
+
+        return self.by_length(ids_T, groups, of)
+
+    def by_length(
+        self, ids_T: Tensor, groups: Groups, of: Callable[[Tensor, slice], Tensor]
+    ) -> Tensor:
+        """The results for each length one after another, fp32, with products in the precision.
+
+        `of` computes sequences of one length, int64 [B, L], which are these of the T tokens.
+        """
         parts, start = [], 0
         low = self.precision in ("bf16", "fp16")
         with torch.autocast(ids_T.device.type, DTYPES[self.precision], enabled=low):
             for count, length in groups:
-                stop = start + count * length
-                ids = ids_T[start:stop].view(count, length)
-                more: dict[str, Any] = {"attention_mask": torch.ones_like(ids)}
-                if "use_cache" in given:  # of a decoder: no token is added afterwards
-                    more["use_cache"] = False
-                if "token_type_ids" in given and self.num_segments > 1:
-                    own = segments if isinstance(segments, int) else segments[start:stop]
-                    more["token_type_ids"] = (
-                        torch.full_like(ids, own)
-                        if isinstance(own, int)
-                        else own.view(count, length)
-                    )
-                found = computed(input_ids=ids, **more)
-                part = found.logits if of_head else found.last_hidden_state.flatten(0, 1)
-                parts.append(part.float())
-                start = stop
+                tokens = slice(start, start + count * length)
+                parts.append(of(ids_T[tokens].view(count, length), tokens).float())
+                start = tokens.stop
         return torch.cat(parts)
 
 

@@ -44,8 +44,7 @@ class DecoderFamily(WholeFamily):
 
     def __init__(self, kind: str) -> None:
         """Of models with this model_type, which have one segment."""
-        super().__init__(kind, has_segments=False)
-        self.files = DecoderFiles(kind, has_segments=False)
+        super().__init__(DecoderFiles(kind, has_segments=False))
 
     def head(
         self,

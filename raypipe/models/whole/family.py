@@ -26,10 +26,10 @@ TEXT = "a"
 class WholeFamily:
     """An encoder, or a reranker of one, as transformers opens it."""
 
-    def __init__(self, kind: str, *, has_segments: bool) -> None:
-        """Of models with this model_type, which read segments or not."""
-        self.files = WholeFiles(kind, has_segments=has_segments)
-        self.pretraining = NoPretraining(kind)
+    def __init__(self, files: WholeFiles) -> None:
+        """Of models with these files, all of one model_type."""
+        self.files = files
+        self.pretraining = NoPretraining(files.kind)
 
     def read(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -16,6 +17,15 @@ FIRST_POSITIONS = {"mpnet": 2}
 """Where positions begin, if not at 0."""
 ANY_POSITIONS = 1 << 20
 """For a model without a table of positions."""
+MOST_LAYERS = 1000
+"""Far beyond those of any model; building more would not end."""
+SIZES = {
+    "hidden_size": None,
+    "num_hidden_layers": MOST_LAYERS,
+    "num_attention_heads": None,
+    "intermediate_size": None,
+}
+"""BERT's names of counts that others state too, and the largest that is computed."""
 
 
 class WholeFiles:
@@ -72,6 +82,11 @@ class WholeFiles:
             return error.problems
         decodes = [key for key in ("is_decoder", "is_encoder_decoder") if getattr(found, key, None)]
         problems = [f"{key}: expected false, found true" for key in decodes]
+        for name, most in SIZES.items():
+            size = getattr(found, name, 1)
+            if size < 1 or (most is not None and size > most):
+                expected = "1 or more" if most is None else f"1 to {most}"
+                problems.append(f"{name}: expected {expected}, found {size!r}")
         segments = getattr(found, "type_vocab_size", 0)
         if not self.HAS_SEGMENTS and segments not in (None, 0):
             problems.append(f"type_vocab_size: expected 0, found {segments}")
@@ -94,18 +109,27 @@ class WholeFiles:
     def as_bert(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """See Files."""
         found = module.config_of(config)
-        names = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
-        stated = {name: getattr(found, name) for name in names if hasattr(found, name)}
+        stated = {name: getattr(found, name) for name in SIZES if hasattr(found, name)}
         return {**config, **stated, "max_position_embeddings": self.num_positions(config)}
 
     def contradictions(
         self, config: Mapping[str, Any], shapes: Mapping[str, Shape], *, any_segments: bool = False
     ) -> list[str]:
-        """See Files."""
+        """See Files; tensors of further layers are told, others that are not read are not."""
         expected = module.shapes_of(config, head=module.has_head(config, shapes))
-        named = module.names_of(shapes, expected, module.prefix_of(config))
+        prefix = module.prefix_of(config)
+        named = module.names_of(shapes, expected, prefix)
         held = {name: (place, shapes[place]) for name, place in named.items()}
-        return shape_problems(expected, held)
+        known = {_of_any_layer(name, prefix) for name in expected}
+        others = sorted({*shapes} - {*named.values()})
+        further = [name for name in others if _of_any_layer(name, prefix) in known]
+        problems = shape_problems(expected, held)
+        if further:
+            problems.append(
+                f"{further[0]}: no such tensor in a model of the sizes in config.json; with it, "
+                f"the checkpoint has {len(further)} of further layers"
+            )
+        return problems
 
     def converted_config(
         self, config: Mapping[str, Any], *, segment_rows: int, num_labels: int | None
@@ -122,3 +146,8 @@ class WholeFiles:
             f"model_type {self.kind}: expected a model whose forward pass is raypipe's own, found "
             f"one that transformers computes: it is {self.USED}, and not {what}"
         )
+
+
+def _of_any_layer(name: str, prefix: str) -> str:
+    """A tensor's name without the body's prefix and the numbers of layers."""
+    return re.sub(r"\d+", "", name.removeprefix(f"{prefix}."))

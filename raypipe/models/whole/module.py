@@ -71,7 +71,7 @@ def module_of(config: Mapping[str, Any], weights: Mapping[str, Tensor], *, head:
     Raises:
         InputError: tensors are missing; the message names all.
     """
-    module: nn.Module = _built(config_of(config), head)
+    module: nn.Module = _built(config, head)
     wanted = module.state_dict()
     named = names_of(weights, wanted, prefix_of(config))
     missing = [name for name in wanted if name not in named and not _unread(name, head)]
@@ -80,6 +80,25 @@ def module_of(config: Mapping[str, Any], weights: Mapping[str, Tensor], *, head:
     found = {name: weights[place].float() for name, place in named.items()}
     module.load_state_dict(found, strict=False)
     return module.eval()
+
+
+def built(config: Mapping[str, Any], opened: Any) -> Any:
+    """The module that one of transformers' automatic classes makes, with weights that it draws.
+
+    Raises:
+        InputError: the configuration or the class refuses config.json.
+    """
+    made = config_of(config)
+    try:
+        return opened.from_config(made)
+    except Exception as error:  # of many kinds, as above
+        raise InputError(f"config.json: refused by transformers: {first_line(error)}") from error
+
+
+def _built(config: Mapping[str, Any], head: bool) -> Any:
+    from transformers import AutoModel, AutoModelForSequenceClassification
+
+    return built(config, AutoModelForSequenceClassification if head else AutoModel)
 
 
 def _unread(name: str, head: bool) -> bool:
@@ -111,18 +130,8 @@ def _shapes(config: bytes, head: bool) -> tuple[tuple[str, Shape], ...]:
     import torch
 
     with torch.device("meta"):
-        module = _built(config_of(json.loads(config)), head)
+        module = _built(json.loads(config), head)
     return tuple((name, tuple(tensor.shape)) for name, tensor in module.state_dict().items())
-
-
-def _built(config: Any, head: bool) -> Any:
-    from transformers import AutoModel, AutoModelForSequenceClassification
-
-    opened = AutoModelForSequenceClassification if head else AutoModel
-    try:
-        return opened.from_config(config)
-    except Exception as error:  # of many kinds, as above
-        raise InputError(f"config.json: refused by transformers: {first_line(error)}") from error
 
 
 def prefix_of(config: Mapping[str, Any]) -> str:

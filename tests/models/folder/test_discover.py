@@ -199,6 +199,7 @@ def test_two_units_do_not_say_which_means_relevant(tmp_path):
         "score",
     ]
     assert "monobert" in told.value.problems[0]
+    assert "monot5" not in told.value.problems[0], "a BERT reads no prompt"
     write(folder / "raypipe.json", {"relevant_label": 1, "score": "log-probability"})
     assert discover(folder, None).conventions.relevant_label == 1
     assert discover(folder, "monobert").sources["score"] == "preset monobert"

@@ -1,5 +1,6 @@
 """A model whose files are in stores: each node makes a folder of links to its own copies."""
 
+import json
 import shutil
 from dataclasses import replace
 
@@ -8,7 +9,7 @@ import pytest
 from raypipe.errors import CorruptError
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.loading import resolve_model
-from raypipe.models.hub.held import HeldFiles, read_note
+from raypipe.models.hub.held import NOTE, HeldFiles, read_note
 from raypipe.models.hub.linked import linked_folder
 from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import hash_file
@@ -37,6 +38,21 @@ def test_the_folder_has_the_files_and_says_whose_they_are(held, tiny_model):
         assert (folder / path.name).read_bytes() == path.read_bytes()
     assert read_note(folder) == held and read_note(tiny_model) is None
     assert linked_folder(held) == folder
+
+
+@pytest.mark.parametrize("place", ["elsewhere", "cache/raypipe/hub/other"])
+def test_a_note_that_came_with_a_model_is_not_believed(held, tiny_model, tmp_path, place):
+    folder = tmp_path / place
+    shutil.copytree(tiny_model, folder)
+    shutil.copyfile(linked_folder(held) / NOTE, folder / NOTE)
+    assert read_note(folder) is None and resolve_model(str(folder)).held is None
+    for damaged in ("{", "[]", "{}", json.dumps(dict.fromkeys(json.loads(note_of(held)), 1))):
+        (folder / NOTE).write_text(damaged)
+        assert read_note(folder) is None
+
+
+def note_of(held):
+    return (held.place / NOTE).read_text()
 
 
 def test_links_that_lead_nowhere_are_made_again(held, tmp_path):

@@ -70,6 +70,7 @@ def test_all_problems_of_a_config_are_told_at_once():
         ({}, 0),
         ({"pad_token_id": 3}, 3),
         ({"decoder_start_token_id": None, "pad_token_id": 3}, 3),
+        ({"decoder_start_token_id": None, "pad_token_id": None}, 0),
         ({"decoder_start_token_id": 0, "pad_token_id": 3}, 0),
         ({"decoder_start_token_id": 5, "pad_token_id": 3}, 5),
     ],

@@ -97,6 +97,40 @@ def test_a_tensor_of_another_shape_is_named_with_both(tmp_path):
         opened(tmp_path, **ENCODER)
 
 
+@pytest.mark.parametrize(
+    ("kind", "prefix"), [(kind, "") for kind in (*KINDS, "qwen3")] + [("qwen3", "model.")]
+)
+def test_a_config_of_fewer_layers_than_the_weights_is_refused(tmp_path, kind, prefix):
+    make(tmp_path, kind)
+    file, path = tmp_path / "model.safetensors", tmp_path / "config.json"
+    tensors = {f"{prefix}{name}": tensor for name, tensor in load_file(file).items()}
+    save_file(tensors, file, metadata={"format": "pt"})
+    opened(tmp_path, **ENCODER)
+    body = json.loads(path.read_text())
+    types = {"layer_types": body["layer_types"][:1]} if body.get("layer_types") else {}
+    path.write_text(json.dumps({**body, "num_hidden_layers": 1, **types}))
+    if kind == "albert":  # its layers are one
+        opened(tmp_path, **ENCODER)
+        return
+    with pytest.raises(InputError, match=r"\.1\..*: no such tensor in a model of the sizes in"):
+        opened(tmp_path, **ENCODER)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"num_hidden_layers": 0}, "num_hidden_layers: expected 1 to 1000, found 0"),
+        ({"num_hidden_layers": 1001}, "num_hidden_layers: expected 1 to 1000, found 1001"),
+        ({"num_attention_heads": -1}, "num_attention_heads: expected 1 or more, found -1"),
+        ({"intermediate_size": 0}, "intermediate_size: expected 1 or more, found 0"),
+    ],
+)
+def test_counts_that_no_model_has_are_refused_before_any_is_built(fields, told):
+    for kind in ("electra", "qwen3"):
+        config = {"model_type": kind, **fields}
+        assert told in family_of(config).files.config_problems(config)
+
+
 def test_an_encoder_may_lack_its_pooler_and_have_the_names_of_a_larger_model(tmp_path):
     theirs = make(tmp_path, "ernie")
     file = tmp_path / "model.safetensors"
@@ -170,6 +204,16 @@ def test_code_in_the_folder_and_values_that_transformers_refuses_are_refused(tmp
     assert told == ["type_vocab_size: expected 0, found 2"]
     decoder = {"model_type": "electra", "is_decoder": True}
     assert files.config_problems(decoder) == ["is_decoder: expected false, found true"]
+
+
+def test_model_show_tells_of_code_in_the_folder_with_all_else(tmp_path):
+    make(tmp_path, "electra")
+    (tmp_path / "raypipe.json").write_text(json.dumps({**ENCODER, "pooling": "sum"}))
+    body = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**body, "auto_map": {"AutoModel": "a.B"}}))
+    problems = describe(str(tmp_path), None).problems
+    assert any("pooling: expected mean" in problem for problem in problems)
+    assert any("found code of the model's own" in problem for problem in problems)
 
 
 def test_it_is_not_trained_or_converted_and_the_message_says_what_it_is_for():

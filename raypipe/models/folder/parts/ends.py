@@ -6,6 +6,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
+from raypipe.errors import InputError
 from raypipe.models.folder.evidence import read_object
 from raypipe.models.whole import DECODERS
 from raypipe.models.whole.family import ends_of
@@ -15,13 +16,19 @@ def ends_problems(folder: Path, tokenizer: Tokenizer, config: Mapping[str, Any])
     """What a decoder's tokenizer_config.json asks for and its tokenizer.json does not do.
 
     Releases of transformers differ on who is right, and the embedding is the state of such a token.
+
+    Raises:
+        InputError: tokenizer_config.json is no object.
     """
     file = folder / "tokenizer_config.json"
     stated = read_object(file) if config.get("model_type") in DECODERS else {}
     asked = {side: stated.get(f"add_{side}_token") is True for side in ("bos", "eos")}
     if tokenizer.post_processor is None or not any(asked.values()):
         return []
-    found = dict(zip(asked, ends_of(tokenizer), strict=True))
+    try:
+        found = dict(zip(asked, ends_of(tokenizer), strict=True))
+    except InputError as error:
+        return [f"{folder}: {problem}" for problem in error.problems]
     where = {"bos": "before", "eos": "after"}
     return [
         f"{file}: add_{side}_token: expected none, as tokenizer.json adds no token "

@@ -49,6 +49,26 @@ def test_an_end_that_only_the_configuration_has_is_refused_before_any_work(tmp_p
     assert list(told.value.problems) == describe(str(tmp_path), None).problems
 
 
+def test_several_tokens_at_an_end_and_a_file_that_is_no_json_are_told_by_name(tmp_path):
+    make(tmp_path, "qwen3")
+    opened(tmp_path, **ENCODER)
+    file = tmp_path / "tokenizer_config.json"
+    file.write_text('{"add_eos_token": tru')
+    assert any(f"{file}: expected JSON" in told for told in describe(str(tmp_path), None).problems)
+    with pytest.raises(InputError, match=f"{file}: expected JSON"):
+        opened(tmp_path, **ENCODER)
+    tokenizer = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    twice = processors.TemplateProcessing("$A </s> </s>", special_tokens=[("</s>", 2)])
+    tokenizer.post_processor = twice
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    file.write_text('{"add_eos_token": true}')
+    with pytest.raises(InputError) as caught:
+        opened(tmp_path, **ENCODER)
+    (told,) = caught.value.problems
+    assert told.startswith(f"{tmp_path}: the tokenizer's own inputs have more than one special")
+    assert told in describe(str(tmp_path), None).problems
+
+
 def test_an_encoder_that_reads_both_ways_is_not_asked(tmp_path):
     make(tmp_path, "electra")
     (tmp_path / "tokenizer_config.json").write_text('{"add_eos_token": true}')
