@@ -2,8 +2,8 @@
 
 import os
 from pathlib import Path
-from types import TracebackType
 
+from raypipe.api.opened.closing import Closing
 from raypipe.driver.machine.shared import SharedRay
 from raypipe.errors import InputError
 
@@ -41,7 +41,7 @@ def open_ray(
     return Ray(shared, None if folder is None else Path(folder))
 
 
-class Ray:
+class Ray(Closing):
     """A Ray for many calls, one at a time."""
 
     def __init__(self, shared: SharedRay, folder: Path | None) -> None:
@@ -79,17 +79,6 @@ class Ray:
         shared, self._shared = self._shared, None
         if shared is not None:
             shared.close()
-
-    def __enter__(self) -> "Ray":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         if self._shared is None:
