@@ -87,6 +87,10 @@ def score(
             encoder.
         RowsFailed: scores that are not finite; rows are candidates in the order of the result.
     """
+    if ray is not None:
+        from raypipe.api.opened.ray import shared_of
+
+        shared_of(ray)  # refused before the model is read
     opened = model_of(model, preset)
     kind = opened.reranker.kind
     if queries is None and passages is None:

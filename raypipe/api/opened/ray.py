@@ -84,3 +84,14 @@ class Ray(Closing):
         if self._shared is None:
             return "<Ray, closed>"
         return f"<Ray at {self._shared.address or 'this machine'}>"
+
+
+def shared_of(ray: Ray) -> SharedRay:
+    """What an invocation takes of a call's `ray`.
+
+    Raises:
+        InputError: it is closed, or nothing that `open_ray` opened.
+    """
+    if not isinstance(ray, Ray):
+        raise InputError(f"ray: expected what open_ray opened; found {type(ray).__name__}")
+    return ray.shared
