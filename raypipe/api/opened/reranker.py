@@ -45,7 +45,7 @@ def open_reranker(
     Its files are hashed and checked here, once; its weights are read at the first call.
 
     Args:
-        model: `minilm-mono`, `minilm-duo`, or the folder of a monoBERT or duoBERT model.
+        model: `minilm-mono`, `minilm-duo`, or the folder or hub's name of a reranker.
         method: for a duoBERT model's pairs: sum (the default), binary, min, max, symmetric-sum or
             symmetric-log-sum.
         preset: settings by name, if the model's folder does not state them.
@@ -65,7 +65,7 @@ def open_reranker(
 
 
 class Reranker:
-    """An opened monoBERT or duoBERT model."""
+    """An opened reranker: a monoBERT, duoBERT, monoT5 or duoT5 model."""
 
     def __init__(self, model: "ModelFolder", device: str, method: str) -> None:
         """Use `open_reranker`."""
@@ -79,9 +79,10 @@ class Reranker:
     def rank(self, query: str, texts: Iterable[str], top_k: int | None = None) -> list[Ranked]:
         """The texts by score descending, equal scores by index ascending; all, or the first top_k.
 
-        A monoBERT model's scores are those of `raypipe score`, and do not depend on the other
-        texts. A duoBERT model compares every text with every other, n(n - 1) pairs of n texts, and
-        its scores are the aggregated probabilities; a text alone has the score 0.
+        A monoBERT model's scores are those of `raypipe score`; equal texts have one score. The
+        other texts do not change it, but for the last bits of a model that transformers computes
+        (docs/models.md). A duoBERT model compares every text with every other, n(n - 1) pairs of n
+        texts, and its scores are the aggregated probabilities; a text alone has the score 0.
 
         Args:
             query: one text.
@@ -147,4 +148,4 @@ class Reranker:
         return pairs(*lines, k1=max(1, count))
 
     def __repr__(self) -> str:
-        return f"<{self.kind}BERT model {self._model.path}>"
+        return f"<{self.kind} model {self._model.path}>"

@@ -117,7 +117,7 @@ def test_a_model_or_method_that_does_not_fit_is_refused(tiny_model, tiny_mono, t
 
 def test_it_says_its_kind_and_its_model(mono, duo, tiny_mono):
     assert (mono.kind, duo.kind) == ("mono", "duo")
-    assert repr(mono) == f"<monoBERT model {tiny_mono}>"
+    assert repr(mono) == f"<mono model {tiny_mono}>"
 
 
 def test_its_files_are_checked_once(mono, monkeypatch):
