@@ -79,8 +79,7 @@ class SharedRay:
         if connected:
             import ray
 
-            if ray.is_initialized():  # nothing was computed on it, or it ended before its client
-                ray.shutdown()
+            ray.shutdown()  # nothing was computed on it, or it ended before its client; or a no-op
 
 
 def _of(held: LazyBackends) -> "RayBackend":

@@ -89,7 +89,6 @@ def test_other_wishes_or_the_end_of_ray_bring_another_backend(start, made):
 def test_a_client_whose_ray_has_ended_leaves_it_before_another_starts(start, made, monkeypatch):
     """Ray takes no second one beside it."""
     told = []
-    monkeypatch.setattr("ray.is_initialized", lambda: bool(made) and made[-1].ended)
     monkeypatch.setattr("ray.shutdown", lambda: told.append(len(made)))
     ray = SharedRay()
     invoke(ray, start).ended = True
@@ -101,7 +100,6 @@ def test_a_client_whose_ray_has_ended_leaves_it_before_another_starts(start, mad
 
 
 def test_a_ray_that_others_started_is_left_alone(start, monkeypatch):
-    monkeypatch.setattr("ray.is_initialized", lambda: True)
     monkeypatch.setattr("ray.shutdown", None)
     ray = SharedRay()
     ray.close()
@@ -141,7 +139,6 @@ def cluster(monkeypatch):
     def shutdown():
         found.left += 1
 
-    monkeypatch.setattr("ray.is_initialized", lambda: len(found.joined) > found.left)
     monkeypatch.setattr(ray_start, "connect", connect)
     monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": found.CPU})
     monkeypatch.setattr("ray.shutdown", shutdown)
