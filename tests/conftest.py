@@ -128,6 +128,18 @@ def raypipe_here():
     return ran
 
 
+@pytest.fixture
+def inline(monkeypatch):
+    """Stages of this process run in it, where they would start a Ray: for what no Ray tells."""
+    from raypipe.cluster.inline import InlineBackend
+    from raypipe.driver.machine import place
+
+    def started(at, chosen, **more):
+        return InlineBackend(device=chosen.device, threads=chosen.threads)
+
+    monkeypatch.setattr(place, "started", started)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _no_client_of_a_ray_that_ended():
     """A client whose head has gone ends its process a minute later, amid other tests."""

@@ -28,15 +28,8 @@ def write_tsv(path, texts):
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
+def here(tmp_path, inline):
     """A folder with what every page begins with; stages run without Ray, whose start is no step."""
-    from raypipe.cluster.inline import InlineBackend
-    from raypipe.driver.machine import place
-
-    def inline(at, chosen, **more):
-        return InlineBackend(device=chosen.device, threads=chosen.threads)
-
-    monkeypatch.setattr(place, "started", inline)
     write_tsv(tmp_path / "passages.tsv", PASSAGES)
     write_tsv(tmp_path / "queries.tsv", QUERIES)
     return tmp_path

@@ -16,6 +16,7 @@ TESTED_ELSEWHERE = {
     "api/given/scores.py": "api/test_reranking.py",
     "api/given/tables.py": "api/given/test_runs.py",
     "api/given/texts.py": "api/test_encoding.py",
+    "api/opened/closing.py": "api/opened/test_ray.py",
     "api/opened/held.py": "api/opened/test_index.py",
     "api/opened/held_search.py": "api/opened/test_index_bm25.py",
     "api/scoring_on_ray.py": "api/opened/test_ray.py",

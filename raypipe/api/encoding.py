@@ -28,7 +28,7 @@ def encode(
 
     Args:
         texts: a list, a dictionary id -> text, or a table with a text column and ids.
-        model: `minilm`, or the folder of an encoder.
+        model: `minilm`, or the folder or hub's name of an encoder.
         side: passage or query: some models treat the two differently.
         preset: settings by name, if the folder does not state them.
         device: auto, cpu or cuda.

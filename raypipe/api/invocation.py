@@ -123,11 +123,12 @@ def run(
         raise InputError("overrides: the recipe is loaded already; give them to Recipe.load")
     loaded = recipe if isinstance(recipe, config.Recipe) else Recipe.load(recipe, overrides)
     numerics.set_strict()
+    from raypipe.api.opened.ray import shared_of
     from raypipe.driver.pipeline import Options, run_pipeline
     from raypipe.driver.report.lines import to_stderr
 
     wanted, folder = loaded if ray is not None else inline_by_default(loaded), Path(out)
-    shared = None if ray is None else ray.shared
+    shared = None if ray is None else shared_of(ray)
     address = os.environ.get("RAY_ADDRESS") if shared is None else shared.address
     options = Options(only=only, until=until, frozen=frozen, ray_address=address, shared=shared)
     say = to_stderr if progress else lambda line: None

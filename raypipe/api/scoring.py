@@ -74,7 +74,7 @@ def score(
         candidates: tuples of texts, or a run (a table, a dictionary, a path).
         queries: for a run, its queries: a list, a dictionary id -> text or a table.
         passages: for a run, its passages, and any others.
-        model: `minilm-mono`, `minilm-duo`, or the folder of a reranker.
+        model: `minilm-mono`, `minilm-duo`, or the folder or hub's name of a reranker.
         k: for a run, candidates per query: k0 for monoBERT, 1000 by default; k1 for duoBERT, 50.
         preset: settings by name, if the folder does not state them.
         device: auto, cpu or cuda.
@@ -87,6 +87,10 @@ def score(
             encoder.
         RowsFailed: scores that are not finite; rows are candidates in the order of the result.
     """
+    if ray is not None:
+        from raypipe.api.opened.ray import shared_of
+
+        shared_of(ray)  # refused before the model is read
     opened = model_of(model, preset)
     kind = opened.reranker.kind
     if queries is None and passages is None:

@@ -85,8 +85,10 @@ def start_local(*, num_cpus: int, num_gpus: int = 0, threads: int = 1) -> LocalR
     discard the processes that it keeps ready and start a new one for each actor.
 
     Raises:
+        InputError: this process has a Ray already.
         IncompleteError: Ray does not start, for example on a machine that is too busy.
     """
+    _refuse_second()
     reaper = Reaper()
     os.environ.update(ENVIRONMENT)
     environment = actor_environment(threads)
@@ -148,9 +150,11 @@ def connect(address: str, *, allow_open: bool = False) -> dict[str, float]:
     """The resources of the joined cluster now: CPU, GPU, accelerator_type:NAME and others.
 
     Raises:
-        InputError: no answer, because there is no cluster, or the token is missing or wrong.
+        InputError: no answer, because there is no cluster, or the token is missing or wrong; or
+            this process has a Ray already.
         RefusedError: other machines can reach the cluster, and it does not require a token.
     """
+    _refuse_second()
     os.environ.update(ENVIRONMENT)
     keep_token_private(create=False)
     dashboard = _join(address)
@@ -177,6 +181,15 @@ def job_environment() -> dict[str, str]:
     submitted = _submitted()
     wanted = {**ENVIRONMENT, **numerics.for_workers()}
     return {name: value for name, value in wanted.items() if name not in submitted}
+
+
+def _refuse_second() -> None:
+    """A start that fails would end the daemons of the first."""
+    if ray.is_initialized():
+        raise InputError(
+            "Ray: this process has one already, and can have no second; give the call the one that "
+            "open_ray opened (ray=...), or end it first: its close(), or ray.shutdown()"
+        )
 
 
 def _submitted() -> dict[str, str]:

@@ -160,8 +160,13 @@ def conventions_of_training(model: TrainedModel) -> AnyConventions:
     """The settings of the preset, or those that the recipe states, with its overrides.
 
     Raises:
-        InputError: they contradict each other.
+        InputError: they contradict each other, or cut embeddings, which no step does.
     """
+    if (model.settings or {}).get("truncate_dim") is not None:
+        raise InputError(
+            "model.settings: truncate_dim: a training cuts no embeddings; name here the start's "
+            "other settings, and cut in the recipe that encodes"
+        )
     names = ("query_limit", "passage_limit", "total_limit", "segment_row")
     if model.preset is None:
         found = conventions_from(model.settings or {}, "model.settings")

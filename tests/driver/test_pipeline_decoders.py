@@ -7,8 +7,6 @@ import pytest
 from json_files import changed
 from peer_encoders import peer
 
-from raypipe.cluster.inline import InlineBackend
-from raypipe.driver.machine import place
 from raypipe.models.folder.loading import resolve_model
 from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.store_records import read_manifest
@@ -26,16 +24,6 @@ def theirs(tmp_path):
 
     plain = Dense(32, 24, activation_function=torch.nn.Identity(), bias=False)
     return peer(tmp_path / "m", "qwen3", "lasttoken", plain, Normalize(), prompts=PROMPTS)
-
-
-@pytest.fixture
-def inline(monkeypatch):
-    """Stages run in this process: a Ray of their own would take a minute."""
-
-    def started(at, chosen, **more):
-        return InlineBackend(device=chosen.device, threads=chosen.threads)
-
-    monkeypatch.setattr(place, "started", started)
 
 
 def stored(out, summary, store):

@@ -4,7 +4,6 @@ import weakref
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import pyarrow as pa
 from raypipe import config, schema
 from raypipe.api.given.numbers import count_of
 from raypipe.api.given.texts import Given, texts_of
+from raypipe.api.opened.closing import Closing
 from raypipe.api.opened.held import Held, listed
 from raypipe.api.opened.held_search import HeldSearch
 from raypipe.config.pipeline.units import units_of
@@ -58,7 +58,7 @@ def open_index(folder: str | Path, generation: int | None = None) -> "Index":
         return Index(Held(stores, found, recipe, end.pop_all()))
 
 
-class Index:
+class Index(Closing):
     """A generation that is read; for one thread at a time."""
 
     def __init__(self, held: Held) -> None:
@@ -176,17 +176,6 @@ class Index:
     def close(self) -> None:
         """Give the generation up, so that it may be deleted; once is enough."""
         self._end()
-
-    def __enter__(self) -> "Index":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<{self._held.title}{'' if self._end.alive else ', closed'}>"

@@ -2,8 +2,8 @@
 
 import os
 from pathlib import Path
-from types import TracebackType
 
+from raypipe.api.opened.closing import Closing
 from raypipe.driver.machine.shared import SharedRay
 from raypipe.errors import InputError
 
@@ -41,7 +41,7 @@ def open_ray(
     return Ray(shared, None if folder is None else Path(folder))
 
 
-class Ray:
+class Ray(Closing):
     """A Ray for many calls, one at a time."""
 
     def __init__(self, shared: SharedRay, folder: Path | None) -> None:
@@ -80,18 +80,18 @@ class Ray:
         if shared is not None:
             shared.close()
 
-    def __enter__(self) -> "Ray":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         if self._shared is None:
             return "<Ray, closed>"
         return f"<Ray at {self._shared.address or 'this machine'}>"
+
+
+def shared_of(ray: Ray) -> SharedRay:
+    """What an invocation takes of a call's `ray`.
+
+    Raises:
+        InputError: it is closed, or nothing that `open_ray` opened.
+    """
+    if not isinstance(ray, Ray):
+        raise InputError(f"ray: expected what open_ray opened; found {type(ray).__name__}")
+    return ray.shared

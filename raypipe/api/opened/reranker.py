@@ -11,7 +11,7 @@ from raypipe.api.given.models import model_of, placed
 from raypipe.api.given.numbers import count_of
 from raypipe.api.given.tables import is_table
 from raypipe.api.given.texts import texts_of
-from raypipe.errors import InputError
+from raypipe.errors import InputError, RowsFailed
 from raypipe.ranking.aggregate import aggregate
 from raypipe.ranking.candidates import Keys, pairs, singles
 from raypipe.vocabulary import K1, Aggregation, words
@@ -45,7 +45,7 @@ def open_reranker(
     Its files are hashed and checked here, once; its weights are read at the first call.
 
     Args:
-        model: `minilm-mono`, `minilm-duo`, or the folder of a monoBERT or duoBERT model.
+        model: `minilm-mono`, `minilm-duo`, or the folder or hub's name of a reranker.
         method: for a duoBERT model's pairs: sum (the default), binary, min, max, symmetric-sum or
             symmetric-log-sum.
         preset: settings by name, if the model's folder does not state them.
@@ -65,7 +65,7 @@ def open_reranker(
 
 
 class Reranker:
-    """An opened monoBERT or duoBERT model."""
+    """An opened reranker: a monoBERT, duoBERT, monoT5 or duoT5 model."""
 
     def __init__(self, model: "ModelFolder", device: str, method: str) -> None:
         """Use `open_reranker`."""
@@ -79,9 +79,10 @@ class Reranker:
     def rank(self, query: str, texts: Iterable[str], top_k: int | None = None) -> list[Ranked]:
         """The texts by score descending, equal scores by index ascending; all, or the first top_k.
 
-        A monoBERT model's scores are those of `raypipe score`, and do not depend on the other
-        texts. A duoBERT model compares every text with every other, n(n - 1) pairs of n texts, and
-        its scores are the aggregated probabilities; a text alone has the score 0.
+        A monoBERT model's scores are those of `raypipe score`; equal texts have one score. The
+        other texts do not change it, but for the last bits of a model that transformers computes
+        (docs/models.md). A duoBERT model compares every text with every other, n(n - 1) pairs of n
+        texts, and its scores are the aggregated probabilities; a text alone has the score 0.
 
         Args:
             query: one text.
@@ -90,7 +91,7 @@ class Reranker:
 
         Raises:
             InputError: anything but texts, or too many for pairs.
-            RowsFailed: scores that are not finite.
+            RowsFailed: scores that are not finite; rows are the indexes of their texts.
         """
         if not isinstance(query, str):
             raise InputError(f"query: expected one text; found {type(query).__name__}")
@@ -107,16 +108,30 @@ class Reranker:
 
     def _scores(self, query: list[str], texts: list[str]) -> NDArray[np.float32]:
         """One score per text, float32."""
-        from raypipe.stages.in_memory import score_texts
-
         keys = self._keys(len(texts))
-        found = score_texts(self._model, query, texts, keys, device=self._device)
+        found = self._scored_once(query, texts, keys)
         if self.kind == "mono":
             return found
         _, rows, aggregated = aggregate(keys, found, method=self._method)
         scores = np.zeros(len(texts), np.float32)  # of one text, which is in no pair
         scores[rows] = aggregated
         return scores
+
+    def _scored_once(self, query: list[str], texts: list[str], keys: Keys) -> NDArray[np.float32]:
+        """One score per key, float32; of keys with equal texts, one is computed."""
+        from raypipe.stages.in_memory import score_texts
+
+        row_of = {text: row for row, text in enumerate(texts)}  # one row for equal texts
+        rows = np.array([row_of[text] for text in texts], np.int64)
+        sides = [rows[side] for side in keys[1 : 1 + self._model.reranker.num_passages]]
+        distinct, at = np.unique(np.stack(sides), axis=1, return_inverse=True)
+        wanted = np.zeros(distinct.shape[1], np.int64), distinct[0], distinct[-1]
+        try:
+            found = score_texts(self._model, query, texts, wanted, device=self._device)
+        except RowsFailed as failed:
+            bad = keys[1][np.isin(at.ravel(), failed.rows)]
+            raise RowsFailed(np.unique(bad).tolist(), failed.reason) from None
+        return found[at.ravel()]
 
     def _keys(self, count: int) -> Keys:
         """The texts, or their ordered pairs."""
@@ -133,4 +148,4 @@ class Reranker:
         return pairs(*lines, k1=max(1, count))
 
     def __repr__(self) -> str:
-        return f"<{self.kind}BERT model {self._model.path}>"
+        return f"<{self.kind} model {self._model.path}>"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from raypipe.cluster.backend import Backend
 from raypipe.driver.machine.backends import LazyBackends
-from raypipe.errors import IncompleteError
+from raypipe.errors import RaypipeError
 
 if TYPE_CHECKING:
     from raypipe.cluster.ray_pool import RayBackend
@@ -20,7 +20,8 @@ class SharedRay:
         self.address, self._allow_open = address, allow_open
         self._held: LazyBackends | None = None
         self._wanted: tuple[int, ...] = ()
-        self._joined = False
+        self._connected = False
+        """This process is a client of this Ray, unless that has ended."""
         self._lock = threading.Lock()
 
     def resources(self) -> Mapping[str, float]:
@@ -34,10 +35,10 @@ class SharedRay:
         from raypipe.cluster import ray_start
 
         assert self.address is not None
-        if self._joined:
+        if self._connected:
             return dict(ray.cluster_resources())
         found = ray_start.connect(self.address, allow_open=self._allow_open)
-        self._joined = True
+        self._connected = True
         return found
 
     def lend(
@@ -61,7 +62,9 @@ class SharedRay:
                 if self.address is not None:
                     self.resources()
                 self._held, self._wanted = LazyBackends(start, 1), wanted
-            return _of(self._held)
+            found = _of(self._held)
+            self._connected = True
+            return found
 
     def close(self) -> None:
         """End every process, and the Ray that was started here, or leave the cluster."""
@@ -69,14 +72,14 @@ class SharedRay:
             self._end()
 
     def _end(self) -> None:
-        held, joined = self._held, self._joined
-        self._held, self._joined = None, False
+        held, connected = self._held, self._connected
+        self._held, self._connected = None, False
         if held is not None:
             held.close()
-        elif joined:  # and nothing was computed on it
+        if connected:
             import ray
 
-            ray.shutdown()
+            ray.shutdown()  # nothing was computed on it, or it ended before its client; or a no-op
 
 
 def _of(held: LazyBackends) -> "RayBackend":
@@ -91,6 +94,6 @@ def _runs(held: LazyBackends) -> bool:
     """Whether it was started and its Ray has not ended."""
     try:
         _of(held).check()
-    except IncompleteError:
+    except RaypipeError:  # its start failed, or it has ended
         return False
     return True

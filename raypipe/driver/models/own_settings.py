@@ -8,7 +8,7 @@ from raypipe.config.training.rules import kind_of, training_problems
 from raypipe.config.yaml.document import dotted
 from raypipe.driver.models.named import with_model
 from raypipe.errors import InputError
-from raypipe.models.folder.conventions import AnyConventions, PairConventions
+from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
 from raypipe.models.folder.loading import resolve_model
 
 
@@ -23,7 +23,8 @@ def with_own_settings(recipe: Training | PhasedTraining, start: str) -> Training
         start: a folder or packaged name of the recipe's start.
 
     Raises:
-        InputError: the start does not say its settings, or the recipe does not fit its kind.
+        InputError: the start does not say its settings, or has more than is trained, or the recipe
+            does not fit its kind.
     """
     if all(kind_of(each.model) is not None for each in trainings_of(recipe)):
         return recipe
@@ -35,6 +36,13 @@ def with_own_settings(recipe: Training | PhasedTraining, start: str) -> Training
             "missing; name the settings of the trained model here, if its start does not say them"
         )
         raise InputError([*told, f"model.preset: {remedy}"]) from error
+
+    if isinstance(found, Conventions) and found.dense:
+        raise InputError(
+            f"model.start: {start}: found {', '.join(found.dense)} behind its pooling, which a "
+            "training neither trains nor keeps; name model.preset or model.settings to train "
+            "its body without them"
+        )
 
     def described(training: Training) -> dict[str, Any]:
         return {} if kind_of(training.model) is not None else _settings(training, found)

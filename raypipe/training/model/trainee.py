@@ -104,7 +104,7 @@ class Trainee:
             return words, heads.follows(self.weights, hidden[: len(firsts)]).float()
 
     def vectors(self, inputs: Inputs) -> Tensor:
-        """An encoder's vectors, fp32 [B, H]; presets have no dense layers and cut nothing."""
+        """An encoder's vectors, fp32 [B, H]; no start with dense layers or a cut is trained."""
         assert isinstance(self.conventions, Conventions)
         hidden, groups = self.states(inputs), groups_of(inputs.lengths)
         pooled = pool(hidden.float(), groups, pooling=self.conventions.pooling)

@@ -62,8 +62,23 @@ def test_one_ray_and_its_processes_serve_every_call_with_the_results_of_none(
         lone = {"q1": {next(iter(passages)): 1.0}}
         assert raypipe.score(lone, *texts, tiny_duo, ray=ray).num_rows == 0
         assert raypipe.score({}, *texts, tiny_mono, ray=ray).num_rows == 0
+        with raypipe.open_ray() as second, pytest.raises(InputError, match="has one already"):
+            raypipe.score(inline["mono"], *texts, tiny_mono, ray=second)
+        assert raypipe.score(lone, *texts, tiny_mono, ray=ray).num_rows == 1
         assert actors() and actors() <= first, "no call started a process"
     assert actors() == set()
+
+
+@pytest.mark.long
+@pytest.mark.ray
+def test_a_ray_that_ended_between_two_calls_is_started_again(passages, queries, tiny_mono):
+    run = {"q1": {name: 1.0 for name in list(passages)[:5]}}
+    with raypipe.open_ray() as ray:
+        wanted = raypipe.score(run, queries, passages, tiny_mono, ray=ray)
+        (raylet,) = (p for p in psutil.Process().children() if p.name() == "raylet")
+        raylet.kill()
+        raylet.wait()
+        assert raypipe.score(run, queries, passages, tiny_mono, ray=ray).equals(wanted)
 
 
 @pytest.mark.long
@@ -94,6 +109,12 @@ def test_a_call_that_needs_no_ray_or_a_closed_one_is_refused(recipe, tiny_mono):
             raypipe.score([("a", "b")], model=tiny_mono, ray=ray)
         with pytest.raises(InputError, match="ray: scores are given, so nothing is scored"):
             raypipe.rerank(run, scores={"q": {"a": 1.0}}, ray=ray)
+    for other in ("auto", True, raypipe):
+        told = f"ray: expected what open_ray opened; found {type(other).__name__}"
+        with pytest.raises(InputError, match=told):
+            raypipe.rerank(run, *texts, tiny_mono, ray=other)
+        with pytest.raises(InputError, match=told):
+            raypipe.run(recipe, ray=other)
     ray.close()
     assert repr(ray) == "<Ray, closed>"
     with pytest.raises(InputError, match="ray: closed; open another with open_ray"):

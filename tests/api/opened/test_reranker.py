@@ -117,7 +117,7 @@ def test_a_model_or_method_that_does_not_fit_is_refused(tiny_model, tiny_mono, t
 
 def test_it_says_its_kind_and_its_model(mono, duo, tiny_mono):
     assert (mono.kind, duo.kind) == ("mono", "duo")
-    assert repr(mono) == f"<monoBERT model {tiny_mono}>"
+    assert repr(mono) == f"<mono model {tiny_mono}>"
 
 
 def test_its_files_are_checked_once(mono, monkeypatch):
@@ -128,8 +128,28 @@ def test_its_files_are_checked_once(mono, monkeypatch):
     assert len(mono.rank(QUERY, TEXTS)) == 5
 
 
-def test_scores_that_are_not_finite_are_told_by_index(tiny, tmp_path):
-    broken = tiny.make_tiny_reranker(tmp_path / "broken", seed=3)
+@pytest.mark.parametrize("kind, once", [("mono", 4), ("duo", 13)])
+def test_equal_texts_are_scored_once(mono, duo, kind, once, monkeypatch):
+    """The fourth text is the second: 4 of 5 texts differ, and 12 + 1 of their 20 pairs."""
+    import raypipe.stages.in_memory as in_memory
+
+    score_texts, counts = in_memory.score_texts, []
+
+    def counted(model, queries, passages, keys, **more):
+        counts.append(len(keys[0]))
+        return score_texts(model, queries, passages, keys, **more)
+
+    reranker = {"mono": mono, "duo": duo}[kind]
+    monkeypatch.setattr(in_memory, "score_texts", counted)
+    ranked = reranker.rank(QUERY, TEXTS)
+    assert counts == [once]
+    scores = {each.index: each.score for each in ranked}
+    assert sorted(scores) == [0, 1, 2, 3, 4] and scores[1] == scores[3]
+
+
+@pytest.mark.parametrize("kind", ["mono", "duo"])
+def test_scores_that_are_not_finite_are_told_by_index(kind, tiny, tmp_path):
+    broken = tiny.make_tiny_reranker(tmp_path / "broken", kind=kind, seed=3)
     from safetensors.numpy import load_file, save_file
 
     weights = load_file(broken / "model.safetensors")
@@ -137,4 +157,4 @@ def test_scores_that_are_not_finite_are_told_by_index(tiny, tmp_path):
     save_file(weights, broken / "model.safetensors")
     with pytest.raises(RowsFailed) as failed:
         raypipe.open_reranker(broken).rank(QUERY, TEXTS)
-    assert list(failed.value.rows) == [0, 1, 2, 3, 4]
+    assert failed.value.rows == (0, 1, 2, 3, 4)

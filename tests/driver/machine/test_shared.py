@@ -10,7 +10,7 @@ from raypipe.driver.machine import shared
 from raypipe.driver.machine.devices import Devices
 from raypipe.driver.machine.place import Place, backends_at, devices_at
 from raypipe.driver.machine.shared import SharedRay
-from raypipe.errors import IncompleteError
+from raypipe.errors import IncompleteError, InputError
 
 CPU = Devices("cpu", 0, "", 0, 3, 1, "2")
 
@@ -86,6 +86,36 @@ def test_other_wishes_or_the_end_of_ray_bring_another_backend(start, made):
     assert invoke(ray, start, (2,)) is third
 
 
+def test_a_client_whose_ray_has_ended_leaves_it_before_another_starts(start, made, monkeypatch):
+    """Ray takes no second one beside it."""
+    told = []
+    monkeypatch.setattr("ray.shutdown", lambda: told.append(len(made)))
+    ray = SharedRay()
+    invoke(ray, start).ended = True
+    invoke(ray, start)
+    assert told == [1]
+    made[-1].ended = True
+    ray.close()
+    assert told == [1, 2]
+
+
+def test_a_ray_that_others_started_is_left_alone(start, monkeypatch):
+    monkeypatch.setattr("ray.shutdown", None)
+    ray = SharedRay()
+    ray.close()
+
+    def refused():
+        raise InputError("this process has one already")
+
+    with pytest.raises(InputError):
+        invoke(ray, refused)
+    ray.close()
+    with pytest.raises(InputError):
+        invoke(ray, refused)
+    monkeypatch.undo()
+    assert isinstance(invoke(ray, start), Started), "which then may start"
+
+
 def test_a_start_that_failed_is_tried_again_by_the_next_invocation(start):
     ray = SharedRay()
 
@@ -135,7 +165,7 @@ def test_a_cluster_is_left_at_the_end_and_joined_again_for_another_backend(clust
     invoke(ray, start, (2,))
     assert len(cluster.joined) == 3
     ray.close()
-    assert cluster.left == 1 and [each.closed for each in made] == [1, 1]
+    assert cluster.left == 3 and [each.closed for each in made] == [1, 1]
 
 
 def test_a_place_lends_by_threads_and_here_also_by_what_ray_was_started_with(monkeypatch):

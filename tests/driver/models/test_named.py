@@ -158,7 +158,9 @@ def test_prompts_that_are_known_by_the_hubs_name_are_used(hub, raypipe_here, tin
     assert found["sources"]["query_prefix"].startswith("known of intfloat/e5-small-v2")
 
 
-def test_the_commands_for_one_stage_take_the_name(hub, few, tiny_mono, tmp_path, raypipe_here):
+def test_the_commands_for_one_stage_take_the_name(
+    hub, few, tiny_mono, tmp_path, raypipe_here, inline
+):
     name = "acme/tiny-mono"
     commit = hub.push(name, tiny_mono)
     ids = [line.split("\t")[0] for line in (few / "passages.tsv").read_text().splitlines()]
@@ -254,7 +256,7 @@ def test_stores_in_a_bucket_hold_it_too_and_a_node_without_the_folder_has_its_ow
 
 
 def test_a_search_of_a_workspace_finds_its_hubs_model_in_the_stores(
-    hub, piped, few, tiny_model, tmp_path, raypipe_here, offline
+    hub, piped, few, tiny_model, tmp_path, raypipe_here, offline, inline
 ):
     hub.push(NAME, tiny_model)
     piped(NAME)

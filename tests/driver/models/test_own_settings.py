@@ -4,6 +4,7 @@ import json
 
 import pytest
 import yaml
+from peer_encoders import peer
 
 from raypipe.config import load_training
 from raypipe.driver.models.own_settings import with_own_settings
@@ -124,6 +125,24 @@ def test_a_start_that_says_nothing_is_refused_with_both_remedies(tiny_model, tmp
         "model.preset: missing; name the settings of the trained model here, if its start does "
         "not say them"
     )
+
+
+def test_a_start_with_layers_or_a_cut_is_refused_unless_the_recipe_says_its_settings(tmp_path):
+    from sentence_transformers.base.modules import Dense, Normalize
+
+    peer(tmp_path / "layers", "bert", "mean", Dense(32, 24), Normalize())
+    told = "found 2_Dense behind its pooling, .* name model.preset or model.settings"
+    with pytest.raises(InputError, match=rf"model.start: \S+layers: {told}"):
+        described(tmp_path / "layers", "info-nce")
+    peer(tmp_path / "cut", "bert", "mean", truncate_dim=8)
+    cut = described(tmp_path / "cut", "info-nce")
+    with pytest.raises(InputError, match="model.settings: truncate_dim: a training cuts no emb"):
+        settings_of(cut)
+    whole = {k: v for k, v in cut.model.settings.items() if k != "truncate_dim"}
+    for start in ("layers", "cut"):
+        assert (
+            settings_of(described(tmp_path / start, "info-nce", settings=whole)).kind == "encoder"
+        )
 
 
 def test_each_phase_without_a_preset_has_those_of_the_start(tiny_mono):
