@@ -1,7 +1,7 @@
 r"""Encoding with RoBERTa's and DistilBERT's layers beside sentence-transformers, one thread.
 
     MKL_CBWR=AUTO,STRICT python tests/benchmarks/encode_renamed_families.py \
-        NFCORPUS_FOLDER [NUM_TEXTS]
+        NFCORPUS_FOLDER [NUM_TEXTS [KIND ...]]
 
 Base-size models with random weights, text to embeddings, fp32, in CPU time of the process. Texts
 are NFCorpus passages cut to lengths as of MS MARCO's, and a tokenizer of 8,000 pieces is
@@ -32,17 +32,20 @@ from raypipe.text.word_pieces import WordPieces
 
 KINDS, BATCHES, ROUNDS, PIECES = ("roberta", "xlm-roberta", "distilbert"), (4, 8, 16, 32), 5, 8000
 SPECIALS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+OF_BERT = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"]
 
 
 def make(folder: Path, kind: str, texts: list[str]) -> SentenceTransformer:
     """A sentence-transformers folder of this kind, and its model."""
+    specials = OF_BERT if kind == "distilbert" else SPECIALS
+    first, pad, last, unknown, _ = specials
     trained = ByteLevelBPETokenizer()
-    trained.train_from_iterator(texts, PIECES, special_tokens=SPECIALS, show_progress=False)
-    trained.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    trained.train_from_iterator(texts, PIECES, special_tokens=specials, show_progress=False)
+    trained.post_processor = processors.RobertaProcessing((last, 2), (first, 0))
     built = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=trained._tokenizer, model_max_length=512, bos_token="<s>",
-        eos_token="</s>", cls_token="<s>", sep_token="</s>", pad_token="<pad>",
-        unk_token="<unk>", model_input_names=["input_ids", "attention_mask"],
+        tokenizer_object=trained._tokenizer, model_max_length=512, bos_token=first,
+        eos_token=last, cls_token=first, sep_token=last, pad_token=pad,
+        unk_token=unknown, model_input_names=["input_ids", "attention_mask"],
     )  # fmt: skip
     sizes = {} if kind == "distilbert" else {"max_position_embeddings": 514, "type_vocab_size": 1}
     config = transformers.AutoConfig.for_model(
@@ -60,7 +63,7 @@ def main() -> None:
     torch.set_num_threads(1)
     texts = texts_of(Path(sys.argv[1]), int((sys.argv[2:] or ["500"])[0]))
     print(numerics_class("cpu"), f"{len(texts)} texts")
-    for kind in KINDS:
+    for kind in sys.argv[3:] or KINDS:
         with tempfile.TemporaryDirectory() as folder:
             peer = make(Path(folder), kind, texts)
             model = resolve_model(folder)
