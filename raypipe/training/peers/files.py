@@ -115,8 +115,8 @@ def _notes_of_cross_encoder(found: PairConventions) -> list[str]:
         )
     if found.query_prefix or found.passage_prefix:
         notes.append(
-            f"raypipe puts {found.query_prefix!r} before queries and {found.passage_prefix!r} before "
-            "passages; CrossEncoder puts nothing there."
+            f"raypipe puts {found.query_prefix!r} before queries and {found.passage_prefix!r} "
+            "before passages; CrossEncoder puts nothing there."
         )
     if found.first_tokenizer:
         notes.append(
