@@ -102,7 +102,8 @@ class Handler(BaseHTTPRequestHandler):
             return
         files = hub.repositories[repository][commit]
         if kind == ["tree"]:
-            body = [_entry(name, data) for name, data in files.items()]
+            whole = "recursive=true" in self.path.lower()
+            body = [_entry(name, files[name]) for name in files if whole or "/" not in name]
         else:
             siblings = [{"rfilename": name} for name in files]
             body = {"id": repository, "modelId": repository, "sha": commit, "siblings": siblings}

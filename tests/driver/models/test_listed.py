@@ -1,5 +1,6 @@
 """Files that are not those of the hub's list, and a cache that is not whole: none is stored."""
 
+import hashlib
 import re
 import shutil
 from pathlib import Path
@@ -40,6 +41,29 @@ def test_other_bytes_than_the_hub_lists_are_refused_and_fetched_anew_once_delete
         found["model.safetensors"].read_bytes() == (tiny_model / "model.safetensors").read_bytes()
     )
     assert found["1_Pooling/config.json"].read_text() == '{"pooling_mode": "cls"}'
+
+
+def test_a_file_that_the_cache_names_by_its_sha256_is_right_whatever_pointer_is_listed(tmp_path):
+    (tmp_path / hashlib.sha256(b"weights").hexdigest()).write_bytes(b"weights")
+    (name,) = (path.name for path in tmp_path.iterdir())
+    assert wrong_files(tmp_path, {name: "0" * 40}) == []
+    (tmp_path / name).write_bytes(b"others!")
+    assert len(wrong_files(tmp_path, {name: "0" * 40})) == 1
+
+
+def test_a_list_that_the_library_does_not_keep_is_asked_of_the_hub(hub, commit, monkeypatch):
+    import huggingface_hub
+    from huggingface_hub.errors import CachedRepoTreeNotFoundError
+
+    def lost(*given, **more):
+        raise CachedRepoTreeNotFoundError("no list")
+
+    kept = fetched(NAME, commit)
+    files = hub.repositories[NAME]
+    files[commit] = dict(reversed(files[commit].items()))
+    monkeypatch.setattr(huggingface_hub, "get_cached_repo_tree", lost)
+    found = fetched(NAME, commit)
+    assert found == kept and list(found) == sorted(found) and "1_Pooling/config.json" in found
 
 
 def test_a_cache_without_links_is_compared_by_its_bytes(hub, commit, offline, tmp_path):

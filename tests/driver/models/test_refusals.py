@@ -1,8 +1,11 @@
 """What becomes of each way in which a hub refuses or fails: an error with its remedy."""
 
+import errno
+
 import pytest
 
 from raypipe.driver.models.library import fetched, newest_commit
+from raypipe.driver.models.refusals import told
 from raypipe.errors import InputError
 
 NAME = "acme/tiny-encoder"
@@ -57,3 +60,22 @@ def test_a_name_that_no_repository_can_have_is_told_before_a_hub_is_asked(hub, n
         newest_commit(name, None)
     assert f"no repository can have this name; for a folder, write ./{name}" in str(caught.value)
     assert hub.asked == []
+
+
+def test_a_disk_that_is_full_stays_an_error_of_the_disk(hub):
+    with pytest.raises(OSError, match="No space left"), told(NAME, None):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionRefusedError(errno.ECONNREFUSED, "refused by http://me:secret@mirror/x"),
+        RuntimeError("http://me:secret@mirror/x gave nothing"),
+    ],
+)
+def test_what_the_library_says_is_repeated_without_credentials(hub, error):
+    with pytest.raises(InputError, match=r"It says: .*http://...@mirror/x") as caught:
+        with told(NAME, None):
+            raise error
+    assert "secret" not in str(caught.value)
