@@ -2,15 +2,19 @@
 
 hf://OWNER/NAME            always the hub's
 hf://OWNER/NAME@REVISION   at a commit, a branch or a tag
-OWNER/NAME[@REVISION]      the hub's, unless OWNER is a folder or file here
+OWNER/NAME[@REVISION]      the hub's, unless OWNER is a folder, file or link here
 anything else              a path: ./OWNER/NAME, /OWNER/NAME, NAME, A/B/C
 """
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from raypipe.uris import redacted
+
 SCHEME = "hf://"
+FILE = "file://"
 NEWEST = "main"
 """The branch whose newest commit is taken where no revision is named, as the library does."""
 COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -50,7 +54,8 @@ def hub_name(text: str, base: Path) -> HubName | None:
         found = _NAME.fullmatch(rest) or _LEGACY.fullmatch(rest)
     else:
         found = _NAME.fullmatch(text)
-        if found is not None and (base / text.split("/")[0]).exists():
+        # A link to a folder that is not there now, such as a disk's, is here too.
+        if found is not None and os.path.lexists(base / text.split("/")[0]):
             return None
     return None if found is None else HubName(found["repository"], found["revision"])
 
@@ -81,6 +86,11 @@ def located(
     if is_hub(path):
         name = path.removeprefix(SCHEME)
         return None, [f"{key}: {name!r}: expected after {SCHEME} OWNER/NAME or OWNER/NAME@REVISION"]
+    if "://" in path.removeprefix(FILE):
+        return None, [
+            f"{key}: {redacted(path)}: expected a folder, a packaged model or a hub's as "
+            f"{SCHEME}OWNER/NAME, found a URI"
+        ]
     if revision is None:
         return None, []
     return None, [

@@ -50,6 +50,11 @@ def test_a_folder_of_the_owners_name_makes_it_a_path_but_for_the_scheme(tmp_path
     assert hub_name("hf://models/bge", tmp_path) == HubName("models/bge")
 
 
+def test_a_link_to_a_folder_that_is_not_there_now_makes_it_a_path_too(tmp_path):
+    (tmp_path / "models").symlink_to(tmp_path / "unmounted")
+    assert hub_name("models/bge", tmp_path) is None
+
+
 def test_only_a_whole_commit_is_one():
     assert HubName("a/b", COMMIT).is_commit
     for revision in (None, "main", COMMIT[:12], COMMIT.upper(), COMMIT + "0"):
@@ -66,6 +71,7 @@ def test_a_recipes_name_becomes_a_uri_with_its_revision_apart(tmp_path):
         assert (found.path, found.revision) == ("hf://a/b", COMMIT)
     assert loaded("path: a/b/c", tmp_path).path == str(tmp_path / "a" / "b" / "c")
     assert loaded("path: minilm", tmp_path).path == "minilm"
+    assert loaded("path: 'file:///models/a'", tmp_path).path == "/models/a"
 
 
 @pytest.mark.parametrize(
@@ -75,6 +81,9 @@ def test_a_recipes_name_becomes_a_uri_with_its_revision_apart(tmp_path):
         ("path: ./a, revision: v2", "models.m.revision: v2: of a hub's model only"),
         ("path: minilm, revision: v2", "models.m.revision: v2: of a hub's model only"),
         ("path: 'hf://a/b/c'", "models.m: 'a/b/c': expected after hf:// OWNER/NAME"),
+        ("path: 'HF://a/b'", "models.m: HF://a/b: expected a folder, .* found a URI"),
+        ("path: 'https://huggingface.co/a/b'", "models.m: https://.*: expected .* hf://OWNER/NAME"),
+        ("path: 's3://me:secret@bucket/m'", r"models.m: s3://\S*bucket/m: expected a folder"),
         ("path: a/b, settings: {pooling: [cls]}", "settings: expected text, a number, true, false"),
     ],
 )

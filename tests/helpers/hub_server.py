@@ -23,6 +23,9 @@ class Hub:
     private: dict = field(default_factory=dict)
     """Repository -> the token that it asks for."""
     gated: set = field(default_factory=set)
+    ill: dict = field(default_factory=dict)
+    """The end of a path -> what becomes of its requests: a status of HTTP, `cut` (the connection
+    ends after half of the bytes) or `other` (as many other bytes)."""
     asked: list = field(default_factory=list)
     """(method, path, token) of every request."""
     url: str = ""
@@ -67,7 +70,10 @@ class Handler(BaseHTTPRequestHandler):
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")
         hub.asked.append((self.command, path, token))
         told = path.split("/")[1:]
-        if told[:2] == ["api", "models"]:
+        self._illness = next((how for end, how in hub.ill.items() if path.endswith(end)), None)
+        if isinstance(self._illness, int):
+            self._answer(self._illness, b"ill", {})
+        elif told[:2] == ["api", "models"]:
             self._tell(hub, "/".join(told[2:4]), told[4:], token)
         elif "resolve" in told:
             at = told.index("resolve")
@@ -96,7 +102,8 @@ class Handler(BaseHTTPRequestHandler):
             return
         files = hub.repositories[repository][commit]
         if kind == ["tree"]:
-            body = [_entry(name, data) for name, data in files.items()]
+            whole = "recursive=true" in self.path.lower()
+            body = [_entry(name, files[name]) for name in files if whole or "/" not in name]
         else:
             siblings = [{"rfilename": name} for name in files]
             body = {"id": repository, "modelId": repository, "sha": commit, "siblings": siblings}
@@ -119,23 +126,33 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(status, b"{}", {"X-Error-Code": code, "X-Error-Message": message})
 
     def _answer(self, status, data, headers):
+        if self._illness == "other":
+            data = bytes(255 - byte for byte in data)
         self.send_response(status)
         for name, value in {**headers, "Content-Length": str(len(data))}.items():
             self.send_header(name, value)
         self.end_headers()
-        if self.command == "GET":
+        if self.command == "GET" and self._illness == "cut":
+            self.wfile.write(data[: len(data) // 2])
+            self.close_connection = True
+        elif self.command == "GET":
             self.wfile.write(data)
 
 
 def _entry(name, data):
-    """A file in a tree; the hub keeps weights in LFS."""
-    blob = hashlib.sha1(f"blob {len(data)}\0".encode() + data).hexdigest()
-    entry = {"type": "file", "path": name, "size": len(data), "oid": blob}
+    """A file in a tree; the hub keeps weights in LFS, and in git a pointer to them."""
+    entry = {"type": "file", "path": name, "size": len(data), "oid": _git_hash(data)}
     if name.endswith(".safetensors"):
-        entry["lfs"] = {
-            "oid": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 130,
-        }  # fmt: skip
+        sha256 = hashlib.sha256(data).hexdigest()
+        pointer = "version https://git-lfs.github.com/spec/v1\n"
+        pointer += f"oid sha256:{sha256}\nsize {len(data)}\n"
+        entry["oid"] = _git_hash(pointer.encode())
+        entry["lfs"] = {"oid": sha256, "size": len(data), "pointerSize": len(pointer)}
     return entry
+
+
+def _git_hash(data):
+    return hashlib.sha1(f"blob {len(data)}\0".encode() + data).hexdigest()
 
 
 @contextmanager
@@ -144,7 +161,7 @@ def served():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     server.hub = Hub(url=f"http://127.0.0.1:{server.server_address[1]}")
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield server.hub

@@ -6,21 +6,21 @@ and others. Fetched are JSON, vocab.txt, spiece.model and safetensors; no code, 
 
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from raypipe.errors import InputError, first_line
+from raypipe.driver.models.listed import wrong_files
+from raypipe.driver.models.refusals import told
+from raypipe.errors import InputError
 from raypipe.models.folder.adapters import WEIGHTS as ADAPTER
 from raypipe.models.folder.config_checks import config_problems
 from raypipe.models.folder.evidence import read_object
-from raypipe.uris import redacted
 
 WEIGHTS = "model.safetensors"
 PARTS = r"(?:\d+_\w+/)?"
 """A folder of a sentence-transformers module, such as 1_Pooling/."""
 WANTED = re.compile(
-    rf"{PARTS}(?:[\w.-]+\.json|vocab\.txt|spiece\.model|{re.escape(WEIGHTS)})|{re.escape(ADAPTER)}",
+    rf"{PARTS}(?:[\w.-]+\.json|vocab\.txt|{re.escape(WEIGHTS)})|spiece\.model|{re.escape(ADAPTER)}",
     re.ASCII,
 )
 SMALL = ["*.json", "*vocab.txt", "spiece.model"]
@@ -40,7 +40,7 @@ def newest_commit(repository: str, revision: str | None) -> str:
     """
     from huggingface_hub import HfApi
 
-    with _told(repository, revision):
+    with told(repository, revision):
         found = HfApi(library_name="raypipe").resolve_revision(repository, revision=revision)
     return str(found.resolved)
 
@@ -52,20 +52,51 @@ def fetched(repository: str, commit: str) -> dict[str, Path]:
     are fetched.
 
     Raises:
-        InputError: the hub does not give them, the architecture cannot be computed, or there are
-            no weights in safetensors.
+        InputError: the hub does not give them all, or not as it lists them, the architecture
+            cannot be computed, or there are no weights in safetensors.
     """
     folder = _snapshot(repository, commit, SMALL)
+    listed = _listed(repository, commit)
+    wanted = {name: listed[name] for name in sorted(listed) if WANTED.fullmatch(name)}
+    large = {name: wanted[name] for name in wanted if name.endswith(".safetensors")}
+    _check(repository, commit, folder, {n: wanted[n] for n in wanted if n not in large})
     config = folder / "config.json"
     problems = config_problems(read_object(config)) if config.exists() else []
     if problems:
         raise InputError([f"{repository}: config.json: {problem}" for problem in problems])
+    if WEIGHTS not in wanted and ADAPTER not in wanted:
+        raise InputError(_without_weights(repository, commit, listed))
     _snapshot(repository, commit, SMALL + LARGE)
-    names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-    found = {name: folder / name for name in names if WANTED.fullmatch(name)}
-    if WEIGHTS not in found and ADAPTER not in found:
-        raise InputError(_without_weights(repository, commit))
-    return found
+    _check(repository, commit, folder, large)
+    return {name: folder / name for name in wanted}
+
+
+def _listed(repository: str, commit: str) -> dict[str, str]:
+    """Git's hash of each file of a commit, by the library's copy of the hub's list, or by the hub.
+
+    Without it a cache that has some of the files would pass for one that has them all.
+    """
+    from huggingface_hub import HfApi, RepoFile, get_cached_repo_tree
+    from huggingface_hub.errors import CachedRepoTreeNotFoundError
+
+    with told(repository, commit):
+        try:
+            files = get_cached_repo_tree(repository, revision=commit)
+        except CachedRepoTreeNotFoundError:
+            asked = HfApi(library_name="raypipe")
+            files = asked.list_repo_tree(repository, revision=commit, recursive=True)
+        return {file.path: file.blob_id for file in files if isinstance(file, RepoFile)}
+
+
+def _check(repository: str, commit: str, folder: Path, files: Mapping[str, str]) -> None:
+    """Returns nothing if the folder has the files with the bytes that the hub lists.
+
+    Raises:
+        InputError: it lacks them, or they have others.
+    """
+    problems = wrong_files(folder, files)
+    if problems:
+        raise InputError([f"{repository} at {commit}: {problem}" for problem in problems])
 
 
 def _snapshot(repository: str, commit: str, patterns: list[str]) -> Path:
@@ -81,7 +112,7 @@ def _snapshot(repository: str, commit: str, patterns: list[str]) -> Path:
     if hidden:  # in a file they are lines without end
         disable_progress_bars()
     try:
-        with _told(repository, commit):
+        with told(repository, commit):
             return Path(
                 snapshot_download(
                     repository,
@@ -96,13 +127,10 @@ def _snapshot(repository: str, commit: str, patterns: list[str]) -> Path:
             enable_progress_bars()
 
 
-def _without_weights(repository: str, commit: str) -> str:
-    from huggingface_hub import HfApi
-
-    with _told(repository, commit):
-        names = HfApi(library_name="raypipe").list_repo_files(repository, revision=commit)
-    pickles = sorted(name for name in names if name.endswith(PICKLES))
-    others = sorted(name for name in names if name.endswith(".safetensors"))
+def _without_weights(repository: str, commit: str, names: Iterable[str]) -> str:
+    names = sorted(names)
+    pickles = [name for name in names if name.endswith(PICKLES)]
+    others = [name for name in names if name.endswith(".safetensors")]
     found = "no weights"
     if others:
         found = f"{', '.join(others[:3])}: weights in parts, or under another name"
@@ -113,47 +141,3 @@ def _without_weights(repository: str, commit: str) -> str:
         "it, or fetch the repository yourself, `raypipe model convert FOLDER --out DIR`, and name "
         "DIR"
     )
-
-
-@contextmanager
-def _told(repository: str, revision: str | None) -> Iterator[None]:
-    """Turn what the library raises into an error that names the repository and the hub.
-
-    Raises:
-        InputError: whatever the library raised, but for a disk that is full or cannot be written.
-    """
-    from huggingface_hub import constants
-    from huggingface_hub.errors import (
-        GatedRepoError,
-        HfHubHTTPError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
-
-    try:
-        yield
-    except InputError:
-        raise
-    except Exception as error:  # of many kinds: the library's own, and those of what it asks with
-        of_disk = isinstance(error, OSError) and error.errno is not None
-        if of_disk and not isinstance(error, HfHubHTTPError | ConnectionError):
-            raise
-        where = redacted(constants.ENDPOINT)
-        if isinstance(error, GatedRepoError):
-            remedy = "accept its terms there, and set HF_TOKEN to a token of that account"
-        elif isinstance(error, RevisionNotFoundError):
-            remedy = f"expected a commit, branch or tag that it has, found {revision!r}"
-        elif isinstance(error, RepositoryNotFoundError):
-            remedy = (
-                "no such repository, or a private one, for which HF_TOKEN must be set; "
-                f"for a folder, write ./{repository} or create it"
-            )
-        elif constants.HF_HUB_OFFLINE:
-            remedy = "HF_HUB_OFFLINE is set, and neither stores nor the library's cache have it"
-        else:
-            remedy = "see that the hub can be reached (HF_ENDPOINT names another), and run again"
-        reason = redacted(first_line(error)).strip()
-        raise InputError(
-            f"{repository}{f' at {revision}' if revision else ''}: huggingface_hub could not fetch "
-            f"it from {where}: {remedy}. It says: {reason}"
-        ) from error

@@ -10,6 +10,7 @@ from raypipe.errors import InputError
 from raypipe.models.family import family_of
 from raypipe.models.folder.evidence import read_object
 from raypipe.models.tensors import Shape
+from raypipe.models.whole.module import OWN_CODE
 from raypipe.regular import check_regular
 
 INITIALIZER_RANGE = 0.02
@@ -33,10 +34,13 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 def config_problems(config: Mapping[str, Any]) -> list[str]:
     """Why raypipe cannot compute the model of a folder's config.json; empty if it can."""
+    # A body of its own code may have the tensors of a family and compute something else.
+    own_code = [OWN_CODE] if "auto_map" in config else []
     try:
-        return family_of(config).files.own_problems(config)
+        problems = family_of(config).files.own_problems(config)
     except InputError as error:
-        return list(error.problems)
+        problems = list(error.problems)
+    return list(dict.fromkeys(own_code + problems))
 
 
 def initializer_range(config: Mapping[str, Any]) -> float:

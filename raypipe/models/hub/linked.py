@@ -7,6 +7,7 @@ The last three parts are those of huggingface_hub's own cache, so the folder say
 
 import json
 import os
+import uuid
 from pathlib import Path
 
 from raypipe.models.hub.held import NOTE, HeldFiles
@@ -34,7 +35,7 @@ def _link(place: Path, copy: Path) -> None:
     if place.is_symlink() and Path(os.readlink(place)) == copy:
         return
     place.parent.mkdir(parents=True, exist_ok=True)
-    beside = place.with_name(f".{place.name}.{os.getpid()}")
-    beside.unlink(missing_ok=True)
+    # Containers that share the folder may have the same process ids.
+    beside = place.with_name(f".{place.name}.{uuid.uuid4().hex}")
     beside.symlink_to(copy)
     os.replace(beside, place)

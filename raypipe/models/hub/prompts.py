@@ -11,7 +11,7 @@ from pathlib import Path
 
 ASKED = re.compile(r"(?<![a-z0-9])(e5|bge|gte|qwen3-embedding)(?![a-z0-9])", re.IGNORECASE)
 """The families whose models differ in their prompts, as names of models have them."""
-CACHED = re.compile(r"models--(.+?)--(.+)")
+CACHED = re.compile(r"models--(?:(.+?)--)?(.+)")
 """The folder of a repository in huggingface_hub's cache; the model is in snapshots/COMMIT."""
 
 
@@ -79,8 +79,8 @@ def family_that_asks(names: Sequence[str]) -> str | None:
 
 
 def hub_name_of(folder: Path) -> str | None:
-    """OWNER/NAME of a folder in huggingface_hub's own cache; None of any other."""
+    """OWNER/NAME, or NAME, of a folder in huggingface_hub's own cache; None of any other."""
     if folder.parent.name != "snapshots":
         return None
     found = CACHED.fullmatch(folder.parents[1].name)
-    return None if found is None else f"{found[1]}/{found[2]}"
+    return None if found is None else "/".join(part for part in found.groups() if part)

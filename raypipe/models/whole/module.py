@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 NOT_DECISIVE = ("_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version")
 """Keys of config.json that say where it comes from."""
+OWN_CODE = (
+    "auto_map: expected none, found code of the model's own, which raypipe does not run; name a "
+    "model that transformers computes by itself"
+)
 LAST_BIASES = ("classifier.bias", "classifier.out_proj.bias")
 """Ends of the name of a head's last bias in transformers' classes."""
 
@@ -44,10 +48,7 @@ def config_of(config: Mapping[str, Any]) -> Any:
     from transformers import AutoConfig
 
     if "auto_map" in config:
-        raise InputError(
-            "auto_map: expected none, found code of the model's own, which raypipe does not run; "
-            "name a model that transformers computes by itself"
-        )
+        raise InputError(OWN_CODE)
     values = {key: value for key, value in config.items() if key not in NOT_DECISIVE}
     kind = values.pop("model_type")
     try:

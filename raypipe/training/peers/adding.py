@@ -29,6 +29,6 @@ def add_peer_files(folder: Path, conventions: AnyConventions, start: ModelFolder
 
 
 def _merge(file: Path, more: dict[str, object]) -> None:
-    if more and file.exists():
-        body = json.loads(file.read_bytes()) | more
-        file.write_text(json.dumps(body, indent=2) + "\n")
+    if more:
+        body = json.loads(file.read_bytes()) if file.exists() else {}
+        file.write_text(json.dumps(body | more, indent=2) + "\n")

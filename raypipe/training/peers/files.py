@@ -113,6 +113,16 @@ def _notes_of_cross_encoder(found: PairConventions) -> list[str]:
             f"raypipe cuts queries at {found.query_limit} word pieces and then passages; "
             "sentence-transformers cuts the longer of the two."
         )
+    if found.query_prefix or found.passage_prefix:
+        notes.append(
+            f"raypipe puts {found.query_prefix!r} before queries and {found.passage_prefix!r} "
+            "before passages; CrossEncoder puts nothing there."
+        )
+    if found.first_tokenizer:
+        notes.append(
+            "raypipe makes word pieces as BERT's first code does, with a run of Chinese characters "
+            "as one word; CrossEncoder makes each character a word."
+        )
     if found.relevant_label is not None:
         notes.append(
             "CrossEncoder returns both units; raypipe's score is the "

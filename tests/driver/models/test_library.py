@@ -80,6 +80,13 @@ def test_weights_in_parts_are_named(hub, repository):
         fetched(NAME, commit)
 
 
+def test_an_adapter_needs_no_weights_beside_it(hub, repository):
+    (repository / "model.safetensors").rename(repository / "adapter_model.safetensors")
+    (repository / "adapter_config.json").write_text("{}")
+    found = fetched(NAME, hub.push(NAME, repository))
+    assert {"adapter_model.safetensors", "adapter_config.json"} < set(found)
+
+
 def test_an_architecture_is_refused_before_its_weights_are_fetched(hub, repository):
     config = json.loads((repository / "config.json").read_text())
     (repository / "config.json").write_text(json.dumps(config | {"model_type": "gpt2"}))

@@ -44,17 +44,29 @@ def test_a_remote_name_is_no_model_and_nobody_is_asked(asked, tmp_path, monkeypa
     assert asked == []
 
 
-@pytest.mark.fault(38, "a folder that names code of its own is computed without it; 0 connections")
+@pytest.mark.fault(
+    38, "2 of 2 folders with code of their own have it not run: a model's is refused; 0 connections"
+)
 def test_code_of_a_folder_is_not_run(asked, tiny_model, tmp_path):
-    folder = shutil.copytree(tiny_model, tmp_path / "model")
-    (folder / "evil.py").write_text(f"open({str(tmp_path / 'canary')!r}, 'w')\n")
-    for name in ("config.json", "tokenizer_config.json"):
+    names = {"AutoModel": "evil.Model", "AutoConfig": "evil.Config"}
+    names |= {"AutoTokenizer": ["evil.Tokenizer", None]}
+    folders = {name: tmp_path / name for name in ("config.json", "tokenizer_config.json")}
+    for name, folder in folders.items():
+        shutil.copytree(tiny_model, folder)
+        (folder / "evil.py").write_text(f"open({str(tmp_path / 'canary')!r}, 'w')\n")
         path = folder / name
         body = json.loads(path.read_text()) if path.exists() else {}
-        names = {"AutoModel": "evil.Model", "AutoConfig": "evil.Config"}
-        body["auto_map"] = names | {"AutoTokenizer": ["evil.Tokenizer", None]}
-        path.write_text(json.dumps(body))
-    model, plain = resolve_model(str(folder)), resolve_model(str(tiny_model))
+        path.write_text(json.dumps(body | {"auto_map": names}))
+    with pytest.raises(InputError) as caught:
+        resolve_model(str(folders["config.json"]))
+    (problem,) = caught.value.problems
+    assert problem.startswith(
+        f"{folders['config.json']}/config.json: auto_map: expected none, found"
+    )
+    model, plain = (
+        resolve_model(str(folders["tokenizer_config.json"])),
+        resolve_model(str(tiny_model)),
+    )
     ids = open_tokenizer(model).encode("the zebra runs", add_special_tokens=False).ids
     assert ids == open_tokenizer(plain).encode("the zebra runs", add_special_tokens=False).ids
     load_encoder(model)

@@ -1,6 +1,7 @@
 """A model whose files are in stores: each node makes a folder of links to its own copies."""
 
 import json
+import os
 import shutil
 from dataclasses import replace
 
@@ -60,6 +61,20 @@ def test_links_that_lead_nowhere_are_made_again(held, tmp_path):
     (folder / "config.json").unlink()
     (folder / "config.json").symlink_to(tmp_path / "nowhere")
     assert b"hidden_size" in (linked_folder(held) / "config.json").read_bytes()
+
+
+def test_two_that_make_the_folder_at_once_do_not_meet(held, monkeypatch, tiny_model):
+    replace_one, started = os.replace, []
+
+    def replace_late(beside, place):
+        if not started:
+            started.append(place)
+            linked_folder(held)  # another makes it all, of the same process id
+        replace_one(beside, place)
+
+    monkeypatch.setattr(os, "replace", replace_late)
+    folder = linked_folder(held)
+    assert started and {path.name for path in folder.iterdir()} == {*held.files, NOTE}
 
 
 def test_stores_in_two_places_have_two_folders(held, tmp_path):

@@ -50,6 +50,7 @@ def test_the_packaged_model_is_known_by_its_weights(tmp_path):
 def test_a_folder_of_the_librarys_cache_has_the_hubs_name(tmp_path):
     folder = tmp_path / "models--intfloat--e5-small" / "snapshots" / "abc"
     assert hub_name_of(folder) == "intfloat/e5-small"
+    assert hub_name_of(tmp_path / "models--e5-small" / "snapshots" / "abc") == "e5-small"
     assert hub_name_of(tmp_path / "models--intfloat--e5-small" / "abc") is None
     assert hub_name_of(tmp_path / "e5-small" / "snapshots" / "abc") is None
 

@@ -1,6 +1,7 @@
 """A trained folder opens in sentence-transformers as its card says, with raypipe's numbers."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -61,6 +62,30 @@ def test_a_monobert_opens_with_its_activation(small_recipe, train, tmp_path, ope
     np.testing.assert_allclose(found, ours, atol=1e-5)
 
 
+@pytest.mark.parametrize("tokenizer", ["tokenizer.json", "vocab.txt"])
+def test_a_monoberts_limit_is_kept_where_its_start_names_none(
+    tiny_mono, tmp_path, opened, tokenizer
+):
+    folder = shutil.copytree(tiny_mono, tmp_path / "mono")
+    if tokenizer == "vocab.txt":
+        vocabulary = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+        words = sorted(vocabulary, key=vocabulary.__getitem__)
+        (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in words))
+        (folder / "tokenizer.json").unlink()
+    told = {"query_limit": None, "total_limit": 17}
+    body = json.loads((folder / "raypipe.json").read_text()) | told
+    (folder / "raypipe.json").write_text(json.dumps(body))
+    model = resolve_model(str(folder))
+    add_peer_files(folder, model.conventions, model)
+    queries = ["rank", "Lease shard zebra " * 5]
+    place = np.repeat(np.arange(2), len(TEXTS)), np.tile(np.arange(len(TEXTS)), 2)
+    ours = score_texts(model, queries, TEXTS, (*place, 0 * place[0]), device="cpu")
+    pairs = [(queries[query], TEXTS[text]) for query, text in zip(*place, strict=True)]
+    units = opened.CrossEncoder(str(folder), device="cpu").predict(pairs, convert_to_numpy=True)
+    found = units[:, 1] - np.logaddexp(units[:, 0], units[:, 1])
+    np.testing.assert_allclose(found, ours, atol=1e-5)
+
+
 def test_a_card_says_what_was_trained_on_what_was_left_out_and_measured(
     small_recipe, train, tmp_path
 ):
@@ -88,11 +113,15 @@ def test_a_model_with_segments_for_passages_says_that_others_cannot_open_it(
     assert not (trained.model / "modules.json").exists()
 
 
-def test_a_folder_without_a_tokenizers_settings_gets_none_and_its_config_is_kept(
+def test_a_folder_without_a_tokenizers_settings_gets_the_limit_and_its_config_is_kept(
     tiny_model, tmp_path
 ):
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     start = resolve_model(str(tiny_model))
     add_peer_files(tmp_path, PRESETS["minilm"], start)
     assert json.loads((tmp_path / "config.json").read_text()) == {"model_type": "bert"}
-    assert not (tmp_path / "tokenizer_config.json").exists()
+    settings = tmp_path / "tokenizer_config.json"
+    assert json.loads(settings.read_text()) == {"model_max_length": 256}
+    settings.write_text('{"model_max_length": 512, "do_lower_case": true}')
+    add_peer_files(tmp_path, PRESETS["minilm"], start)
+    assert json.loads(settings.read_text()) == {"model_max_length": 256, "do_lower_case": True}

@@ -79,5 +79,19 @@ def test_two_units_are_both_returned_and_the_note_says_which_counts():
     assert peer_notes(replace(MONO, score="raw"))[1].endswith("the logit of unit 1.")
 
 
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"query_prefix": "q: "}, "raypipe puts 'q: ' before queries and '' before passages"),
+        ({"passage_prefix": "p: "}, "raypipe puts '' before queries and 'p: ' before passages"),
+        ({"first_tokenizer": True}, "a run of Chinese characters as one word"),
+    ],
+)
+def test_inputs_that_a_cross_encoder_does_not_make_are_told(changed, told):
+    plain, more = peer_notes(MONO), peer_notes(replace(MONO, **changed))
+    (note,) = set(more) - set(plain)
+    assert told in note and len(more) == len(plain) + 1
+
+
 def test_a_duobert_is_nobody_elses():
     assert peer_files(DUO, width=8, num_specials=2) == PeerFiles() and peer_notes(DUO) == []

@@ -1,0 +1,81 @@
+"""What becomes of each way in which a hub refuses or fails: an error with its remedy."""
+
+import errno
+
+import pytest
+
+from raypipe.driver.models.library import fetched, newest_commit
+from raypipe.driver.models.refusals import told
+from raypipe.errors import InputError
+
+NAME = "acme/tiny-encoder"
+
+
+@pytest.fixture
+def commit(hub, tiny_model):
+    return hub.push(NAME, tiny_model)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    """The library waits between its retries."""
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+
+
+@pytest.mark.parametrize(
+    ("status", "remedy"),
+    [
+        (401, "set HF_TOKEN to a token that may read it"),
+        (403, "set HF_TOKEN to a token that may read it"),
+        (404, "see that the hub can be reached"),
+        (429, "it has had too many requests; wait, or set HF_TOKEN, and run again"),
+        (500, "the hub cannot answer now; run again later, or name a mirror in HF_ENDPOINT"),
+    ],
+)
+def test_each_status_of_a_hub_has_its_remedy(hub, commit, status, remedy):
+    hub.ill["config.json"] = status
+    with pytest.raises(InputError) as caught:
+        fetched(NAME, commit)
+    assert remedy in str(caught.value) and f"{status}" in str(caught.value)
+    hub.ill = {"": status}
+    with pytest.raises(InputError) as caught:
+        newest_commit(NAME, None)
+    assert remedy in str(caught.value) and f"{status}" in str(caught.value)
+
+
+def test_a_hub_that_dies_in_the_middle_of_the_weights_is_told_and_the_rest_is_fetched_later(
+    hub, commit, tiny_model
+):
+    hub.ill["model.safetensors"] = "cut"
+    with pytest.raises(InputError, match="without sending complete message body"):
+        fetched(NAME, commit)
+    hub.ill.clear()
+    weights = fetched(NAME, commit)["model.safetensors"]
+    assert weights.read_bytes() == (tiny_model / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["acme/tiny--encoder", "acme/tiny.git", "acme/" + "n" * 97])
+def test_a_name_that_no_repository_can_have_is_told_before_a_hub_is_asked(hub, name):
+    with pytest.raises(InputError) as caught:
+        newest_commit(name, None)
+    assert f"no repository can have this name; for a folder, write ./{name}" in str(caught.value)
+    assert hub.asked == []
+
+
+def test_a_disk_that_is_full_stays_an_error_of_the_disk(hub):
+    with pytest.raises(OSError, match="No space left"), told(NAME, None):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionRefusedError(errno.ECONNREFUSED, "refused by http://me:secret@mirror/x"),
+        RuntimeError("http://me:secret@mirror/x gave nothing"),
+    ],
+)
+def test_what_the_library_says_is_repeated_without_credentials(hub, error):
+    with pytest.raises(InputError, match=r"It says: .*http://...@mirror/x") as caught:
+        with told(NAME, None):
+            raise error
+    assert "secret" not in str(caught.value)
