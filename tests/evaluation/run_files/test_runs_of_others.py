@@ -114,6 +114,8 @@ def test_json_on_one_line_of_any_length_is_read_in_little_memory(tmp_path, monke
         ('{"q" {"a": 1}}', "query 'q': expected :, found '{'"),
         ("{1: 2}", "entry 1: expected a query id in quotes, found 1"),
         ("{}", "no lines; expected a run (json)"),
+        (r'{"q": {"a": 1, "p\ud800": 1}}', r"query 'q': half a surrogate pair in 'p\ud800'"),
+        (r'{"q\udfff": {"a": 1}}', r"query 'q\udfff': half a surrogate pair in 'q\udfff'"),
     ],
 )
 def test_json_that_is_no_run_is_refused_by_its_place(tmp_path, content, told):
@@ -152,6 +154,12 @@ def test_csv_may_have_tabs_or_semicolons_any_order_and_line_breaks_in_quotes(tmp
         (tmp_path / "run").write_bytes(b"\xef\xbb\xbf" + content.encode())
         found = read_run(tmp_path / "run").to_pylist()
         assert found == [{"query_id": "1", "passage_id": "007", "rank": 1, "score": 1.5}]
+
+
+def test_lines_of_blanks_above_a_header_do_not_count(tmp_path):
+    (tmp_path / "run").write_text("\n \t\r\n\tqid\tdocno\tscore\n0\t1\ta\t1.5\n")
+    found = read_run(tmp_path / "run").to_pylist()
+    assert found == [{"query_id": "1", "passage_id": "a", "rank": 1, "score": 1.5}]
 
 
 def test_a_damaged_compressed_csv_is_told_as_damaged(tmp_path):
