@@ -114,6 +114,8 @@ def test_json_on_one_line_of_any_length_is_read_in_little_memory(tmp_path, monke
         ('{"q" {"a": 1}}', "query 'q': expected :, found '{'"),
         ("{1: 2}", "entry 1: expected a query id in quotes, found 1"),
         ("{}", "no lines; expected a run (json)"),
+        ('{"q": {"a": 1, "a b": 1}}', "entry 2: white space or a control character in the passage"),
+        ('{"q": {"a": 1}, "": {"b": 1}}', "entry 2: empty query id"),
         (r'{"q": {"a": 1, "p\ud800": 1}}', r"query 'q': half a surrogate pair in 'p\ud800'"),
         (r'{"q\udfff": {"a": 1}}', r"query 'q\udfff': half a surrogate pair in 'q\udfff'"),
     ],
@@ -137,6 +139,8 @@ def test_json_that_is_no_run_is_refused_by_its_place(tmp_path, content, told):
         ("qid,docno,score,score\n1,a,1,2\n", "expected each column once, found score"),
         ("query-id\tcorpus-id\tscore\n1\ta\t1\n", "these are qrels (BEIR's header)"),
         ("qid,docno,score\n", "no lines; expected a run (csv)"),
+        ("qid,docno,score\n1,a,1\n1,,2\n", "line 3: empty passage id"),
+        ("qid, docno, score\n1, a, 1\n", "line 2: white space or a control character in the pass"),
         ("a b\n", "expected 6 columns (TREC), 3 (MS MARCO), 4 with tabs (top1000), a CSV header"),
     ],
 )
