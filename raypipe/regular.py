@@ -1,4 +1,4 @@
-"""Refuses what is no file or no folder, or has no end: pipes, devices, decompression bombs."""
+"""Refuses what is no file, no folder or no UTF-8, or has no end: devices, decompression bombs."""
 
 import os
 import stat
@@ -49,6 +49,18 @@ def check_folder(path: Path, named: str = "") -> None:
     if not standing.is_dir():
         raise InputError(
             f"{named}{path}: expected a folder, found the file {standing}; name another"
+        )
+
+
+def check_not_utf16(path: Path | str, head: bytes) -> None:
+    """Returns nothing if a text that begins with these bytes may be UTF-8.
+
+    Raises:
+        InputError: it has a byte order mark of UTF-16, as what Windows' PowerShell writes.
+    """
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError(
+            f"{path}: expected UTF-8, found UTF-16; convert it: iconv -f UTF-16 -t UTF-8 FILE"
         )
 
 
