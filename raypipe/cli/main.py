@@ -6,9 +6,10 @@ import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.core
 import typer.exceptions
 
 from raypipe import numerics
@@ -35,7 +36,20 @@ from raypipe.driver.machine import signals
 from raypipe.errors import Ending, RaypipeError, ending_of
 from raypipe.package import VERSION
 
+
+class _Verbs(typer.core.TyperGroup):
+    """The commands; of Ctrl-C, typer would keep the code alone, like one that a command returns."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """What the command returns; Abort on Ctrl-C."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise typer.Abort from error
+
+
 app = typer.Typer(
+    cls=_Verbs,
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
     pretty_exceptions_enable=False,
