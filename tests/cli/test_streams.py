@@ -13,11 +13,11 @@ def ran(*arguments, redirected="", **streams):
     return subprocess.run(["sh", "-c", line, "sh", *command], text=True, check=False, **streams)
 
 
-@pytest.mark.parametrize("argument", ["recipes", "--version"], ids=["printed", "held back"])
-def test_who_stops_reading_gets_exit_3_and_the_last_line(argument):
+@pytest.mark.parametrize("line", ["recipes", "leaderboard template"], ids=["printed", "held back"])
+def test_who_stops_reading_gets_exit_3_and_the_last_line(line):
     reading, writing = os.pipe()
     os.close(reading)
-    done = ran(argument, stdout=writing, stderr=subprocess.PIPE)
+    done = ran(*line.split(), stdout=writing, stderr=subprocess.PIPE)
     os.close(writing)
     assert (done.returncode, done.stderr) == (
         3,
@@ -40,9 +40,9 @@ FULL = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full"
 
 
 @FULL
-@pytest.mark.parametrize("argument", ["recipes", "--version"], ids=["printed", "held back"])
-def test_a_full_disk_below_stdout_is_told(argument):
-    done = ran(argument, redirected=">/dev/full", stderr=subprocess.PIPE)
+@pytest.mark.parametrize("line", ["recipes", "leaderboard template"], ids=["printed", "held back"])
+def test_a_full_disk_below_stdout_is_told(line):
+    done = ran(*line.split(), redirected=">/dev/full", stderr=subprocess.PIPE)
     assert done.returncode == 3
     assert done.stderr.splitlines() == [
         "error: No space left on device; mend this and run the same command again",
@@ -58,3 +58,8 @@ def test_a_full_disk_below_stdout_is_told(argument):
 )
 def test_where_stderr_is_full_the_exit_code_still_tells(arguments, code):
     assert ran(*arguments, redirected="2>/dev/full", capture_output=True).returncode == code
+
+
+def test_what_a_closed_stderr_should_get_is_not_written_to_stdout():
+    done = ran("status", "none", redirected="2>&-", capture_output=True)
+    assert (done.returncode, done.stdout) == (2, "")

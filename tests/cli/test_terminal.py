@@ -105,6 +105,11 @@ def test_a_table_that_fits_stays_one_with_numbers_to_the_right(drawn):
     ]
 
 
+def test_a_first_column_of_numbers_stands_to_the_left(drawn):
+    table = markdown_table(["n", "AP"], [["5", "0.25"], ["1000", "0.5"]])
+    assert drawn(40, "\n".join(table)).splitlines()[2:] == ["5      0.25", "1000    0.5"]
+
+
 def test_columns_without_room_follow_in_a_table_of_their_own_behind_the_first_column(drawn):
     header = ["system", "AP", "nDCG@10", "ms/query"]
     table = markdown_table(header, [["bm25", "0.2500", "0.5000", "1.5"]])

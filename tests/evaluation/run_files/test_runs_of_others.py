@@ -1,6 +1,7 @@
 """Runs as ranx and PyTerrier write them; the files are theirs (tests/helpers/foreign_files)."""
 
 import gzip
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -8,6 +9,7 @@ import pytest
 from foreign_tools import AS_WRITTEN, BY_ID, FOREIGN, SCORES
 
 from raypipe.errors import InputError
+from raypipe.evaluation.run_files import separated
 from raypipe.evaluation.run_files.parts import read_parts
 from raypipe.evaluation.run_files.runs import read_run
 
@@ -160,10 +162,24 @@ def test_csv_may_have_tabs_or_semicolons_any_order_and_line_breaks_in_quotes(tmp
         assert found == [{"query_id": "1", "passage_id": "007", "rank": 1, "score": 1.5}]
 
 
-def test_lines_of_blanks_above_a_header_do_not_count(tmp_path):
+@pytest.mark.parametrize("block_bytes", [2, 100])
+def test_lines_of_blanks_above_a_header_do_not_count(tmp_path, monkeypatch, block_bytes):
+    small = partial(separated.line_blocks, block_bytes=block_bytes)
+    monkeypatch.setattr(separated, "line_blocks", small)
     (tmp_path / "run").write_text("\n \t\r\n\tqid\tdocno\tscore\n0\t1\ta\t1.5\n")
     found = read_run(tmp_path / "run").to_pylist()
     assert found == [{"query_id": "1", "passage_id": "a", "rank": 1, "score": 1.5}]
+
+
+def test_a_top1000_file_with_a_blank_in_an_id_is_refused(tmp_path):
+    (tmp_path / "run").write_text("1\ta\tq\tx\n1\tb c\tq\ty\n")
+    with pytest.raises(InputError, match="line 2: white space or a control character in the pass"):
+        read_run(tmp_path / "run")
+
+
+def test_one_rank_that_is_no_number_leaves_ties_in_the_order_of_the_lines(tmp_path):
+    (tmp_path / "run").write_text("1 Q0 a - 2 t\n1 Q0 b 1 2 t\n")
+    assert pairs(read_run(tmp_path / "run", break_ties="rank")) == [("1", "a"), ("1", "b")]
 
 
 def test_a_damaged_compressed_csv_is_told_as_damaged(tmp_path):
