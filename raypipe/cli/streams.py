@@ -2,7 +2,7 @@
 
 import os
 import sys
-from contextlib import suppress
+from typing import TextIO
 
 LEFT = "a pipe was closed before all was written to it, as stdout is by `| head`"
 """The reason of an end that nobody reads any more."""
@@ -16,16 +16,23 @@ def open_closed() -> None:
 
 
 def flush_stdout() -> OSError | None:
-    """Write what stdout still holds; the error if that fails, with which Python would end too."""
+    """Write what stdout still holds; the error if that fails."""
     try:
         sys.stdout.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop(sys.stdout)
         return error
     return None
 
 
 def say(line: str) -> None:
     """Print a line on stderr; where that fails, as on a full disk, the exit code says it alone."""
-    with suppress(OSError):
+    try:
         print(line, file=sys.stderr, flush=True)
+    except OSError:
+        _drop(sys.stderr)
+
+
+def _drop(stream: TextIO) -> None:
+    """Lead the stream to nowhere: what it holds would fail again as Python ends, with code 120."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

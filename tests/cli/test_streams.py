@@ -10,7 +10,9 @@ import pytest
 def ran(*arguments, redirected="", **streams):
     command = [sys.executable, "-m", "raypipe", *arguments]
     line = f'"$@" {redirected}'
-    return subprocess.run(["sh", "-c", line, "sh", *command], text=True, check=False, **streams)
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    whole = ["sh", "-c", line, "sh", *command]
+    return subprocess.run(whole, text=True, check=False, env=variables, **streams)
 
 
 @pytest.mark.parametrize("line", ["recipes", "leaderboard template"], ids=["printed", "held back"])
