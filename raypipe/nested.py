@@ -24,7 +24,8 @@ def nested_entries(chunks: Iterable[bytes], name: str) -> Iterator[tuple[str, En
         name: the file in messages.
 
     Raises:
-        InputError: not UTF-8, or not such an object, with the number of the first wrong query.
+        InputError: not UTF-8, not such an object, or an id with half a surrogate pair, with the
+            number or the name of the first wrong query.
     """
     text = _Text(chunks, name)
     text.expect("{", "{query id: {passage id: value}}")
@@ -39,12 +40,23 @@ def nested_entries(chunks: Iterable[bytes], name: str) -> Iterator[tuple[str, En
         text.expect(":", what)
         if text.next() != "{":
             raise InputError(f"{name}: {what}: expected {{passage id: value}}, found another value")
-        yield query, text.value(what)
+        found: Entries = text.value(what)
+        _refuse_halves([query, *(passage for passage, _ in found)], f"{name}: {what}")
+        yield query, found
         if not text.skip(","):
             text.expect("}", what)
             break
-    if found := text.next():
-        raise InputError(f"{name}: expected the end of the file after its last }}, found {found!r}")
+    if rest := text.next():
+        raise InputError(f"{name}: expected the end of the file after its last }}, found {rest!r}")
+
+
+def _refuse_halves(ids: list[str], where: str) -> None:
+    r"""Returns nothing if no id has half a surrogate pair, a JSON "\ud800", which is no UTF-8."""
+    try:
+        "".join(ids).encode()
+    except UnicodeEncodeError:
+        half = next(each for each in ids if re.search("[\ud800-\udfff]", each))
+        raise InputError(f"{where}: half a surrogate pair in {half!r:.80}; mend this id") from None
 
 
 class _Text:

@@ -1,4 +1,4 @@
-"""Refuses what looks like a file and has no end: pipes, devices, decompression bombs."""
+"""Refuses what is no file, no folder or no UTF-8, or has no end: devices, decompression bombs."""
 
 import os
 import stat
@@ -33,6 +33,35 @@ def check_regular(path: Path | str, expected: str = "a file") -> None:
     if kind in _KINDS:
         found, remedy = _KINDS[kind]
         raise InputError(f"{path}: expected {expected}, found {found}; {remedy}")
+
+
+def check_folder(path: Path, named: str = "") -> None:
+    """Returns nothing if the path is a folder, or can become one.
+
+    Args:
+        path: where files are to be written.
+        named: the option or key that names it, for the message.
+
+    Raises:
+        InputError: a file, or a link to nothing, is in its place or above it.
+    """
+    standing = next(each for each in (path, *path.absolute().parents) if os.path.lexists(each))
+    if not standing.is_dir():
+        raise InputError(
+            f"{named}{path}: expected a folder, found the file {standing}; name another"
+        )
+
+
+def check_not_utf16(path: Path | str, head: bytes) -> None:
+    """Returns nothing if a text that begins with these bytes may be UTF-8.
+
+    Raises:
+        InputError: it has a byte order mark of UTF-16, as what Windows' PowerShell writes.
+    """
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError(
+            f"{path}: expected UTF-8, found UTF-16; convert it: iconv -f UTF-16 -t UTF-8 FILE"
+        )
 
 
 def check_ratio(path: Path | str, num_packed: int, num_unpacked: int) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.regular import MAX_RATIO, MIN_UNPACKED_BYTES, check_ratio, check_regular
+from raypipe.regular import MAX_RATIO, MIN_UNPACKED_BYTES, check_folder, check_ratio, check_regular
 
 
 def test_a_file_a_link_to_one_and_nothing_at_all_pass(tmp_path):
@@ -40,3 +40,22 @@ def test_a_ratio_is_refused_only_above_both_limits():
             InputError, match=f"a: expected at most 200 times its {packed:,} packed"
         ):
             check_ratio("a", packed, unpacked)
+
+
+def test_a_folder_that_is_there_or_can_be_made_passes(tmp_path, monkeypatch):
+    (tmp_path / "link").symlink_to(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for path in (tmp_path, tmp_path / "new" / "inside", tmp_path / "link" / "new", Path("new")):
+        check_folder(path)
+
+
+@pytest.mark.parametrize("name", ["file", "file/inside", "dangling", "dangling/inside"])
+def test_a_file_in_the_place_of_a_folder_or_above_it_is_named(tmp_path, name):
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "dangling").symlink_to("nothing")
+    with pytest.raises(InputError) as caught:
+        check_folder(tmp_path / name, "--out ")
+    standing = tmp_path / name.partition("/")[0]
+    assert str(caught.value) == (
+        f"--out {tmp_path / name}: expected a folder, found the file {standing}; name another"
+    )

@@ -33,10 +33,10 @@ def text_of(query: str, hits: Sequence[Mapping[str, Any]]) -> str:
         return f"no passage for {plain(query)!r}"
     blocks = []
     for hit in hits:
-        lines = folded(plain(str(hit["text"])), width - 4)
+        lines = folded(plain(str(hit["text"])), max(2, width - 4))
         shown = lines[:NUM_LINES]
         if len(lines) > NUM_LINES:
-            shown[-1] = shown[-1][: width - 8] + " ..."
+            shown[-1] = folded(shown[-1], max(2, width - 8))[0] + " ..."
         head = f"{hit['rank']:>3} {hit['score']:.4f} {plain(str(hit['passage_id']))}"
         blocks.append("\n".join([head, *(f"    {line}" for line in shown)]))
     return "\n".join(blocks)

@@ -6,13 +6,15 @@ import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.core
 import typer.exceptions
 
 from raypipe import numerics
 from raypipe.cli.ended import Ended
+from raypipe.cli.streams import LEFT, flush_stdout, open_closed, say
 from raypipe.cli.verbs import (
     analyse,
     compare,
@@ -34,7 +36,20 @@ from raypipe.driver.machine import signals
 from raypipe.errors import Ending, RaypipeError, ending_of
 from raypipe.package import VERSION
 
+
+class _Verbs(typer.core.TyperGroup):
+    """The commands; of Ctrl-C, typer would keep the code alone, like one that a command returns."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """What the command returns; Abort on Ctrl-C."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise typer.Abort from error
+
+
 app = typer.Typer(
+    cls=_Verbs,
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -76,13 +91,16 @@ model.register(app)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit with its code; the last line on stderr gives code and reason."""
+    open_closed()
     numerics.set_strict()
     signals.leave_to_python()
     logging.basicConfig(format="%(levelname)s: %(message)s", stream=sys.stderr)
     logging.getLogger("raypipe").setLevel(logging.INFO)
     ended = run_and_tell(list(sys.argv[1:] if arguments is None else arguments))
-    sys.stdout.flush()
-    print(ended.line(), file=sys.stderr, flush=True)
+    error = flush_stdout()
+    if error is not None and not ended.exit_code:
+        ended = _cut_off(error)
+    say(ended.line())
     _leave(ended.exit_code)
 
 
@@ -131,8 +149,19 @@ def _run(arguments: list[str]) -> Ended:
         return Ended(error.exit_code, "complete" if error.exit_code == 0 else "as asked")
     except typer.exceptions.TyperException as error:
         return _refused(error)
+    except SystemExit as error:  # so typer ends where nobody reads a pipe, without a word
+        if not isinstance(error.__context__, BrokenPipeError):
+            raise
+        return _cut_off(error.__context__)
     except (Exception, KeyboardInterrupt) as error:
         return _tell(error, ending_of(error))
+
+
+def _cut_off(error: OSError) -> Ended:
+    """The end of a command whose output cannot be written."""
+    if isinstance(error, BrokenPipeError):
+        return Ended(ending_of(error).exit_code, LEFT)
+    return _tell(error, ending_of(error))
 
 
 def _refused(error: typer.exceptions.TyperException) -> Ended:
@@ -143,9 +172,9 @@ def _refused(error: typer.exceptions.TyperException) -> Ended:
     near = getattr(error, "possibilities", None)
     if near:
         reason = f"{error.message}. Did you mean {near[0]!r}?"
-    print(f"error: {reason}", file=sys.stderr)
+    say(f"error: {reason}")
     if context is not None:
-        print(f"  `{context.command_path} -h` shows what it takes", file=sys.stderr)
+        say(f"  `{context.command_path} -h` shows what it takes")
     return Ended(2, reason, told=True)
 
 
@@ -157,7 +186,7 @@ def _tell(error: BaseException, ending: Ending) -> Ended:
         return ended
     text = str(error) if isinstance(error, RaypipeError) else ending.reason
     for line in text.splitlines():
-        print(f"error: {line}", file=sys.stderr)
+        say(f"error: {line}")
     for note in getattr(error, "__notes__", ()):
-        print(f"  {note}", file=sys.stderr)
+        say(f"  {note}")
     return ended

@@ -1,6 +1,7 @@
 """Markdown on stdout: as it is in a file or a pipe, with tables that fit on a terminal."""
 
 import re
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -31,7 +32,8 @@ def show(text: str) -> None:
     if not sys.stdout.isatty():
         print(text, flush=True)
         return
-    console = Console(file=sys.stdout, highlight=False)
+    width, height = shutil.get_terminal_size()  # rich takes 80 where TERM is dumb
+    console = Console(file=sys.stdout, highlight=False, width=width, height=height)
     for block in _blocks(text.splitlines()):
         if isinstance(block, str):
             title = re.match("#{1,3} ", block)

@@ -67,13 +67,14 @@ def parquet_columns(
 
 
 def as_text(path: Path, name: str, column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """Texts, and whole numbers in decimal, as strings.
+    """Texts, and whole numbers in decimal, as strings; a column of nulls alone has no type.
 
     Raises:
         InputError: another type.
     """
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    types = pa.types
+    is_text = (types.is_string, types.is_large_string, types.is_string_view, types.is_null)
     if not (pa.types.is_integer(kind) or any(is_kind(kind) for is_kind in is_text)):
         raise InputError(f"{path}: column {name}: expected texts; found {column.type}")
     return column.cast(pa.string())

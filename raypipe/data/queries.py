@@ -13,10 +13,12 @@ from raypipe.data.columns import is_parquet, read_columns
 from raypipe.data.files.compression import open_binary
 from raypipe.data.files.inputs import find_files
 from raypipe.data.files.problems import Problems
-from raypipe.data.files.records import BOM, lines
+from raypipe.data.files.records import BOM, MAX_LINE_BYTES, lines
 from raypipe.data.files.rows import parsed_lines
 from raypipe.data.formats import irds
 from raypipe.data.formats.fields import checked_id, id_and_text, json_id, json_object, json_text
+from raypipe.data.formats.objects import names_of
+from raypipe.data.formats.separated import QUOTES
 from raypipe.data.topics import looks_like_topics, parse_topics
 from raypipe.errors import InputError
 from raypipe.uris import dataset_id
@@ -114,13 +116,16 @@ def _of_csv(path: Path, problems: Problems, *, header: foreign.Header) -> Placed
     """Records may have line breaks in quotes, so their numbers, from 1, count no lines."""
     with open_binary(path) as stream:
         text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
-        records = csv.reader(text, delimiter=header.separator)
+        csv.field_size_limit(MAX_LINE_BYTES)  # otherwise 131,072 characters
+        records = csv.reader(text, delimiter=header.separator, strict=True)
         try:
             next(records)
             yield from _checked(path, _pairs(records, header), problems, "record")
         except UnicodeError as error:
             problems.add(f"{path}: not UTF-8 ({error})")
-        except (csv.Error, ValueError) as error:
+        except csv.Error as error:
+            problems.add(f"{path}: line {records.line_num:,}: {error}; {QUOTES}")
+        except ValueError as error:
             problems.add(f"{path}: line {records.line_num:,}: {error}")
 
 
@@ -172,9 +177,9 @@ def _parse_pair(record: bytes) -> tuple[str, str]:
 
 def _parse_json(record: bytes) -> tuple[str, str]:
     fields = json_object(record)
-    query_id = json_id(fields, "_id", "id", "query_id", "qid")
-    text = json_text(fields, next((name for name in ("text", "query") if name in fields), "text"))
-    text.encode()  # refuses half a surrogate pair
+    query_id = json_id(fields, *names_of(fields, foreign.QUERIES, "query_id"))
+    text = json_text(fields, names_of(fields, foreign.QUERIES, "text")[0])
+    (query_id + text).encode()  # refuses half a surrogate pair
     return query_id, text
 
 

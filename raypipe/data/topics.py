@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 
 _BEGINS = re.compile(r"\s*(<\?xml|<!|<top|<topics|<xml|<query)", re.IGNORECASE)
-_TOPIC = re.compile(r"<(top|topic)\b([^>]*)>(.*?)</\1\s*>", re.IGNORECASE | re.DOTALL)
+_TOPIC = re.compile(r"<(top|topic)\b([^>]*)>((?:(?!<\1\b).)*?)</\1\s*>", re.IGNORECASE | re.DOTALL)
+_BEGIN = re.compile(r"<(top|topic)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"\b(?:number|qid|id)\s*=\s*[\"']([^\"']*)[\"']", re.IGNORECASE)
 _LABEL = re.compile(r"^\s*(?:number|topic)\s*:\s*", re.IGNORECASE)
 
@@ -23,10 +24,14 @@ def parse_topics(text: str) -> Iterator[tuple[int, tuple[str, str]]]:
     """Line number (from 1) of each topic, its number and its title; white space is one blank.
 
     Raises:
-        ValueError: a topic without a number or a title, by the line of its beginning.
+        ValueError: a topic without a number, a title or its end, by the line of its beginning.
     """
-    for topic in _TOPIC.finditer(text):
-        line = text.count("\n", 0, topic.start()) + 1
+    for begin in _BEGIN.finditer(text):
+        line = text.count("\n", 0, begin.start()) + 1
+        topic = _TOPIC.match(text, begin.start())
+        if topic is None:
+            end = f"</{begin.group(1)}>"
+            raise ValueError(f"line {line:,}: a topic without its end, {end}; is the file cut off?")
         _, attributes, body = topic.groups()
         given = _NUMBER.search(attributes)
         number = given.group(1) if given else _field(body, "num", "number")

@@ -10,7 +10,8 @@ from pathlib import Path
 from raypipe.driver.copies import is_copy, place_of
 from raypipe.driver.mirror import address_of, own_storage
 from raypipe.driver.summaries import read_summary, write_summary
-from raypipe.errors import CorruptError, InputError
+from raypipe.errors import CorruptError
+from raypipe.regular import check_folder
 from raypipe.shapes import Place, Shape, check_shape
 from raypipe.storage.files import make_folder
 from raypipe.storage.holder import Process
@@ -30,7 +31,7 @@ class Workspace:
     def __init__(self, folder: Path, stores: str | None = None) -> None:
         """Creates the folder and its identity if they do not exist."""
         self.folder = folder
-        _refuse_file(folder)
+        check_folder(folder)
         self.stores = open_storage(stores or f"{address_of(folder)}/stores")
         check_root(self.stores)  # before anything is created
         make_folder(folder)
@@ -199,12 +200,6 @@ class _RefsShape(Shape):
     sources: dict[Place, Place]
     place: dict[str, str] = {}
     beside: list[str] = []
-
-
-def _refuse_file(folder: Path) -> None:
-    standing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not standing.is_dir():
-        raise InputError(f"{folder}: expected a folder, found the file {standing}; name another")
 
 
 @dataclass(frozen=True, slots=True)

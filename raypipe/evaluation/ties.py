@@ -15,7 +15,7 @@ from raypipe.evaluation.measures import evaluate
 from raypipe.evaluation.names import parse_measures
 from raypipe.evaluation.run_files.columns import Codes, decode, encode, places
 from raypipe.evaluation.run_files.lines import read_lines, sniff
-from raypipe.evaluation.run_files.parquet import has_rank, is_parquet
+from raypipe.evaluation.run_files.parquet import columns_found, is_parquet
 from raypipe.evaluation.run_files.runs import read_run
 
 Int64 = NDArray[np.int64]
@@ -136,7 +136,10 @@ def _read(path: Path | pa.Table) -> _Scored | None:
         return _of_table(path, ordered=True)
     form = "parquet" if is_parquet(path) else sniff(path)
     if form == "parquet":
-        return _of_table(read_run(path, break_ties="rank"), ordered=has_rank(path))
+        found = columns_found(path)
+        if "score" not in found:
+            return None
+        return _of_table(read_run(path, break_ties="rank"), ordered="rank" in found)
     lines = read_lines(path, form)
     if lines.score is None:
         return None

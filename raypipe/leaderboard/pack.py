@@ -20,6 +20,7 @@ from raypipe.leaderboard.metadata import check_metadata, read_metadata
 from raypipe.leaderboard.rules import check_lines
 from raypipe.leaderboard.script import reciprocal_rank
 from raypipe.leaderboard.side import RunSide, filled_run, rows_to_write
+from raypipe.regular import check_folder
 from raypipe.storage.files import appear, folder_beside, replace_file
 
 
@@ -50,9 +51,11 @@ def pack(
     submissions/ID-metadata.json and leaderboard/check.json.
 
     Raises:
-        InputError: every broken rule, and nothing is written; or the id exists with other files.
+        InputError: every broken rule, and nothing is written; the id exists with other files; or
+            a file is in the place of the folder.
     """
     folder = out / "leaderboard" / "submissions"
+    check_folder(folder, "--out ")
     body = read_metadata(metadata) if metadata is not None else {}
     findings = {"submission": check_metadata(board, submission, body, [folder, *earlier])}
     tables: dict[str, pa.Table] = {}

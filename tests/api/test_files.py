@@ -64,6 +64,6 @@ def test_a_bad_name_form_tag_or_id_is_refused_and_nothing_is_written(tmp_path):
             raypipe.write_run(RUN, tmp_path / path, **more)
         assert told in str(refused.value)
     blank = pa.table([["q q"], ["a"], [1], [1.0]], schema=schema.RUN_FILE)
-    with pytest.raises(InputError, match="hold white space"):
+    with pytest.raises(InputError, match="white space or a control character"):
         raypipe.write_run(blank, tmp_path / "run.tsv")
     assert list(tmp_path.iterdir()) == []

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from rich.cells import cell_len
 from watchers import Silent
 
 import raypipe
@@ -101,3 +102,12 @@ def test_long_texts_are_cut_control_characters_hidden_and_nothing_is_said_plainl
     assert head == "  1 0.5000 p\ufffd" and len(lines) == 3 and lines[-1].endswith(" ...")
     assert max(map(len, lines)) <= 100
     assert text_of("a\x1bb", []) == "no passage for 'a\ufffdb'"
+
+
+def test_cut_texts_of_wide_characters_are_no_wider_than_the_terminal(monkeypatch):
+    for width in (40, 41, 9, 2):
+        monkeypatch.setattr("raypipe.cli.hits.terminal_width", lambda width=width: width)
+        hit = {"rank": 1, "score": 0.5, "passage_id": "p", "text": "圧縮された文書を展開する" * 20}
+        _, *lines = text_of("q", [hit]).splitlines()
+        assert len(lines) == 3 and lines[-1].endswith(" ...")
+        assert max(map(cell_len, lines)) <= max(width, 10)

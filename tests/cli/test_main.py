@@ -3,7 +3,7 @@
 import pytest
 import typer
 
-from raypipe.cli.main import app
+from raypipe.cli.main import app, run_and_tell
 from raypipe.package import VERSION
 
 
@@ -74,6 +74,15 @@ def test_an_error_is_printed_once_and_the_last_line_says_what_its_code_means(ray
         f"error: {tmp_path}/none: no workspace; expected a folder that `--out` named",
         "raypipe: exit 2 (bad input or configuration)",
     ]
+
+
+def test_ctrl_c_outside_of_a_workspace_is_told_as_such(monkeypatch, tmp_path, capsys):
+    def interrupted(folder):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("raypipe.driver.upkeep.status.status", interrupted)
+    assert run_and_tell(["status", str(tmp_path)]).line() == "raypipe: exit 130 (interrupted)"
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_command_without_its_verb_prints_the_help_and_no_error(raypipe_cli):

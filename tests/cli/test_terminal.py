@@ -74,15 +74,21 @@ class Terminal(io.StringIO):
 def drawn(monkeypatch):
     """A function that shows a text on a terminal of so many columns and gives what it got."""
 
-    def on(columns, text):
+    def on(columns, text, term="xterm"):
         stream = Terminal()
         monkeypatch.setattr("sys.stdout", stream)
         monkeypatch.setenv("COLUMNS", str(columns))
-        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setenv("TERM", term)
         show(text)
         return re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue())
 
     return on
+
+
+def test_a_terminal_that_knows_no_colours_has_its_width_too(drawn):
+    text = "\n".join(markdown_table(["system", "AP"], [["a name of many words", "0.25"]]))
+    wide = drawn(24, text, term="dumb")
+    assert max(map(len, wide.splitlines())) <= 24 and wide == drawn(24, text)
 
 
 def test_a_table_that_fits_stays_one_with_numbers_to_the_right(drawn):
@@ -97,6 +103,11 @@ def test_a_table_that_fits_stays_one_with_numbers_to_the_right(drawn):
         "",
         "- a note",
     ]
+
+
+def test_a_first_column_of_numbers_stands_to_the_left(drawn):
+    table = markdown_table(["n", "AP"], [["5", "0.25"], ["1000", "0.5"]])
+    assert drawn(40, "\n".join(table)).splitlines()[2:] == ["5      0.25", "1000    0.5"]
 
 
 def test_columns_without_room_follow_in_a_table_of_their_own_behind_the_first_column(drawn):

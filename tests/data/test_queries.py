@@ -1,3 +1,4 @@
+import csv
 import gzip
 
 import pyarrow as pa
@@ -91,7 +92,11 @@ def test_a_top1000_file_with_two_texts_for_a_query_is_refused(tmp_path):
         (b"1 2\ta\n", "line 1: white space"),
         (b"1\t\xff\n", "line 1: not UTF-8"),
         (b'{"_id": "1", "text": "\\ud800"}', "line 1: not UTF-8"),
+        (b'{"_id": "\\udc00", "text": "a"}', "line 1: not UTF-8"),
         (b'{"_id": "1"}', 'line 1: expected a field "text"'),
+        (b'{"name": "1", "text": "a"}', 'line 1: expected a field "query_id" or "qid" or "q_id"'),
+        (b'qid,query\n1,a\n2,"b\n3,c\n', "line 4: unexpected end of data; a text in quotes"),
+        (b'qid,query\n1,"a" b\n', "line 2: ',' expected after '\"'; a text in quotes"),
     ],
 )
 def test_bad_queries_are_named_by_file_and_line(tmp_path, content, cause):
@@ -107,7 +112,7 @@ def test_queries_are_guessed_by_content_then_name(tmp_path):
 
     assert read("my.top1000.x", "1\t2\tq\tp\n") == [("1", "q")]
     assert read("top1000.jsonl", '{"qid": "1", "text": "q"}\n') == [("1", "q")]
-    assert read("a.json", '{"query_id": "9", "id": "8", "text": ""}') == [("8", "")]
+    assert read("a.json", '{"query_id": "9", "id": "8", "text": ""}') == [("9", "")]
     same = '{"_id": "1", "text": "q"}\n' * 2
     with pytest.raises(
         InputError, match="line 2: query id '1' again with the same text, first in line 1"
@@ -177,3 +182,16 @@ def test_bad_queries_of_other_forms_are_named_by_their_place(tmp_path, content, 
 
 def test_of_two_columns_of_one_name_the_first_counts(tmp_path):
     assert read_queries(write(tmp_path, "qid,QID,query\n1,2,a\n")) == [("1", "a")]
+
+
+@pytest.mark.parametrize("query_id", ["query_id", "qid", "q_id", "Query-Id", "_id", "ID"])
+@pytest.mark.parametrize("text", ["text", "Query", "query_text", "title"])
+def test_fields_of_json_lines_have_any_name_that_a_column_may_have(tmp_path, query_id, text):
+    path = write(tmp_path, f'{{"{text}": "a b", "{query_id}": 7, "more": null}}\n', "q.jsonl")
+    assert read_queries(path) == [("7", "a b")]
+
+
+def test_a_text_in_csv_may_be_long_whatever_was_read_before(tmp_path):
+    long = "a" * 200_000
+    csv.field_size_limit(131_072)  # Python's own
+    assert read_queries(write(tmp_path, f'qid,query\n1,"{long}"\n')) == [("1", long)]

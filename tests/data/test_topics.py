@@ -55,7 +55,19 @@ def test_a_queries_file_may_be_topics(tmp_path, content):
         ("<top>\n<num> 1\n</top>\n", "line 1: a topic without a title"),
         ("<top>\n</top>\n<top>\n<title> x\n</top>\n", "line 1: a topic without a number"),
         ("<top>\n<num> 1 2\n<title> x\n</top>\n", "white space or a control character"),
-        ("<top>\n<num> 1\n<title> x\n", "no queries in the file; expected id TAB text"),
+        ("<top>\n<num> 1\n<title> x\n", "line 1: a topic without its end, </top>"),
+        (
+            "<top>\n<num> 1\n<title> x\n</top>\n<top>\n<num> 2\n<title> y\n",
+            "line 5: a topic without its end, </top>; is the file cut off?",
+        ),
+        (
+            "<top>\n<num> 1\n<title> x\n<top>\n<num> 2\n<title> y\n</top>\n",
+            "line 1: a topic without its end, </top>",
+        ),
+        (
+            '<topics>\n<topic number="1"><title>x</title></topic>\n<topic number="2"><title>y',
+            "line 3: a topic without its end, </topic>",
+        ),
     ],
 )
 def test_a_topic_that_lacks_something_is_named_by_its_line(tmp_path, content, told):

@@ -86,6 +86,13 @@ def test_a_file_of_ranks_has_no_ties(tmp_path):
     assert not tie_report(path, qrels_of([("1", "a", 1)]), ["RR"]).scored
 
 
+def test_a_table_of_ranks_alone_has_no_ties(tmp_path):
+    path = tmp_path / "run.parquet"
+    columns = {"query_id": ["1", "1"], "passage_id": ["a", "b"], "rank": [1, 2]}
+    pq.write_table(pa.table(columns), path)
+    assert not tie_report(path, qrels_of([("1", "a", 1)]), ["RR"]).scored
+
+
 def trec(tmp_path, rows):
     path = tmp_path / "run.trec"
     path.write_text("".join(f"{q} Q0 {p} {r} {s} t\n" for q, p, r, s in rows))

@@ -58,3 +58,9 @@ def test_lines_in_another_order_than_their_ranks_are_written_by_rank(tmp_path):
     found = packed(tmp_path, (3, 1, 2))
     written = bz2.decompress((found.folder / "dev.txt.bz2").read_bytes()).decode()
     assert written == "7\t11\t1\n7\t12\t2\n7\t10\t3\n"
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused_before_the_runs_are_read(tmp_path):
+    (tmp_path / "out").write_text("mine")
+    with pytest.raises(InputError, match="--out .*: expected a folder, found the file .*/out;"):
+        packed(tmp_path, (1, 2, 4))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from raypipe.errors import InputError
+from raypipe.regular import check_not_utf16
 
 MAX_LINE_BYTES = 64 << 20  # a longer line is a bomb, or the file is not text
 CHUNK_BYTES = 1 << 20
@@ -41,7 +42,7 @@ def lines(
         max_line_bytes: limit for one record.
 
     Raises:
-        InputError: a line longer than `max_line_bytes`, or a problem found by the stream.
+        InputError: a line longer than `max_line_bytes`, UTF-16, or a problem found by the stream.
     """
     number = first + skip
     for line in _split(_after(chunks(stream), skip), limit=max_line_bytes):
@@ -52,6 +53,7 @@ def lines(
                 " file with one record per line?"
             )
         if number == 1:
+            check_not_utf16(name, line)
             line = line.removeprefix(BOM)
         yield line.removesuffix(b"\r")
 

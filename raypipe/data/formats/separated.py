@@ -23,6 +23,8 @@ from raypipe.errors import InputError
 
 Record = tuple[bytes, bytes]
 """The header's line and the record's bytes."""
+QUOTES = "a text in quotes ends with one, and a quote within it is written twice"
+"""What to look for where a file is no CSV."""
 EXPECTED = "a first line that names an id and a text, such as docno,text"
 
 
@@ -67,9 +69,9 @@ def parse(record: Record) -> tuple[str, str]:
 def _quoted(text: str, separator: str) -> list[str]:
     csv.field_size_limit(MAX_LINE_BYTES)  # otherwise a text of 131,072 characters is refused
     try:
-        return next(csv.reader([text], delimiter=separator), [])
+        return next(csv.reader([text], delimiter=separator, strict=True), [])
     except csv.Error as error:
-        raise ValueError(f"not CSV: {error}") from None
+        raise ValueError(f"not CSV: {error}; {QUOTES}") from None
 
 
 @lru_cache(maxsize=64)

@@ -26,6 +26,7 @@ from raypipe.driver.analysis.pages.training import (
 from raypipe.driver.analysis.pages.writing import write_page
 from raypipe.driver.analysis.training_size import training_size
 from raypipe.errors import InputError
+from raypipe.regular import check_folder
 
 
 def report(finished: Finished) -> Path:
@@ -66,10 +67,11 @@ def report_beside(
     systems to compare that have different names, one of each workspace.
 
     Raises:
-        InputError: the folder is a workspace, or the two have nothing in common.
+        InputError: the folder is a workspace or a file, or the two have nothing in common.
     """
     names = [each.workspace.folder.resolve().name for each in (one, other)]
     out = Path("-beside-".join(names)) if out is None else out
+    check_folder(out, "--out ")
     if any((out / name).exists() for name in ("workspace.json", "summary.json")):
         raise InputError(f"--out {out}: it is a workspace, with a page of its own; name another")
     sections = beside(one, other, pairs)

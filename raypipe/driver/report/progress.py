@@ -23,7 +23,7 @@ class TerminalWatcher:
     """A display of all stages and of the one at work, and a line for each completed stage."""
 
     def __init__(self, stream: TextIO) -> None:
-        """The display needs a terminal; a file or pipe gets lines."""
+        """The display needs a terminal whose cursor moves; any other stream gets lines."""
         self._console = Console(file=stream, highlight=False, soft_wrap=True)
         self._display: Progress | None = None
         self._all: TaskID | None = None
@@ -39,7 +39,7 @@ class TerminalWatcher:
     def began(self, name: StoreName, report: Report) -> None:
         """See Watcher."""
         self._last_line = time.monotonic()
-        if not self._console.is_terminal:
+        if not self._console.is_terminal or self._console.is_dumb_terminal:
             self._line(f"{words_of(name)}: {_done(report)}")
             return
         if self._display is None:

@@ -22,6 +22,7 @@ from raypipe.driver.upkeep.which_store import which_store
 from raypipe.engines.lucene.index import ROWS_FILE
 from raypipe.engines.lucene.pack import unpack_folder
 from raypipe.errors import InputError
+from raypipe.regular import check_folder
 from raypipe.storage.files import appear, folder_beside
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
@@ -51,6 +52,7 @@ def export(store: Path | str, to: str, out: Path, *, generation: int | None = No
     """
     if to not in FORMS:
         raise InputError(f"--to {to}: expected one of {', '.join(FORMS)}")
+    check_folder(out, "--out ")
     if out.exists() and any(out.iterdir()):
         raise InputError(f"{out}: not empty; name a new folder")
     with which_store(store, generation) as found:

@@ -52,7 +52,7 @@ def _parts(place: str) -> tuple[Storage, str, str, str | None]:
     """The opened root of stores and its place, the store's name, and the fingerprint if named."""
     place = place.rstrip("/")
     root, name, last = _split(place)
-    if root:
+    if root and name:
         stores = open_storage(root)
         if stores.exists(f"{name}/{last}/plan.json"):
             return stores, root, name, last
@@ -99,7 +99,8 @@ def _line(root: str, stores: Storage, generation: int | None) -> str | None:
 
 def _newest(stores: Storage, name: str, place: str) -> str:
     """The fingerprint of the store that was completed last."""
-    manifests = [found for found in stores.names(name) if found.endswith("/manifest.json")]
+    parts = [found.split("/") for found in stores.names(name)]
+    manifests = ["/".join(each) for each in parts if each[2:] == ["manifest.json"]]
     times = {entry.name: entry.written for n in manifests if (entry := stores.entry(n))}
     if not times:
         raise InputError(

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from raypipe.evaluation.exports import write_msmarco, write_trec
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.ranking.by_id import fuse_by_id
+from raypipe.regular import check_folder
 from raypipe.vocabulary import BreakTies
 
 
@@ -24,8 +25,9 @@ def fuse_files(
     """The numbers of queries and lines; writes fused.trec and fused.tsv into the folder.
 
     Ties are ordered by ascending passage id, as strings, since there is no collection with rows.
-    See `fuse_tables` for the settings and errors.
+    See `fuse_tables` for the settings and errors; a file in the place of the folder is one too.
     """
+    check_folder(out, "--out ")
     read = [read_run(path, break_ties=break_ties) for path in runs]
     fused = fuse_by_id(read, method=method, weights=weights, k=k, depth=depth)
     out.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from raypipe.errors import InputError
-from raypipe.regular import check_ratio, check_regular
+from raypipe.regular import check_not_utf16, check_ratio, check_regular
 from raypipe.storage.files import replacing
 
 BLOCK_BYTES = 4 << 20
@@ -28,14 +28,16 @@ def line_blocks(path: Path, *, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes
     final newline.
 
     Raises:
-        InputError: the file is missing, truncated, or not in the format that its first bytes show;
-            a line is longer than `MAX_LINE_BYTES`, or it unpacks to too much (`check_ratio`).
+        InputError: the file is missing, truncated, UTF-16, or not in the format that its first
+            bytes show; a line is longer than `MAX_LINE_BYTES`, or it unpacks to too much
+            (`check_ratio`).
     """
     rest: list[bytes] = []
     num_rest = num_lines = 0
     first = True
     for chunk in chunks(path, block_bytes):
         if first:
+            check_not_utf16(path, chunk)
             chunk, first = chunk.removeprefix(b"\xef\xbb\xbf"), False
         head, newline, tail = chunk.rpartition(b"\n")
         if num_rest + (chunk.find(b"\n") if newline else len(chunk)) > MAX_LINE_BYTES:

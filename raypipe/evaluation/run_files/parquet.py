@@ -57,9 +57,9 @@ def read_parquet(path: Path) -> Lines:
     return table_lines(path, table)
 
 
-def has_rank(path: Path) -> bool:
-    """Whether a Parquet run has a column of ranks, which then decide its order."""
-    return "rank" in foreign.columns_of(pq.read_schema(path).names, foreign.RUN)
+def columns_found(path: Path) -> set[str]:
+    """Which of a run's columns a Parquet run has; ranks, if there, decide its order."""
+    return set(foreign.columns_of(pq.read_schema(path).names, foreign.RUN))
 
 
 def table_lines(path: Path, table: pa.Table) -> Lines:
@@ -69,7 +69,7 @@ def table_lines(path: Path, table: pa.Table) -> Lines:
         encode(_ids(path, table, columns["query_id"])),
         encode(_ids(path, table, columns["passage_id"])),
         _values(path, table, columns["rank"]) if "rank" in columns else None,
-        _values(path, table, columns["score"]),
+        _values(path, table, columns["score"]) if "score" in columns else None,
         np.arange(len(table)),
     )
 
@@ -83,10 +83,11 @@ def _columns(path: Path, found: Sequence[str]) -> dict[str, str]:
             f"{path}: expected each column once, found {', '.join(twice)} more than once; keep the "
             "column that the run is ranked by"
         )
-    missing = {"query_id", "passage_id", "score"} - columns.keys()
+    needed = {*_IDS} if "rank" in columns else {*_IDS, "score"}
+    missing = needed - columns.keys()
     if missing:
         raise InputError(
-            f"{path}: expected columns query_id, passage_id, score[, rank]; "
+            f"{path}: expected columns query_id, passage_id, and score or rank; "
             f"missing {', '.join(sorted(missing))}; found {', '.join(sorted(found))} "
             f"({foreign.also(foreign.RUN, 'query_id', 'passage_id')})"
         )

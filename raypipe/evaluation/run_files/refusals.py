@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.errors import InputError
-from raypipe.evaluation.run_files.columns import SHOWN, Codes, places, repeats
+from raypipe.evaluation.run_files.columns import SHOWN, Codes, places, repeats, unprintable
 from raypipe.evaluation.run_files.lines import Lines, place_of, places_of
 from raypipe.vocabulary import BreakTies
 
@@ -18,8 +18,9 @@ def refuse(path: Path, lines: Lines, form: str) -> None:
     """Returns nothing if these lines are a ranking.
 
     Raises:
-        InputError: scores that are not finite, a passage twice for one query, or ranks that do not
-            order a query's passages; the first ten of each, with line numbers.
+        InputError: scores that are not finite, a passage twice for one query, ids that are empty or
+            have white space in them, or ranks that do not order a query's passages; the first ten
+            of each, with line numbers.
     """
     where, wheres = place_of(form), places_of(form)
     problems = []
@@ -40,10 +41,25 @@ def refuse(path: Path, lines: Lines, form: str) -> None:
             f"{len(group)} times; keep one"
         )
     problems += _rest(path, len(twice))
+    if form not in ("trec", "msmarco"):  # whose columns end at white space
+        problems += _id_problems(path, where, "query", lines.queries, lines)
+        problems += _id_problems(path, where, "passage", lines.passages, lines)
     if form != "trec" and lines.rank is not None:
         problems += _rank_problems(path, where, lines, lines.rank)
     if problems:
         raise InputError(problems)
+
+
+def _id_problems(path: Path, where: str, kind: str, ids: Codes, lines: Lines) -> list[str]:
+    """Problems with ids that judgements do not have, and that no run file can hold."""
+    bad = unprintable(ids.names)
+    problems = []
+    for name in bad[:SHOWN]:
+        at = int(np.argmax(ids.codes == ids.names.index(name).as_py()))
+        cause = "white space or a control character in the" if name else "empty"
+        shown = f" {name!r:.80}" if name else ""
+        problems.append(f"{path}: {where} {lines.number[at]}: {cause} {kind} id{shown}")
+    return problems + _rest(path, len(bad))
 
 
 def _rank_problems(path: Path, where: str, lines: Lines, rank: NDArray[np.float32]) -> list[str]:

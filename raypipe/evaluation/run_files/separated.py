@@ -1,6 +1,7 @@
 """Reads runs as CSV: a header names the columns, as in PyTerrier's and pandas' files."""
 
 import io
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from raypipe.errors import InputError
 from raypipe.evaluation.run_files.fields import Block, Problems, narrowed
 from raypipe.evaluation.run_files.files import line_blocks
 
+_BLANK_LINES = re.compile(rb"\A(?:[ \t\r\f\v]*\n)+")
 READ_BYTES = 1 << 20
 """Arrow reads ahead: with blocks of 4 MiB, or on several threads, it holds half as much again."""
 _TYPES = {
@@ -99,11 +101,22 @@ def _values(
     return narrowed(column.to_numpy(zero_copy_only=False))
 
 
+def _from_header(path: Path) -> Iterator[bytes]:
+    """The file's lines without the blank ones above its header, which Arrow would read as one."""
+    begun = False
+    for block in line_blocks(path):
+        if not begun:
+            block = _BLANK_LINES.sub(b"", block)
+            begun = bool(block)
+        if block:
+            yield block
+
+
 class _Content(io.RawIOBase):
-    """The file's decompressed bytes, without a byte order mark."""
+    """The file's decompressed bytes from its header on, without a byte order mark."""
 
     def __init__(self, path: Path) -> None:
-        self._blocks, self._held = line_blocks(path), memoryview(b"")
+        self._blocks, self._held = _from_header(path), memoryview(b"")
 
     def readable(self) -> bool:
         return True

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from raypipe.errors import InputError
+from raypipe.regular import check_folder
 from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.storage import Storage
 from raypipe.uris import NO_SECRETS, has_secret, redacted
@@ -20,11 +21,7 @@ def open_storage(uri: str) -> Storage:
     scheme, separator, rest = uri.partition("://")
     if not separator or scheme == "file":
         root = Path(rest if separator else uri).absolute()
-        standing = next(path for path in (root, *root.parents) if path.exists())
-        if not standing.is_dir():
-            raise InputError(
-                f"stores: {root}: expected a folder, found the file {standing}; name another"
-            )
+        check_folder(root, "stores: ")
         return PosixStorage(root)
     if scheme in ("s3", "gs"):
         from raypipe.storage.places.bucket import BucketStorage  # fsspec is not loaded for a folder

@@ -72,7 +72,7 @@ def test_a_dictionary_of_runs_is_told_from_a_run():
         ({"q": {"a": 1e39}}, "run: row 0: score inf is not a finite float32"),
         ({"q": {"a b": 1.0}}, "white space or a control character in the passage id"),
         ({"q": {"1": 1.0, 1: 2.0}}, "query q ranks passage 1 2 times; keep one"),
-        (table(rank=[1, 2]), "run: expected columns query_id, passage_id, score[, rank]; missing"),
+        (table(grade=[1, 2]), "run: expected columns query_id, passage_id, and score or rank;"),
         (table(score=["x", "y"]), "run: column score: expected numbers; found string"),
         (table(score=[1.0, None]), "run: column score: 1 rows are null"),
         (table(score=[1, 2], rank=[1, 1]), "two passages at rank 1 of query q"),

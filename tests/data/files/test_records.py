@@ -100,3 +100,14 @@ def test_lines_equal_a_split_by_hand_whatever_the_chunks(content, skip, chunk_by
             return super().read(min(size, chunk_bytes))
 
     assert list(lines(Trickle(content), skip=skip)) == by_hand(content)[skip:]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_utf_16_is_refused_by_its_byte_order_mark(encoding):
+    mark = b"" if encoding == "utf-16" else b"\xfe\xff"
+    content = mark + "q1\ta\n".encode(encoding)
+    with pytest.raises(InputError) as caught:
+        list(lines(io.BytesIO(content), name="q.tsv"))
+    assert str(caught.value) == (
+        "q.tsv: expected UTF-8, found UTF-16; convert it: iconv -f UTF-16 -t UTF-8 FILE"
+    )

@@ -112,3 +112,11 @@ def test_rows_that_are_no_passages_are_refused(tmp_path, columns, told):
     with pytest.raises(InputError) as caught:
         read(tmp_path / "p.parquet", 0, 2, facts)
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [pa.null(), pa.string()], ids=str)
+def test_titles_that_are_all_null_are_no_titles_whatever_their_type(tmp_path, kind):
+    columns = {"id": [7], "text": ["a"], "title": pa.nulls(1, kind)}
+    pq.write_table(pa.table(columns), tmp_path / "p.parquet")
+    facts = count_file(tmp_path / "p.parquet", format="parquet")
+    assert read(tmp_path / "p.parquet", 0, 1, facts) == [("7", "a")]

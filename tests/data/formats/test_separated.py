@@ -88,6 +88,8 @@ def test_a_long_text_is_no_error(tmp_path):
         ("1 2,a\n", "record 1: white space or a control character"),
         (",a\n", "record 1: empty id"),
         ('1,5" pipe\n2,6" pipe\n', "record 1: not CSV: "),
+        ('1,"a\n2,b\n3,c\n', "record 1: not CSV: unexpected end of data; a text in quotes ends"),
+        ('1,"a" b\n2,c\n', "record 1: not CSV: ',' expected after '\"'; a text in quotes ends"),
     ],
 )
 def test_a_bad_record_is_named_by_its_number(tmp_path, rows, told):

@@ -152,3 +152,16 @@ def test_a_with_block_removes_the_display_also_after_an_error(terminal):
         assert shown.live.is_started
         raise ValueError("ended")
     assert not shown.live.is_started
+
+
+def test_a_terminal_whose_cursor_does_not_move_gets_lines(monkeypatch):
+    monkeypatch.setenv("TERM", "dumb")
+    stream = Terminal()
+    with progress.TerminalWatcher(stream) as watcher:
+        watcher.expects(1)
+        watcher.began(NAME, report())
+        watcher.ended(NAME, result())
+    assert stream.getvalue().splitlines() == [
+        "dense on test: 200 of 900 rows",
+        "dense on test: 1,200 rows in 1.3 s",
+    ]

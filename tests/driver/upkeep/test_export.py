@@ -165,6 +165,8 @@ def test_what_cannot_be_exported_is_refused_with_what_can(stores, tmp_path):
     (tmp_path / "full" / "x").touch()
     with pytest.raises(InputError, match="not empty"):
         export(stores / "vectors", "numpy", tmp_path / "full")
+    with pytest.raises(InputError, match="--out .*: expected a folder, found the file"):
+        export(stores / "vectors", "numpy", tmp_path / "full" / "x")
 
 
 @pytest.mark.parametrize(

@@ -144,3 +144,14 @@ def test_a_number_without_generations_is_refused_and_nothing_is_left(lines):
     retire(Workspace(stores.parent).stores, "nightly", 1)
     with which_store(retired / "vectors") as found:
         assert found[2] == "f"
+
+
+@pytest.mark.parametrize("place", ["nope", "work", "work/stores/", "work/stores/nope"])
+def test_a_place_that_is_no_store_is_refused_as_it_was_named(nights, monkeypatch, place):
+    monkeypatch.chdir(nights.parent.parent)
+    with pytest.raises(InputError) as caught:
+        with which_store(place):
+            pass
+    assert str(caught.value) == (
+        f"{place}: expected STORES/NAME or STORES/NAME/FINGERPRINT of a complete store"
+    )

@@ -66,3 +66,11 @@ def test_settings_that_do_not_fit_are_refused(two_runs, tmp_path, capsys, settin
     assert run_command(command)[0] == 2
     assert told in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(two_runs, tmp_path, capsys):
+    (tmp_path / "out").write_text("mine")
+    command = [*two_runs, "--method", "rrf", "--out", str(tmp_path / "out")]
+    assert run_command(command)[0] == 2
+    assert "expected a folder, found the file" in capsys.readouterr().err
+    assert (tmp_path / "out").read_text() == "mine"

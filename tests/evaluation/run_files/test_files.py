@@ -143,3 +143,9 @@ def test_what_is_no_file_is_refused_and_not_read(tmp_path, kind):
         read_run(path)
     with pytest.raises(InputError, match=rf"{path}: expected a file, found a {kind}"):
         list(line_blocks(path))
+
+
+def test_a_run_in_utf_16_is_refused_with_the_command_that_converts_it(tmp_path):
+    (tmp_path / "run").write_bytes(("1 Q0 a 1 1 t\n" * 3).encode("utf-16"))
+    with pytest.raises(InputError, match="run: expected UTF-8, found UTF-16; convert it: iconv"):
+        list(line_blocks(tmp_path / "run"))

@@ -20,7 +20,7 @@ def changed(name, values):
     ("table", "told"),
     [
         (GOOD.drop(["query_id"]), "missing query_id; found passage_id, rank, score"),
-        (GOOD.drop(["score", "passage_id"]), "missing passage_id, score"),
+        (GOOD.drop(["score", "rank", "passage_id"]), "missing passage_id, score; found query_id"),
         (changed("query_id", pa.array([1.5])), "query_id: expected strings; found double"),
         (changed("passage_id", pa.array([b"p"])), "passage_id: expected strings; found .*binary"),
         (changed("passage_id", pa.array([["p"]])), "passage_id: expected strings; found list"),
@@ -45,6 +45,31 @@ def test_other_columns_are_not_read(tmp_path):
 
 
 @pytest.mark.fault(36, "a Parquet run of 5 million equal rows is refused before they are read")
+def test_ranks_alone_are_a_run_whose_scores_are_their_reciprocals(tmp_path):
+    columns = {"qid": ["q", "q", "r"], "docno": ["a", "b", "a"], "rank": [1, 0, 0]}
+    pq.write_table(pa.table(columns), tmp_path / "run.parquet")
+    assert read_run(tmp_path / "run.parquet").to_pylist() == [
+        {"query_id": "q", "passage_id": "b", "rank": 1, "score": 1.0},
+        {"query_id": "q", "passage_id": "a", "rank": 2, "score": 0.5},
+        {"query_id": "r", "passage_id": "a", "rank": 1, "score": 1.0},
+    ]
+
+
+def test_ids_that_no_run_file_can_hold_are_refused_ten_of_them_by_row(tmp_path):
+    ids = ["a", *(f"{n} x" for n in range(11)), "0 x"]
+    table = pa.table({"query_id": ["q"] * 12 + ["r\u2028"], "passage_id": ids, "score": [1.0] * 13})
+    pq.write_table(table, tmp_path / "run.parquet")
+    with pytest.raises(InputError) as caught:
+        read_run(tmp_path / "run.parquet")
+    name = f"{tmp_path}/run.parquet"
+    white = "white space or a control character in the"
+    assert caught.value.problems == [
+        f"{name}: row 12: {white} query id 'r\\u2028'",
+        *(f"{name}: row {n + 1}: {white} passage id '{n} x'" for n in range(10)),
+        f"{name}: 1 more like these",
+    ]
+
+
 def test_a_small_file_of_many_rows_is_refused_by_its_number_of_rows(tmp_path):
     path = tmp_path / "run.parquet"
     equal = pa.DictionaryArray.from_arrays(pa.array([0] * 1_000_000, pa.int32()), ["a"])

@@ -1,6 +1,7 @@
 """Runs as ranx and PyTerrier write them; the files are theirs (tests/helpers/foreign_files)."""
 
 import gzip
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -8,6 +9,7 @@ import pytest
 from foreign_tools import AS_WRITTEN, BY_ID, FOREIGN, SCORES
 
 from raypipe.errors import InputError
+from raypipe.evaluation.run_files import separated
 from raypipe.evaluation.run_files.parts import read_parts
 from raypipe.evaluation.run_files.runs import read_run
 
@@ -114,6 +116,10 @@ def test_json_on_one_line_of_any_length_is_read_in_little_memory(tmp_path, monke
         ('{"q" {"a": 1}}', "query 'q': expected :, found '{'"),
         ("{1: 2}", "entry 1: expected a query id in quotes, found 1"),
         ("{}", "no lines; expected a run (json)"),
+        ('{"q": {"a": 1, "a b": 1}}', "entry 2: white space or a control character in the passage"),
+        ('{"q": {"a": 1}, "": {"b": 1}}', "entry 2: empty query id"),
+        (r'{"q": {"a": 1, "p\ud800": 1}}', r"query 'q': half a surrogate pair in 'p\ud800'"),
+        (r'{"q\udfff": {"a": 1}}', r"query 'q\udfff': half a surrogate pair in 'q\udfff'"),
     ],
 )
 def test_json_that_is_no_run_is_refused_by_its_place(tmp_path, content, told):
@@ -135,6 +141,8 @@ def test_json_that_is_no_run_is_refused_by_its_place(tmp_path, content, told):
         ("qid,docno,score,score\n1,a,1,2\n", "expected each column once, found score"),
         ("query-id\tcorpus-id\tscore\n1\ta\t1\n", "these are qrels (BEIR's header)"),
         ("qid,docno,score\n", "no lines; expected a run (csv)"),
+        ("qid,docno,score\n1,a,1\n1,,2\n", "line 3: empty passage id"),
+        ("qid, docno, score\n1, a, 1\n", "line 2: white space or a control character in the pass"),
         ("a b\n", "expected 6 columns (TREC), 3 (MS MARCO), 4 with tabs (top1000), a CSV header"),
     ],
 )
@@ -152,6 +160,26 @@ def test_csv_may_have_tabs_or_semicolons_any_order_and_line_breaks_in_quotes(tmp
         (tmp_path / "run").write_bytes(b"\xef\xbb\xbf" + content.encode())
         found = read_run(tmp_path / "run").to_pylist()
         assert found == [{"query_id": "1", "passage_id": "007", "rank": 1, "score": 1.5}]
+
+
+@pytest.mark.parametrize("block_bytes", [2, 100])
+def test_lines_of_blanks_above_a_header_do_not_count(tmp_path, monkeypatch, block_bytes):
+    small = partial(separated.line_blocks, block_bytes=block_bytes)
+    monkeypatch.setattr(separated, "line_blocks", small)
+    (tmp_path / "run").write_text("\n \t\r\n\tqid\tdocno\tscore\n0\t1\ta\t1.5\n")
+    found = read_run(tmp_path / "run").to_pylist()
+    assert found == [{"query_id": "1", "passage_id": "a", "rank": 1, "score": 1.5}]
+
+
+def test_a_top1000_file_with_a_blank_in_an_id_is_refused(tmp_path):
+    (tmp_path / "run").write_text("1\ta\tq\tx\n1\tb c\tq\ty\n")
+    with pytest.raises(InputError, match="line 2: white space or a control character in the pass"):
+        read_run(tmp_path / "run")
+
+
+def test_one_rank_that_is_no_number_leaves_ties_in_the_order_of_the_lines(tmp_path):
+    (tmp_path / "run").write_text("1 Q0 a - 2 t\n1 Q0 b 1 2 t\n")
+    assert pairs(read_run(tmp_path / "run", break_ties="rank")) == [("1", "a"), ("1", "b")]
 
 
 def test_a_damaged_compressed_csv_is_told_as_damaged(tmp_path):

@@ -145,9 +145,12 @@ def test_the_page_lies_apart_and_its_cells_are_those_of_its_twins(
     assert run(["report", folders[0], "--out", str(out)])[0] == 2
 
 
-def test_a_workspace_is_no_place_for_it(finished, shallow):
+def test_a_workspace_and_a_file_are_no_place_for_it(finished, shallow, tmp_path):
     with pytest.raises(InputError, match="it is a workspace"):
         report_beside(finished, shallow, shallow.workspace.folder)
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="--out .*: expected a folder, found the file"):
+        report_beside(finished, shallow, tmp_path / "file")
 
 
 def test_a_workspace_named_by_a_dot_has_its_folders_name(finished, shallow, tmp_path, monkeypatch):
