@@ -41,11 +41,20 @@ class Blend:
         Raises:
             InputError: several stages scored a query's first candidates.
         """
-        _check_one_scale(run, last)
-        columns = (run[name].to_numpy() for name in ("query_row", "rank", "score"))
-        z = first_stage(*columns, last=last)[positions(keys, lines_of(run))]
+        z = _of_keys(run, keys, last)
         f = log_odds(scores) if self.scale == "log-probability" else scores.astype(np.float64)
         s: Float32 = (self.weight * z + f).astype(np.float32)
+        return s
+
+    def at_another_depth(
+        self, run: pa.Table, keys: Keys, scores: Float32, *, last: int, to: int
+    ) -> Float32:
+        """s of each key with z over ranks 1 to `to`, from `scores`, those over ranks 1 to `last`.
+
+        It is that of `of_run` but for the rounding of two sums.
+        """
+        moved = _of_keys(run, keys, to) - _of_keys(run, keys, last)
+        s: Float32 = (scores + self.weight * moved).astype(np.float32)
         return s
 
 
@@ -69,6 +78,12 @@ def first_stage(
         for lines in np.split(near, np.flatnonzero(begins(query_rows[near]))[1:]):
             found[lines] = min_max(scores[lines])
     return found
+
+
+def _of_keys(run: pa.Table, keys: Keys, last: int) -> Float64:
+    _check_one_scale(run, last)
+    columns = (run[name].to_numpy() for name in ("query_row", "rank", "score"))
+    return first_stage(*columns, last=last)[positions(keys, lines_of(run))]
 
 
 def _check_one_scale(run: pa.Table, last: int) -> None:

@@ -52,8 +52,8 @@ def test_a_blend_is_in_the_settings_and_the_fingerprint_only_where_it_is_learnt(
     assert blended.conventions.blend == 4.0
     changes = [str(each) for each in plain.spec.diff(blended.spec)]
     assert changes == [
-        "params.loss.blend (none) -> 4.0",
-        "params.loss.teacher_weight (none) -> 0.5",
+        "params.loss.blend null -> 4.0",
+        "params.loss.teacher_weight null -> 0.5",
     ]
     with pytest.raises(InputError, match=r"model\.settings: blend: a training's is loss\.blend"):
         conventions_of_training(TrainedModel(start="x", settings={"kind": "mono", "blend": 2}))
