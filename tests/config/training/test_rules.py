@@ -24,15 +24,6 @@ TEXTS = [
 ]  # fmt: skip
 
 
-LISTS = ["loss.name=listwise"]
-
-
-BLEND = [*LISTS, "loss.blend=6", "train.docs.blend={runs: [r.trec]}"]
-
-
-ALONE = ["train.docs.qrels=", "train.docs.teacher=t.trec"]
-
-
 @pytest.mark.parametrize(
     "overrides",
     [
@@ -41,11 +32,6 @@ ALONE = ["train.docs.qrels=", "train.docs.teacher=t.trec"]
         [*MARGIN, "loss.name=kl", "loss.temperature=2"],
         [*MARGIN, "loss.judgements=0.5"],
         [*MARGIN, "train.docs.negatives.above_teacher=1"],
-        LISTS,
-        [*BLEND, "train.docs.blend.none=false", "train.docs.blend.last=50"],
-        [*LISTS, "train.docs.teacher=t.trec", "loss.teacher_weight=0.5", "loss.temperature=2"],
-        [*LISTS, *ALONE, "loss.teacher_weight=0.5"],
-        [*ALONE, "loss.name=kl"],
         ENCODER,
         [*ENCODER, "loss.temperature=0.05"],
         [*ENCODER, "loss.name=multi-label-margin"],
@@ -94,19 +80,6 @@ def test_what_breaks_no_rule_is_taken(overrides):
         ([*ENCODER, "loss.name=multi-label-margin", "train.docs.min_grade=2"],
          "train.docs.min_grade"),
         (["train.docs.qrels="], "train.docs.qrels"),
-        ([*LISTS, *ALONE], "train.docs.qrels"),
-        ([*MARGIN, "train.docs.qrels="], "train.docs.qrels"),
-        ([*ALONE, "loss.name=kl", "train.docs.negatives.relevant_last=9"],
-         "train.docs.negatives.relevant_last"),
-        ([*ALONE, "loss.name=kl", "train.docs.negatives.above_teacher=1"],
-         "train.docs.negatives.above_teacher"),
-        ([*LISTS, "loss.teacher_weight=0.5"], "loss.teacher_weight"),
-        ([*MARGIN, "loss.teacher_weight=0.5"], "loss.teacher_weight"),
-        ([*LISTS, "loss.blend=6"], "loss.blend"),
-        (["loss.blend=6"], "loss.blend"),
-        ([*LISTS, "train.docs.blend={runs: [r.trec]}"], "train.docs.blend"),
-        ([*BLEND, *TRIPLES], "train.docs.blend"),
-        (["loss.name=listwise", "model.preset=duobert"], "loss.name"),
         ([*TRIPLES, "train.docs.teacher=t"], "train.docs.teacher"),
         ([*PAIRS, "train.docs.qrels="], "train.docs.qrels"),
         ([*PAIRS, "train.docs.teacher=t"], "train.docs.teacher"),

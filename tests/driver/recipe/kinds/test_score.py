@@ -142,12 +142,12 @@ def test_no_passage_outside_the_run_is_tokenised(finished, files):
     assert tokenised == {"tokens@mono.test", "tokens@duo.test"}
 
 
-def first_column(work, system, column):
-    """query -> passage -> a number of its line in a run."""
+def scores_of(work, system):
+    """query -> passage -> score of a run's lines."""
     found = {}
     for line in (work / "runs" / "test" / f"{system}.trec").read_text().splitlines():
-        query, _, passage, rank, score, _ = line.split()
-        found.setdefault(query, {})[passage] = {"rank": int(rank), "score": float(score)}[column]
+        query, _, passage, _, score, _ = line.split()
+        found.setdefault(query, {})[passage] = float(score)
     return found
 
 
@@ -162,8 +162,8 @@ def test_a_blend_orders_by_the_runs_scores_and_the_models_log_odds(run, finished
         told["stages"]["scores@mono.test.1"]["reused"] and not told["stages"]["mono.test"]["reused"]
     )
     assert told["systems"]["test"]["first"] == before["systems"]["test"]["first"]
-    first, f = (first_column(root / "work", name, "score") for name in ("first", "mono"))
-    found = first_column(tmp_path / "work", "mono", "score")
+    first, f = (scores_of(root / "work", name) for name in ("first", "mono"))
+    found = scores_of(tmp_path / "work", "mono")
     moved = 0
     for query, scores in first.items():
         top = sorted(scores, key=scores.get, reverse=True)[:12]
