@@ -41,10 +41,10 @@ class RerankStage:
     request: Request
     tail: str
     sides: Sides
-    blend: Blend | None = None
-    """None: candidates are ordered by the model's scores alone."""
     parts: tuple[Part, ...] = ()
     needs: Needs = Needs()
+    blend: Blend | None = None
+    """None: candidates are ordered by the model's scores alone."""
     skips_rows: ClassVar[bool] = False
 
     @property

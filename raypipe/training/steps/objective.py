@@ -68,7 +68,7 @@ class Objective:
                 parts.append(_of_judged(losses.listwise(scores), judged))
             if self.name != "listwise":
                 parts.append(self.of_lists(scores, teacher))
-            elif self.teacher_weight and teacher is not None:
+            elif teacher is not None:
                 parts.append(self.teacher_weight * self.of_lists(scores, teacher))
         return torch.stack(parts).sum(dim=0)
 

@@ -25,7 +25,7 @@ MONO = [(0, 10, -1, 2.0), (0, 20, -1, 3.0), (0, 30, -1, 1.0), (1, 20, -1, 0.5), 
 @pytest.mark.parametrize("block", [1, 2, 7])
 def test_a_reranked_run_is_written_by_query_block_with_its_tail_below(stores, run, block):
     part = part_of(stores, MONO, blocks=[2])
-    stage = RerankStage("mono", run, BASE, Request(k0=3), "keep", stores.sides(3), None, (part,))
+    stage = RerankStage("mono", run, BASE, Request(k0=3), "keep", stores.sides(3), (part,))
     made = stores.finished(stage, Sizing(shard_queries=block))
     assert lines_of(made) == [
         (0, 20, 1, 3.0, "mono"), (0, 10, 2, 2.0, "mono"), (0, 30, 3, 1.0, "mono"),
@@ -40,7 +40,7 @@ def test_a_reranked_run_is_written_by_query_block_with_its_tail_below(stores, ru
 
 def test_a_reranked_run_without_its_tail_and_with_a_failed_candidate(stores, run):
     part = part_of(stores, MONO, skipped=[1])
-    stage = RerankStage("mono", run, BASE, Request(k0=3), "drop", stores.sides(3), None, (part,))
+    stage = RerankStage("mono", run, BASE, Request(k0=3), "drop", stores.sides(3), (part,))
     rows = [(query, row) for query, row, *_ in lines_of(stores.finished(stage))]
     assert rows == [(0, 10), (0, 30), (1, 30), (1, 20), (2, 50)]
 
@@ -48,7 +48,7 @@ def test_a_reranked_run_without_its_tail_and_with_a_failed_candidate(stores, run
 def test_a_blended_run_is_ordered_by_the_runs_scores_too_over_the_first_k0(stores, run):
     """z of query 0 is 1, 1/2 and 0 for passages 30, 10 and 20; of query 1, 1 and 0."""
     part = part_of(stores, MONO, skipped=[3])
-    plain = RerankStage("mono", run, BASE, Request(k0=3), "keep", stores.sides(3), None, (part,))
+    plain = RerankStage("mono", run, BASE, Request(k0=3), "keep", stores.sides(3), (part,))
     stage = replace(plain, blend=Blend(4.0, "raw"))
     assert lines_of(stores.finished(stage)) == [
         (0, 30, 1, 5.0, "mono"), (0, 10, 2, 4.0, "mono"), (0, 20, 3, 3.0, "mono"),

@@ -39,6 +39,8 @@ def test_each_example_has_one_of_the_choices_drawn_by_seed_and_query_alone():
     assert sum(counts) == 600 and all(150 < count < 250 for count in counts)
     # In both runs passage 5 has 1 for query 2, so a third has 0.
     assert 150 < of_query.count([0.0, 0.0]) < 250
+    none = [[each == [0.0, 0.0] for each in own] for own in (of_first, of_query)]
+    assert none[0] != none[1]
     alone = found(examples(*[(2, [5, 8])] * 600), FIRST, SECOND, none=True).first_stage
     assert alone.tolist() == of_query
     other = found(table, FIRST, SECOND, none=True, seed=2).first_stage

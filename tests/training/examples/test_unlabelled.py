@@ -41,3 +41,17 @@ def test_a_list_is_of_the_window_and_its_order_is_drawn_by_seed_and_query():
     both, _ = draw([0], runs=(RUN, other), first=3, per_example=3, examples=1)
     places = zip(both.passage_rows[0], both.runs[0], both.ranks[0], strict=True)
     assert {p: (r, n) for p, r, n in places} == {7: (0, 3), 8: (0, 4), 9: (0, 5), 10: (0, 6)}
+
+
+def test_queries_are_in_order_each_with_a_draw_of_its_own_and_short_ones_are_counted():
+    passages = range(5, 45)
+    run = ranking(*[(q, p, p - 4, 1.0) for q in (2, 7) for p in passages], (9, 5, 1, 1.0),
+                  (9, 6, 2, 1.0), (9, 7, 3, 1.0))  # fmt: skip
+    short = Short()
+    window = Window(first=1, last=99, per_example=1, examples=5)
+    found = unlabelled_examples({9, 7, 2}, [run], run, window, seed=1, short=short)
+    assert found.query_rows.tolist() == [2] * 5 + [7] * 5 + [9]
+    assert found.passage_rows[:5].tolist() != found.passage_rows[5:10].tolist()
+    assert short.lists == 4  # of query 9, which has one list of five
+    backwards = unlabelled_examples([9, 7, 2], [run], run, window, seed=1, short=Short())
+    assert backwards.query_rows.tolist() == found.query_rows.tolist()

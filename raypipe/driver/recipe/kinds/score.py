@@ -40,7 +40,7 @@ def system(
     if isinstance(stage, MonoScore):
         k, request = stage.k0, Request(k0=stage.k0, seed=stage.seed)
         blend = blend_of(model, name, stage)
-        final = RerankStage(name, run, base, request, stage.tail, sides, blend)
+        final = RerankStage(name, run, base, request, stage.tail, sides, blend=blend)
         blended = "" if blend is None else f", blend {blend.weight:g}"
     else:
         k, request = stage.k1, Request(k1=stage.k1, sample=stage.sample, seed=stage.seed)
