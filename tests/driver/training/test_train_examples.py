@@ -197,11 +197,14 @@ def test_a_blend_is_learnt_from_judged_and_unlabelled_lists_and_the_model_keeps_
              for key, end in (("queries", ".tsv"), ("qrels", ".txt"))}  # fmt: skip
     loss = {"name": "listwise", "blend": 4, "teacher_weight": 0.5}
     sets = {"docs": {"collection": "docs", **files, **judged}, "more": unlabelled}
-    path = small_recipe(loss=loss, train=sets)
+    guard = tmp_path / "guard.tsv"
+    guard.write_text((small_files / "queries.train.tsv").read_text().splitlines()[0].upper())
+    path = small_recipe(loss=loss, train=sets, guard={"test": {"queries": str(guard)}})
     trained = train(path, tmp_path / "out")
     facts = trained.summary["examples"]
     assert facts["docs"]["passages"] == facts["more"]["passages"] == 4
     dropped = facts["more"]["dropped"]
+    assert dropped["same_query"] == 1
     left = facts["more"]["queries"] + dropped["same_query"] + dropped["near_query"]
     assert left == len((small_files / "queries.train.tsv").read_text().splitlines())
     assert facts["more"]["examples"] == 2 * facts["more"]["queries"]
