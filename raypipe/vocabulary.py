@@ -47,6 +47,7 @@ LossName = Literal[
     "margin-mse",
     "kl",
     "pairwise-hinge",
+    "listwise",
     "masked-language-model",
 ]
 TableFormat = Literal["md", "csv", "latex", "json"]

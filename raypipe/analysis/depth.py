@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from raypipe.ranking.blend import Blend
 from raypipe.ranking.by_key import lines_of
 from raypipe.ranking.candidates import positions
 from raypipe.ranking.lookup import places_of
@@ -55,12 +56,18 @@ def down_to(
 
 
 def reranked_at(
-    first: pa.Table, scored: pa.Table, *, scored_by: str, depth: int, tail: str
+    first: pa.Table,
+    scored: pa.Table,
+    *,
+    scored_by: str,
+    depth: int,
+    tail: str,
+    blend: tuple[Blend, int] | None = None,
 ) -> pa.Table:
     """What a reranker's run would be with `depth` candidates, from its scores of more candidates.
 
     It equals the run of a stage with `k0: depth`, since a candidate's score does not depend on the
-    others.
+    others; that of a blend does, and is moved to the range of its first `depth`.
 
     Args:
         first: schema.RUN, the run whose candidates were scored, each query's lines together.
@@ -68,6 +75,7 @@ def reranked_at(
         scored_by: the name of the reranker's stage; lines of other stages are the tail.
         depth: number of candidates per query.
         tail: `keep` or `drop`, as for the stage.
+        blend: that of the stage, and its k0; None for a model's scores alone.
 
     Returns:
         schema.RUN, by query row, best first. Candidates without a score, in quarantine, are left
@@ -78,4 +86,7 @@ def reranked_at(
     found = places >= 0
     scores = np.zeros(len(first), np.float32)
     scores[found] = own["score"].to_numpy()[places[found]]
+    if blend is not None:
+        how, k0 = blend
+        scores = how.at_another_depth(first, lines_of(first), scores, last=k0, to=depth)
     return rerank(first, scores, k=depth, tail=tail, scored_by=scored_by, failed=~found)

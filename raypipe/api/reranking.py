@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raypipe.api.given.numbers import count_of
+from raypipe.api.given.models import model_of
+from raypipe.api.given.numbers import count_of, number_of
 from raypipe.api.given.runs import Run, run_of
 from raypipe.api.given.scores import Scores, held_scores, refuse_missing
 from raypipe.api.given.texts import Given, texts_of
@@ -15,6 +16,7 @@ from raypipe.errors import InputError
 from raypipe.ranking.by_id import ascending, first_seen, with_ids, with_rows
 from raypipe.ranking.by_key import aggregate_by_key, rerank_by_key
 from raypipe.ranking.candidates import pairs, singles
+from raypipe.stages.scoring.blending import blend_of
 from raypipe.vocabulary import K0, K1, Aggregation, Tail, words
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ def rerank(
     k: int | None = None,
     method: Aggregation | None = None,
     tail: Tail = "keep",
+    blend: float | None = None,
     preset: str | None = None,
     device: str = "auto",
     precision: str = "auto",
@@ -58,6 +61,9 @@ def rerank(
         method: for duoBERT's pairs: sum (the default), binary, min, max, symmetric-sum or
             symmetric-log-sum; `sample` needs a recipe, which names how many it draws.
         tail: keep or drop the candidates below the first k.
+        blend: the weight of the run's own order where a monoBERT model scores now: candidates are
+            then ordered by its log odds plus this times the run's score, min-max over a query's
+            first k. None means that of the model's settings, 0 none.
         preset: settings by name, if the model's folder does not state them.
         device: auto, cpu or cuda.
         precision: auto, fp32, tf32, bf16 or fp16, of the model's products; see `docs/design.md`.
@@ -76,6 +82,11 @@ def rerank(
         k = count_of("k", k)
     if scores is not None and ray is not None:
         raise InputError("ray: scores are given, so nothing is scored; remove it")
+    if blend is not None:
+        blend = number_of("blend", blend, low=0)
+    if scores is not None and blend is not None:
+        raise InputError("blend: of a model that scores now, and scores are given; remove it")
+    how = None
     if scores is None:
         if queries is None or passages is None:
             raise InputError("rerank: expected scores, or queries and passages to score now")
@@ -92,6 +103,10 @@ def rerank(
         )
         k = k or (K1 if "other_id" in found.column_names else K0)
         scores = found
+        if "other_id" not in found.column_names:
+            how = blend_of(model_of(model, preset).reranker, blend)
+        elif blend is not None:
+            raise InputError("blend: for a monoBERT model; remove it")
     k = k or pc.max(table["rank"]).as_py() or 1
     query_ids = first_seen([table]) if queries is None else texts_of(queries, "query").ids
     ids = ascending([table]) if passages is None else texts_of(passages, "passage").ids
@@ -107,5 +122,8 @@ def rerank(
         if method is not None:
             raise InputError(f"method: found {method!r}, for pairs of a duoBERT model; remove it")
         refuse_missing(singles(*columns, k0=k), held, query_ids, ids)
-        ranked = rerank_by_key(rows, *held[:2], k=k, tail=tail, scored_by="rerank")
+        keys, found = held[:2]
+        if how is not None:
+            found = how.of_run(rows, keys, found, last=k)
+        ranked = rerank_by_key(rows, keys, found, k=k, tail=tail, scored_by="rerank")
     return with_ids(ranked, query_ids, ids)

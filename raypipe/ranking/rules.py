@@ -70,7 +70,7 @@ def weighted(
     rows, places = _union(rankings)
     sums = np.zeros(len(rows))
     for ranking, place, weight in zip(rankings, places, weights, strict=True):
-        sums[place] += weight * _normalised(ranking.scores)
+        sums[place] += weight * min_max(ranking.scores)
     return _ranked(rows, sums, depth)
 
 
@@ -97,7 +97,7 @@ def _union(rankings: Sequence[Ranking]) -> tuple[Int64, list[Int64]]:
     return rows, [np.searchsorted(rows, ranking.rows) for ranking in rankings]
 
 
-def _normalised(scores: Float32) -> Float64:
+def min_max(scores: Float32) -> Float64:
     """Scores of one run and query mapped to [0, 1], float64; all 1 if they are all equal."""
     if not len(scores):
         return np.empty(0)

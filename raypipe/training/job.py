@@ -105,7 +105,9 @@ class Job:
     @property
     def conventions(self) -> AnyConventions:
         """The settings of the trained model."""
-        return conventions_of_training(self.recipe.model)
+        found = conventions_of_training(self.recipe.model)
+        blend = self.recipe.loss.blend
+        return replace(found, blend=blend) if isinstance(found, PairConventions) else found
 
     @cached_property
     def spec(self) -> StageSpec:
@@ -117,6 +119,9 @@ class Job:
             | {"dropout", "seed", "validate_"},
             exclude={"model": {"settings", "start", "start_saw", "weights", "draw_missing"}},
         )
+        for name in ("teacher_weight", "blend"):  # so older stores keep their fingerprints
+            if not body["loss"][name]:
+                del body["loss"][name]
         drawn = {"weights": recipe.model.weights, "draw_missing": recipe.model.draw_missing}
         default = type(recipe.model).model_fields
         body["model"] |= {n: v for n, v in drawn.items() if v != default[n].default}
@@ -166,6 +171,10 @@ def conventions_of_training(model: TrainedModel) -> AnyConventions:
         raise InputError(
             "model.settings: truncate_dim: a training cuts no embeddings; name here the start's "
             "other settings, and cut in the recipe that encodes"
+        )
+    if (model.settings or {}).get("blend"):
+        raise InputError(
+            "model.settings: blend: a training's is loss.blend; write it there, and remove it here"
         )
     names = ("query_limit", "passage_limit", "total_limit", "segment_row")
     if model.preset is None:

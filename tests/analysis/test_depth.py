@@ -11,6 +11,7 @@ from raypipe.analysis.depth import (
     longest,
     reranked_at,
 )
+from raypipe.ranking.blend import Blend
 
 
 def run(*lines):
@@ -92,3 +93,17 @@ def test_a_run_goes_down_to_its_last_wanted_line_and_never_below_so_many():
     assert kept(1) == [(0, 1), (0, 2), (0, 3), (2, 1)]
     assert kept(2) == [(0, 1), (0, 2), (0, 3), (2, 1), (2, 2)]
     assert len(down_to(whole.slice(0, 0), *wanted)) == 0
+
+
+def test_a_blend_is_moved_to_the_range_of_fewer_candidates():
+    """Raw scores 0.5, 0.5 and 0.9 of query 0; over two candidates z is 1 and 0, and not 1, 1/2."""
+    blend = Blend(0.5, "raw")
+    scored = run(
+        (0, 7, 1, 1.0, "mono"), (0, 5, 2, 0.9, "mono"), (0, 3, 3, 0.75, "mono"),
+        (0, 1, 4, 6.0, "bm25"), (2, 5, 1, 0.6, "mono"), (2, 7, 2, 0.2, "mono"),
+    )  # fmt: skip
+    found = reranked_at(FIRST, scored, scored_by="mono", depth=2, tail="drop", blend=(blend, 3))
+    assert lines(found) == [
+        (0, 7, 1, "mono"), (0, 3, 2, "mono"), (2, 5, 1, "mono"), (2, 7, 2, "mono"),
+    ]  # fmt: skip
+    np.testing.assert_allclose(found["score"].to_numpy(), [1.0, 0.5, 0.6, 0.2], rtol=1e-6)

@@ -126,3 +126,27 @@ def test_what_cannot_rerank_is_refused(more, told):
     with pytest.raises(InputError) as refused:
         raypipe.rerank(**{"run": RUN, **more})
     assert told in str(refused.value)
+
+
+def test_a_blend_is_that_of_the_pipelines_stage(
+    passages, queries, tiny_mono, made, recipe, tmp_path
+):
+    keys = {**recipe, "stages": {**recipe["stages"]}, "stores": str(made.folder / "stores")}
+    keys["stages"] = {name: recipe["stages"][name] for name in ("embeddings", "dense", "mono")}
+    keys["stages"]["mono"] = {**keys["stages"]["mono"], "blend": 0.1}
+    blended = raypipe.run(keys, tmp_path / "work").runs["test"]["mono"]
+    dense = made.runs["test"]["dense"]
+    found = raypipe.rerank(dense, queries, passages, tiny_mono, k=12, blend=0.1)
+    assert found.equals(blended) and not found.equals(made.runs["test"]["mono"])
+    none = raypipe.rerank(dense, queries, passages, tiny_mono, k=12, blend=0)
+    assert none.equals(made.runs["test"]["mono"])
+
+
+def test_a_blend_is_a_number_from_0_of_a_mono_that_scores_now(passages, queries, tiny_duo):
+    with pytest.raises(InputError, match="blend: expected a finite number from 0; found -1"):
+        raypipe.rerank(RUN, queries, passages, blend=-1)
+    with pytest.raises(InputError, match="blend: of a model that scores now, and scores are given"):
+        raypipe.rerank(RUN, scores={"q": {"a": 1.0}}, k=1, blend=1)
+    run = {"q2": dict.fromkeys(list(passages)[:2], 1.0)}
+    with pytest.raises(InputError, match="blend: for a monoBERT model; remove it"):
+        raypipe.rerank(run, queries, passages, tiny_duo, blend=1)

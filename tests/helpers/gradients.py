@@ -31,6 +31,7 @@ KINDS = {
     "encoder": ("repbert", "multi-label-margin"),
     "encoder-nce": ("repbert", "info-nce"),
     "low-rank": ("monobert", "cross-entropy"),
+    "listwise": ("monobert", "listwise"),
 }
 LIMITS = {
     "mono": {"query_limit": 12, "total_limit": 64},
@@ -46,7 +47,7 @@ def conventions_of(kind):
     return replace(found, **limits)
 
 
-def make_batch(num_examples=13, num_passages=2, seed=0):
+def make_batch(num_examples=13, num_passages=2, seed=0, *, unlabelled=False):
     """Texts of 1 to 50 pieces; 13 examples, as in RepBERT's batches; some other positives."""
     rng = np.random.default_rng(seed)
 
@@ -62,8 +63,15 @@ def make_batch(num_examples=13, num_passages=2, seed=0):
         part(num_examples * num_passages, 1, 50),
         num_passages,
         positive,
-        None,
+        teacher=rng.normal(size=(num_examples, num_passages)).astype(np.float32),
+        judged=rng.random(num_examples) < 0.7 if unlabelled else None,
+        first_stage=rng.random((num_examples, num_passages)).astype(np.float32),
     )
+
+
+def objective_of(kind):
+    """The loss; listwise's with a blend and a teacher, which the others do not read."""
+    return Objective(KINDS[kind][1], blend=3.0, teacher_weight=0.5)
 
 
 def make_trainee(model_path, kind, **settings):
@@ -86,11 +94,11 @@ def make_trainee(model_path, kind, **settings):
 
 def gradients(trainee, layouts, kind, comm, *, budget=2048, batch=None, draw=(0, 0)):
     """(loss, gradient by name) of the batch's mean loss, summed over the workers."""
-    batch = make_batch() if batch is None else batch
+    batch = make_batch(unlabelled=kind == "listwise") if batch is None else batch
     worked = backward(
         trainee,
         batch,
-        Objective(KINDS[kind][1]),
+        objective_of(kind),
         comm,
         layouts,
         budget_tokens=budget,

@@ -43,6 +43,22 @@ def test_the_start_models_config_is_in_the_fingerprint(job, folder):
     ]
 
 
+def test_a_blend_is_in_the_settings_and_the_fingerprint_only_where_it_is_learnt(job):
+    plain = job(loss="listwise")
+    assert plain.conventions.blend == 0
+    assert not {"blend", "teacher_weight"} & plain.spec.params["loss"].keys()
+    loss = plain.recipe.loss.model_copy(update={"blend": 4.0, "teacher_weight": 0.5})
+    blended = replace(plain, recipe=plain.recipe.model_copy(update={"loss": loss}))
+    assert blended.conventions.blend == 4.0
+    changes = [str(each) for each in plain.spec.diff(blended.spec)]
+    assert changes == [
+        "params.loss.blend null -> 4.0",
+        "params.loss.teacher_weight null -> 0.5",
+    ]
+    with pytest.raises(InputError, match=r"model\.settings: blend: a training's is loss\.blend"):
+        conventions_of_training(TrainedModel(start="x", settings={"kind": "mono", "blend": 2}))
+
+
 def test_an_encoder_draws_no_head_and_its_fingerprint_has_no_range(job, folder):
     encoder = {"preset": "repbert", "total_limit": None, "passage_limit": 20, "loss": "info-nce"}
     before = job(**encoder).spec.fingerprint()

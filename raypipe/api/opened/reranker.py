@@ -79,10 +79,11 @@ class Reranker:
     def rank(self, query: str, texts: Iterable[str], top_k: int | None = None) -> list[Ranked]:
         """The texts by score descending, equal scores by index ascending; all, or the first top_k.
 
-        A monoBERT model's scores are those of `raypipe score`; equal texts have one score. The
-        other texts do not change it, but for the last bits of a model that transformers computes
-        (docs/models.md). A duoBERT model compares every text with every other, n(n - 1) pairs of n
-        texts, and its scores are the aggregated probabilities; a text alone has the score 0.
+        A monoBERT model's scores are those of `raypipe score` without a blend, as texts have no
+        score of a first stage; equal texts have one score. The other texts do not change it, but
+        for the last bits of a model that transformers computes (docs/models.md). A duoBERT model
+        compares every text with every other, n(n - 1) pairs of n texts, and its scores are the
+        aggregated probabilities; a text alone has the score 0.
 
         Args:
             query: one text.

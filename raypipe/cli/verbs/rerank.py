@@ -43,6 +43,12 @@ def score(
         ),
     ] = None,
     score: Annotated[str | None, typer.Option(help=f"monoBERT only: {listed(ScoreScale)}.")] = None,
+    blend: Annotated[
+        float | None,
+        typer.Option(
+            help="monoBERT only: weight of the run's own order beside the model's log odds.", min=0
+        ),
+    ] = None,
     tail: Annotated[
         str | None, typer.Option(help="monoBERT only: keep or drop what is below --depth.")
     ] = None,
@@ -93,7 +99,7 @@ def score(
         model=keys,
         duo=kind == "duo",
         depth=depth,
-        settings={"score": score, "tail": tail, "sample": sample, "seed": seed},
+        settings={"score": score, "blend": blend, "tail": tail, "sample": sample, "seed": seed},
         qrels=qrels,
         measures=measures,
         break_ties=ties,

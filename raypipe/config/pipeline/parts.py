@@ -144,7 +144,7 @@ class QuerySet(Section):
 def plain_values(settings: dict[str, Any]) -> dict[str, Any]:
     """The same settings, each of which YAML writes as one value."""
     for name, value in settings.items():
-        if not isinstance(value, str | int | bool | None):
+        if not isinstance(value, str | float | int | bool | None):
             text = f"text, a number, true, false or null for {name}"
             raise PydanticCustomError("expected", "{expected}", {"expected": text})
     return settings

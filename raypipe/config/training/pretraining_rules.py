@@ -15,6 +15,7 @@ _OF_QUERIES = (
     "teacher",
     "examples_at_most",
     "documents",
+    "blend",
 )
 _OF_PAIRS = ("query_limit", "passage_limit", "segment_row", "adapter")
 

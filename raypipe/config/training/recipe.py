@@ -99,6 +99,12 @@ class Loss(Section):
     judgements: Annotated[NotNegative, Source(OWN)] = 0.0
     """The weight of the cross-entropy on the judgements, added to a reranker's margin-mse or kl.
     Training sets without a teacher are then learnt with the cross-entropy alone."""
+    teacher_weight: Annotated[NotNegative, Source(OWN)] = 0.0
+    """The weight of the kl to the teacher, added to listwise where a training set has one; sets
+    without qrels are learnt with it alone."""
+    blend: Annotated[NotNegative, Source(OWN)] = 0.0
+    """The weight a of the first stage in the score of listwise and its kl, s = a z + f; see `blend`
+    of the sets. The trained model keeps it. 0 means none."""
 
 
 class Masking(Section):

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from raypipe.config.pipeline.rules import collection_problems
 from raypipe.config.training.documents import document_problems
+from raypipe.config.training.loss_rules import TEACHER_LOSSES, is_unlabelled, loss_problems
 from raypipe.config.training.pretraining_rules import pretraining_problems
 from raypipe.config.training.recipe import TrainedModel, Training
 from raypipe.config.training.sets import TrainingSet
@@ -11,10 +12,9 @@ from raypipe.config.yaml.document import Key, Problem
 from raypipe.config.yaml.words import did_you_mean, listed
 from raypipe.vocabulary import MASKED_WORD_LOSS
 
-TEACHER_LOSSES = ("margin-mse", "kl")
 LOSSES = {
     "encoder": ("multi-label-margin", "info-nce", "margin-mse", "kl", "pairwise-hinge"),
-    "mono": ("cross-entropy", "margin-mse", "kl", "pairwise-hinge"),
+    "mono": ("cross-entropy", "listwise", "margin-mse", "kl", "pairwise-hinge"),
     "duo": ("cross-entropy", "margin-mse"),
     "pretrained": ("masked-language-model",),
 }
@@ -45,7 +45,7 @@ def training_problems(recipe: Training) -> list[Problem]:
         *([] if pretrained else _sets(recipe)),
         *document_problems(recipe, kind),
         *_guards(recipe),
-        *_loss(recipe),
+        *loss_problems(recipe, kind),
         *_length(recipe),
         *schedule_problems(recipe),
         *_resources(recipe),
@@ -110,7 +110,7 @@ def _sets(recipe: Training) -> Iterator[Problem]:
         key = ("train", name)
         if each.texts is not None:
             brought = ("collection", "queries", "qrels", "negatives", "pairs", "triples", "teacher")
-            for other in (*brought, "documents"):
+            for other in (*brought, "documents", "blend"):
                 if getattr(each, other) is not None:
                     yield Problem((*key, other), "texts bring their own; remove it")
             if recipe.loss.name in TEACHER_LOSSES and not recipe.loss.judgements:
@@ -135,8 +135,12 @@ def _sets(recipe: Training) -> Iterator[Problem]:
                 "judged document of a batch as relevant, lower grades too; use info-nce"
             )
             yield Problem((*key, "min_grade"), text)
-        if each.negatives is not None and each.qrels is None:
-            yield Problem((*key, "qrels"), "missing; negatives need to know what is relevant")
+        if each.negatives is not None and each.qrels is None and not is_unlabelled(recipe, each):
+            text = (
+                "missing; negatives need to know what is relevant, except beside a teacher with kl "
+                "or with loss.teacher_weight"
+            )
+            yield Problem((*key, "qrels"), text)
         if each.triples is not None and each.teacher is not None:
             text = "cannot be combined with triples, which are used as they are; use negatives"
             yield Problem((*key, "teacher"), text)
@@ -201,23 +205,6 @@ def _collections(recipe: Training) -> Iterator[Problem]:
             continue
         for problem in collection_problems(each):
             yield Problem((*key, *problem.key[1:]), problem.text)
-
-
-def _loss(recipe: Training) -> Iterator[Problem]:
-    loss = recipe.loss
-    if loss.margin != 1.0 and loss.name != "pairwise-hinge":
-        yield Problem(("loss", "margin"), f"only for pairwise-hinge, not {loss.name}; remove it")
-    if loss.judgements and loss.name not in TEACHER_LOSSES:
-        text = f"only for a teacher's loss, margin-mse or kl, not {loss.name}; remove it"
-        yield Problem(("loss", "judgements"), text)
-    if loss.judgements and kind_of(recipe.model) == "encoder":
-        yield Problem(("loss", "judgements"), "an encoder has no cross-entropy; remove it")
-    if loss.judgements and all(each.teacher is None for each in recipe.train.values()):
-        text = "no training set has a teacher; write loss.name: cross-entropy"
-        yield Problem(("loss", "judgements"), text)
-    if loss.temperature != 1.0 and loss.name not in ("info-nce", "kl"):
-        text = f"only for info-nce and kl, not {loss.name}; remove it"
-        yield Problem(("loss", "temperature"), text)
 
 
 def _resources(recipe: Training) -> Iterator[Problem]:

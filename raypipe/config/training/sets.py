@@ -41,17 +41,33 @@ class Pairs(Section):
     """Last of the ranks that are used."""
 
 
+class FirstStages(Section):
+    """The first stages of which a blend learns: each example has z from one of them, drawn."""
+
+    runs: Annotated[tuple[Location, ...], OneOrMore, Field(min_length=1)]
+    """Run files over the training queries. z is a passage's score there, min-max over the query's
+    list, and 0 if the run lacks the passage."""
+    last: Annotated[Count, Source("Nogueira & Cho 2019: the first 1,000 of BM25")] = K0
+    """Last rank of such a list: k0 of the pipelines that the model is for."""
+    none: Annotated[bool, Source(OWN)] = True
+    """Whether z = 0 for all of an example's passages is one of the choices."""
+
+
 class TrainingSet(Section):
     """Queries with their examples over one collection."""
 
     collection: Name | None = None
     queries: Location | None = None
     qrels: Location | None = None
+    """Without qrels, a set of negatives with a teacher is unlabelled: its lists, drawn from the
+    runs, learn by a kl to the teacher alone."""
     min_grade: Annotated[Count, Source(OWN)] = 1
     """The lowest relevant grade. Passages with a lower grade above 0 are neither learnt as relevant
     nor drawn as negatives."""
     negatives: Negatives | None = None
-    """With qrels."""
+    """With qrels, or with a teacher."""
+    blend: FirstStages | None = None
+    """With negatives, for loss.blend: where the first stage's scores come from."""
     pairs: Pairs | None = None
     """Instead of negatives, with qrels: for the cross-entropy of a monoBERT model."""
     documents: TrainDocuments | None = None

@@ -20,6 +20,8 @@ from raypipe.driver.analysis.measuring import (
     recall_of,
     relevant_grade,
 )
+from raypipe.names import of_stage
+from raypipe.stages.scoring.blending import blend_and_depth
 
 
 def depth(finished: Finished, query_set: str) -> Section:
@@ -82,10 +84,13 @@ def _reranked(
         first, scored = (needed(finished, query_set, r, measures, most=stage.k0) for r in runs)
         if not len(first):
             continue
+        blend = blend_and_depth(finished.stored(of_stage(name, query_set)))
         by_depth = {}
         *fewer, all_of_them = depths_up_to(min(stage.k0, longest(first)), RERANKED_DEPTHS)
         for number in fewer:
-            run = reranked_at(first, scored, scored_by=name, depth=number, tail=stage.tail)
+            run = reranked_at(
+                first, scored, scored_by=name, depth=number, tail=stage.tail, blend=blend
+            )
             by_depth[number] = dict(means(finished, query_set, run, measures))
         by_depth[all_of_them] = dict(of_system(finished, query_set, name).mean)
         found[name, marked(finished, stage.run)] = by_depth

@@ -137,7 +137,9 @@ def _groups(found: Sequence[Trained]) -> list[list[Trained]]:
     groups: dict[tuple[object, ...], list[Trained]] = {}
     for each in sorted(found, key=lambda e: e.examples):
         stage = each.stage
-        groups.setdefault((stage.run, stage.k0, stage.tail, stage.score), []).append(each)
+        groups.setdefault((stage.run, stage.k0, stage.tail, stage.score, stage.blend), []).append(
+            each
+        )
     return list(groups.values())
 
 

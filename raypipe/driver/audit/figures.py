@@ -18,6 +18,7 @@ from raypipe.ranking.candidates import positions
 from raypipe.ranking.rescored import rescored
 from raypipe.stages.audit.sample import Int64, Scored
 from raypipe.stages.run_tables import with_ids
+from raypipe.stages.scoring.blending import blend_and_depth
 from raypipe.stages.scoring.candidates import keys_of
 from raypipe.stages.scoring.requests import Request
 
@@ -108,6 +109,11 @@ def _in_fp32(one: Audited, own: pa.Table, again: pa.Table, queries: Int64) -> pa
     """The run, schema.RUN, as it is with the scores in fp32."""
     keys, scores = keys_of(again), again["score"].to_numpy()
     how = one.aggregate
+    blend = None if how is not None else blend_and_depth(one.system.stored)
+    if blend is not None:
+        assert one.system.ranked is not None  # as of every reranker
+        first = Scored(one.system.ranked, one.system.name).table(queries)
+        scores = blend[0].of_run(first, keys, scores, last=blend[1])
     if how is None:
         return rescored(own, one.scored.mask(own), keys, scores)
     assert one.system.ranked is not None  # as of every aggregation

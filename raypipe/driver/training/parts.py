@@ -71,6 +71,9 @@ def _train_stages(query_set: str, wanted: TrainingSet, relevant: Path) -> dict[s
         stages |= _best_stages(query_set, str(relevant), wanted.documents)
     if wanted.teacher is not None:
         stages[f"{query_set}-teacher"] = _read(query_set, teacher_of(wanted.teacher)[0])
+    if wanted.blend is not None:
+        for number, path in enumerate(wanted.blend.runs):
+            stages[f"{query_set}-blend-{number}"] = _read(query_set, path)
     return stages
 
 

@@ -137,6 +137,10 @@ def _examples_stage(
     if wanted.teacher is not None:
         _, last = teacher_of(wanted.teacher)
         taught = own.graph.system(f"{query_set}-teacher", query_set).stored
+    first_stages = tuple(
+        own.graph.system(f"{query_set}-blend-{number}", query_set).stored
+        for number in range(0 if wanted.blend is None else len(wanted.blend.runs))
+    )
     documents = None
     if wanted.documents is not None:
         scores = None
@@ -154,6 +158,7 @@ def _examples_stage(
         runs=runs,
         teacher=taught,
         teacher_last=last,
+        first_stages=first_stages,
         guard=guard,
         seed=recipe.seed,
         name=name,

@@ -101,6 +101,9 @@ class PairConventions:
     passage_prefix: str = ""
     precision: str | None = None
     """fp32, tf32, bf16 or fp16; None means that of the invocation, or else fp32."""
+    blend: float = 0.0
+    """The weight a in the score of a monoBERT model's ranking, s = a z + f: see `ranking.blend`.
+    Its scores themselves, f, do not depend on it. 0 means f alone."""
     start_weights_saw: str = "not stated"
     """What the weights were trained on, for tables; not part of the fingerprint."""
 
@@ -125,8 +128,10 @@ class PairConventions:
         return tuple(range(1 + self.num_passages))
 
     def to_json(self) -> dict[str, Any]:
-        """The settings in a fingerprint."""
-        return _without_words(asdict(self))
+        """The settings in a fingerprint of scores, which do not depend on the blend."""
+        body = _without_words(asdict(self))
+        del body["blend"]
+        return body
 
     def prefix(self, side: str) -> str:
         """Text put before a query or passage."""

@@ -115,12 +115,16 @@ def pair_problems(found: PairConventions) -> list[str]:
         problems.append(f"relevant_label: expected 0, 1 or null, found {label!r}")
     if found.score not in SCORES:
         problems.append(f"score: expected one of {', '.join(SCORES)}, found {found.score!r}")
+    if not _is_weight(found.blend):
+        problems.append(f"blend: expected a number from 0, found {_shown(found.blend)}")
     if found.segment_row not in (None, *SEGMENT_ROWS):
         problems.append(f"segment_row: expected zero, copy or null, found {found.segment_row!r}")
     if problems:
         return problems
     if found.kind == "duo" and found.score != "probability":
         problems.append(f"score: a duoBERT model's is probability, found {found.score}")
+    if found.kind == "duo" and found.blend:
+        problems.append(f"blend: only for a monoBERT model, found {found.blend:g}; remove it")
     if found.kind == "duo" and found.query_limit is None:
         problems.append("query_limit: expected a count of word pieces for duoBERT, found null")
     if found.query_limit is None and found.passage_limit is not None:
@@ -151,6 +155,13 @@ def is_name(value: object) -> bool:
 def is_count(value: object) -> bool:
     """Whether it is a whole number from 1 on."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _is_weight(value: object) -> bool:
+    """Whether it is a finite number from 0 on."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return 0 <= value < float("inf")
 
 
 def _answer_problems(found: PairConventions) -> list[str]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from raypipe import schema
 from raypipe.analysis.depth import reranked_at
+from raypipe.ranking.blend import Blend
 from raypipe.ranking.candidates import Keys, missing, pairs
 from raypipe.ranking.order import begins
 from raypipe.stages.query_blocks import Sides, opened_blocks, query_blocks
@@ -41,6 +42,8 @@ class Grid:
     k0s: tuple[int, ...]
     k1: int
     """The largest: the pairs of a smaller k1 are among its own."""
+    blend: tuple[Blend, int] | None = None
+    """That of the monoBERT stage, with its k0."""
 
     def keys(self, run: pa.Table) -> Keys:
         """Those of all queries of `scored`, whole (schema.RUN), sorted; see Asking."""
@@ -76,7 +79,14 @@ class Grid:
     def _lacking(self, first: pa.Table, scored: pa.Table, held: pa.Table) -> Keys:
         found: list[Keys] = []
         for k0 in self.k0s:
-            run = reranked_at(first, scored, scored_by=self.scored_by, depth=k0, tail=self.tail)
+            run = reranked_at(
+                first,
+                scored,
+                scored_by=self.scored_by,
+                depth=k0,
+                tail=self.tail,
+                blend=self.blend,
+            )
             columns = (run[name].to_numpy() for name in ("query_row", "passage_row", "rank"))
             wanted = pairs(*columns, k1=self.k1)
             new = missing(wanted, keys_of(held))

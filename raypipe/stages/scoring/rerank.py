@@ -1,7 +1,7 @@
 """The stages that make runs and pairs by selecting from tables of scores."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from raypipe import schema
+from raypipe.ranking.blend import Blend
 from raypipe.ranking.by_key import aggregate_by_key, rerank_by_key
 from raypipe.ranking.candidates import Keys
 from raypipe.stages.outlook.outlook import Outlook, Seen
@@ -42,13 +43,17 @@ class RerankStage:
     sides: Sides
     parts: tuple[Part, ...] = ()
     needs: Needs = Needs()
+    blend: Blend | None = None
+    """None: candidates are ordered by the model's scores alone."""
     skips_rows: ClassVar[bool] = False
 
     @property
     def spec(self) -> StageSpec:
-        """What the scores depend on, the run, k0 and the tail, but not the parts of the table."""
+        """What the scores depend on, the run, k0, tail and blend, but not the table's parts."""
         params = {**self.request.to_json(), "scores": self.base.without_derived()}
         params["tail"] = self.tail
+        if self.blend is not None:
+            params["blend"] = asdict(self.blend)
         stores = {"run": self.run_store} | self.sides.stores()
         return spec_over("rerank", 1, params, stores, produces="run")
 
@@ -75,6 +80,8 @@ class RerankStage:
         scores, failed = find_scores(
             self.parts, wanted, (shard.start, shard.stop), what=f"{self.name}, {shard}"
         )
+        if self.blend is not None:
+            scores = self.blend.of_run(run, wanted, scores, last=self.request.k)
         return rerank_by_key(
             run,
             wanted,

@@ -16,6 +16,7 @@ from raypipe.models.machine.device import BUDGET_TOKENS
 from raypipe.models.machine.placing import unproven
 from raypipe.models.scorer import Scorer
 from raypipe.ranking.aggregate import aggregate
+from raypipe.ranking.blend import Blend
 from raypipe.ranking.candidates import Keys, pairs, positions, singles
 from raypipe.ranking.documents import document_scores, log_odds
 from raypipe.ranking.rerank import rerank
@@ -69,8 +70,8 @@ def _one(
     if trainee.conventions.kind == "duo":
         queries, rows, sums = aggregate(keys, scores, method="sum")
         keys, scores = (queries, rows, np.full(len(rows), -1)), sums
-    elif data.documents is not None:
-        keys, scores = _of_documents(data.documents, keys, scores, trainee.conventions)
+    else:
+        keys, scores = _of_lines(trainee.conventions, data, keys, scores)
     lines = (query_rows.astype(np.int64), passage_rows, np.full(len(ranks), -1, np.int64))
     at = positions(lines, keys)
     by_line = np.where(at >= 0, scores[at], 0).astype(np.float32)
@@ -104,15 +105,27 @@ def _keys(trainee: Trainee, data: DevData) -> Keys:
     return singles(*_columns(data.run), k0=data.k)
 
 
-def _of_documents(
-    documents: Documents,
-    keys: Keys,
-    scores: NDArray[np.float32],
-    conventions: AnyConventions,
+def _of_lines(
+    conventions: AnyConventions, data: DevData, keys: Keys, scores: NDArray[np.float32]
 ) -> tuple[Keys, NDArray[np.float32]]:
-    """Keys and scores of documents, over the raw scores of their passages."""
-    if isinstance(conventions, PairConventions) and conventions.relevant_label is not None:
-        scores = log_odds(scores).astype(np.float32)  # the difference of the two units
+    """Keys and scores by which the run's lines are ordered, from those of `_scores`."""
+    documents = data.documents
+    if isinstance(conventions, PairConventions) and conventions.blend:
+        blend = Blend(conventions.blend, _raw(conventions).score)
+        if documents is None:
+            scores = blend.of_run(data.run, keys, scores, last=data.k)
+        else:
+            scores = blend.of_run(documents.run, keys, scores, last=documents.run.num_rows)
+    elif documents is not None and isinstance(conventions, PairConventions):
+        if conventions.relevant_label is not None:
+            scores = log_odds(scores).astype(np.float32)  # the difference of the two units
+    return (keys, scores) if documents is None else _of_documents(documents, keys, scores)
+
+
+def _of_documents(
+    documents: Documents, keys: Keys, scores: NDArray[np.float32]
+) -> tuple[Keys, NDArray[np.float32]]:
+    """Keys and scores of documents, over those of their passages."""
     queries, rows, found = document_scores(
         keys[0],
         documents.map.documents(keys[1]),
@@ -125,7 +138,7 @@ def _of_documents(
 
 
 def _raw(conventions: PairConventions) -> PairConventions:
-    """The settings with the score from which a document's raw score is made."""
+    """The settings with the score from which a document's raw score, or a blend's f, is made."""
     scale = "raw" if conventions.relevant_label is None else "log-probability"
     return replace(conventions, score=scale)
 
@@ -140,7 +153,9 @@ def _scores(
         return _products(trainee, query, passage, trainee.conventions, layouts)
     assert isinstance(trainee.conventions, PairConventions)
     others = [data.passages.part(second)] if trainee.conventions.kind == "duo" else []
-    conventions = trainee.conventions if data.documents is None else _raw(trainee.conventions)
+    conventions = trainee.conventions
+    if data.documents is not None or conventions.blend:
+        conventions = _raw(conventions)
     as_trained = replace(model, conventions=conventions)
     place = unproven(trainee.device)
     scorer = Scorer(as_trained, trainee.body(), trainee.head(), layouts, place)

@@ -35,6 +35,10 @@ class Short:
     """Candidates that the teacher did not score, counted with each relevant passage."""
     filtered: int = 0
     """Candidates that the teacher scores above the relevant passage."""
+    lists: int = 0
+    """Unlabelled lists for which a query has too few passages."""
+    passages_without_teacher: int = 0
+    """Candidates of unlabelled lists that the teacher did not score."""
 
 
 Negative = tuple[int, int, int]

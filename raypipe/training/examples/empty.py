@@ -13,6 +13,14 @@ def nothing_left(
     where = f"train.{name}: no example is left: "
     if wanted.triples is not None:
         return f"{where}the guard refuses every triple of {wanted.triples}"
+    if wanted.qrels is None:
+        assert wanted.negatives is not None
+        least, runs = wanted.negatives.per_example + 1, ", ".join(wanted.negatives.runs)
+        return (
+            f"{where}no query that the guard allows has {least} passages with a score of "
+            f"{wanted.teacher} in ranks {wanted.negatives.first} to {wanted.negatives.last} of "
+            f"{runs}"
+        )
     if not relevant:
         return (
             f"{where}{wanted.qrels} has no judgement of grade {wanted.min_grade} or higher "

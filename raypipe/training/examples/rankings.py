@@ -56,10 +56,15 @@ class Taught:
 
     def of(self, query: int, passages: Sequence[int]) -> list[float]:
         """The scores of a query's passages, NaN for a missing one."""
-        wanted = pair_keys(np.full(len(passages), query), np.array(passages, np.int64))
-        if not len(self._keys):
-            return [float("nan")] * len(wanted)
-        places = np.searchsorted(self._keys, wanted).clip(max=len(self._keys) - 1)
-        found = np.where(self._keys[places] == wanted, self._scores[places], np.nan)
-        scores: list[float] = found.tolist()
+        rows = np.array(passages, np.int64)
+        scores: list[float] = self.of_pairs(np.full(len(rows), query), rows).tolist()
         return scores
+
+    def of_pairs(self, query_rows: Int64, passage_rows: Int64) -> Float32:
+        """The score of each pair, float32, NaN for a missing one."""
+        wanted = pair_keys(query_rows, passage_rows)
+        if not len(self._keys):
+            return np.full(len(wanted), np.nan, np.float32)
+        places = np.searchsorted(self._keys, wanted).clip(max=len(self._keys) - 1)
+        found: Float32 = np.where(self._keys[places] == wanted, self._scores[places], np.nan)
+        return found.astype(np.float32)

@@ -20,6 +20,7 @@ from raypipe.storage.stored import Stored, spec_over
 from raypipe.training.examples.documents import known_pairs
 from raypipe.training.examples.draw import Short, drawn_examples
 from raypipe.training.examples.empty import nothing_left
+from raypipe.training.examples.first_stages import with_first_stages
 from raypipe.training.examples.guarding.guard import Dropped, Guard, refused_queries
 from raypipe.training.examples.judged import Judged, RowsOf, judged_passages
 from raypipe.training.examples.labelled import labelled_examples
@@ -33,6 +34,7 @@ from raypipe.training.examples.sources import (
 )
 from raypipe.training.examples.table import Examples, distinct, write_examples
 from raypipe.training.examples.triples import triple_examples
+from raypipe.training.examples.unlabelled import unlabelled_examples
 
 SEMANTICS = 4
 
@@ -57,6 +59,8 @@ class ExamplesStage:
     in_batch: bool = False
     """Whether the loss uses a batch's other passages as negatives."""
     documents: OfDocuments | None = None
+    first_stages: tuple[Stored, ...] = ()
+    """The runs of `wanted.blend`."""
     needs: Needs = field(default_factory=Needs)
     skips_rows: ClassVar[bool] = False
 
@@ -82,6 +86,9 @@ class ExamplesStage:
         stores = {"collection": self.collection, "queries": self.queries}
         stores |= {f"run.{number}": run for number, run in enumerate(self.runs)}
         stores |= {"teacher": self.teacher} if self.teacher else {}
+        if wanted.blend is not None:
+            params["blend"] = wanted.blend.model_dump(exclude={"runs"})
+            stores |= {f"blend.{number}": run for number, run in enumerate(self.first_stages)}
         if self.documents is not None and wanted.documents is not None:
             params["documents"] = wanted.documents.model_dump(exclude={"scored_by"})
             stores["map"] = self.documents.map
@@ -142,6 +149,14 @@ class ExamplesStage:
             )
         else:
             examples = self._drawn(judged, refused, left_out, dropped, short)
+        if self.wanted.blend is not None:
+            examples = with_first_stages(
+                examples,
+                [ranking_of(run) for run in self.first_stages],
+                last=self.wanted.blend.last,
+                none=self.wanted.blend.none,
+                seed=self.seed,
+            )
         examples = replace(examples, relevant=self._pairs(judged, examples))
         if not examples.num_examples:
             raise InputError(nothing_left(self.wanted, self.name, judged.relevant, short))
@@ -190,6 +205,10 @@ class ExamplesStage:
         teacher = None if self.teacher is None else ranking_of(self.teacher)
         if teacher is not None and self.teacher_last is not None:
             teacher = teacher.upto(self.teacher_last)
+        if self.wanted.qrels is None:
+            assert teacher is not None
+            queries = set(range(self.queries.num_rows)) - refused
+            return unlabelled_examples(queries, runs, teacher, window, seed=self.seed, short=short)
         return drawn_examples(
             judged.relevant, judged.known, runs, teacher, window, seed=self.seed, short=short
         )
@@ -212,7 +231,7 @@ def _first(examples: Examples, count: int | None, seed: int) -> Examples:
     if count is None or count >= size:
         return examples
     chosen = np.sort(permuted(np.arange(count), size=size, seed=seed, epoch=0))
-    names = ("query_rows", "passage_rows", "runs", "ranks", "teacher", "labels")
+    names = ("query_rows", "passage_rows", "runs", "ranks", "teacher", "labels", "first_stage")
     held = {name: getattr(examples, name) for name in names}
     kept = {name: value[chosen] for name, value in held.items() if value is not None}
     return replace(examples, **kept)

@@ -36,6 +36,8 @@ class Examples:
     """[N, L]: another model's score."""
     labels: Float32 | None = None
     """[N, 1]: 1.0 for relevant passages, 0.0 for others, where each passage is its own example."""
+    first_stage: Float32 | None = None
+    """[N, L]: z, the first stage's score from 0 to 1."""
     relevant: Int64 | None = None
     """Sorted `query_row << 32 | passage_row` of every pair known as relevant."""
 
@@ -48,6 +50,11 @@ class Examples:
     def num_passages(self) -> int:
         """L."""
         return int(self.passage_rows.shape[1])
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether an example's first passage is known as relevant, not drawn from a run."""
+        return self.runs is None or self.labels is not None or NO_RUN in self.runs[:1, 0]
 
     def are_relevant(self, query_rows: Int64, passage_rows: Int64) -> NDArray[np.bool_]:
         """Whether pairs are known as relevant, elementwise for arrays of one shape."""

@@ -129,4 +129,9 @@ def _notes_of_cross_encoder(found: PairConventions) -> list[str]:
             f"{'logit' if found.score == 'raw' else found.score} of unit {found.relevant_label}"
             + ("." if found.score == "raw" else " after a softmax over both.")
         )
+    if found.blend:
+        notes.append(
+            f"raypipe ranks by the model's log odds and {found.blend:g} times the first stage's "
+            "score, from 0 to 1; CrossEncoder knows of no first stage."
+        )
     return notes

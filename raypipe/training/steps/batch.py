@@ -40,6 +40,10 @@ class Batch:
     """[E, L]; NaN in examples of a source without a teacher."""
     labels: Float32 | None = None
     """[E, L] where the passages bring labels; otherwise an example's first one is relevant."""
+    judged: NDArray[np.bool_] | None = None
+    """[E]: whether an example is no unlabelled list; None if none is."""
+    first_stage: Float32 | None = None
+    """[E, L]: z of a blend, s = a z + f; 0 in examples of a source without first stages."""
 
     @property
     def num_examples(self) -> int:
@@ -57,6 +61,9 @@ def read_batch(sources: Sequence[ExampleSource], numbers: Int64) -> Batch:
     passage_rows = np.empty((len(numbers), width), np.int64)
     has_teacher = any(source.examples.teacher is not None for source in sources)
     teacher = np.full((len(numbers), width), np.nan, np.float32) if has_teacher else None
+    judged = np.array([source.examples.is_judged for source in sources], bool)[of_source]
+    has_first_stage = any(source.examples.first_stage is not None for source in sources)
+    first_stage = np.zeros((len(numbers), width), np.float32) if has_first_stage else None
     has_labels = any(source.examples.labels is not None for source in sources)
     labels = np.empty((len(numbers), width), np.float32) if has_labels else None
     for number in np.unique(of_source):
@@ -64,6 +71,8 @@ def read_batch(sources: Sequence[ExampleSource], numbers: Int64) -> Batch:
         examples = sources[number].examples
         if labels is not None and examples.labels is not None:  # all sources have them, or none
             labels[own] = examples.labels[within[own]]
+        if first_stage is not None and examples.first_stage is not None:
+            first_stage[own] = examples.first_stage[within[own]]
         query_rows[own] = examples.query_rows[within[own]]
         passage_rows[own] = examples.passage_rows[within[own]]
         if teacher is not None and examples.teacher is not None:
@@ -79,6 +88,8 @@ def read_batch(sources: Sequence[ExampleSource], numbers: Int64) -> Batch:
         positive=_positive(sources, of_source, query_rows, passage_rows),
         teacher=teacher,
         labels=labels,
+        judged=None if judged.all() else judged,
+        first_stage=first_stage,
     )
 
 

@@ -91,10 +91,16 @@ def _pair_losses(
     texts = [taken(text, sorted_places) for text in (inputs.query, *inputs.passages)]
     units = trainee.units(make_inputs(texts, layouts["pair"]))
     units = units[torch.from_numpy(np.argsort(order)).to(units.device)]
-    teacher = None if batch.teacher is None else batch.teacher[examples]
-    relevant = conventions.relevant_label
-    duo = conventions.kind == "duo"
-    return objective.of_units(units, inputs.targets[places], width, teacher, relevant, duo=duo)
+    return objective.of_units(
+        units,
+        inputs.targets[places],
+        width,
+        None if batch.teacher is None else batch.teacher[examples],
+        conventions.relevant_label,
+        duo=conventions.kind == "duo",
+        judged=None if batch.judged is None else batch.judged[examples],
+        first_stage=None if batch.first_stage is None else batch.first_stage[examples],
+    )
 
 
 def _encoder(

@@ -55,6 +55,14 @@ def pairwise_hinge(scores_EL: Tensor, *, margin: float) -> Tensor:
     return F.relu(margin - (scores_EL[:, :1] - scores_EL[:, 1:])).mean(dim=1)
 
 
+def listwise(scores_EL: Tensor) -> Tensor:
+    """-log softmax of the positive over an example's passages, [E].
+
+    Source: Gao et al. 2021, section 3 (LCE): the negatives are those of the run to be reranked.
+    """
+    return torch.logsumexp(scores_EL, dim=1) - scores_EL[:, 0]
+
+
 def margin_mse(scores_EL: Tensor, teacher_EL: Tensor) -> Tensor:
     """Mean over negatives of the squared difference of student's and teacher's margins, [E].
 

@@ -22,6 +22,10 @@ class Objective:
     temperature: float = 1.0
     judgements: float = 0.0
     """Weight of the cross-entropy added to a teacher's loss."""
+    teacher_weight: float = 0.0
+    """Weight of the kl to a teacher added to listwise."""
+    blend: float = 0.0
+    """a of listwise's scores, s = a z + f."""
 
     def of_units(
         self,
@@ -32,20 +36,40 @@ class Objective:
         relevant_label: int | None,
         *,
         duo: bool = False,
+        judged: NDArray[np.bool_] | None = None,
+        first_stage: NDArray[np.float32] | None = None,
     ) -> Tensor:
-        """A reranker's loss of each example, [E]; an example's inputs are together."""
+        """A reranker's loss of each example, [E]; an example's inputs are together.
+
+        Args:
+            units_BU: the head's.
+            targets: of the cross-entropy, [B].
+            per_example: inputs of an example.
+            teacher: see `of_lists`.
+            relevant_label: the unit for relevant.
+            duo: whether an input has two passages.
+            judged: bool [E]; unlabelled lists learn from the teacher alone. None means all are.
+            first_stage: z of listwise, [E, L]; None means 0.
+        """
         weight = 1.0 if self.name == "cross-entropy" else self.judgements
         parts = []
         if weight:
             target = torch.from_numpy(targets).to(units_BU.device)
             each = losses.cross_entropy(units_BU, target, relevant_label=relevant_label)
-            parts.append(weight * each.view(-1, per_example).mean(dim=1))
+            parts.append(_of_judged(weight * each.view(-1, per_example).mean(dim=1), judged))
         if self.name != "cross-entropy":
             raw = units_BU[:, 0]
             if relevant_label is not None:
                 raw = units_BU[:, relevant_label] - units_BU[:, 1 - relevant_label]
-            shape = (-1, per_example // 2, 2) if duo else (-1, per_example)
-            parts.append(self.of_lists(raw.view(shape), teacher))
+            scores = raw.view((-1, per_example // 2, 2) if duo else (-1, per_example))
+            if self.name == "listwise" and first_stage is not None:
+                scores = scores + self.blend * torch.from_numpy(first_stage).to(scores.device)
+            if self.name == "listwise":
+                parts.append(_of_judged(losses.listwise(scores), judged))
+            if self.name != "listwise":
+                parts.append(self.of_lists(scores, teacher))
+            elif teacher is not None:
+                parts.append(self.teacher_weight * self.of_lists(scores, teacher))
         return torch.stack(parts).sum(dim=0)
 
     def of_lists(self, scores: Tensor, teacher: NDArray[np.float32] | None) -> Tensor:
@@ -73,3 +97,10 @@ class Objective:
         if self.name == "multi-label-margin":
             return losses.multi_label_margin(scores_QP, positive_QP)
         return losses.info_nce(scores_QP, positive_QP, own_Q, temperature=self.temperature)
+
+
+def _of_judged(each: Tensor, judged: NDArray[np.bool_] | None) -> Tensor:
+    """The losses, 0 for unlabelled lists, [E]."""
+    if judged is None:
+        return each
+    return each.masked_fill(torch.from_numpy(~judged).to(each.device), 0.0)

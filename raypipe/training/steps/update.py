@@ -40,8 +40,7 @@ class Updates:
         self._sources = sources_of(self._job)
         num_examples = sum(source.examples.num_examples for source in self._sources)
         self._sampler = Sampler(num_examples, recipe.batch, recipe.seed)
-        loss = recipe.loss
-        self._objective = Objective(loss.name, loss.margin, loss.temperature, loss.judgements)
+        self._objective = Objective(**recipe.loss.model_dump())
         self._layouts = layouts_for(self._job)
 
     def step(self, number: int) -> dict[str, Json]:

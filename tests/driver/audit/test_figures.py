@@ -1,5 +1,6 @@
 """The figures of a stage from given scores, by hand."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -37,11 +38,12 @@ def found(tmp_path, tiny_mono):
     system = System("mono", "run", run)
     basis = SimpleNamespace(queries=lambda name: sides.queries, collection=lambda: sides.collection)
 
-    def made(qrels):
+    def made(qrels, **how):
         judged = pa.table([*map(list, zip(*qrels, strict=True))], schema=schema.QRELS)
-        one = Audited(system, "bf16", stage, again, scored)
+        one = Audited(replace(system, **how), "bf16", stage, again, scored)
         return figures(basis, "test", one, judged, ["RR@10"])
 
+    made.stores = stores
     return made
 
 
@@ -67,3 +69,13 @@ def test_one_judged_query_has_no_interval(found):
     assert (told.judged, told.measures) == (1, {})
     assert "RR@10" not in audit_table("test", [told], ["RR@10"])
     assert found(QRELS[:2]).measures["RR@10"].mean == pytest.approx(0.25)
+
+
+def test_of_a_blend_the_scores_in_fp32_are_blended_too(found):
+    """z of both passages of query 0 over its first two is 1 and 0, of query 1's as well."""
+    first = found.stores.run([(0, 0, 9.0), (0, 1, 5.0), (1, 0, 4.0), (1, 2, 3.0), (2, 1, 1.0)])
+    params = {"blend": {"weight": 1.5, "scale": "raw"}, "k0": 2}
+    blended = SimpleNamespace(spec=SimpleNamespace(params=params))
+    told = found(QRELS, stored=blended, ranked=first).found
+    # In fp32: 1.5 + 1.5 and 2 of query 0, as 3 and 2 in bf16; 3 + 1.5 and 2.5 of query 1.
+    assert told.largest == 1.5 and told.changed == 1  # query 2, whose list is empty

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from raypipe.config import load_training
@@ -179,3 +181,32 @@ def test_a_dev_set_of_fewer_queries_is_that_of_the_first(
     kept = "".join(line for line in run if line.split()[0] in asked)
     (tmp_path / "dev.trec").write_text(kept)
     assert fewer == measured("first", tmp_path / "first.tsv")
+
+
+def test_a_blend_is_learnt_from_judged_and_unlabelled_lists_and_the_model_keeps_it(
+    small_recipe, train, small_files, tmp_path
+):
+    """z of the judged lists comes from the run, or is 0; the unlabelled ones learn from it too."""
+    run = str(tmp_path / "train.trec")
+    lists = {"runs": run, "last": 20, "per_example": 3}
+    judged = {"negatives": lists, "blend": {"runs": run, "last": 20}}
+    queries = str(small_files / "queries.train.tsv")
+    unlabelled = {"collection": "docs", "queries": queries, "teacher": run,
+                  "negatives": {**lists, "examples": 2}, "blend": {"runs": [run, run]}}  # fmt: skip
+    files = {key: str(small_files / f"{key}.train{end}")
+             for key, end in (("queries", ".tsv"), ("qrels", ".txt"))}  # fmt: skip
+    loss = {"name": "listwise", "blend": 4, "teacher_weight": 0.5}
+    sets = {"docs": {"collection": "docs", **files, **judged}, "more": unlabelled}
+    guard = tmp_path / "guard.tsv"
+    guard.write_text((small_files / "queries.train.tsv").read_text().splitlines()[0].upper())
+    path = small_recipe(loss=loss, train=sets, guard={"test": {"queries": str(guard)}})
+    trained = train(path, tmp_path / "out")
+    facts = trained.summary["examples"]
+    assert facts["docs"]["passages"] == facts["more"]["passages"] == 4
+    dropped = facts["more"]["dropped"]
+    assert dropped["same_query"] == 1
+    left = facts["more"]["queries"] + dropped["same_query"] + dropped["near_query"]
+    assert left == len((small_files / "queries.train.tsv").read_text().splitlines())
+    assert facts["more"]["examples"] == 2 * facts["more"]["queries"]
+    settings = json.loads((tmp_path / "out/models/small/raypipe.json").read_text())
+    assert settings["blend"] == 4.0

@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import pytest
 from given_scores import BASE, BLOCKS, lines_of, part_of
 
 from raypipe import schema
 from raypipe.errors import InputError
+from raypipe.ranking.blend import Blend
 from raypipe.stages.scoring.requests import Request
 from raypipe.stages.scoring.rerank import AggregateStage, PairsStage, RerankStage
 from raypipe.stages.stage import Sizing
@@ -40,6 +43,23 @@ def test_a_reranked_run_without_its_tail_and_with_a_failed_candidate(stores, run
     stage = RerankStage("mono", run, BASE, Request(k0=3), "drop", stores.sides(3), (part,))
     rows = [(query, row) for query, row, *_ in lines_of(stores.finished(stage))]
     assert rows == [(0, 10), (0, 30), (1, 30), (1, 20), (2, 50)]
+
+
+def test_a_blended_run_is_ordered_by_the_runs_scores_too_over_the_first_k0(stores, run):
+    """z of query 0 is 1, 1/2 and 0 for passages 30, 10 and 20; of query 1, 1 and 0."""
+    part = part_of(stores, MONO, skipped=[3])
+    plain = RerankStage("mono", run, BASE, Request(k0=3), "keep", stores.sides(3), (part,))
+    stage = replace(plain, blend=Blend(4.0, "raw"))
+    assert lines_of(stores.finished(stage)) == [
+        (0, 30, 1, 5.0, "mono"), (0, 10, 2, 4.0, "mono"), (0, 20, 3, 3.0, "mono"),
+        (0, 40, 4, 6.0, "bm25"),
+        (1, 30, 1, 0.75, "mono"),
+        (2, 50, 1, 4.25, "mono"),
+    ]  # fmt: skip
+    assert "blend" not in plain.spec.params
+    assert stage.spec.params["blend"] == {"weight": 4.0, "scale": "raw"}
+    (change,) = stage.spec.diff(replace(plain, blend=Blend(5.0, "raw")).spec)
+    assert str(change) == "params.blend.weight 4.0 -> 5.0"
 
 
 def test_what_names_a_reranked_run_is_its_request_tail_scores_and_run(stores, run):

@@ -143,6 +143,26 @@ def test_a_document_has_the_raw_scores_of_its_passages(label, method, expected):
     assert conventions.score == ("raw" if label is None else "log-probability")
     scores = raw if label is None else -np.logaddexp(0, -raw)
     documents = Documents(None, Halves(), method, 4)
-    found, values = validate._of_documents(documents, keys, scores.astype(np.float32), conventions)
+    dev = SimpleNamespace(documents=documents)
+    found, values = validate._of_lines(conventions, dev, keys, scores.astype(np.float32))
     assert [part.tolist() for part in found] == [[0, 0], [1, 2], [-1, -1]]
     assert values.tolist() == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_blend_orders_by_the_first_stage_and_the_log_odds_together():
+    """The first stage of RUN is 1, 0.5 and 0 for passages 10, 11 and 12 of query 0."""
+    conventions = validate._raw(replace(PRESETS["monobert"], blend=4.0))
+    keys = (np.zeros(3, np.int64), np.array([10, 11, 12]), np.full(3, -1))
+    f = np.array([-1.0, 0.5, 2.0], np.float32)
+    scores = -np.logaddexp(0, -f)
+    dev = data(3, RUN.slice(0, 3))
+    first = [2.0, 1.5, 1.0]
+    dev.run = dev.run.set_column(3, "score", pa.array(first, pa.float32()))
+    found, values = validate._of_lines(conventions, dev, keys, scores.astype(np.float32))
+    assert found is keys and values.tolist() == pytest.approx([3.0, 2.5, 2.0], abs=1e-5)
+    dev.k = 2
+    _, values = validate._of_lines(conventions, dev, keys, scores.astype(np.float32))
+    assert values[:2].tolist() == pytest.approx([3.0, 0.5], abs=1e-5)
+    of_documents = SimpleNamespace(run=dev.run, documents=Documents(dev.run, Halves(), "maxp", 4))
+    _, values = validate._of_lines(conventions, of_documents, keys, scores.astype(np.float32))
+    assert values.tolist() == pytest.approx([3.0], abs=1e-5)

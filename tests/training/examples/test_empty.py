@@ -32,3 +32,12 @@ def test_of_triples_the_guard_refuses_all():
     given = TrainingSet(collection="c", queries="q.tsv", triples="t.tsv")
     told = nothing_left(given, "docs", {}, Short())
     assert told.endswith("the guard refuses every triple of t.tsv")
+
+
+def test_of_unlabelled_lists_no_query_has_passages_enough():
+    given = wanted(qrels=None, teacher="t.trec")
+    told = nothing_left(given, "docs", {}, Short())
+    assert told == (
+        "train.docs: no example is left: no query that the guard allows has 5 passages with a "
+        "score of t.trec in ranks 3 to 9 of first"
+    )

@@ -11,7 +11,7 @@ from raypipe.training.examples.guarding.guard import Guard
 from raypipe.training.examples.sampler import permuted
 from raypipe.training.examples.sources import OfDocuments
 from raypipe.training.examples.stage import ExamplesStage, _first
-from raypipe.training.examples.table import Examples
+from raypipe.training.examples.table import NO_RUN, Examples
 
 
 def test_so_many_examples_are_those_of_a_seeded_order_in_their_own_order():
@@ -83,3 +83,44 @@ def test_what_is_said_of_documents_and_who_scored_them_names_the_examples():
     assert len(set(every)) == len(every)
     renamed = TrainDocuments(best=5, scored_by="b")
     assert spec(renamed, of("s")) == spec(best, of("s"))  # the scores' own identity says it
+
+
+def test_the_first_stages_of_a_blend_name_the_examples_and_not_their_files_names():
+    def stored(name):
+        return SimpleNamespace(identity=name, origin=f"store/{name}")
+
+    def spec(blend, *runs):
+        stage = ExamplesStage(
+            wanted=wanted(qrels=None, blend=blend), collection=stored("d"), ids=stored("i"),
+            queries=stored("q"), runs=(), teacher=None, teacher_last=None, guard=Guard(), seed=0,
+            first_stages=tuple(map(stored, runs)),
+        )  # fmt: skip
+        return stage.spec
+
+    blend = {"runs": ["a"], "last": 9}
+    every = [
+        spec(None), spec(blend, "r"), spec(blend, "s"), spec({**blend, "last": 8}, "r"),
+        spec({**blend, "none": False}, "r"), spec({"runs": ["a", "b"], "last": 9}, "r", "s"),
+    ]  # fmt: skip
+    assert len({each.fingerprint() for each in every}) == len(every)
+    renamed = spec({"runs": ["z"], "last": 9}, "r")
+    assert renamed.fingerprint() == every[1].fingerprint()  # the run's own identity says it
+    assert "blend" not in every[0].params
+
+
+def test_an_example_is_judged_unless_its_first_passage_came_from_a_run():
+    rows, passages = np.array([0, 0], np.int32), np.array([[5, 6], [7, 8]], np.int32)
+    table = Examples(rows, passages)
+    from_runs = np.zeros((2, 2), np.uint8)
+    drawn = from_runs.copy()
+    drawn[:, 0] = NO_RUN
+    assert table.is_judged and replace(table, runs=drawn).is_judged
+    assert not replace(table, runs=from_runs).is_judged
+    assert replace(table, runs=from_runs, labels=np.ones((2, 1), np.float32)).is_judged
+
+
+def test_of_a_part_of_the_examples_the_first_stages_scores_are_kept():
+    z = np.arange(18, dtype=np.float32).reshape(9, 2)
+    table = Examples(np.arange(9, dtype=np.int32), z.astype(np.int32), first_stage=z)
+    found = _first(table, 4, 5)
+    assert found.first_stage.tolist() == found.passage_rows.tolist()

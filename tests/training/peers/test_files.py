@@ -77,6 +77,9 @@ def test_two_units_are_both_returned_and_the_note_says_which_counts():
     cut, units = peer_notes(model)
     assert "queries at 64 word pieces" in cut and "the log-probability of unit 0 after" in units
     assert peer_notes(replace(MONO, score="raw"))[1].endswith("the logit of unit 1.")
+    assert peer_notes(replace(MONO, blend=6.0))[2].startswith(
+        "raypipe ranks by the model's log odds and 6 times the first stage's score"
+    )
 
 
 @pytest.mark.parametrize(

@@ -75,3 +75,17 @@ def test_an_encoder_keeps_so_many_pieces_of_each_side():
     )  # fmt: skip
     query, passage = text_counts(batch, conventions)
     assert query.tolist() == [2] and passage.tolist() == [3, 0, 2]
+
+
+def test_first_stages_and_unlabelled_lists_of_some_sources_reach_the_batch():
+    drawn = replace(
+        ONE.examples,
+        runs=np.zeros((3, 2), np.uint8),
+        first_stage=np.array([[0.5, 0.0], [1.0, 0.25], [0.0, 0.75]], np.float32),
+    )
+    unlabelled = ExampleSource(drawn, ONE.queries, ONE.passages)
+    batch = read_batch([TWO, unlabelled], np.array([4, 1, 2]))  # TWO has numbers 0 and 1
+    assert batch.judged.tolist() == [False, True, False]
+    assert batch.first_stage.tolist() == [[0.0, 0.75], [0.0, 0.0], [0.5, 0.0]]
+    alone = read_batch([TWO], np.array([0]))
+    assert alone.judged is None and alone.first_stage is None

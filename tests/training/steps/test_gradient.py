@@ -15,6 +15,9 @@ from transformers import (
 
 SCRIPT = Path(__file__).parents[2] / "helpers" / "gradients.py"
 TOLERANCE = 1e-5
+"""Times the largest gradient."""
+OF_LISTS = 1e-3
+"""The same for listwise: what a tiny model's nearly equal scores share cancels."""
 
 
 @pytest.fixture(scope="module")
@@ -24,23 +27,23 @@ def own():
     return gradients
 
 
-def assert_equal_gradients(found, expected):
+def assert_equal_gradients(found, expected, tolerance=TOLERANCE):
     assert found.keys() == expected.keys()
     largest = max(gradient.abs().max().item() for gradient in expected.values())
     assert largest > 0
     for name, gradient in expected.items():
         difference = (found[name] - gradient).abs().max().item()
-        assert difference <= TOLERANCE * largest, name
+        assert difference <= tolerance * largest, name
 
 
-@pytest.mark.parametrize("kind", ["mono", "duo", "low-rank"])
+@pytest.mark.parametrize("kind", ["mono", "duo", "low-rank", "listwise"])
 def test_packed_and_one_by_one_agree(own, tiny_model, kind):
     from raypipe.training.steps.comm import Solo
 
     packed = own.gradients(*own.make_trainee(tiny_model, kind), kind, Solo(), budget=100_000)
     single = own.gradients(*own.make_trainee(tiny_model, kind), kind, Solo(), budget=1)
     assert packed[0].item() == pytest.approx(single[0].item(), rel=1e-5)
-    assert_equal_gradients(packed[1], single[1])
+    assert_equal_gradients(packed[1], single[1], OF_LISTS if kind == "listwise" else TOLERANCE)
 
 
 @pytest.mark.parametrize("world", [2, 4])
@@ -60,17 +63,14 @@ def test_several_workers_give_the_gradient_of_one(own, tiny_model, tmp_path, wor
             if name.startswith(f"{kind} ")
         }
         assert of_kind.pop("loss").item() == pytest.approx(loss.item(), rel=1e-5)
-        assert_equal_gradients(of_kind, expected)
+        assert_equal_gradients(of_kind, expected, OF_LISTS if kind == "listwise" else TOLERANCE)
 
 
-def test_the_gradient_is_that_of_transformers_padded_batch(own, tiny_model):
+def padded(trainee, layouts, batch, path):
+    """transformers' model with the trainee's weights, the arguments of its forward, the targets."""
     from raypipe.training.steps.batch import pair_inputs_of
-    from raypipe.training.steps.comm import Solo
 
-    trainee, layouts = own.make_trainee(tiny_model, "mono")
-    batch = own.make_batch()
-    loss, found = own.gradients(trainee, layouts, "mono", Solo(), batch=batch)
-    model = BertForSequenceClassification(BertConfig.from_pretrained(tiny_model)).eval()
+    model = BertForSequenceClassification(BertConfig.from_pretrained(path)).eval()
     state = {name: weight.detach() for name, weight in trainee.weights.items()}
     model.load_state_dict(state, strict=False)
     inputs = pair_inputs_of(batch, trainee.conventions, layouts["pair"])
@@ -85,8 +85,19 @@ def test_the_gradient_is_that_of_transformers_padded_batch(own, tiny_model):
         ids[row, : len(tokens)] = torch.tensor(tokens)
         mask[row, : len(tokens)] = 1
         segments[row, len(texts[0]) + 2 : len(tokens)] = 1
-    logits = model(input_ids=ids, attention_mask=mask, token_type_ids=segments).logits
-    expected = torch.nn.functional.cross_entropy(logits, torch.from_numpy(inputs.targets).long())
+    arguments = {"input_ids": ids, "attention_mask": mask, "token_type_ids": segments}
+    return model, arguments, inputs.targets
+
+
+def test_the_gradient_is_that_of_transformers_padded_batch(own, tiny_model):
+    from raypipe.training.steps.comm import Solo
+
+    trainee, layouts = own.make_trainee(tiny_model, "mono")
+    batch = own.make_batch()
+    loss, found = own.gradients(trainee, layouts, "mono", Solo(), batch=batch)
+    model, arguments, targets = padded(trainee, layouts, batch, tiny_model)
+    logits = model(**arguments).logits
+    expected = torch.nn.functional.cross_entropy(logits, torch.from_numpy(targets).long())
     expected.backward()
     assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
     theirs = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
@@ -210,3 +221,24 @@ def test_an_encoders_gradient_is_that_of_transformers_vectors(own, tiny_model, k
     assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
     theirs = {f"bert.{n}": p.grad for n, p in model.named_parameters() if p.grad is not None}
     assert_equal_gradients({name: found[name] for name in theirs}, theirs)
+
+
+def test_the_gradient_of_listwise_is_that_of_plain_products_over_whole_lists(own, tiny_model):
+    """The log odds of transformers' one forward, blended and softmaxed here."""
+    from raypipe.training.steps.comm import Solo
+
+    trainee, layouts = own.make_trainee(tiny_model, "listwise")
+    batch = own.make_batch(num_examples=5, num_passages=4, unlabelled=True)
+    loss, found = own.gradients(trainee, layouts, "listwise", Solo(), batch=batch, budget=300)
+    model, arguments, _ = padded(trainee, layouts, batch, tiny_model)
+    logits = model(**arguments).logits
+    s = (logits[:, 1] - logits[:, 0]).view(5, 4) + 3.0 * torch.from_numpy(batch.first_stage)
+    listwise = -s.softmax(dim=1)[:, 0].log() * torch.from_numpy(batch.judged)
+    taught = torch.from_numpy(batch.teacher).softmax(dim=1)
+    kl = (taught * (taught / s.softmax(dim=1)).log()).sum(dim=1)
+    expected = (listwise + 0.5 * kl).mean()
+    assert 0 < batch.judged.sum() < 5
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
+    expected.backward()
+    theirs = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    assert_equal_gradients({name: found[name] for name in theirs}, theirs, OF_LISTS)

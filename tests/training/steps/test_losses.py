@@ -131,3 +131,8 @@ def test_divergence_is_of_the_student_from_the_teacher():
     assert found.item() == pytest.approx(expected, rel=1e-5)
     cold = losses.kl_divergence(student, teacher, temperature=0.5)
     assert cold.item() == pytest.approx(0.5 * math.log(5) + 0.5 * math.log(5 / 9), rel=1e-5)
+
+
+def test_listwise_is_the_softmax_loss_of_the_first():
+    scores = torch.log(torch.tensor([[1.0, 2.0, 5.0], [6.0, 1.0, 1.0]]))
+    assert losses.listwise(scores).tolist() == pytest.approx([math.log(8), math.log(8 / 6)])

@@ -86,3 +86,42 @@ def test_margin_mse_of_a_duo_regresses_both_orders_on_the_teachers_margin():
     found = Objective("margin-mse").of_units(units, targets, 4, teacher, 1, duo=True)
     # margins 2 and -1: raw 2, -1.5 against 2, -2; raw -1, 0.5 against -1, 1
     assert found.tolist() == pytest.approx([(0 + 0.25 + 0 + 0.25) / 4])
+
+
+def test_listwise_is_of_the_blend_and_a_teachers_kl_is_added_with_its_weight():
+    """Log odds 1, 0 and 0, 0; the first stage turns the first list round."""
+    units = torch.tensor([[0.0, 1.0], [2.0, 2.0], [0.0, 0.0], [1.0, 1.0]], requires_grad=True)
+    targets = np.array([1, 0, 1, 0], np.float32)
+    first_stage = np.array([[0.0, 1.0], [0.5, 0.25]], np.float32)
+    teacher = np.array([[np.nan, np.nan], [0.0, math.log(3)]], np.float32)
+
+    def found(*, judged=None, first_stage=first_stage, teacher=teacher, **weights):
+        of = Objective("listwise", **weights).of_units
+        each = of(units, targets, 2, teacher, 1, judged=judged, first_stage=first_stage)
+        return each.tolist()
+
+    def softplus(x):
+        return math.log1p(math.exp(x))
+
+    assert found() == pytest.approx([softplus(-1), math.log(2)])
+    blended = [softplus(4 - 1), softplus(-1)]
+    assert found(blend=4.0) == pytest.approx(blended)
+    assert found(blend=4.0, first_stage=None) == pytest.approx([softplus(-1), math.log(2)])
+    p = 1 / (1 + math.exp(-1))  # of the first passage of the second list, by s: 2 and 1
+    kl = 0.25 * math.log(0.25 / p) + 0.75 * math.log(0.75 / (1 - p))
+    both = found(blend=4.0, teacher_weight=0.5)
+    assert both == pytest.approx([blended[0], blended[1] + 0.5 * kl])
+    assert found(blend=4.0, teacher_weight=0.5, teacher=None) == pytest.approx(blended)
+    unlabelled = found(blend=4.0, teacher_weight=0.5, judged=np.array([True, False]))
+    assert unlabelled == pytest.approx([blended[0], 0.5 * kl])
+    # The temperature is that of the kl alone: the softmax of log 3 / 2 and of 1 / 2.
+    q, p = 1 / (math.sqrt(3) + 1), 1 / (1 + math.exp(-0.5))
+    cool = found(blend=4.0, teacher_weight=1.0, temperature=2.0, judged=np.array([True, False]))
+    assert cool[1] == pytest.approx(q * math.log(q / p) + (1 - q) * math.log((1 - q) / (1 - p)))
+
+
+def test_an_unlabelled_list_has_no_cross_entropy():
+    teacher = np.array([[0.0, 0.0]], np.float32)
+    of = Objective("kl", judgements=3.0).of_units
+    found = of(torch.zeros(2, 2), TARGETS, 2, teacher, 1, judged=np.array([False]))
+    assert found.tolist() == [0.0]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from raypipe.config.fields import OWN, Count, Name, Seed, Source
+from raypipe.config.fields import OWN, Count, Name, NotNegative, Seed, Source
 from raypipe.config.pipeline.kinds.kind import Around, Kind, Produces, Reference
 from raypipe.config.yaml.document import Problem
 from raypipe.vocabulary import K0, K1, ScoreScale, Tail
@@ -34,6 +34,10 @@ class Score(Kind):
     """The seed of the draw."""
     score: ScoreScale | None = None
     """The scale of a monoBERT model's scores; None means that of the model's settings."""
+    blend: NotNegative | None = None
+    """The weight a of the run's own order in a monoBERT model's ranking: it is by a z + f, where z
+    is the run's score, min-max over a query's first k0, and f the model's log odds. None means that
+    of the model's settings, 0 none."""
     tail: Annotated[Tail, Source(OWN)] = "keep"
     """Whether candidates below k0 are kept below the others, in their order."""
 
@@ -52,6 +56,8 @@ class Score(Kind):
             yield Problem((*key, "sample"), "for a duoBERT model only; give k1, or remove it")
         if self.k1 is not None and self.score is not None:
             yield Problem((*key, "score"), "a duoBERT model's is always the probability; remove it")
+        if self.k1 is not None and self.blend is not None:
+            yield Problem((*key, "blend"), "for a monoBERT model only; remove it")
         if self.k1 == 1:
             yield Problem((*key, "k1"), "one candidate makes no pair; expected 2 or more")
 
@@ -94,6 +100,7 @@ class MonoScore(_Resolved):
     seed: Annotated[Seed, Source(OWN)] = 0
     """No effect on the scores; kept as written."""
     score: ScoreScale | None = None
+    blend: NotNegative | None = None
     tail: Annotated[Tail, Source(OWN)] = "keep"
 
 

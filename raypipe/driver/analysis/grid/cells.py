@@ -89,7 +89,8 @@ class Scores:
     def reranked(self, k0: int) -> pa.Table:
         """The first reranker's run with so many candidates."""
         by, tail = self.stages.duo.run, self.stages.mono.tail
-        return reranked_at(self.first, self.scored, scored_by=by, depth=k0, tail=tail)
+        blend = self.lacking.grid.blend
+        return reranked_at(self.first, self.scored, scored_by=by, depth=k0, tail=tail, blend=blend)
 
     def cell(self, setting: Setting, *, run: pa.Table | None = None) -> Computed | None:
         """The cell of a setting; None if pairs that it needs were not scored.

@@ -12,6 +12,7 @@ from raypipe.config.pipeline.kinds import DuoScore, MonoScore
 from raypipe.driver.analysis.finished import Finished
 from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
 from raypipe.stages.query_blocks import Sides
+from raypipe.stages.scoring.blending import blend_and_depth
 from raypipe.stages.scoring.filled import FilledStage, Grid
 from raypipe.storage.stored import Stored
 
@@ -66,6 +67,7 @@ def filled_stage(finished: Finished, query_set: str, stages: Stages) -> FilledSt
         pairs=finished.stored(of_stage(stages.name, query_set)),
         k0s=tuple(k0s_of(stages.mono, first.whole_table(schema.RUN))),
         k1=k1s_of(stages.duo, scored.whole_table(schema.RUN))[-1],
+        blend=blend_and_depth(scored),
     )
     queries, passages = of_queries(query_set), of_collection(Role.PASSAGES)
     sides = Sides(finished.stored(queries), finished.stored(passages))

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from raypipe.config.pipeline.kinds import Documents, MonoScore
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
+from raypipe.driver.recipe.kinds.score import blend_of, model_of
 from raypipe.driver.recipe.system import System
 from raypipe.errors import InputError
 from raypipe.names import of_stage
@@ -54,8 +55,10 @@ def conversion_of(basis: Basis, name: str, stage: Documents) -> Conversion:
     scored = basis.recipe.stages[stage.run]
     if not isinstance(scored, MonoScore):
         return "none"
-    conventions = basis.model(scored.model).reranker
-    scale = scored.score or conventions.score
+    model = model_of(basis, stage.run, scored)
+    conventions, scale = model.reranker, model.reranker.score
+    if blend_of(model, stage.run, scored) is not None:
+        return "none" if stage.over == "raw" else "probability"
     if scale == "raw" and conventions.relevant_label is not None:
         raise InputError(
             f"stages.{name}: {stage.run} has the score of the relevant unit of {scored.model}'s "

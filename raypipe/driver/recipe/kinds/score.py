@@ -9,8 +9,11 @@ from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Asked, Chain
 from raypipe.driver.recipe.score_table import ScoreTable
 from raypipe.driver.recipe.system import System
+from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import ModelFolder, starting_weights
 from raypipe.names import of_stage
+from raypipe.ranking.blend import Blend
+from raypipe.stages.scoring import blending
 from raypipe.stages.scoring.requests import Request
 from raypipe.stages.scoring.rerank import PairsStage, RerankStage
 from raypipe.stages.scoring.score import score_base
@@ -33,9 +36,12 @@ def system(
     run, sides = before.stored, basis.sides(query_set)
     base = score_base(model, sides.collection, sides.queries)
     final: RerankStage | PairsStage
+    blended = ""
     if isinstance(stage, MonoScore):
         k, request = stage.k0, Request(k0=stage.k0, seed=stage.seed)
-        final = RerankStage(name, run, base, request, stage.tail, sides)
+        blend = blend_of(model, name, stage)
+        final = RerankStage(name, run, base, request, stage.tail, sides, blend=blend)
+        blended = "" if blend is None else f", blend {blend.weight:g}"
     else:
         k, request = stage.k1, Request(k1=stage.k1, sample=stage.sample, seed=stage.seed)
         final = PairsStage(name, run, base, request, sides)
@@ -53,7 +59,7 @@ def system(
         stage.produces,
         stored,
         before.chain.then(chain, Chain((store,), asked=(asked,))),
-        f"{stage.run}, first {k}",
+        f"{stage.run}, first {k}{blended}",
         stage.model,
         starting_weights(model),
         ranked=run,
@@ -71,3 +77,20 @@ def model_of(basis: Basis, name: str, stage: MonoScore | DuoScore) -> ModelFolde
     if isinstance(stage, DuoScore) or stage.score is None:
         return model
     return replace(model, conventions=replace(model.reranker, score=stage.score))
+
+
+def blend_of(model: ModelFolder, name: str, stage: MonoScore) -> Blend | None:
+    """The stage's blend, otherwise that of its model; None for the model's scores alone.
+
+    Args:
+        model: that of `model_of`.
+        name: the stage's.
+        stage: in the recipe.
+
+    Raises:
+        InputError: the log odds of the blend cannot be had from the scores.
+    """
+    try:
+        return blending.blend_of(model.reranker, stage.blend)
+    except InputError as error:
+        raise InputError([f"stages.{name}: {problem}" for problem in error.problems]) from error

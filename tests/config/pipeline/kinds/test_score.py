@@ -21,6 +21,7 @@ def recipe(text, mono="k0: 9", duo="k1: 5", total="method: sum"):
     [
         {},
         {"mono": "k0: 1, score: raw, tail: drop"},
+        {"mono": "k0: 1, blend: 2.5"},
         {"duo": "k1: 2"},
         {"duo": "k1: 5, sample: 2, seed: 3", "total": "method: sample, m: 2, seed: 3"},
         {"duo": "k1: 5, sample: 2", "total": "method: sample, m: 2, k1: 5"},
@@ -38,6 +39,7 @@ def test_what_breaks_no_rule_is_taken(text, changed):
         ({"duo": "k0: 3, k1: 5"}, "pairs.k1"),
         ({"mono": "k0: 9, sample: 2"}, "mono.sample"),
         ({"duo": "k1: 5, score: probability"}, "pairs.score"),
+        ({"duo": "k1: 5, blend: 2"}, "pairs.blend"),
         ({"duo": "k1: 1"}, "pairs.k1"),
         ({"total": "method: sample"}, "total.m"),
         ({"total": "method: sum, m: 2"}, "total.m"),

@@ -1,6 +1,7 @@
 """Runs of documents of a recipe: by hand from the passages' scores, measured, and described."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,8 +10,10 @@ from watchers import Silent
 
 import raypipe
 from raypipe.config import load_recipe
+from raypipe.config.pipeline.kinds import MonoScore
 from raypipe.data.qrels import read_qrels
 from raypipe.driver.pipeline import Options, run_pipeline
+from raypipe.driver.recipe.kinds.documents import conversion_of
 from raypipe.driver.upkeep.export import export
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.upkeep.verify import verify
@@ -226,3 +229,16 @@ def test_scores_that_lack_what_is_aggregated_are_refused_before_any_work(
     with pytest.raises(InputError, match=words):
         run_pipeline(checked, tmp_path / "work", Options(), watcher=Silent())
     assert not (tmp_path / "work" / "stores" / "count@collection").exists()
+
+
+@pytest.mark.parametrize(
+    ("blend", "over", "expected"),
+    [(0.5, "raw", "none"), (0.5, "probability", "probability"), (0.0, "raw", "log-odds"),
+     (0.0, "probability", "probability-of-log")],
+)  # fmt: skip
+def test_the_scores_of_a_blend_are_log_odds_already(tiny_mono, blend, over, expected):
+    mono = MonoScore(do="score", run="dense", model="mono", k0=5, blend=blend)
+    model = resolve_model(str(tiny_mono))
+    basis = SimpleNamespace(recipe=SimpleNamespace(stages={"mono": mono}), model=lambda name: model)
+    stage = SimpleNamespace(run="mono", over=over)
+    assert conversion_of(basis, "maxp", stage) == expected

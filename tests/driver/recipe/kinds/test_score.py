@@ -1,17 +1,22 @@
 """Score and aggregate stages of a recipe: what is computed, kept and ranked."""
 
 import json
+import math
+import shutil
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from reranking_recipe import lines
 
 from raypipe import schema
+from raypipe.driver.analysis.depth import depth
 from raypipe.driver.analysis.finished import open_finished
 from raypipe.driver.results.plain import markdown
 from raypipe.driver.results.results import results
 from raypipe.driver.upkeep.export import export
+from raypipe.errors import InputError
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import load_scorer
@@ -135,3 +140,72 @@ def test_no_passage_outside_the_run_is_tokenised(finished, files):
     assert summary["stages"]["pieces@mono.test.1"]["rows"] == len(named)
     tokenised = {path.parent.parent.name for path in root.glob("stores/tokens@*/*/manifest.json")}
     assert tokenised == {"tokens@mono.test", "tokens@duo.test"}
+
+
+def scores_of(work, system):
+    """query -> passage -> score of a run's lines."""
+    found = {}
+    for line in (work / "runs" / "test" / f"{system}.trec").read_text().splitlines():
+        query, _, passage, _, score, _ = line.split()
+        found.setdefault(query, {})[passage] = float(score)
+    return found
+
+
+def test_a_blend_orders_by_the_runs_scores_and_the_models_log_odds(run, finished, tmp_path):
+    """By a plain loop over what the two runs without it say; nothing is scored again."""
+    root, before = finished
+    stores = shutil.copytree(root / "stores", tmp_path / "stores")
+    told = run(tmp_path / "work", stores, "stages.mono.blend=0.05", until="mono")
+    system = told["systems"]["test"]["mono"]
+    assert system["reranks"] == "first, first 12, blend 0.05"
+    assert (
+        told["stages"]["scores@mono.test.1"]["reused"] and not told["stages"]["mono.test"]["reused"]
+    )
+    assert told["systems"]["test"]["first"] == before["systems"]["test"]["first"]
+    first, f = (scores_of(root / "work", name) for name in ("first", "mono"))
+    found = scores_of(tmp_path / "work", "mono")
+    moved = 0
+    for query, scores in first.items():
+        top = sorted(scores, key=scores.get, reverse=True)[:12]
+        low, high = scores[top[-1]], scores[top[0]]
+        s = {
+            p: 0.05 * (scores[p] - low) / (high - low) - math.log(math.expm1(-f[query][p]))
+            for p in top
+        }
+        assert list(found[query])[:12] == sorted(top, key=s.get, reverse=True)
+        assert [found[query][p] for p in top] == pytest.approx([s[p] for p in top], abs=1e-6)
+        assert list(found[query])[12:] == list(scores)[12:]
+        moved += list(found[query])[:12] not in (top, list(f[query])[:12])
+    assert moved > 10
+
+
+def test_fewer_candidates_of_a_blend_are_told_as_a_stage_of_so_many_has_them(
+    run, finished, tmp_path
+):
+    root, _ = finished
+    stores = shutil.copytree(root / "stores", tmp_path / "stores")
+    run(tmp_path / "work", stores, "stages.mono.blend=0.05", until="mono")
+    five = run(
+        tmp_path / "five", stores, "stages.mono.blend=0.05", "stages.mono.k0=5", until="mono"
+    )
+    (_, table) = depth(open_finished(tmp_path / "work"), "test").tables
+    by_candidates = {row[2]: row[3:] for row in table.rows}
+    assert by_candidates[5] == list(five["measures"]["test"]["mono"].values())
+    assert by_candidates[5] != by_candidates[12]
+
+
+def test_a_models_own_blend_is_taken_and_0_in_the_recipe_is_none(
+    run, finished, tiny_mono, tmp_path
+):
+    root, _ = finished
+    stores = shutil.copytree(root / "stores", tmp_path / "stores")
+    settings = "models.mono.settings={blend: 0.05}"
+    own = run(tmp_path / "own", stores, settings, until="mono")
+    given = run(tmp_path / "given", stores, "stages.mono.blend=0.05", until="mono")
+    none = run(tmp_path / "none", stores, settings, "stages.mono.blend=0", until="mono")
+    plain = json.loads((root / "work" / "summary.json").read_text())
+    stage = "mono.test"
+    assert own["stages"][stage]["fingerprint"] == given["stages"][stage]["fingerprint"]
+    assert none["stages"][stage]["fingerprint"] == plain["stages"][stage]["fingerprint"]
+    with pytest.raises(InputError, match="stages.mono: blend 0.05 needs the model's log odds"):
+        run(tmp_path / "bad", stores, settings, "stages.mono.score=probability", until="mono")

@@ -66,5 +66,10 @@ def test_what_is_lines_about_a_training_set_names_only_what_was_left_out():
         "; left out: 3 relevant passages with too few negatives, 4 negatives that the teacher "
         "scores above the relevant passage"
     )
+    lists = {**short, "lists": 2, "passages_without_teacher": 5}
+    assert lines_about("docs", {**facts, "short": lists})[0].endswith(
+        "; left out: 2 unlabelled lists of queries with too few passages, "
+        "5 passages without a teacher's score"
+    )
     assert "(2 triples)" in told[1] and "left out 1 judged passages" in told[3]
     assert told[4] == "guard: docs: 'a' for 'b'"

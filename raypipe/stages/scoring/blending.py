@@ -1,0 +1,36 @@
+"""The blend of a monoBERT model's scores with the order that they are given, and of stored runs."""
+
+from typing import Any
+
+from raypipe.errors import InputError
+from raypipe.models.folder.conventions import PairConventions
+from raypipe.ranking.blend import Blend
+from raypipe.storage.stored import Stored
+
+
+def blend_of(conventions: PairConventions, weight: float | None) -> Blend | None:
+    """The blend of this weight, or of the model's own; None for the model's scores alone.
+
+    Args:
+        conventions: the model's, with the scale of the scores.
+        weight: None means that of the model.
+
+    Raises:
+        InputError: the log odds of the blend cannot be had from such scores.
+    """
+    weight = conventions.blend if weight is None else weight
+    if not weight:
+        return None
+    two_units = conventions.relevant_label is not None
+    if conventions.score == "probability" or (conventions.score == "raw" and two_units):
+        raise InputError(
+            f"blend {weight:g} needs the model's log odds, which scores of the scale "
+            f"{conventions.score} do not tell; expected score: log-probability, or blend: 0"
+        )
+    return Blend(weight, conventions.score)
+
+
+def blend_and_depth(stored: Stored) -> tuple[Blend, int] | None:
+    """The blend of a stored run of a monoBERT model, with its k0; None if it has no blend."""
+    params: Any = stored.spec.params
+    return (Blend(**params["blend"]), params["k0"]) if "blend" in params else None

@@ -1,0 +1,40 @@
+from dataclasses import replace
+
+import pytest
+
+from raypipe.errors import InputError
+from raypipe.models.folder.presets import PRESETS
+from raypipe.ranking.blend import Blend
+from raypipe.stages.scoring.blending import blend_and_depth, blend_of
+
+MONO = PRESETS["monobert"]
+LOG = "log-probability"
+
+
+def test_the_weight_is_that_given_or_else_the_models_and_0_is_none():
+    own = replace(MONO, blend=2.0)
+    assert blend_of(MONO, None) is None and blend_of(own, 0.0) is None
+    assert blend_of(own, None) == Blend(2.0, LOG) and blend_of(own, 3.0) == Blend(3.0, LOG)
+    assert blend_of(MONO, 3.0) == Blend(3.0, LOG)
+
+
+@pytest.mark.parametrize(
+    ("score", "label"), [("raw", 1), ("probability", 1), ("probability", None)]
+)
+def test_scores_without_the_log_odds_are_refused(score, label):
+    conventions = replace(MONO, score=score, relevant_label=label)
+    assert blend_of(conventions, None) is None
+    with pytest.raises(
+        InputError, match=f"scores of the scale {score} do not tell; expected score"
+    ):
+        blend_of(conventions, 1.5)
+
+
+def test_the_raw_score_of_one_unit_is_its_log_odds():
+    one = replace(MONO, score="raw", relevant_label=None)
+    assert blend_of(one, 1.5) == Blend(1.5, "raw")
+    assert blend_of(replace(one, score=LOG), 1.5) == Blend(1.5, LOG)
+
+
+def test_a_store_tells_its_blend_and_k0(stores):
+    assert blend_and_depth(stores.run([(0, 1, 2.0)])) is None
