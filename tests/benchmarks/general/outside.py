@@ -39,13 +39,13 @@ OUTSIDE = {
         {"format": "msmarco-v1", "input": str(DATA / "msmarco-v2-dl21/collection.tsv.gz")},
         "msmarco-v2-dl21/queries.dl21.tsv",
         "msmarco-v2-dl21/qrels.dl21.txt.gz",
-        candidates=100,
+        candidates=50,
     ),
     "nfcorpus": Outside(
         {"format": "beir", "input": str(DATA / "nfcorpus")},
         "nfcorpus/queries.jsonl.gz",
         "nfcorpus/qrels/test.tsv.gz",
-        candidates=50,
+        candidates=30,
         sample=150,
     ),
     "car": Outside(
@@ -55,7 +55,7 @@ OUTSIDE = {
         },
         "trec-car-test200/queries.hierarchical.tsv.gz",
         "trec-car-test200/qrels.hierarchical.txt.gz",
-        candidates=50,
+        candidates=30,
         sample=150,
     ),
     "wikiqa": Outside(
