@@ -16,6 +16,8 @@ ENV |= {
     "LISTS": "/lists.trec",
     "MSMARCO_V2": "/msmarco-v2",
     "BEIR": "/beir",
+    "GENERAL": "/general",
+    "SOURCE": "/general/docs",
 }
 
 
