@@ -58,7 +58,8 @@ def pairwise_hinge(scores_EL: Tensor, *, margin: float) -> Tensor:
 def listwise(scores_EL: Tensor) -> Tensor:
     """-log softmax of the positive over an example's passages, [E].
 
-    Source: Gao et al. 2021, section 3 (LCE): the negatives are those of the run to be reranked.
+    Source: Gao et al. 2021 (localized contrastive estimation): the negatives are those of the run
+    to be reranked.
     """
     return torch.logsumexp(scores_EL, dim=1) - scores_EL[:, 0]
 
