@@ -100,7 +100,7 @@ def _raw(path: Path, form: str) -> tuple[str, tuple[str, ...]]:
                 expected = "expected query TAB passage TAB rank, a whole number; found"
                 return f"line {number}: {expected} {line[:60]!r}", ()
         elif len(tags) < 3:
-            tags.update(dict.fromkeys(_last_words(block)))
+            tags.update(_last_words(block))
         first += block.count(b"\n")
     return "", tuple(tags)[:3]
 
@@ -116,6 +116,7 @@ def _wrong_lines(block: bytes, first: int) -> Iterator[tuple[int, str]]:
 _LINE = re.compile(rb"^[^\t\n\r ]+\t[^\t\n\r ]+\t[0-9]+$", re.MULTILINE)
 
 
-def _last_words(block: bytes) -> set[str]:
-    words = block.split()[5::6]
-    return {word.decode(errors="replace") for word in set(words)}
+def _last_words(block: bytes) -> dict[str, None]:
+    """The tags, in order of first appearance; each is decoded once."""
+    found = dict.fromkeys(block.split()[5::6])
+    return dict.fromkeys(word.decode(errors="replace") for word in found)
