@@ -44,10 +44,10 @@ def test_a_setting_is_of_every_step_or_of_the_one_that_it_names():
     assert (mono.recipe.steps, duo.recipe.steps) == (100_000, 30_000)
     assert mono.recipe.resources.max_failures == duo.recipe.resources.max_failures == 7
     assert duo.recipe.seed == 9 != mono.recipe.seed
-    settings = ["stages.mono.k0=5", "models.mono-model.path=s3://bucket/mono"]
+    settings = ["stages.mono.k0=5", "models.mono-model.path=/models/mono:2019"]
     (only,) = plan(reproduction("monobert"), OUT, data=Path("/data"), settings=settings)
     assert only.recipe.stages["mono"].k0 == 5  # the colon of a value names no step
-    assert only.recipe.models["mono-model"].path == "s3://bucket/mono"
+    assert only.recipe.models["mono-model"].path == "/models/mono:2019"
 
 
 def test_problems_of_every_step_are_told_together_with_its_name():
