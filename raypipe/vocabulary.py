@@ -30,7 +30,7 @@ Language = (
 """Languages with an analyzer of Lucene, as Anserini and Pyserini name them."""
 FusionMethod = Literal["alternate", "rrf", "weighted", "average"]
 Aggregation = Literal["sum", "binary", "min", "max", "sample", "symmetric-sum", "symmetric-log-sum"]
-Precision = Literal["fp32", "tf32", "bf16", "fp16"]
+Precision = Literal["fp32", "tf32", "bf16", "fp16", "int8"]
 """In which a model's matrix products are computed; see raypipe.models.machine.precision."""
 ScoreScale = Literal["log-probability", "probability", "raw"]
 """What a monoBERT model's scores are; a duoBERT model's are always probabilities."""

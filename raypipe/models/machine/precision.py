@@ -2,6 +2,7 @@
 
 Weights of linear layers, the inputs of products and attention are in that dtype. Sums, softmax,
 layer normalisation, the residual stream, pooling and a reranker's head are fp32 in every precision.
+In int8, attention is fp32 too (see `raypipe.models.quantised`).
 """
 
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from typing import get_args
 import torch
 
 from raypipe.errors import InputError
+from raypipe.models.quantised import exact
 from raypipe.vocabulary import Precision
 
 ALL = get_args(Precision)
@@ -18,15 +20,23 @@ DTYPES: Mapping[str, torch.dtype] = {
     "tf32": torch.float32,
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
+    "int8": torch.int8,
 }
 """By precision. TF32 is fp32 in memory, of whose 23 bits a product reads 10."""
 _CPU_FEATURES: Mapping[str, tuple[str, ...]] = {
     "bf16": ("amx_bf16", "avx512_bf16"),
     "fp16": ("amx_fp16", "avx512_fp16"),
+    "int8": ("amx_int8", "avx512_vnni", "avx_vnni"),
 }
 """Instructions of which one suffices; without them torch computes in fp32 and converts, slower."""
-_CAPABILITIES: Mapping[str, tuple[int, int]] = {"tf32": (8, 0), "bf16": (8, 0), "fp16": (7, 0)}
-"""The least compute capability of a GPU: Ampere, and Volta, whose tensor cores were the first."""
+_CAPABILITIES: Mapping[str, tuple[int, int]] = {
+    "fp32": (0, 0),
+    "tf32": (8, 0),
+    "bf16": (8, 0),
+    "fp16": (7, 0),
+}
+"""The least compute capability of a GPU: Ampere, and Volta, whose tensor cores were the first.
+int8 is computed on CPUs alone."""
 
 
 def set_products(precision: str = "fp32") -> None:
@@ -49,9 +59,10 @@ def able(device: str) -> tuple[Precision, ...]:
             each
             for each in ALL
             if each == "fp32" or any(has.get(name) for name in _CPU_FEATURES.get(each, ()))
+            if each != "int8" or exact()
         )
     found = torch.cuda.get_device_capability()
-    return tuple(each for each in ALL if found >= _CAPABILITIES.get(each, (0, 0)))
+    return tuple(each for each in ALL if each in _CAPABILITIES and found >= _CAPABILITIES[each])
 
 
 def auto(device: str, capability: tuple[int, int] | None = None) -> Precision:
@@ -63,7 +74,7 @@ def auto(device: str, capability: tuple[int, int] | None = None) -> Precision:
         return "fp32"
     found = torch.cuda.get_device_capability() if capability is None else capability
     return next(
-        each for each in ("bf16", "fp16", "fp32") if found >= _CAPABILITIES.get(each, (0, 0))
+        each for each in ("bf16", "fp16", "fp32") if found >= _CAPABILITIES[each]
     )
 
 
