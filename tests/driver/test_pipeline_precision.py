@@ -68,5 +68,5 @@ def test_a_precision_that_the_machine_lacks_is_refused_before_any_work(tmp_path,
     with pytest.raises(InputError, match="resources.precision: tf32: expected one of fp32"):
         raypipe.run(recipe_of(tmp_path, tiny_model, precision="tf32"), tmp_path / "work")
     assert not [*(tmp_path / "work").rglob("passages@collection")]
-    with pytest.raises(InputError, match="precision: expected one of auto, fp32.*found 'int8'"):
-        raypipe.encode(TEXTS, tiny_model, precision="int8")
+    with pytest.raises(InputError, match="precision: expected one of auto, fp32.*found 'fp8'"):
+        raypipe.encode(TEXTS, tiny_model, precision="fp8")

@@ -189,8 +189,9 @@ class Resources(Section):
     """Where and how work runs. Nothing here changes a score within one numerics class."""
 
     device: Annotated[Literal["auto", "cpu", "cuda"], Source(OWN)] = "auto"
-    precision: Annotated[Literal["auto", Precision], Source(OWN)] = "auto"
-    """Of the models' products; auto: fp32 on a CPU, bf16 on a GPU that has it, otherwise fp16."""
+    precision: Annotated[Literal["auto", "fastest", Precision], Source(OWN)] = "auto"
+    """Of the models' products; auto: fp32 on a CPU, bf16 on a GPU that has it, otherwise fp16;
+    fastest: the same on a GPU, on a CPU the first of int8, bf16 and fp32 that it computes in."""
     audit_queries: Annotated[int, Field(ge=0, le=10**12), Source(OWN)] = 50
     """Queries of each set whose scores in a lower precision are computed again in fp32, to measure
     what the precision changes; 0 measures nothing."""

@@ -47,6 +47,20 @@ class ModelFolder:
     dense: tuple[DenseFile | None, ...] = ()
     """What follows an encoder's pooling, in order: layers, and None for a division by length."""
 
+    def __post_init__(self) -> None:
+        """Refuses a precision that no forward pass of the model has.
+
+        Raises:
+            InputError: int8, and transformers computes the model.
+        """
+        if self.precision == "int8" and not self.family.packed:
+            raise InputError(
+                f"{self.path}: precision: int8: expected a model that raypipe computes itself "
+                "(BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT), found model_type "
+                f"{self.config_read.get('model_type')!r}; choose fp32, bf16 or fp16, or set "
+                "`precision` in this model's settings"
+            )
+
     def config(self) -> dict[str, Any]:
         """config.json."""
         return dict(self.config_read)

@@ -6,7 +6,7 @@ In int8, attention is fp32 too (see `raypipe.models.quantised`).
 """
 
 from collections.abc import Mapping
-from typing import get_args
+from typing import cast, get_args
 
 import torch
 
@@ -15,6 +15,8 @@ from raypipe.models.quantised import exact
 from raypipe.vocabulary import Precision
 
 ALL = get_args(Precision)
+OPEN = ("auto", "fastest")
+"""Words that mean one of these by the machine."""
 DTYPES: Mapping[str, torch.dtype] = {
     "fp32": torch.float32,
     "tf32": torch.float32,
@@ -76,6 +78,18 @@ def auto(device: str, capability: tuple[int, int] | None = None) -> Precision:
     return next(
         each for each in ("bf16", "fp16", "fp32") if found >= _CAPABILITIES[each]
     )
+
+
+def resolved(precision: str, device: str, capability: tuple[int, int] | None = None) -> Precision:
+    """The precision that `auto` or `fastest` means on this machine, or the one named.
+
+    `fastest` is int8 on a CPU that computes it, otherwise bf16 on one that computes that, otherwise
+    fp32; on a GPU it is `auto`, as is its `capability`.
+    """
+    if precision == "fastest" and device == "cpu":
+        found = able("cpu")
+        return next(each for each in ("int8", "bf16", "fp32") if each in found)
+    return auto(device, capability) if precision in OPEN else cast(Precision, precision)
 
 
 def refuse_unable(precision: str, device: str) -> None:
