@@ -75,9 +75,7 @@ def auto(device: str, capability: tuple[int, int] | None = None) -> Precision:
     if device == "cpu":
         return "fp32"
     found = torch.cuda.get_device_capability() if capability is None else capability
-    return next(
-        each for each in ("bf16", "fp16", "fp32") if found >= _CAPABILITIES[each]
-    )
+    return next(each for each in ("bf16", "fp16", "fp32") if found >= _CAPABILITIES[each])
 
 
 def resolved(precision: str, device: str, capability: tuple[int, int] | None = None) -> Precision:
