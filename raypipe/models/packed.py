@@ -28,8 +28,8 @@ Groups = list[tuple[int, int]]
 """(sequences, length) of each stretch of equal lengths, in order."""
 Attention = Callable[[Tensor, int, Groups], Tensor]
 Linear = tuple[Tensor, ...]
-"""Weight [out, in] and bias [out]; a low-rank update adds down [r, in] and up [out, r]. In int8, the
-scales of the outputs [out] come third."""
+"""Weight [out, in] and bias [out]; a low-rank update adds down [r, in] and up [out, r]. In int8,
+the scales of the outputs [out] come third."""
 Updates = Mapping[str, tuple[Tensor, Tensor]]
 """(down [r, in], up [out, r]) of a linear layer by its name, without `.weight` and `.bias`."""
 Dropout = Callable[[Tensor], Tensor]

@@ -56,7 +56,7 @@ def _integers(x: Tensor) -> tuple[Tensor, Tensor]:
 
 def _products(x: Tensor, columns: Tensor) -> Tensor:
     """int32 [rows, out]. A private name of torch: there is no public one for integers."""
-    found: Tensor = torch._int_mm(x, columns)  # type: ignore[attr-defined]
+    found: Tensor = torch._int_mm(x, columns)
     return found
 
 
