@@ -12,6 +12,7 @@ from raypipe.errors import InputError
 from raypipe.models import quantised
 from raypipe.models.buffers import Buffers
 from raypipe.models.encoder import load_encoder
+from raypipe.models.family import FAMILIES
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.machine import precision
 from raypipe.models.machine.neighbours import Settled, Shape, settled
@@ -184,3 +185,8 @@ def test_a_model_that_transformers_computes_refuses_it_by_name(tiny_model, tmp_p
     (folder / "raypipe.json").write_text(json.dumps({**settings, "precision": "int8"}))
     with pytest.raises(InputError, match="found model_type 'mpnet'"):
         replace(resolve_model(str(folder)), config_read=config)
+
+
+def test_the_families_that_raypipe_computes_itself_offer_it():
+    packed = {kind for kind, family in FAMILIES.items() if family.packed}
+    assert packed == {"bert", "camembert", "distilbert", "roberta", "xlm-roberta"}
