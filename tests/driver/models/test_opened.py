@@ -6,6 +6,9 @@ import shutil
 import drawn_models
 import pytest
 
+from raypipe.config.pipeline.parts import Model
+from raypipe.driver.models.opened import opened
+
 RECIPE = """
 format: 1
 name: tiny
@@ -138,3 +141,18 @@ def test_a_plan_tells_them_too(refused, tiny_model, small_files, tiny_mono, tmp_
     recipe.write_text(RECIPE.format(files=small_files, dense=long, mono=tiny_mono))
     ended = raypipe_here("plan", recipe, "--out", tmp_path / "work")
     assert ended.returncode == 2 and f"models.dense: {long}: the settings allow" in ended.stderr
+
+
+@pytest.mark.parametrize("word", ["auto", "fastest"])
+def test_a_word_without_a_machine_leaves_the_precision_open(tiny_model, word):
+    assert opened(Model(path=str(tiny_model)), word).precision == "fp32"
+    assert opened(Model(path=str(tiny_model)), "bf16").precision == "bf16"
+
+
+def test_int8_of_a_model_that_transformers_computes_is_refused_before_any_work(refused, tmp_path):
+    drawn_models.make(tmp_path / "other", "mpnet")
+    body = {"kind": "encoder", "pooling": "mean", "normalise": True, "query_segment": 0}
+    body |= {"passage_segment": 0, "query_limit": 20, "passage_limit": 30}
+    (tmp_path / "other" / "raypipe.json").write_text(json.dumps(body))
+    told = refused("resources.precision=int8", dense=tmp_path / "other")
+    assert "other: precision: int8: expected a model that raypipe computes itself" in told
