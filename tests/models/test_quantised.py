@@ -6,18 +6,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import tiny
 import torch
 
 from raypipe.errors import InputError
 from raypipe.models import quantised
 from raypipe.models.buffers import Buffers
-from raypipe.models.encoder import load_encoder
 from raypipe.models.family import FAMILIES
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.machine import precision
 from raypipe.models.machine.neighbours import Settled, Shape, settled
 from raypipe.models.packed import linear
 from raypipe.models.quantised import TILE_ROWS, int8_linear
+from raypipe.models.scorer import load_scorer
+from raypipe.text.pairs import TextSlice
 
 VNNI = {"avx512_vnni": True}
 
@@ -128,7 +130,8 @@ def test_only_a_cpu_whose_products_have_no_error_offers_it(monkeypatch):
 @pytest.mark.parametrize("feature", ["amx_int8", "avx512_vnni", "avx_vnni"])
 def test_fastest_is_the_first_that_the_cpu_computes(monkeypatch, feature):
     for has, expected in (
-        ({feature: True, "avx512_bf16": True}, "int8"),
+        ({feature: True, "avx512_bf16": True}, "int8+bf16"),
+        ({feature: True}, "int8"),
         ({feature: False, "avx512_bf16": True}, "bf16"),
         ({"avx512_fp16": True}, "fp32"),
     ):
@@ -147,19 +150,21 @@ def test_a_gpu_does_not_offer_it(monkeypatch):
     assert precision.able("cuda") == ("fp32",)
 
 
-def test_vectors_are_near_and_the_same_in_batches_of_any_size(tiny_model):
-    model = resolve_model(str(tiny_model))
-    lengths = [*range(1, 40), 100, 200]
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    flat = np.random.default_rng(3).integers(5, 60, offsets[-1]).astype(np.uint16)
-    whole = load_encoder(model).encode(flat, offsets, side="passage")
-    encoder = load_encoder(model.in_precision("int8"))
-    found = encoder.encode(flat, offsets, side="passage")
-    assert 0 < np.abs(found - whole).max() < 5e-2 * np.abs(whole).max()
-    assert encoder.numerics.endswith("int8")
-    alone = encoder.encode(flat, offsets, side="passage", budget_tokens=1)
-    assert alone.tobytes() == found.tobytes()
-    assert {w.dtype for w, *_ in encoder._body.linears} == {torch.int8}
+@pytest.mark.parametrize("kind", ["mono", "duo"])
+def test_scores_are_near_and_the_same_in_batches_of_any_size(tmp_path, kind):
+    model = resolve_model(str(tiny.make_tiny_reranker(tmp_path / kind, kind=kind)))
+    lengths = np.array([*range(1, 40), 100, 200])
+    begins = np.cumsum(lengths) - lengths
+    flat = np.random.default_rng(3).integers(5, 60, lengths.sum()).astype(np.uint16)
+    query = TextSlice(flat, begins, np.minimum(lengths, 4))
+    passages = [TextSlice(flat, begins, lengths)] * model.reranker.num_passages
+    whole = load_scorer(model).score(query, passages)
+    scorer = load_scorer(model.in_precision("int8"))
+    found = scorer.score(query, passages)
+    assert 0 < np.abs(found - whole).max() < 5e-2
+    assert scorer.numerics.endswith("int8")
+    assert scorer.score(query, passages, budget_tokens=1).tobytes() == found.tobytes()
+    assert {w.dtype for w, *_ in scorer._body.linears} == {torch.int8}
 
 
 def test_the_probe_of_neighbours_computes_in_integers():
@@ -173,18 +178,32 @@ def test_the_probe_of_neighbours_computes_in_integers():
     assert set(seen) == {(torch.float32, torch.int8, 3)}
 
 
-def test_a_model_that_transformers_computes_refuses_it_by_name(tiny_model, tmp_path):
-    folder = shutil.copytree(tiny_model, tmp_path / "own")
-    own = resolve_model(str(folder))
-    assert own.in_precision("int8").precision == "int8"
-    config = {**own.config_read, "model_type": "mpnet"}
-    other = replace(own, config_read=config)
-    with pytest.raises(InputError, match=r"own: precision: int8: expected .*found model_type 'mpn"):
-        other.in_precision("int8")
-    settings = json.loads((folder / "raypipe.json").read_text())
-    (folder / "raypipe.json").write_text(json.dumps({**settings, "precision": "int8"}))
-    with pytest.raises(InputError, match="found model_type 'mpnet'"):
-        replace(resolve_model(str(folder)), config_read=config)
+def test_only_rerankers_that_raypipe_computes_take_it(tiny_model, tiny_mono, tmp_path):
+    encoder, mono = resolve_model(str(tiny_model)), resolve_model(str(tiny_mono))
+    whole = replace(mono, config_read={**mono.config_read, "model_type": "mpnet"})
+    for word, expected in (("int8", "fp32"), ("int8+bf16", "bf16")):
+        assert mono.in_precision(word).precision == "int8"
+        assert encoder.in_precision(word).precision == expected
+        assert whole.in_precision(word).precision == expected
+    for model, kind in ((tiny_model, "an encoder"), (tiny_mono, "a reranker")):
+        folder = shutil.copytree(model, tmp_path / kind)
+        body = json.loads((folder / "raypipe.json").read_text()) | {"precision": "int8"}
+        (folder / "raypipe.json").write_text(json.dumps(body))
+        if kind == "a reranker":
+            own = resolve_model(str(folder))
+            assert own.precision == own.in_precision("fp32").precision == "int8"
+            with pytest.raises(InputError, match="found a reranker with model_type 'mpnet'; set"):
+                replace(own, config_read=whole.config_read)
+        else:
+            with pytest.raises(InputError, match="an encoder: precision: int8: expected a rerank"):
+                resolve_model(str(folder))
+
+
+def test_both_parts_of_a_precision_are_needed(monkeypatch):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: VNNI)
+    precision.refuse_unable("int8", "cpu")
+    with pytest.raises(InputError, match=r"precision: int8\+bf16: expected one of fp32, int8, in"):
+        precision.refuse_unable("int8+bf16", "cpu")
 
 
 def test_the_families_that_raypipe_computes_itself_offer_it():

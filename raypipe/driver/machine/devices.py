@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from raypipe.errors import InputError
-from raypipe.vocabulary import Precision
+from raypipe.vocabulary import Precisions
 
 MAX_CPU_ACTORS = 8  # each holds its own weights; on one machine more add little
 
@@ -24,7 +24,7 @@ class Devices:
     num_actors: int
     threads: int
     torch: str
-    precision: Precision = "fp32"
+    precision: Precisions = "fp32"
     """Of the models' products, unless a model's own settings fix another."""
 
     def line(self) -> str:
@@ -124,7 +124,7 @@ def of_cluster(
             "the count that a scaling cluster will start: resources.gpus=N"
         )
     wanted = visible if gpus == "all" else int(gpus)
-    own = cast(Precision, precision)
+    own = cast(Precisions, precision)
     if precision in OPEN:
         found = capability()
         own = resolved(precision, "cpu" if found is None else "cuda", found)
@@ -174,5 +174,5 @@ def _cpu(actors: int | str, threads: int | str, torch: str, precision: str) -> D
         num_actors=num_actors,
         threads=per_actor,
         torch=torch,
-        precision=cast(Precision, precision),
+        precision=cast(Precisions, precision),
     )

@@ -33,7 +33,7 @@ class Conventions:
     truncate_dim: int | None = None
     """How many of the first dimensions are kept, after dense layers; None means all."""
     precision: str | None = None
-    """fp32, tf32, bf16, fp16 or int8; None means that of the invocation, or else fp32."""
+    """fp32, tf32, bf16 or fp16; None means that of the invocation, or else fp32."""
     start_weights_saw: str = "not stated"
     """What the weights were trained on, for tables; not part of the fingerprint."""
 

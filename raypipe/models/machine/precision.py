@@ -12,7 +12,7 @@ import torch
 
 from raypipe.errors import InputError
 from raypipe.models.quantised import exact
-from raypipe.vocabulary import Precision
+from raypipe.vocabulary import Precision, Precisions
 
 ALL = get_args(Precision)
 OPEN = ("auto", "fastest")
@@ -78,16 +78,17 @@ def auto(device: str, capability: tuple[int, int] | None = None) -> Precision:
     return next(each for each in ("bf16", "fp16", "fp32") if found >= _CAPABILITIES[each])
 
 
-def resolved(precision: str, device: str, capability: tuple[int, int] | None = None) -> Precision:
+def resolved(precision: str, device: str, capability: tuple[int, int] | None = None) -> Precisions:
     """The precision that `auto` or `fastest` means on this machine, or the one named.
 
-    `fastest` is int8 on a CPU that computes it, otherwise bf16 on one that computes that, otherwise
-    fp32; on a GPU it is `auto`, as is its `capability`.
+    On a CPU, `fastest` is int8+bf16, int8, bf16 or fp32: the first that it computes. On a GPU it is
+    `auto`, and so is its `capability`.
     """
     if precision == "fastest" and device == "cpu":
         found = able("cpu")
-        return next(each for each in ("int8", "bf16", "fp32") if each in found)
-    return auto(device, capability) if precision in OPEN else cast(Precision, precision)
+        both: Precisions = "int8+bf16" if "bf16" in found else "int8"
+        return both if "int8" in found else "bf16" if "bf16" in found else "fp32"
+    return auto(device, capability) if precision in OPEN else cast(Precisions, precision)
 
 
 def refuse_unable(precision: str, device: str) -> None:
@@ -96,7 +97,8 @@ def refuse_unable(precision: str, device: str) -> None:
     Raises:
         InputError: it does not.
     """
-    if precision == "fp32" or precision in (found := able(device)):
+    found = able(device)
+    if all(part in found for part in precision.split("+")):
         return
     where = "this CPU" if device == "cpu" else torch.cuda.get_device_name()
     raise InputError(

@@ -147,12 +147,3 @@ def test_a_plan_tells_them_too(refused, tiny_model, small_files, tiny_mono, tmp_
 def test_a_word_without_a_machine_leaves_the_precision_open(tiny_model, word):
     assert opened(Model(path=str(tiny_model)), word).precision == "fp32"
     assert opened(Model(path=str(tiny_model)), "bf16").precision == "bf16"
-
-
-def test_int8_of_a_model_that_transformers_computes_is_refused_before_any_work(refused, tmp_path):
-    drawn_models.make(tmp_path / "other", "mpnet")
-    body = {"kind": "encoder", "pooling": "mean", "normalise": True, "query_segment": 0}
-    body |= {"passage_segment": 0, "query_limit": 20, "passage_limit": 30}
-    (tmp_path / "other" / "raypipe.json").write_text(json.dumps(body))
-    told = refused("resources.precision=int8", dense=tmp_path / "other")
-    assert "other: precision: int8: expected a model that raypipe computes itself" in told
