@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from raypipe.errors import InputError
 from raypipe.evaluation.lowered import lowered
@@ -91,12 +90,13 @@ def _rows(table: pa.Table) -> Iterator[list[pa.Array]]:
         ]
 
 
-def _lines(*fields: pa.Array | pa.Scalar) -> NDArray[np.uint8]:
+def _lines(*fields: pa.Array | pa.Scalar) -> memoryview:
     """The bytes of one line a row: the fields without anything between; a scalar is every row's.
 
     Arrow keeps the joined texts one after another: that is the file.
     """
     joined = pc.binary_join_element_wise(*fields, NOTHING)
+    if not len(joined):
+        return memoryview(b"")
     _, ends, texts = joined.buffers()
-    size = np.frombuffer(ends, np.int64)[len(joined)] if len(joined) else 0
-    return np.frombuffer(texts, np.uint8, count=int(size))
+    return memoryview(texts)[: int(np.frombuffer(ends, np.int64)[len(joined)])]
