@@ -30,8 +30,10 @@ Language = (
 """Languages with an analyzer of Lucene, as Anserini and Pyserini name them."""
 FusionMethod = Literal["alternate", "rrf", "weighted", "average"]
 Aggregation = Literal["sum", "binary", "min", "max", "sample", "symmetric-sum", "symmetric-log-sum"]
-Precision = Literal["fp32", "tf32", "bf16", "fp16"]
+Precision = Literal["fp32", "tf32", "bf16", "fp16", "int8"]
 """In which a model's matrix products are computed; see raypipe.models.machine.precision."""
+Precisions = Literal[Precision, "int8+bf16"]
+"""Of all models of an invocation: int8 is for rerankers alone, `+bf16` is for the others."""
 ScoreScale = Literal["log-probability", "probability", "raw"]
 """What a monoBERT model's scores are; a duoBERT model's are always probabilities."""
 SplitBy = Literal["words", "sentences", "whole", "given"]

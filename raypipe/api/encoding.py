@@ -32,7 +32,8 @@ def encode(
         side: passage or query: some models treat the two differently.
         preset: settings by name, if the folder does not state them.
         device: auto, cpu or cuda.
-        precision: auto, fp32, tf32, bf16 or fp16, of the model's products; see `docs/design.md`.
+        precision: auto, fastest, fp32, tf32, bf16, fp16, int8 or int8+bf16, of the model's
+            products; see `docs/commands.md`.
 
     Raises:
         InputError: no texts, no such model, or a model that is not an encoder.

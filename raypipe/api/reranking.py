@@ -66,7 +66,8 @@ def rerank(
             first k. None means that of the model's settings, 0 none.
         preset: settings by name, if the model's folder does not state them.
         device: auto, cpu or cuda.
-        precision: auto, fp32, tf32, bf16 or fp16, of the model's products; see `docs/design.md`.
+        precision: auto, fastest, fp32, tf32, bf16, fp16, int8 or int8+bf16, of the model's
+            products; see `docs/commands.md`.
         ray: what `open_ray` opened, whose workers score then; see `score`.
 
     Raises:

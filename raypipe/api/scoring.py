@@ -78,7 +78,8 @@ def score(
         k: for a run, candidates per query: k0 for monoBERT, 1000 by default; k1 for duoBERT, 50.
         preset: settings by name, if the folder does not state them.
         device: auto, cpu or cuda.
-        precision: auto, fp32, tf32, bf16 or fp16, of the model's products; see `docs/design.md`.
+        precision: auto, fastest, fp32, tf32, bf16, fp16, int8 or int8+bf16, of the model's
+            products; see `docs/commands.md`.
         ray: for a run, what `open_ray` opened: its workers score, and another error than these two
             is that of `raypipe.run`.
 

@@ -51,7 +51,8 @@ def search(
         k1: BM25's parameter, like `b`.
         preset: settings by name, if the model's folder does not state them.
         device: the model's device: auto, cpu or cuda.
-        precision: auto, fp32, tf32, bf16 or fp16, of the model's products; see `docs/design.md`.
+        precision: auto, fastest, fp32, tf32, bf16, fp16, int8 or int8+bf16, of the model's
+            products; see `docs/commands.md`.
 
     Raises:
         InputError: bad texts or ids, embeddings that do not fit or are not finite, no such model.

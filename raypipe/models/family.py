@@ -136,6 +136,10 @@ class Family(Protocol[B]):
         """Names of tensors, and config.json."""
 
     @property
+    def packed(self) -> bool:
+        """Whether raypipe computes it itself, and not transformers."""
+
+    @property
     def pretraining(self) -> Pretraining:
         """The heads of pre-training; importing them loads torch."""
 

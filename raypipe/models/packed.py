@@ -16,6 +16,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from raypipe.models.quantised import int8_linear
+
 MIN_ROWS = 16
 """With fewer rows, other matrix kernels are used, whose sums differ in the last bit."""
 
@@ -26,7 +28,8 @@ Groups = list[tuple[int, int]]
 """(sequences, length) of each stretch of equal lengths, in order."""
 Attention = Callable[[Tensor, int, Groups], Tensor]
 Linear = tuple[Tensor, ...]
-"""Weight [out, in] and bias [out]; a low-rank update adds down [r, in] and up [out, r]."""
+"""Weight [out, in] and bias [out]; a low-rank update adds down [r, in] and up [out, r]. In int8,
+the scales of the outputs [out] come third."""
 Updates = Mapping[str, tuple[Tensor, Tensor]]
 """(down [r, in], up [out, r]) of a linear layer by its name, without `.weight` and `.bias`."""
 Dropout = Callable[[Tensor], Tensor]
@@ -46,9 +49,12 @@ def groups_of(lengths: NDArray[np.int64]) -> Groups:
 def linear(x: Tensor, weights: Linear, room: Room | None = None) -> Tensor:
     """x W^T + b (+ x down^T up^T with an update), [rows, out], of at least MIN_ROWS rows.
 
-    With weights in bf16 or fp16, x is rounded to their dtype, and the product is in that dtype. A
-    `room` has memory for the result; then there are no gradients.
+    With weights in bf16 or fp16, x is rounded to their dtype, and the product is in that dtype;
+    with int8 ones, the product is fp32 (see `raypipe.models.quantised`). A `room` has memory for
+    the result; then there are no gradients.
     """
+    if weights[0].dtype == torch.int8:
+        return int8_linear(x, weights, room)
     if weights[0].dtype in (torch.bfloat16, torch.float16):
         return _in_tiles(x.to(weights[0].dtype), weights, room)
     rows = x.shape[0]

@@ -50,10 +50,9 @@ def test_a_precision_is_computed_written_down_and_stored_apart(tmp_path, tiny_mo
     from raypipe.driver.workspace import Workspace
 
     found = {}
-    for precision in ("auto", "bf16"):
+    for precision, told in (("auto", "fp32"), ("bf16", "bf16"), ("fastest", "bf16")):
         recipe = recipe_of(tmp_path, tiny_model, precision=precision)
         done = raypipe.run(recipe, tmp_path / "work")
-        told = "fp32" if precision == "auto" else precision
         assert f"precision: {told}" in (tmp_path / "work" / "recipe.yaml").read_text()
         assert f", {told}," in done.summary["device"]
         vectors, stored = vectors_of(done, Workspace(tmp_path / "work").stores)
@@ -68,5 +67,5 @@ def test_a_precision_that_the_machine_lacks_is_refused_before_any_work(tmp_path,
     with pytest.raises(InputError, match="resources.precision: tf32: expected one of fp32"):
         raypipe.run(recipe_of(tmp_path, tiny_model, precision="tf32"), tmp_path / "work")
     assert not [*(tmp_path / "work").rglob("passages@collection")]
-    with pytest.raises(InputError, match="precision: expected one of auto, fp32.*found 'int8'"):
-        raypipe.encode(TEXTS, tiny_model, precision="int8")
+    with pytest.raises(InputError, match="expected one of auto, fastest, fp32.*found 'fp8'"):
+        raypipe.encode(TEXTS, tiny_model, precision="fp8")

@@ -9,7 +9,7 @@ from raypipe import numerics
 from raypipe.config.hub import hub_name
 from raypipe.config.pipeline.parts import PACKAGED_MODELS
 from raypipe.errors import InputError
-from raypipe.vocabulary import Precision, words
+from raypipe.vocabulary import Precisions, words
 
 if TYPE_CHECKING:
     from raypipe.models.folder.model_folder import ModelFolder
@@ -63,13 +63,14 @@ def device_of(device: str) -> str:
 def placed(model: "ModelFolder", device: str, precision: str) -> tuple["ModelFolder", str]:
     """The model in a precision, unless it has its own, and the device (see `device_of`).
 
-    As in a pipeline, auto means fp32 on a CPU, on a GPU bf16 or, before Ampere, fp16.
+    As in a pipeline, auto means fp32 on a CPU, on a GPU bf16 or, before Ampere, fp16; fastest means
+    the same on a GPU, on a CPU the first of int8+bf16, int8, bf16 and fp32 that it computes in.
 
     Raises:
         InputError: another word, or a precision in which the device does not multiply.
     """
     device_of(device)
-    known = ("auto", *words(Precision))
+    known = ("auto", "fastest", *words(Precisions))
     if precision not in known:
         raise InputError(f"precision: expected one of {', '.join(known)}; found {precision!r}")
     found, of_device = _chosen(device, precision)

@@ -50,7 +50,8 @@ def open_reranker(
             symmetric-log-sum.
         preset: settings by name, if the model's folder does not state them.
         device: auto, cpu or cuda.
-        precision: auto, fp32, tf32, bf16 or fp16, of the model's products; see `docs/design.md`.
+        precision: auto, fastest, fp32, tf32, bf16, fp16, int8 or int8+bf16, of the model's
+            products; see `docs/commands.md`.
 
     Raises:
         InputError: no such model, an encoder, or a method that does not fit.

@@ -19,7 +19,7 @@ from raypipe.config.fields import (
     Source,
     Text,
 )
-from raypipe.vocabulary import Format, Precision, SplitBy, TopicLevel, Unit, units
+from raypipe.vocabulary import Format, Precisions, SplitBy, TopicLevel, Unit, units
 
 PACKAGED_MODELS = ("minilm", "minilm-mono", "minilm-duo")
 """The values of `path` that name packaged models: all-MiniLM-L6-v2, and two rerankers based on
@@ -189,8 +189,10 @@ class Resources(Section):
     """Where and how work runs. Nothing here changes a score within one numerics class."""
 
     device: Annotated[Literal["auto", "cpu", "cuda"], Source(OWN)] = "auto"
-    precision: Annotated[Literal["auto", Precision], Source(OWN)] = "auto"
-    """Of the models' products; auto: fp32 on a CPU, bf16 on a GPU that has it, otherwise fp16."""
+    precision: Annotated[Literal["auto", "fastest", Precisions], Source(OWN)] = "auto"
+    """Of the models' products; auto: fp32 on a CPU, bf16 on a GPU that has it, otherwise fp16;
+    fastest: the same on a GPU, on a CPU the first of int8+bf16, int8, bf16 and fp32 that it
+    computes in. int8 is for rerankers; other models then compute in bf16, or without it in fp32."""
     audit_queries: Annotated[int, Field(ge=0, le=10**12), Source(OWN)] = 50
     """Queries of each set whose scores in a lower precision are computed again in fp32, to measure
     what the precision changes; 0 measures nothing."""

@@ -46,7 +46,7 @@ def assumed_rate(gpu: str, precision: str) -> tuple[float, Precision]:
     """Operations a second of one GPU at the assumed utilisation, and the precision that is meant.
 
     The GPU is one of the table's, or a name with it as a word, as torch's `NVIDIA A100-SXM4-80GB`.
-    `auto` is bf16 where the table has it, otherwise fp16.
+    `auto` and `fastest` are bf16 where the table has it, otherwise fp16.
 
     Raises:
         InputError: the GPU or the precision is not in the table.
@@ -59,7 +59,7 @@ def assumed_rate(gpu: str, precision: str) -> tuple[float, Precision]:
             "another, name the one that is nearest"
         )
     chosen: Any = precision
-    if precision == "auto":
+    if precision in ("auto", "fastest"):
         chosen = "bf16" if "bf16" in peaks else "fp16"
     if chosen not in peaks:
         raise InputError(

@@ -35,7 +35,8 @@ def gpu_capability(
     except ray.exceptions.RayError as error:
         ray.cancel(asked, force=True)
         raise IncompleteError(
-            "resources.precision: auto: expected a GPU worker to tell what it can compute, found: "
+            "resources.precision: auto or fastest: expected a GPU worker to tell what it can "
+            "compute, found: "
             f"{first_line(error)}; try again, or name the precision: fp32, tf32, bf16 or fp16"
         ) from error
     return found

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from raypipe.errors import InputError
-from raypipe.vocabulary import Precision
+from raypipe.vocabulary import Precisions
 
 MAX_CPU_ACTORS = 8  # each holds its own weights; on one machine more add little
 
@@ -24,7 +24,7 @@ class Devices:
     num_actors: int
     threads: int
     torch: str
-    precision: Precision = "fp32"
+    precision: Precisions = "fp32"
     """Of the models' products, unless a model's own settings fix another."""
 
     def line(self) -> str:
@@ -53,7 +53,7 @@ def choose(
     """
     import torch
 
-    from raypipe.models.machine.precision import auto, refuse_unable
+    from raypipe.models.machine.precision import refuse_unable, resolved
 
     usable = torch.cuda.device_count() if torch.cuda.is_available() else 0
     visible = nvidia_devices()
@@ -65,13 +65,13 @@ def choose(
             "this driver, or set resources.device=cpu"
         )
     if device == "cpu" or not usable:
-        own = auto("cpu") if precision == "auto" else precision
+        own = resolved(precision, "cpu")
         refuse_unable(own, "cpu")
         return _cpu(actors, threads, torch.__version__, own)
     wanted = usable if gpus == "all" else int(gpus)
     if wanted > usable:
         raise InputError(f"resources.gpus: {wanted} requested, {usable} can be used")
-    own = auto("cuda") if precision == "auto" else precision
+    own = resolved(precision, "cuda")
     refuse_unable(own, "cuda")
     return Devices(
         device="cuda",
@@ -81,7 +81,7 @@ def choose(
         num_actors=wanted if actors == "auto" else int(actors),
         threads=1 if threads == "auto" else int(threads),
         torch=torch.__version__,
-        precision=cast(Precision, own),
+        precision=own,
     )
 
 
@@ -100,7 +100,7 @@ def of_cluster(
     Args:
         resources: what the cluster has now, from `ray.cluster_resources()`. An explicit number of
             GPUs may exceed it: an autoscaling cluster starts nodes for waiting actors.
-        capability: asks a worker for its GPU's compute capability, if `auto` depends on it;
+        capability: asks a worker for its GPU's compute capability, if `precision` is open;
             None where torch can use no GPU, so that workers compute on the CPU.
 
     Raises:
@@ -109,14 +109,14 @@ def of_cluster(
     """
     import torch
 
-    from raypipe.models.machine.precision import auto
+    from raypipe.models.machine.precision import OPEN, resolved
 
     visible = int(resources.get("GPU", 0))
     if device == "cpu" or (device == "auto" and not visible):
         per_actor = 1 if threads == "auto" else int(threads)
         cores = int(resources.get("CPU", 0)) or num_cores()
         num_actors = max(1, cores // per_actor) if actors == "auto" else int(actors)
-        own = auto("cpu") if precision == "auto" else cast(Precision, precision)
+        own = resolved(precision, "cpu")
         return Devices("cpu", 0, "", 0, num_actors, per_actor, torch.__version__, own)
     if gpus == "all" and not visible:
         raise InputError(
@@ -124,10 +124,10 @@ def of_cluster(
             "the count that a scaling cluster will start: resources.gpus=N"
         )
     wanted = visible if gpus == "all" else int(gpus)
-    own = cast(Precision, precision)
-    if precision == "auto":
+    own = cast(Precisions, precision)
+    if precision in OPEN:
         found = capability()
-        own = auto("cpu") if found is None else auto("cuda", found)
+        own = resolved(precision, "cpu" if found is None else "cuda", found)
     return Devices(
         device="cuda",
         num_gpus=wanted,
@@ -174,5 +174,5 @@ def _cpu(actors: int | str, threads: int | str, torch: str, precision: str) -> D
         num_actors=num_actors,
         threads=per_actor,
         torch=torch,
-        precision=cast(Precision, precision),
+        precision=cast(Precisions, precision),
     )

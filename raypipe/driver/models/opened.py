@@ -69,7 +69,7 @@ def open_or_tell(
 
 
 def opened(wanted: Model, precision: str) -> ModelFolder:
-    """One model of a recipe, hashed; `auto` leaves its precision open.
+    """One model of a recipe, hashed; `auto` and `fastest` leave its precision open.
 
     Raises:
         InputError: see `resolve_model`.
@@ -77,7 +77,7 @@ def opened(wanted: Model, precision: str) -> ModelFolder:
     found = resolve_model(
         wanted.path, wanted.preset, segment_row=wanted.segment_row, settings=wanted.settings
     )
-    return found if precision == "auto" else found.in_precision(precision)
+    return found if precision in ("auto", "fastest") else found.in_precision(precision)
 
 
 def check_kind(model: ModelFolder, name: str, stage: Encode | MonoScore | DuoScore) -> None:

@@ -23,6 +23,7 @@ class BertFamily:
     """One object for all models; torch is imported only to read weights."""
 
     files = files
+    packed = True
 
     @property
     def pretraining(self) -> BertPretraining:

@@ -11,6 +11,7 @@ from raypipe.errors import InputError
 from raypipe.models.bert.tensor_names import prefix_of
 from raypipe.models.machine.precision import DTYPES
 from raypipe.models.packed import Linear, Updates
+from raypipe.models.quantised import quantised
 from raypipe.models.segments import with_third_segment
 
 
@@ -73,6 +74,8 @@ class Bert:
         dtype = DTYPES[precision]
 
         def moved(linear: Linear, dtype: torch.dtype = torch.float32) -> Linear:
+            if dtype == torch.int8:
+                return quantised(linear)
             return tuple(tensor.to(device, dtype) for tensor in linear)
 
         layers = tuple(

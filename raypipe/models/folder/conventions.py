@@ -100,7 +100,7 @@ class PairConventions:
     query_prefix: str = ""
     passage_prefix: str = ""
     precision: str | None = None
-    """fp32, tf32, bf16 or fp16; None means that of the invocation, or else fp32."""
+    """fp32, tf32, bf16, fp16 or int8; None means that of the invocation, or else fp32."""
     blend: float = 0.0
     """The weight a in the score of a monoBERT model's ranking, s = a z + f: see `ranking.blend`.
     Its scores themselves, f, do not depend on it. 0 means f alone."""

@@ -47,6 +47,24 @@ class ModelFolder:
     dense: tuple[DenseFile | None, ...] = ()
     """What follows an encoder's pooling, in order: layers, and None for a division by length."""
 
+    def __post_init__(self) -> None:
+        """Refuses settings with a precision in which the model is not computed.
+
+        Raises:
+            InputError: int8 of an encoder, or of a model that transformers computes.
+        """
+        if self.precision == "int8" and not self._takes_int8():
+            kind = "a reranker" if isinstance(self.conventions, PairConventions) else "an encoder"
+            raise InputError(
+                f"{self.path}: precision: int8: expected a reranker that raypipe computes itself "
+                f"(BERT, RoBERTa, XLM-RoBERTa, CamemBERT, DistilBERT), found {kind} with "
+                f"model_type {self.config_read.get('model_type')!r}; set it to fp32, bf16 or fp16"
+            )
+
+    def _takes_int8(self) -> bool:
+        """Vectors change too much in int8 (docs/benchmarks.md)."""
+        return isinstance(self.conventions, PairConventions) and self.family.packed
+
     def config(self) -> dict[str, Any]:
         """config.json."""
         return dict(self.config_read)
@@ -100,8 +118,14 @@ class ModelFolder:
         return stated or "fp32"
 
     def in_precision(self, precision: str) -> "ModelFolder":
-        """The model computed in this precision, unless its own settings fix another."""
+        """The model computed in this precision, unless its own settings fix another.
+
+        A model that does not compute in int8 takes what follows it, as in `int8+bf16`, or fp32.
+        """
         own = self.conventions
+        if precision.startswith("int8"):
+            rest = precision.partition("+")[2] or "fp32"
+            precision = "int8" if self._takes_int8() else rest
         if isinstance(own, PretrainedConventions) or own.precision is not None:
             return self
         return replace(self, conventions=replace(own, precision=precision))

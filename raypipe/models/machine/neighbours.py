@@ -13,6 +13,7 @@ import torch
 
 from raypipe.models.body import Body
 from raypipe.models.packed import Linear, Product, linear
+from raypipe.models.quantised import quantised
 
 COMPANY = (1, *range(17, 34), 57, 129, 500, 777, 2048, 4096, 8192, 16384)
 """Numbers of rows to test in one product, up to those of a forward pass, which is tested last.
@@ -93,9 +94,14 @@ def _holds(shape: Shape, device: str, threads: int, most: int, product: Product)
     """Whether rows computed together have the same bytes as alone on one thread."""
     inner, outer, dtype = shape
     draw = torch.Generator().manual_seed(inner * outer)
+    weight = torch.randn(outer, inner, generator=draw) * inner**-0.5
+    bias = torch.randn(outer, generator=draw)
+    weights: Linear
+    if dtype == torch.int8:
+        weights, dtype = quantised((weight, bias)), torch.float32
+    else:
+        weights = (weight.to(device, dtype), bias.to(device, dtype))
     rows = torch.randn(DISTINCT, inner, generator=draw).to(device, dtype)
-    weight = (torch.randn(outer, inner, generator=draw) * inner**-0.5).to(device, dtype)
-    weights = (weight, torch.randn(outer, generator=draw).to(device, dtype))
     bits = torch.int32 if dtype == torch.float32 else torch.int16
     torch.set_num_threads(1)
     alone = torch.cat([product(row[None], weights) for row in rows])

@@ -2,31 +2,43 @@
 
 Weights of linear layers, the inputs of products and attention are in that dtype. Sums, softmax,
 layer normalisation, the residual stream, pooling and a reranker's head are fp32 in every precision.
+In int8, attention is fp32 too (see `raypipe.models.quantised`).
 """
 
 from collections.abc import Mapping
-from typing import get_args
+from typing import cast, get_args
 
 import torch
 
 from raypipe.errors import InputError
-from raypipe.vocabulary import Precision
+from raypipe.models.quantised import exact
+from raypipe.vocabulary import Precision, Precisions
 
 ALL = get_args(Precision)
+OPEN = ("auto", "fastest")
+"""Words that mean one of these by the machine."""
 DTYPES: Mapping[str, torch.dtype] = {
     "fp32": torch.float32,
     "tf32": torch.float32,
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
+    "int8": torch.int8,
 }
 """By precision. TF32 is fp32 in memory, of whose 23 bits a product reads 10."""
 _CPU_FEATURES: Mapping[str, tuple[str, ...]] = {
     "bf16": ("amx_bf16", "avx512_bf16"),
     "fp16": ("amx_fp16", "avx512_fp16"),
+    "int8": ("amx_int8", "avx512_vnni", "avx_vnni"),
 }
 """Instructions of which one suffices; without them torch computes in fp32 and converts, slower."""
-_CAPABILITIES: Mapping[str, tuple[int, int]] = {"tf32": (8, 0), "bf16": (8, 0), "fp16": (7, 0)}
-"""The least compute capability of a GPU: Ampere, and Volta, whose tensor cores were the first."""
+_CAPABILITIES: Mapping[str, tuple[int, int]] = {
+    "fp32": (0, 0),
+    "tf32": (8, 0),
+    "bf16": (8, 0),
+    "fp16": (7, 0),
+}
+"""The least compute capability of a GPU: Ampere, and Volta, whose tensor cores were the first.
+int8 is computed on CPUs alone."""
 
 
 def set_products(precision: str = "fp32") -> None:
@@ -49,9 +61,10 @@ def able(device: str) -> tuple[Precision, ...]:
             each
             for each in ALL
             if each == "fp32" or any(has.get(name) for name in _CPU_FEATURES.get(each, ()))
+            if each != "int8" or exact()
         )
     found = torch.cuda.get_device_capability()
-    return tuple(each for each in ALL if found >= _CAPABILITIES.get(each, (0, 0)))
+    return tuple(each for each in ALL if each in _CAPABILITIES and found >= _CAPABILITIES[each])
 
 
 def auto(device: str, capability: tuple[int, int] | None = None) -> Precision:
@@ -62,9 +75,20 @@ def auto(device: str, capability: tuple[int, int] | None = None) -> Precision:
     if device == "cpu":
         return "fp32"
     found = torch.cuda.get_device_capability() if capability is None else capability
-    return next(
-        each for each in ("bf16", "fp16", "fp32") if found >= _CAPABILITIES.get(each, (0, 0))
-    )
+    return next(each for each in ("bf16", "fp16", "fp32") if found >= _CAPABILITIES[each])
+
+
+def resolved(precision: str, device: str, capability: tuple[int, int] | None = None) -> Precisions:
+    """The precision that `auto` or `fastest` means on this machine, or the one named.
+
+    On a CPU, `fastest` is int8+bf16, int8, bf16 or fp32: the first that it computes. On a GPU it is
+    `auto`, and so is its `capability`.
+    """
+    if precision == "fastest" and device == "cpu":
+        found = able("cpu")
+        both: Precisions = "int8+bf16" if "bf16" in found else "int8"
+        return both if "int8" in found else "bf16" if "bf16" in found else "fp32"
+    return auto(device, capability) if precision in OPEN else cast(Precisions, precision)
 
 
 def refuse_unable(precision: str, device: str) -> None:
@@ -73,7 +97,8 @@ def refuse_unable(precision: str, device: str) -> None:
     Raises:
         InputError: it does not.
     """
-    if precision == "fp32" or precision in (found := able(device)):
+    found = able(device)
+    if all(part in found for part in precision.split("+")):
         return
     where = "this CPU" if device == "cpu" else torch.cuda.get_device_name()
     raise InputError(

@@ -31,6 +31,8 @@ UNITS = 1
 class RenamedFamily:
     """BERT's code on tensors that are given BERT's names."""
 
+    packed = True
+
     def __init__(
         self, names: Names, *, activation: Callable[[], Callable[[Tensor], Tensor]]
     ) -> None:

@@ -26,6 +26,8 @@ TEXT = "a"
 class WholeFamily:
     """An encoder, or a reranker of one, as transformers opens it."""
 
+    packed = False
+
     def __init__(self, files: WholeFiles) -> None:
         """Of models with these files, all of one model_type."""
         self.files = files

@@ -26,6 +26,7 @@ def test_operations_are_those_of_the_linear_layers_and_of_attention():
         ("H100", "auto", 989e12, "bf16"),
         ("nvidia h100", "fp32", 67e12, "fp32"),
         ("V100", "auto", 125e12, "fp16"),
+        ("V100", "fastest", 125e12, "fp16"),
         ("NVIDIA A100-SXM4-80GB", "bf16", 312e12, "bf16"),  # as torch names it
         ("Tesla V100-SXM2-16GB", "fp16", 125e12, "fp16"),
         ("NVIDIA H100 80GB HBM3", "bf16", 989e12, "bf16"),

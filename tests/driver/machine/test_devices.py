@@ -65,6 +65,7 @@ def test_auto_is_the_precision_that_the_device_has(machine):
     machine(16, gpus=1)
     assert choose().precision == "fp16", "a GPU before Ampere"
     assert (choose("cpu").precision, choose(precision="fp32").precision) == ("fp32", "fp32")
+    assert choose(precision="fastest").precision == "fp16", "on a GPU, fastest is auto"
     assert "fp16" in choose().line() and "fp32" in choose("cpu").line()
     with pytest.raises(InputError, match="resources.precision: bf16: expected one of fp32, fp16"):
         choose(precision="bf16")
@@ -84,8 +85,17 @@ def test_a_cluster_is_asked_only_if_auto_depends_on_it():
     assert found({"CPU": 8.0}).precision == found(GPU_NODES, "cpu").precision == "fp32"
     assert not asked
     assert found(GPU_NODES).precision == "bf16" and asked == [1]
+    assert found(GPU_NODES, precision="fastest").precision == "bf16" and asked == [1, 1]
     logical = devices.of_cluster(GPU_NODES, capability=lambda: None)
     assert (logical.device, logical.precision) == ("cuda", "fp32")
+
+
+def test_the_fastest_of_a_cpu_is_named_on_it_and_on_a_cluster_of_cpus(machine, monkeypatch):
+    machine(4)
+    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"avx512_bf16": True})
+    assert choose(precision="fastest").precision == "bf16"
+    found = partial(devices.of_cluster, capability=lambda: None, precision="fastest")
+    assert found({"CPU": 8.0}).precision == found(GPU_NODES).precision == "bf16"
 
 
 def test_a_gpu_that_torch_cannot_use_is_no_cpu(machine):

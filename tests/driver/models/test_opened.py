@@ -6,6 +6,9 @@ import shutil
 import drawn_models
 import pytest
 
+from raypipe.config.pipeline.parts import Model
+from raypipe.driver.models.opened import opened
+
 RECIPE = """
 format: 1
 name: tiny
@@ -138,3 +141,9 @@ def test_a_plan_tells_them_too(refused, tiny_model, small_files, tiny_mono, tmp_
     recipe.write_text(RECIPE.format(files=small_files, dense=long, mono=tiny_mono))
     ended = raypipe_here("plan", recipe, "--out", tmp_path / "work")
     assert ended.returncode == 2 and f"models.dense: {long}: the settings allow" in ended.stderr
+
+
+@pytest.mark.parametrize("word", ["auto", "fastest"])
+def test_a_word_without_a_machine_leaves_the_precision_open(tiny_model, word):
+    assert opened(Model(path=str(tiny_model)), word).precision == "fp32"
+    assert opened(Model(path=str(tiny_model)), "bf16").precision == "bf16"

@@ -76,8 +76,10 @@ def test_a_model_that_fixes_its_precision_keeps_it(tmp_path):
     start = replace(free, conventions=PretrainedConventions(total_limit=512))
     assert start.precision == start.in_precision("bf16").precision == "fp32"
     assert "fp16" in load_encoder(own).numerics and "fp32" in load_encoder(free).numerics
-    with pytest.raises(InputError, match="precision: expected fp32, tf32, bf16, fp16 or null"):
-        resolve_model(str(tiny.make_tiny_bert(tmp_path / "odd", precision="int8")))
+    with pytest.raises(
+        InputError, match="precision: expected fp32, tf32, bf16, fp16, int8 or null"
+    ):
+        resolve_model(str(tiny.make_tiny_bert(tmp_path / "odd", precision="fp8")))
 
 
 def test_fp32_stands_in_no_fingerprint_and_others_do(tiny_model):
