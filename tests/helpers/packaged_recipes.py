@@ -17,6 +17,7 @@ ENV |= {
     "MSMARCO_V2": "/msmarco-v2",
     "BEIR": "/beir",
     "GENERAL": "/general",
+    "TAUGHT": "/taught",
     "SOURCE": "/general/docs",
 }
 

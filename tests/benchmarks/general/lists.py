@@ -5,6 +5,7 @@
 OUT is a folder that sources.py wrote, WORKSPACE that of `raypipe pipeline general-source` over it.
 OUT/lists then holds the runs of the training queries, the queries, and anchors.txt: for each query
 one of the teacher's first ten passages, which stands where a training set names a relevant one.
+SPLIT.tsv and SPLIT.RUN.trec are the queries of a split alone, train or unlabelled, and their runs.
 """
 
 import sys
@@ -40,6 +41,18 @@ def lists_of(
                 yield query, [p for p in passages if p[0] not in held and p[0] != own.get(query)]
 
 
+def write_split(out: Path, split: str, reached: set[str]) -> None:
+    """The queries of one split that the teacher reaches, and their lines of every run."""
+    lines = (out / f"queries.{split}.tsv").read_text().splitlines()
+    lines = [line for line in lines if line.split("\t")[0] in reached]
+    (out / "lists" / f"{split}.tsv").write_text("".join(f"{line}\n" for line in lines))
+    own = {line.split("\t")[0] for line in lines}
+    for run in RUNS:
+        with (out / f"lists/{run}.trec").open() as file:
+            kept = [line for line in file if line.split(" ", 1)[0] in own]
+        (out / f"lists/{split}.{run}.trec").write_text("".join(kept))
+
+
 def main(out: Path, workspace: Path) -> None:
     """Write OUT/lists."""
     kept = queries_of(out)
@@ -59,6 +72,9 @@ def main(out: Path, workspace: Path) -> None:
                 file.write(f"{query} 0 {draw.choice(passages[:ANCHORS])[0]} 1\n")
     reached = [line for query, line in kept.items() if query in taught]
     (lists / "queries.tsv").write_text("".join(f"{line}\n" for line in reached))
+    for split in ("train", "unlabelled"):
+        if (out / f"queries.{split}.tsv").exists():
+            write_split(out, split, set(taught))
     print(f"{out.name}: {len(taught)} lists")
 
 

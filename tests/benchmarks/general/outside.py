@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,6 +91,7 @@ def first_stages(name: str, out: Path) -> dict[str, Run]:
     """The runs bm25, dense and fused, and the deep ones; computed where they are not there."""
     recipe = _recipe(name, out) | {
         "models": {"minilm": {"path": "minilm"}},
+        "resources": RESOURCES | {"precision": "fp32"},
         "stages": {
             "lucene": {"do": "index"},
             "embeddings": {"do": "encode", "model": "minilm"},
@@ -114,13 +116,20 @@ def log_odds(name: str, out: Path, model: str, candidates: Run) -> Run:
         for rank, passage in enumerate(passages, start=1)
     ]
     run.write_text("".join(lines))
-    mono = {"do": "score", "run": "read", "model": "mono", "score": "raw", "tail": "drop"}
+    mono = {"do": "score", "run": "read", "model": "mono", "blend": 0, "tail": "drop"}
     recipe = _recipe(name, out) | {
         "models": {"mono": {"path": model}},
         "stages": {"read": {"do": "read", "runs": {"test": str(run)}}, "mono": mono},
     }
     raypipe.run(recipe, out / name / Path(model).name)
-    return read_run(out / name / Path(model).name / "runs/test/mono.trec")
+    found = read_run(out / name / Path(model).name / "runs/test/mono.trec")
+    return {q: {p: _log_odds(score) for p, score in each.items()} for q, each in found.items()}
+
+
+def _log_odds(log_probability: float) -> float:
+    """log(p / (1 - p)) of log p, which is below 0 unless it was rounded."""
+    other = -math.expm1(min(log_probability, -1e-45))
+    return log_probability - math.log(other)
 
 
 def read_run(path: Path) -> Run:

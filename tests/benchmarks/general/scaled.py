@@ -1,0 +1,34 @@
+"""A trained monoBERT model with a part of its update: the start + G times (trained - start).
+
+    python tests/benchmarks/general/scaled.py MODEL OUT G
+
+MODEL is a folder of `raypipe train` with all-MiniLM-L6-v2 as its start. The head has no start and
+stays as it is. OUT is a folder like it.
+"""
+
+import shutil
+import sys
+from pathlib import Path
+
+from safetensors.torch import load_file, save_file
+
+from raypipe.models.folder.loading import resolve_model
+from raypipe.models.folder.opening import load_weights
+
+
+def main(model: Path, out: Path, scale: float) -> None:
+    shutil.copytree(model, out)
+    trained = load_file(model / "model.safetensors")
+    start = load_weights(resolve_model("minilm"))
+    scaled = dict(trained)
+    for name, tensor in trained.items():
+        own = start.get(name.removeprefix("bert."))
+        if own is not None and not name.startswith("bert.pooler."):
+            scaled[name] = (own + scale * (tensor - own)).contiguous()
+    changed = [name for name in trained if not scaled[name].equal(trained[name])]
+    print(f"{out}: {len(changed)} of {len(trained)} tensors scaled by {scale}")
+    save_file(scaled, out / "model.safetensors", metadata={"format": "pt"})
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3]))
