@@ -73,7 +73,8 @@ def main(arguments=None):
     report["rates"] = machine(given.device, settings)
     every = json.loads(given.tuned.read_text()) if given.tuned.exists() else {}
     tuned = every.setdefault(json.dumps(report["machine"], sort_keys=True), {})
-    precisions = given.precision or able(given.device)
+    known = [each for each in able(given.device) if each != "int8"]  # it has no peer here
+    precisions = given.precision or known
     cases = [case for case in settings.cases if case.part in (given.part or PARTS)]
     runs = [(case, precision) for case in cases for precision in precisions]
     searches = SEARCH in (given.part or (SEARCH,))

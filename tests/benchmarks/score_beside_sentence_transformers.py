@@ -31,6 +31,7 @@ from raypipe.text.pairs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 
 NUM_QUERIES, DEPTH, ROUNDS = 20, 10, 5
+HERE = [each for each in able("cpu") if each != "int8"]  # the peer has no such dtype
 
 
 def pairs_of(folder: Path) -> tuple[list[str], list[str], list[int], list[int]]:
@@ -77,7 +78,7 @@ def main() -> None:
         folder = Path(name)
         model_in(folder)
         model = resolve_model(name)
-        tokenizer, here = open_tokenizer(model), able("cpu")
+        tokenizer, here = open_tokenizer(model), HERE
         scorers = {p: load_scorer(model.in_precision(p), threads=1) for p in here}
         peers = {
             p: CrossEncoder(name, device="cpu", max_length=512, model_kwargs={"dtype": DTYPES[p]})

@@ -22,8 +22,16 @@ def tokenizer(*tokens):
     return Tokenizer(WordLevel({token: number for number, token in enumerate(tokens)}))
 
 
-def test_a_family_has_six_members_and_berts_has_them_all():
-    assert members(Family) == {"files", "read", "forward", "head", "layout", "pretraining"}
+def test_a_family_has_seven_members_and_berts_has_them_all():
+    assert members(Family) == {
+        "files",
+        "read",
+        "forward",
+        "head",
+        "layout",
+        "packed",
+        "pretraining",
+    }
     for protocol, given in ((Family, FAMILY), (Files, FAMILY.files)):
         assert members(protocol) and not [n for n in members(protocol) if not hasattr(given, n)]
     from raypipe.models.bert import heads, weights

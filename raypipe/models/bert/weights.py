@@ -10,8 +10,8 @@ from torch import Tensor
 from raypipe.errors import InputError
 from raypipe.models.bert.tensor_names import prefix_of
 from raypipe.models.machine.precision import DTYPES
+from raypipe.models.machine.quantised import quantised
 from raypipe.models.packed import Linear, Updates
-from raypipe.models.quantised import quantised
 from raypipe.models.segments import with_third_segment
 
 

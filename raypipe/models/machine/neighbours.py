@@ -12,8 +12,8 @@ from typing import NamedTuple
 import torch
 
 from raypipe.models.body import Body
+from raypipe.models.machine.quantised import quantised
 from raypipe.models.packed import Linear, Product, linear
-from raypipe.models.quantised import quantised
 
 COMPANY = (1, *range(17, 34), 57, 129, 500, 777, 2048, 4096, 8192, 16384)
 """Numbers of rows to test in one product, up to those of a forward pass, which is tested last.

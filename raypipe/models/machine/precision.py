@@ -2,7 +2,7 @@
 
 Weights of linear layers, the inputs of products and attention are in that dtype. Sums, softmax,
 layer normalisation, the residual stream, pooling and a reranker's head are fp32 in every precision.
-In int8, attention is fp32 too (see `raypipe.models.quantised`).
+In int8, attention is fp32 too (see `raypipe.models.machine.quantised`).
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import cast, get_args
 import torch
 
 from raypipe.errors import InputError
-from raypipe.models.quantised import exact
+from raypipe.models.machine.quantised import exact
 from raypipe.vocabulary import Precision, Precisions
 
 ALL = get_args(Precision)
@@ -97,6 +97,8 @@ def refuse_unable(precision: str, device: str) -> None:
     Raises:
         InputError: it does not.
     """
+    if precision == "fp32":
+        return
     found = able(device)
     if all(part in found for part in precision.split("+")):
         return

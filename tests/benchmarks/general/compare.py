@@ -36,7 +36,9 @@ def orders(name: str, out: Path, model: str) -> dict[str, Run]:
     else:
         most = OUTSIDE[name].candidates
         near = {stage: _first(runs[stage], most) for stage in ("bm25", "fused")}
-    every = {q: dict.fromkeys(p for run in near.values() for p in run[q]) for q in near["fused"]}
+    every = {
+        q: dict.fromkeys(p for run in near.values() for p in run.get(q, {})) for q in near["fused"]
+    }
     f = log_odds(name, out, model, {q: dict.fromkeys(found, 0.0) for q, found in every.items()})
     found = {"listed": listed} if OUTSIDE[name].lists else {}
     for stage, run in near.items():

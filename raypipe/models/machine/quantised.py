@@ -5,16 +5,16 @@ the rows beside it nor on threads. Source: Dettmers et al. 2022 (LLM.int8()), se
 wise quantization"), without its second product for outliers.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:  # `linear` there is also the product of these layers
-    from raypipe.models.packed import Linear, Room
+Quantised = tuple[Tensor, ...]
+"""Weight int8 [out, in], bias fp32 [out], scale of each output fp32 [out]."""
+Room = Callable[[int, int, torch.dtype], Tensor]
+"""As in `raypipe.models.packed`, which computes with these layers too."""
 
 TILE_ROWS = 256
 """Rows of a product: their integers stay in the CPU's cache until they are fp32."""
@@ -24,14 +24,14 @@ LEAST = 1e-30
 """Least length of a row that has one of its own: 127 divided by it is finite."""
 
 
-def quantised(linear: Linear) -> Linear:
-    """(weight int8 [out, in], bias fp32 [out], scale of each output fp32 [out])."""
+def quantised(linear: tuple[Tensor, ...]) -> Quantised:
+    """A linear layer (weight [out, in], bias [out]) in integers."""
     weight, bias = linear
     scales, integers = _integers(weight)
     return integers, bias, scales[:, 0]
 
 
-def int8_linear(x: Tensor, weights: Linear, room: Room | None = None) -> Tensor:
+def int8_linear(x: Tensor, weights: Quantised, room: Room | None = None) -> Tensor:
     """x W^T + b, fp32 [rows, out], from `quantised` weights; x is rounded row by row.
 
     A row that is not finite has a result that is not finite.

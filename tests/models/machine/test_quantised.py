@@ -10,14 +10,13 @@ import tiny
 import torch
 
 from raypipe.errors import InputError
-from raypipe.models import quantised
 from raypipe.models.buffers import Buffers
 from raypipe.models.family import FAMILIES
 from raypipe.models.folder.loading import resolve_model
-from raypipe.models.machine import precision
+from raypipe.models.machine import precision, quantised
 from raypipe.models.machine.neighbours import Settled, Shape, settled
+from raypipe.models.machine.quantised import TILE_ROWS, int8_linear
 from raypipe.models.packed import linear
-from raypipe.models.quantised import TILE_ROWS, int8_linear
 from raypipe.models.scorer import load_scorer
 from raypipe.text.pairs import TextSlice
 
