@@ -1,4 +1,5 @@
 import hashlib
+import tarfile
 
 import numpy as np
 import pytest
@@ -38,3 +39,15 @@ def test_a_packed_index_is_searched_as_before(folder, searcher, tmp_path):
     found = LuceneSearcher(tmp_path / "again").search("zebra", k1=0.9, b=0.4, depth=10)
     expected = searcher.search("zebra", k1=0.9, b=0.4, depth=10)
     assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("name", ["../above", "/absolute", "folder/below", "link", "folder"])
+def test_what_is_no_plain_file_of_the_folder_is_refused_and_not_written(tmp_path, name):
+    kind = {"link": tarfile.SYMTYPE, "folder": tarfile.DIRTYPE}.get(name, tarfile.REGTYPE)
+    with tarfile.open(tmp_path / "packed", "w") as archive:
+        entry = tarfile.TarInfo(name)
+        entry.type, entry.linkname = kind, "/etc/passwd" if name == "link" else ""
+        archive.addfile(entry)
+    with pytest.raises(ValueError, match=f"packed: expected plain files, found '{name}'"):
+        unpack_folder(tmp_path / "packed", tmp_path / "out")
+    assert {path.name for path in tmp_path.rglob("*")} == {"packed", "out"}
