@@ -29,8 +29,8 @@ def main(arguments: Sequence[str]) -> int:
             print(f"error: {problem}", file=sys.stderr)
         return error.exit_code
     workspace = options.out / "workspace"
-    code = 0
-    for group in (*GROUPS, LAST):
+    code, groups = 0, (*GROUPS, LAST)
+    for group in groups:
         until = [] if group == LAST else ["--until", group]
         command = [sys.executable, "-m", "raypipe", "pipeline", str(recipe), "--out"]
         watched = watch([*command, str(workspace), *until, *options.settings])
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
         keep(options.out, group, watched, bytes_under(workspace))
         if code or group == options.until:
             break
-    print(told(options.out, size))
+    print(told(options.out, size, groups))
     return code
 
 

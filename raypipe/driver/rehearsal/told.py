@@ -43,8 +43,11 @@ def kept(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-def told(folder: Path, size: Size) -> str:
-    """Two Markdown tables, of invocations and of stages, and the total."""
+def told(folder: Path, size: Size, groups: Sequence[str]) -> str:
+    """Two Markdown tables, of invocations and of stages, and a last line.
+
+    It has the total, or, until all `groups` are complete, those that are not.
+    """
     invocations = kept(folder)
     by_group = [
         (
@@ -66,6 +69,8 @@ def told(folder: Path, size: Size) -> str:
     total = sum(one["seconds"] for one in invocations)
     outside = total - sum(spent for _, spent in seconds.values())
     whole = outside + sum(spent * factors[name] for name, (_, spent) in seconds.items())
+    complete = {one["group"] for one in invocations if one["exit_code"] == 0}
+    missing = [group for group in groups if group not in complete]
     return "\n".join(
         [
             f"{size.passages:,} passages, {size.queries:,} queries",
@@ -81,7 +86,9 @@ def told(folder: Path, size: Size) -> str:
             ),
             "",
             *_second_passes(invocations),
-            f"{total / 60:.1f} minutes in all; at {full.passages:,} passages and "
+            f"{total / 60:.1f} minutes so far; not complete: {', '.join(missing)}"
+            if missing
+            else f"{total / 60:.1f} minutes in all; at {full.passages:,} passages and "
             f"{full.queries:,} queries, {whole / 60:.0f} by these rates",
         ]
     )

@@ -75,7 +75,7 @@ def test_the_share_of_queries_with_a_second_pass_is_told_of_all_that_was_searche
     summary(folder, bm25=(1.0, 100, False))
     keep(folder, "bm25", Watched(0, 10.0, 8.0, 1 << 20), 5_000)
     line = "parts@repbert.dev: 4 of 400 searches of a query needed the second pass (1.0%)"
-    text = told(folder, Size(passages=884_182, queries=400))
+    text = told(folder, Size(passages=884_182, queries=400), [])
     assert text.splitlines().count(line) == 1 and text.count("second pass") == 1
 
 
@@ -84,10 +84,20 @@ def test_tables_add_a_stage_that_was_resumed_and_forecast_the_whole(folder):
     keep(folder, "lucene", Watched(137, 10.0, 8.0, 3 << 20), 5_000_000_000)
     keep(folder, "lucene", Watched(0, 14.0, 8.0, 1 << 20), 6_000_000_000)
     size = Size(passages=884_182, queries=6_980)
-    text = told(folder, size)
+    rest = ["embeddings", "bm25", "all"]
+    groups = ["lucene", *rest]
+    text = told(folder, size, groups)
     rows = [[c.strip() for c in line.strip("|").split("|")] for line in text.splitlines()]
     assert ["lucene", "137", "10", "8", "3", "5.00"] in rows
     assert ["lucene", "884,182", "8.0", "110,523", "80"] in rows
+    assert text.endswith(f"0.4 minutes so far; not complete: {', '.join(rest)}")
+    summary(folder)
+    keep(folder, rest[0], Watched(137, 0.0, 0.0, 1 << 20), 0)
+    for group in rest[1:]:
+        keep(folder, group, Watched(0, 0.0, 0.0, 1 << 20), 0)
+    assert told(folder, size, groups).endswith(f"not complete: {rest[0]}")
+    keep(folder, rest[0], Watched(0, 0.0, 0.0, 1 << 20), 0)
+    text = told(folder, size, groups)
     # 24 s, of which 16 outside of stages, and 8 s ten times: 96 s.
     assert text.endswith(
         "0.4 minutes in all; at 8,841,823 passages and 6,980 queries, 2 by these rates"
