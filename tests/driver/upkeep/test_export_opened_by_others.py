@@ -183,11 +183,11 @@ def test_rm3_agrees_with_pyserinis_command_line(small_files, theirs):
     for query_id, text in queries_of(small_files):
         rows, scores = searcher.search(text, k1=0.9, b=0.4, depth=300, rm3=Rm3())
         own = dict(zip((ids[row] for row in rows), scores.tolist(), strict=True))
-        assert own == pytest.approx(found[query_id], abs=1e-3)
+        assert own == pytest.approx(found.get(query_id, {}), abs=1e-3)
         assert list(own.values()) == sorted(own.values(), reverse=True)
         plain, _ = searcher.search(text, k1=0.9, b=0.4, depth=300)
         changed += plain[:10].tolist() != rows[:10].tolist()
-    assert changed > 10
+    assert changed > len(found) // 3
 
 
 @pytest.mark.long
