@@ -16,20 +16,26 @@ from raypipe.text.tokenize import tokenize_batch
 from raypipe.training.checkpoints.trained_on import FILE, passage_hashes
 
 
+INPUTS = {"minilm-mono": 100_000, "minilm-duo": 100_000, "general-mono": 6_784}
+
+
 def part_of(model, texts):
     flat, offsets = tokenize_batch(open_tokenizer(model), texts, max_pieces=512)
     return TextSlice(flat, offsets[:-1], np.diff(offsets))
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_an_adapter_is_at_most_a_megabyte_and_names_its_base_and_its_training(name):
+def test_an_adapter_is_small_and_names_its_base_and_its_training(name):
     folder = shipped_folder(name)
-    assert (folder / WEIGHTS).stat().st_size <= 1_000_000
+    assert (folder / WEIGHTS).stat().st_size <= (
+        3_000_000 if name.startswith("general") else 1_000_000
+    )
     told = json.loads((folder / "raypipe.json").read_text())
     assert told["base"] == "minilm"
     made = told["made_by"]
     assert made["recipe"] == name
-    assert made["step"] * made["batch"] * 2 >= 100_000  # inputs: two an example
+    # Inputs: two an example, or lists of eight; general-mono's first phase is told by its recipe.
+    assert made["step"] * made["batch"] * (8 if name.startswith("general") else 2) >= INPUTS[name]
     assert "docs" in told["start_weights_saw"]
     with safe_open(folder / WEIGHTS, framework="numpy") as file:
         assert all(np.isfinite(file.get_tensor(key)).all() for key in file.keys())  # noqa: SIM118

@@ -52,7 +52,8 @@ def rerank(
         run: a table, a dictionary query id -> passage id -> score, or a path.
         queries: a list of texts, a dictionary id -> text, or a table with query_id and text.
         passages: likewise; a table has passage_id and text.
-        model: `minilm-mono`, `minilm-duo`, or the folder or hub's name of a reranker.
+        model: `general-mono`, `minilm-mono`, `minilm-duo`, or the folder or hub's name of
+            a reranker.
         scores: the table that `score` returned, of either kind of model; a dictionary as above; or
             an array with one number per line of the run, whose lines are ordered by rank.
         k: number of candidates per query to reorder: k0 for a monoBERT model, k1 for a duoBERT

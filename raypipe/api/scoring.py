@@ -74,7 +74,8 @@ def score(
         candidates: tuples of texts, or a run (a table, a dictionary, a path).
         queries: for a run, its queries: a list, a dictionary id -> text or a table.
         passages: for a run, its passages, and any others.
-        model: `minilm-mono`, `minilm-duo`, or the folder or hub's name of a reranker.
+        model: `general-mono`, `minilm-mono`, `minilm-duo`, or the folder or hub's name of
+            a reranker.
         k: for a run, candidates per query: k0 for monoBERT, 1000 by default; k1 for duoBERT, 50.
         preset: settings by name, if the folder does not state them.
         device: auto, cpu or cuda.

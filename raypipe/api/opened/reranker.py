@@ -45,7 +45,8 @@ def open_reranker(
     Its files are hashed and checked here, once; its weights are read at the first call.
 
     Args:
-        model: `minilm-mono`, `minilm-duo`, or the folder or hub's name of a reranker.
+        model: `general-mono`, `minilm-mono`, `minilm-duo`, or the folder or hub's name of
+            a reranker.
         method: for a duoBERT model's pairs: sum (the default), binary, min, max, symmetric-sum or
             symmetric-log-sum.
         preset: settings by name, if the model's folder does not state them.

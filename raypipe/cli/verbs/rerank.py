@@ -29,7 +29,7 @@ def score(
         str,
         typer.Option(
             help="A reranker (monoBERT, duoBERT, monoT5, duoT5): a folder, a name on a hub, "
-            "minilm-mono, minilm-duo."
+            "general-mono, minilm-mono, minilm-duo."
         ),
     ],
     out: Out,

@@ -21,7 +21,7 @@ from raypipe.config.fields import (
 )
 from raypipe.vocabulary import Format, Precisions, SplitBy, TopicLevel, Unit, units
 
-PACKAGED_MODELS = ("minilm", "minilm-mono", "minilm-duo")
+PACKAGED_MODELS = ("minilm", "general-mono", "minilm-mono", "minilm-duo")
 """The values of `path` that name packaged models: all-MiniLM-L6-v2, and two rerankers based on
 it."""
 
@@ -154,8 +154,8 @@ class Model(Section):
     """Weights with their tokenizer."""
 
     path: Text
-    """A folder, a packaged model (`minilm`, `minilm-mono` or `minilm-duo`), or a hub's
-    `OWNER/NAME`, also with `@REVISION`."""
+    """A folder, a packaged model (`minilm`, `general-mono`, `minilm-mono` or `minilm-duo`), or a
+    hub's `OWNER/NAME`, also with `@REVISION`."""
     revision: Text | None = None
     """Of a hub's model: a commit, branch or tag; None means the newest commit, which recipe.yaml
     then names."""

@@ -21,7 +21,7 @@ from raypipe.storage.records import hash_file
 
 WEIGHTS = "adapter_model.safetensors"
 CONFIG = "adapter_config.json"
-SHIPPED = ("minilm-mono", "minilm-duo")
+SHIPPED = ("general-mono", "minilm-mono", "minilm-duo")
 """The included adapters for the packaged MiniLM."""
 
 

@@ -33,7 +33,7 @@ def test_every_missing_input_is_told_at_once(text: str, tmp_path: Path):
         f"queries.dev.qrels: {tmp_path}/dev.txt: a folder; expected a qrels file",
         f"queries.test.qrels: {tmp_path}/test.txt: no such file or folder; expected a qrels file",
         f"models.encoder.path: {tmp_path}/weights: no such file or folder; expected minilm, "
-        "minilm-mono, minilm-duo, a folder with weights, or a hub's model as hf://OWNER/NAME",
+        "general-mono, minilm-mono, minilm-duo, a folder with weights, or a hub's model as hf://OWNER/NAME",
         f"stages.old.runs.test: {tmp_path}/old.trec: no such file or folder; expected a run file",
     ]
 
