@@ -15,7 +15,6 @@ from raypipe.text.pairs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 from raypipe.training.checkpoints.trained_on import FILE, passage_hashes
 
-
 INPUTS = {"minilm-mono": 100_000, "minilm-duo": 100_000, "general-mono": 6_784}
 
 

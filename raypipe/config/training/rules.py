@@ -89,7 +89,10 @@ def _model(recipe: Training) -> Iterator[Problem]:
     if kind == "encoder" and recipe.model.head != 2:
         yield Problem(("model", "head"), "an encoder has no head; remove it")
     if recipe.model.adapter is not None and recipe.model.adapter.start == "minilm":
-        text = "expected an adapter: a folder or an included one (general-mono, minilm-mono, minilm-duo); found a whole model"
+        text = (
+            "expected an adapter: a folder or an included one "
+            "(general-mono, minilm-mono, minilm-duo); found a whole model"
+        )
         yield Problem(("model", "adapter", "start"), text)
     if recipe.model.segment_row and kind != "duo":
         yield Problem(("model", "segment_row"), f"only for duoBERT models, not {kind}; remove it")
