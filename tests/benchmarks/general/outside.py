@@ -89,7 +89,7 @@ def write_queries(name: str, folder: Path) -> None:
 
 def first_stages(name: str, out: Path) -> dict[str, Run]:
     """The runs bm25, dense and fused, and the deep ones; computed where they are not there."""
-    recipe = _recipe(name, out) | {
+    recipe = recipe_of(name, out) | {
         "models": {"minilm": {"path": "minilm"}},
         "resources": RESOURCES | {"precision": "fp32"},
         "stages": {
@@ -117,7 +117,7 @@ def log_odds(name: str, out: Path, model: str, candidates: Run) -> Run:
     ]
     run.write_text("".join(lines))
     mono = {"do": "score", "run": "read", "model": "mono", "blend": 0, "tail": "drop"}
-    recipe = _recipe(name, out) | {
+    recipe = recipe_of(name, out) | {
         "models": {"mono": {"path": model}},
         "stages": {"read": {"do": "read", "runs": {"test": str(run)}}, "mono": mono},
     }
@@ -155,7 +155,8 @@ def _query(line: str) -> tuple[str, str]:
     return key, text
 
 
-def _recipe(name: str, out: Path) -> dict[str, Any]:
+def recipe_of(name: str, out: Path) -> dict[str, Any]:
+    """A recipe over the collection without models and stages."""
     return {
         "format": 1,
         "name": name,

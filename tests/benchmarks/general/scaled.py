@@ -2,8 +2,8 @@
 
     python tests/benchmarks/general/scaled.py MODEL OUT G
 
-MODEL is a folder of `raypipe train` with all-MiniLM-L6-v2 as its start. The head has no start and
-stays as it is. OUT is a folder like it.
+MODEL is a folder of `raypipe train` with all-MiniLM-L6-v2 as its start. The head, and the three
+rows of segments of a duoBERT model, have no start and stay as they are. OUT is a folder like it.
 """
 
 import shutil
@@ -23,7 +23,8 @@ def main(model: Path, out: Path, scale: float) -> None:
     scaled = dict(trained)
     for name, tensor in trained.items():
         own = start.get(name.removeprefix("bert."))
-        if own is not None and not name.startswith("bert.pooler."):
+        pooler = name.startswith("bert.pooler.")
+        if own is not None and own.shape == tensor.shape and not pooler:
             scaled[name] = (own + scale * (tensor - own)).contiguous()
     changed = [name for name in trained if not scaled[name].equal(trained[name])]
     print(f"{out}: {len(changed)} of {len(trained)} tensors scaled by {scale}")
