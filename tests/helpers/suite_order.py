@@ -15,6 +15,11 @@ REPOSITORY = Path(__file__).parents[2]
 NUM_WORKERS = 4
 LONG = (
     "tests/test_quality.py",
+    "tests/models/bert/test_forward_in_company.py",
+    "tests/test_readme_train.py",
+    "tests/cli/verbs/test_reindex.py",
+    "tests/test_mutants.py",
+    "tests/benchmarks/test_forward_benchmark.py",
     "tests/cluster/test_inline_kills.py",
     "tests/cluster/test_inline_kills_bucket.py",
     "tests/driver/recipe/test_graph_reused_rows.py",
