@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from raypipe.errors import InputError
+from raypipe.models.folder.adapter_tensors import PEFT
+from raypipe.models.folder.adapters import WEIGHTS
 from raypipe.models.folder.config_checks import tensor_shapes
 from raypipe.models.folder.conventions import Conventions, PairConventions, PretrainedConventions
 from raypipe.models.folder.model_folder import ModelFolder
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
 def unfit(model: ModelFolder) -> list[str]:
     """The problems of a model's tokenizer, limits, segments and head; empty if it can compute.
 
-    Of an adapter, those of its base's tokenizer and positions: its own tensors were compared with
-    the base's when it was found.
+    Of an adapter, tokenizer and positions are its base's, segments and head those of the two
+    together, which were compared with each other when it was found.
     """
     if isinstance(model.conventions, PretrainedConventions):
         return []  # it neither encodes nor scores, and whoever asks it to is told so
@@ -33,13 +35,13 @@ def unfit(model: ModelFolder) -> list[str]:
     except InputError as error:
         return list(error.problems)
     problems = _limits(model, layouts)
-    if model.adapter is None:
-        tensors = _empty_tensors(model)
-        for check in (_segments, _head):
-            try:
-                check(model, layouts, tensors)
-            except InputError as error:
-                problems += [f"{model.folder}: {problem}" for problem in error.problems]
+    tensors = _empty_tensors(model)
+    where = model.folder if model.adapter is None else model.path
+    for check in (_segments, _head):
+        try:
+            check(model, layouts, tensors)
+        except InputError as error:
+            problems += [f"{where}: {problem}" for problem in error.problems]
     return problems
 
 
@@ -48,6 +50,11 @@ def _empty_tensors(model: ModelFolder) -> dict[str, Tensor]:
     import torch
 
     shapes = tensor_shapes(model.folder / "model.safetensors")
+    if model.adapter is not None:
+        named = model.family.files.trained_names(shapes, head=True)
+        own = tensor_shapes(model.adapter / WEIGHTS)
+        shapes = {named[name]: shape for name, shape in shapes.items() if name in named}
+        shapes |= {name.removeprefix(PEFT): shape for name, shape in own.items()}
     return {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
 
 

@@ -7,7 +7,9 @@ import drawn_models
 import pytest
 
 from raypipe.config.pipeline.parts import Model
+from raypipe.driver.models.fitting import unfit
 from raypipe.driver.models.opened import opened
+from raypipe.models.folder.loading import resolve_model
 
 RECIPE = """
 format: 1
@@ -120,6 +122,22 @@ def test_a_duo_model_without_its_third_segment_is_refused(refused, tiny, tmp_pat
     told = refused(mono=two)
     assert f"models.mono: {two}: a duoBERT model has three segments, the checkpoint has 2" in told
     assert "stages.again: mono is of kind duo, and the stage needs a model of kind mono" in told
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["models.mono.settings.relevant_label=null"], "the classifier has 2 units, the settings"),
+        (["models.mono.preset=duobert"], "a duoBERT model has three segments, the checkpoint"),
+    ],
+)
+def test_settings_over_an_adapter_that_do_not_fit_it_are_refused(refused, more, told):
+    errors = refused(*more, "models.mono.path=general-mono")
+    assert f"models.mono: general-mono: {told}" in errors
+
+
+def test_an_adapter_with_a_third_segment_of_its_own_fits():
+    assert unfit(resolve_model("minilm-duo")) == unfit(resolve_model("general-mono")) == []
 
 
 def test_the_same_is_told_by_the_commands_for_one_stage(
