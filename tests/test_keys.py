@@ -43,8 +43,8 @@ def test_the_page_has_every_property_of_the_types_json_schema(recipe):
 
 
 def written(value, key=""):
-    """The dotted keys of a recipe, with NAME for its names."""
-    if isinstance(value, dict) and not key.endswith(".runs"):
+    """The dotted keys of a recipe, with NAME for its names; runs and settings have any keys."""
+    if isinstance(value, dict) and not key.endswith((".runs", ".settings")):
         for name, below in value.items():
             yield from written(below, f"{key}.{'NAME' if key[1:] in NAMED else name}")
     elif isinstance(value, list) and key == ".phases":
