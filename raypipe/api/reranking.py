@@ -92,6 +92,12 @@ def rerank(
     if scores is None:
         if queries is None or passages is None:
             raise InputError("rerank: expected scores, or queries and passages to score now")
+        conventions = model_of(model, preset).reranker
+        if conventions.kind == "mono":
+            _refuse_method(method)
+            how = blend_of(conventions, blend)
+        elif blend is not None:
+            raise InputError("blend: for a monoBERT model; remove it")
         found = score(
             table,
             queries,
@@ -103,12 +109,8 @@ def rerank(
             precision=precision,
             ray=ray,
         )
-        k = k or (K1 if "other_id" in found.column_names else K0)
+        k = k or (K1 if conventions.kind == "duo" else K0)
         scores = found
-        if "other_id" not in found.column_names:
-            how = blend_of(model_of(model, preset).reranker, blend)
-        elif blend is not None:
-            raise InputError("blend: for a monoBERT model; remove it")
     k = k or pc.max(table["rank"]).as_py() or 1
     query_ids = first_seen([table]) if queries is None else texts_of(queries, "query").ids
     ids = ascending([table]) if passages is None else texts_of(passages, "passage").ids
@@ -121,11 +123,15 @@ def rerank(
             rows, wanted, *held[:2], method=method or "sum", k=k, tail=tail, scored_by="rerank"
         )
     else:
-        if method is not None:
-            raise InputError(f"method: found {method!r}, for pairs of a duoBERT model; remove it")
+        _refuse_method(method)
         refuse_missing(singles(*columns, k0=k), held, query_ids, ids)
         keys, found = held[:2]
         if how is not None:
             found = how.of_run(rows, keys, found, last=k)
         ranked = rerank_by_key(rows, keys, found, k=k, tail=tail, scored_by="rerank")
     return with_ids(ranked, query_ids, ids)
+
+
+def _refuse_method(method: Aggregation | None) -> None:
+    if method is not None:
+        raise InputError(f"method: found {method!r}, for pairs of a duoBERT model; remove it")

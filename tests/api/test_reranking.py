@@ -142,6 +142,23 @@ def test_a_blend_is_that_of_the_pipelines_stage(
     assert none.equals(made.runs["test"]["mono"])
 
 
+@pytest.mark.parametrize(
+    ("model", "more", "told"),
+    [
+        ("tiny_mono", {"method": "sum"}, "method: found 'sum', for pairs of a duoBERT model"),
+        ("tiny_mono", {"blend": 1e31}, r"blend: expected at most 1e\+30, found 1e\+31"),
+        ("tiny_duo", {"blend": 0}, "blend: for a monoBERT model; remove it"),
+    ],
+)
+def test_what_does_not_fit_the_model_is_refused_before_it_scores(
+    passages, queries, request, monkeypatch, model, more, told
+):
+    monkeypatch.delattr("raypipe.api.reranking.score")
+    run = {"q2": dict.fromkeys(list(passages)[:2], 1.0)}
+    with pytest.raises(InputError, match=told):
+        raypipe.rerank(run, queries, passages, request.getfixturevalue(model), **more)
+
+
 def test_a_blend_is_a_number_from_0_of_a_mono_that_scores_now(passages, queries, tiny_duo):
     with pytest.raises(InputError, match="blend: expected a finite number from 0; found -1"):
         raypipe.rerank(RUN, queries, passages, blend=-1)

@@ -7,6 +7,9 @@ from raypipe.models.folder.conventions import PairConventions
 from raypipe.ranking.blend import Blend
 from raypipe.storage.stored import Stored
 
+MOST = 1e30
+"""The largest weight: sums with it are finite in fp32, whatever a model's output is."""
+
 
 def blend_of(conventions: PairConventions, weight: float | None) -> Blend | None:
     """The blend of this weight, or of the model's own; None for the model's scores alone.
@@ -16,11 +19,14 @@ def blend_of(conventions: PairConventions, weight: float | None) -> Blend | None
         weight: None means that of the model.
 
     Raises:
-        InputError: the log odds of the blend cannot be had from such scores.
+        InputError: the log odds of the blend cannot be had from such scores, or its sums may leave
+            the range of fp32.
     """
     weight = conventions.blend if weight is None else weight
     if not weight:
         return None
+    if weight > MOST:
+        raise InputError(f"blend: expected at most {MOST:g}, found {weight:g}")
     two_units = conventions.relevant_label is not None
     if conventions.score == "probability" or (conventions.score == "raw" and two_units):
         raise InputError(

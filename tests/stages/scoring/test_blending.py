@@ -5,7 +5,7 @@ import pytest
 from raypipe.errors import InputError
 from raypipe.models.folder.presets import PRESETS
 from raypipe.ranking.blend import Blend
-from raypipe.stages.scoring.blending import blend_and_depth, blend_of
+from raypipe.stages.scoring.blending import MOST, blend_and_depth, blend_of
 
 MONO = PRESETS["monobert"]
 LOG = "log-probability"
@@ -28,6 +28,13 @@ def test_scores_without_the_log_odds_are_refused(score, label):
         InputError, match=f"scores of the scale {score} do not tell; expected score"
     ):
         blend_of(conventions, 1.5)
+
+
+def test_a_weight_whose_sums_may_leave_the_range_of_the_scores_is_refused():
+    assert blend_of(MONO, MOST) == Blend(MOST, LOG)
+    for own, weight in ((MONO, 1.01 * MOST), (replace(MONO, blend=1e39), None)):
+        with pytest.raises(InputError, match=r"blend: expected at most 1e\+30, found 1"):
+            blend_of(own, weight)
 
 
 def test_the_raw_score_of_one_unit_is_its_log_odds():
