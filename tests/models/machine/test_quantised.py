@@ -50,6 +50,13 @@ def test_a_product_by_hand():
     assert found.dtype == torch.float32 and found[0].tolist() == pytest.approx([first, second])
 
 
+@pytest.mark.parametrize("rows", [1, 2, 300])
+def test_a_layer_of_one_input_is_computed_too(rows):
+    weights = quantised.quantised((torch.tensor([[3.0], [-5.0]]), torch.tensor([0.0, 1.0])))
+    x = drawn(rows, 1)
+    assert torch.allclose(int8_linear(x, weights), torch.cat([3 * x, 1 - 5 * x], 1), rtol=1e-6)
+
+
 @pytest.mark.parametrize("rows", [1, 15, TILE_ROWS, TILE_ROWS + 1, 3 * TILE_ROWS - 1])
 def test_products_are_those_of_the_integers_with_their_scales(rows):
     x, weight, bias = drawn(rows, 40), drawn(24, 40, seed=1), drawn(24, seed=2)
