@@ -64,7 +64,7 @@ def score_on_ray(
         _write(folder / "queries.parquet", schema.QUERIES, [queries[row] for row in asked])
         _write(folder / "passages.parquet", schema.PASSAGES, [passages[row] for row in answers])
         scored: dict[str, Any] = {"do": "score", "run": GIVEN, "model": MODEL}
-        scored |= {"k1": k} if kind == "duo" else {"k0": k, "tail": "drop"}
+        scored |= {"k1": k} if kind == "duo" else {"k0": k, "tail": "drop", "blend": 0}
         recipe = {
             "format": 1,
             "name": "scores",

@@ -69,6 +69,20 @@ def test_one_ray_and_its_processes_serve_every_call_with_the_results_of_none(
     assert actors() == set()
 
 
+def test_scores_of_a_model_with_a_blend_are_those_without_a_ray(
+    passages, queries, made, tiny, tmp_path, monkeypatch
+):
+    def inline(recipe, out, *, ray):
+        return raypipe.run({**recipe, "resources": {"backend": "inline", "device": "cpu"}}, out)
+
+    monkeypatch.setattr("raypipe.api.scoring_on_ray.run", inline)
+    model = tiny.make_tiny_reranker(tmp_path / "blended", blend=2.0)
+    given = (made.runs["test"]["dense"], queries, passages, model)
+    with raypipe.open_ray() as ray:
+        assert raypipe.score(*given, k=5, ray=ray).equals(raypipe.score(*given, k=5))
+        assert raypipe.rerank(*given, k=5, ray=ray).equals(raypipe.rerank(*given, k=5))
+
+
 @pytest.mark.long
 @pytest.mark.ray
 def test_a_ray_that_ended_between_two_calls_is_started_again(passages, queries, tiny_mono):
