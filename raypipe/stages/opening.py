@@ -50,7 +50,8 @@ def open_model(
 
     from raypipe.models.machine.precision import refuse_unable
 
-    refuse_unable(model.precision, site.device)
+    said = f"resources.precision, or that in the settings of {model.path}"
+    refuse_unable(model.precision, site.device, said)
     found = load(model, device=site.device, threads=site.threads, budget_tokens=budget_tokens)
     facts = {"torch": torch.__version__, "numerics": found.numerics, "device": site.device}
     return found, facts

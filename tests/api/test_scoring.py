@@ -129,3 +129,20 @@ def test_scores_that_are_not_finite_are_named(tiny_mono, monkeypatch):
     with pytest.raises(RowsFailed) as failed:
         raypipe.score([("q", "a"), ("q", "b")], model=tiny_mono)
     assert failed.value.rows == (1,)
+
+
+def test_a_models_own_precision_that_the_machine_does_not_compute_is_refused(
+    tiny, tmp_path, monkeypatch
+):
+    import torch
+
+    mono = tiny.make_tiny_reranker(tmp_path / "mono", precision="int8")
+    encoder = tiny.make_tiny_bert(tmp_path / "encoder", precision="bf16")
+    monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
+    told = r"the settings of .*: precision: {}: expected one of fp32, in which this CPU"
+    with pytest.raises(InputError, match=told.format("int8")):
+        raypipe.score([("rank", "a zebra")], model=mono, device="cpu")
+    with pytest.raises(InputError, match=told.format("int8")):
+        raypipe.open_reranker(mono, device="cpu")
+    with pytest.raises(InputError, match=told.format("bf16")):
+        raypipe.encode(["rank"], encoder, device="cpu")

@@ -67,14 +67,19 @@ def placed(model: "ModelFolder", device: str, precision: str) -> tuple["ModelFol
     the same on a GPU, on a CPU the first of int8+bf16, int8, bf16 and fp32 that it computes in.
 
     Raises:
-        InputError: another word, or a precision in which the device does not multiply.
+        InputError: another word, or a precision, here or of the model's own, in which the device
+            does not multiply.
     """
+    from raypipe.models.machine.precision import refuse_unable
+
     device_of(device)
     known = ("auto", "fastest", *words(Precisions))
     if precision not in known:
         raise InputError(f"precision: expected one of {', '.join(known)}; found {precision!r}")
     found, of_device = _chosen(device, precision)
-    return model.in_precision(of_device), found
+    own = model.in_precision(of_device)
+    refuse_unable(own.precision, found, f"the settings of {model.path}: precision")
+    return own, found
 
 
 @cache

@@ -91,8 +91,13 @@ def resolved(precision: str, device: str, capability: tuple[int, int] | None = N
     return auto(device, capability) if precision in OPEN else cast(Precisions, precision)
 
 
-def refuse_unable(precision: str, device: str) -> None:
+def refuse_unable(precision: str, device: str, said: str = "resources.precision") -> None:
     """Returns nothing if this machine's device multiplies in this precision.
+
+    Args:
+        precision: any but `auto` and `fastest`.
+        device: cpu or cuda.
+        said: what says so, for the message.
 
     Raises:
         InputError: it does not.
@@ -104,6 +109,6 @@ def refuse_unable(precision: str, device: str) -> None:
         return
     where = "this CPU" if device == "cpu" else torch.cuda.get_device_name()
     raise InputError(
-        f"resources.precision: {precision}: expected one of {', '.join(found)}, in which {where} "
+        f"{said}: {precision}: expected one of {', '.join(found)}, in which {where} "
         "multiplies; choose one of them, or auto, or leave this machine out"
     )
