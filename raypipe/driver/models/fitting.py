@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from raypipe.errors import InputError
-from raypipe.models.folder.adapter_tensors import PEFT
-from raypipe.models.folder.adapters import WEIGHTS
+from raypipe.models.folder.adapters import summed_shapes
 from raypipe.models.folder.config_checks import tensor_shapes
 from raypipe.models.folder.conventions import Conventions, PairConventions, PretrainedConventions
 from raypipe.models.folder.model_folder import ModelFolder
@@ -51,10 +50,7 @@ def _empty_tensors(model: ModelFolder) -> dict[str, Tensor]:
 
     shapes = tensor_shapes(model.folder / "model.safetensors")
     if model.adapter is not None:
-        named = model.family.files.trained_names(shapes, head=True)
-        own = tensor_shapes(model.adapter / WEIGHTS)
-        shapes = {named[name]: shape for name, shape in shapes.items() if name in named}
-        shapes |= {name.removeprefix(PEFT): shape for name, shape in own.items()}
+        shapes = summed_shapes(shapes, model.config(), model.adapter)
     return {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
 
 

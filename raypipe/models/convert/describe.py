@@ -60,10 +60,11 @@ def describe(path: str, preset: str | None) -> Description:
         "vocabulary": config.get("vocab_size"),
     }
     _tell_tokenizer(found, folder, config)
+    conventions = discovered.conventions if discovered else None
     if named == folder:
-        tell_weights(found, folder, config, discovered.conventions if discovered else None)
+        tell_weights(found, folder, config, conventions)
     else:
-        tell_adapter(found, named, folder, config)
+        tell_adapter(found, named, folder, config, conventions)
     record = read_object(named / "raypipe.json") if discovered else {}
     found.made_by = record.get(RECORD)
     return found

@@ -18,7 +18,12 @@ from raypipe.models.convert.tensor_checks import (
 )
 from raypipe.models.family import family_of
 from raypipe.models.folder.adapter_tensors import missing_problems, missing_tensors
-from raypipe.models.folder.adapters import WEIGHTS, adapter_facts, adapter_names
+from raypipe.models.folder.adapters import (
+    WEIGHTS,
+    adapter_facts,
+    adapter_names,
+    summed_shapes,
+)
 from raypipe.models.folder.config_checks import config_problems, tensor_shapes
 from raypipe.models.folder.conventions import (
     AnyConventions,
@@ -31,8 +36,14 @@ from raypipe.regular import check_regular
 from raypipe.storage.records import hash_file
 
 
-def tell_adapter(found: Description, adapter: Path, base: Path, config: Mapping[str, Any]) -> None:
-    """Fill in an adapter's weights, and what neither it nor its base has."""
+def tell_adapter(
+    found: Description,
+    adapter: Path,
+    base: Path,
+    config: Mapping[str, Any],
+    conventions: AnyConventions | None,
+) -> None:
+    """Fill in an adapter's weights, what neither it nor its base has, and what does not fit."""
     if not (adapter / WEIGHTS).exists():
         found.problems.append(f"{adapter}: expected {WEIGHTS}, found none")
         return
@@ -43,7 +54,24 @@ def tell_adapter(found: Description, adapter: Path, base: Path, config: Mapping[
     if shapes is not None and not problems:
         missing = missing_tensors(shapes, adapter_names(adapter), config)
         found.missing = [*missing[0], *missing[1]]
-        found.problems += missing_problems(missing, base, adapter)
+        problems = missing_problems(missing, base, adapter)
+        if conventions is not None and not problems:
+            problems = _of_the_sum(adapter, shapes, config, conventions)
+        found.problems += problems
+
+
+def _of_the_sum(
+    adapter: Path, base: Mapping[str, Shape], config: Mapping[str, Any], conventions: AnyConventions
+) -> list[str]:
+    """The problems of these settings with the base and its adapter together."""
+    files, shapes = family_of(config).files, summed_shapes(base, config, adapter)
+    places = {place: shapes[own.name] for place, own in files.canonical_names(shapes).found.items()}
+    rows, units = places.get(files.SEGMENTS, (0, 0))[0], units_of(conventions)
+    config = {**config, "type_vocab_size": rows} if rows else config
+    read = files.expected_shapes(config, num_labels=units)
+    whole = {place: shape for place, shape in places.items() if place in read}  # not the updates
+    problems = tensor_problems(whole, config, units) + limit_problems(conventions, config, rows)
+    return [f"{adapter}: {problem}" for problem in problems]
 
 
 def tell_weights(

@@ -17,6 +17,7 @@ from raypipe.models.folder.adapter_tensors import (
 )
 from raypipe.models.folder.config_checks import tensor_shapes
 from raypipe.models.folder.evidence import read_object
+from raypipe.models.tensors import Shape
 from raypipe.storage.records import hash_file
 
 WEIGHTS = "adapter_model.safetensors"
@@ -62,6 +63,25 @@ def adapter_names(folder: Path) -> list[str]:
         InputError: not a safetensors file.
     """
     return list(tensor_shapes(folder / WEIGHTS))
+
+
+def summed_shapes(
+    base: Mapping[str, Shape], config: Mapping[str, Any], folder: Path
+) -> dict[str, Shape]:
+    """Shapes of what `merge` returns, by saved name, and of the updates by theirs.
+
+    Args:
+        base: those of the base's tensors, by saved name.
+        config: its config.json.
+        folder: the adapter's folder.
+
+    Raises:
+        InputError: the adapter's file is not a safetensors file.
+    """
+    named = family_of(config).files.trained_names(base, head=True)
+    own = tensor_shapes(folder / WEIGHTS)
+    kept = {named[name]: shape for name, shape in base.items() if name in named}
+    return kept | {name.removeprefix(PEFT): shape for name, shape in own.items()}
 
 
 def adapter_facts(folder: Path) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from raypipe.errors import InputError
 from raypipe.models.convert.describe import describe
+from raypipe.models.folder.adapters import shipped_folder
 from raypipe.models.folder.config_checks import (
     tensor_shapes,
 )
@@ -96,6 +97,20 @@ def test_a_shipped_adapter_is_described_over_its_base(name):
     assert rows == (3 if name.endswith("duo") else 2)
     assert len(tensors["classifier.bias"]) == (1 if model.reranker.relevant_label is None else 2)
     assert load_scorer(model).conventions.kind == found.kind
+
+
+def test_settings_that_do_not_fit_an_adapter_are_told(tmp_path):
+    folder = shipped_folder("general-mono")
+    told = f"{folder}: a duoBERT model has three segments, the checkpoint has 2 segment rows: "
+    assert [each[: len(told)] for each in describe("general-mono", "duobert").problems] == [told]
+    adapter = shutil.copytree(shipped_folder("general-mono"), tmp_path / "one")
+    changed(adapter / "raypipe.json", relevant_label=None)
+    problems = [f"{adapter}: classifier.weight: the head has 2 units, the settings expect one "]
+    found = describe(str(adapter), None).problems
+    assert [problem.partition("(")[0] for problem in found[-1:]] == problems
+    changed(adapter / "raypipe.json", relevant_label=1, total_limit=513)
+    told = f"{adapter}: the settings allow 513 tokens, the model has 512 positions"
+    assert describe(str(adapter), None).problems == [told]
 
 
 def test_an_adapter_needs_a_base_that_is_none_itself(tmp_path):
