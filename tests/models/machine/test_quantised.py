@@ -119,15 +119,22 @@ def test_a_row_that_is_not_finite_stays_so_and_leaves_others_alone(odd):
 def test_only_a_cpu_whose_products_have_no_error_offers_it(monkeypatch):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: VNNI)
     assert precision.able("cpu") == ("fp32", "int8")
+    products = quantised._products
 
     def saturating(x, w):
         """As older instructions: x without a sign, and pairs of products added in 16 bits."""
         pairs = ((x.long() + 128)[:, :, None] * w.long()[None]).unflatten(1, (-1, 2)).sum(2)
         return (pairs.clamp(-(2**15), 2**15 - 1).sum(1) - 128 * w.long().sum(0)).int()
 
-    monkeypatch.setattr(quantised, "_products", saturating)
-    quantised.exact.cache_clear()
-    assert precision.able("cpu") == ("fp32",)
+    def limited(x, w):
+        """Only sums of the largest integers, all of one sign, come near 2^21."""
+        return (x.int() @ w.int()).clamp(max=2**21).int()
+
+    for wrong in (saturating, limited):
+        monkeypatch.setattr(quantised, "_products", wrong)
+        quantised.exact.cache_clear()
+        assert precision.able("cpu") == ("fp32",)
+    monkeypatch.setattr(quantised, "_products", products)
     monkeypatch.delattr(torch, "_int_mm")
     quantised.exact.cache_clear()
     assert precision.able("cpu") == ("fp32",)
