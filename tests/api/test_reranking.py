@@ -162,8 +162,20 @@ def test_what_does_not_fit_the_model_is_refused_before_it_scores(
 def test_a_blend_is_a_number_from_0_of_a_mono_that_scores_now(passages, queries, tiny_duo):
     with pytest.raises(InputError, match="blend: expected a finite number from 0; found -1"):
         raypipe.rerank(RUN, queries, passages, blend=-1)
-    with pytest.raises(InputError, match="blend: of a model that scores now, and scores are given"):
-        raypipe.rerank(RUN, scores={"q": {"a": 1.0}}, k=1, blend=1)
+    for blend in (0, 1):
+        with pytest.raises(InputError, match="blend: of a model that scores now, and scores"):
+            raypipe.rerank(RUN, scores={"q": {"a": 1.0}}, k=1, blend=blend)
     run = {"q2": dict.fromkeys(list(passages)[:2], 1.0)}
     with pytest.raises(InputError, match="blend: for a monoBERT model; remove it"):
         raypipe.rerank(run, queries, passages, tiny_duo, blend=1)
+
+
+def test_a_duo_that_scores_now_reorders_the_papers_number_of_candidates(
+    passages, queries, tiny_duo, monkeypatch
+):
+    for module in ("reranking", "scoring"):
+        monkeypatch.setattr(f"raypipe.api.{module}.K1", 3)
+    run = {"q2": {name: float(-place) for place, name in enumerate(list(passages)[:5])}}
+    found = raypipe.rerank(run, queries, passages, tiny_duo)
+    assert found.equals(raypipe.rerank(run, queries, passages, tiny_duo, k=3))
+    assert found["score"].to_pylist()[3:] == [-3.0, -4.0]
