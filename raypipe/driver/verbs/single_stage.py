@@ -96,11 +96,16 @@ def search_recipe(
         search["bm25"] = {"k1": BM25_K1 if k1 is None else k1, "b": BM25_B if b is None else b}
     used = held["stages"][stage].get("model")
     models = held.get("models") or {}
+    resources = _precision_of(held) if used is not None else {}
+    word = str(resources.get("precision", ""))
+    if word.startswith("int8"):  # of an encoder: what it computes in beside int8
+        resources["precision"] = word.partition("+")[2] or "fp32"
     return recipe_of(
         collection_of(index),
         {stage: held["stages"][stage], "search": search},
         models={name: part for name, part in models.items() if name == used},
         queries={"queries": {"file": _place(queries)}},
+        resources=resources,
     )
 
 
@@ -214,8 +219,15 @@ def aggregate_recipe(
     body = {key: held[key] for key in kept if held.get(key)}
     body["stores"] = _stores_of(held, pairs)
     if "evaluate" in body and body["evaluate"].get("baseline") not in held["stages"]:
-        del body["evaluate"]["baseline"]
-    return recipe_of(body, {**held["stages"], method: stage})
+        body["evaluate"].pop("baseline", None)
+    return recipe_of(body, {**held["stages"], method: stage}, resources=_precision_of(held))
+
+
+def _precision_of(held: Mapping[str, Any]) -> dict[str, Any]:
+    """The precision of a workspace's stores, in another they are others, and of its audit."""
+    kept = ("precision", "audit_queries", "audit_inputs")
+    found = held.get("resources")
+    return {key: found[key] for key in kept if key in found} if isinstance(found, dict) else {}
 
 
 def _stores_of(held: Mapping[str, Any], workspace: Path) -> str:

@@ -134,6 +134,24 @@ def test_a_workspaces_pairs_are_aggregated_beside_what_it_has(held, tmp_path):
         aggregate_recipe(tmp_path, method="sum", k1=None, m=None, seed=3, tail="keep")
 
 
+def test_a_workspaces_pairs_without_a_baseline_are_aggregated(held):
+    folder = held(evaluate={"measures": ["RR@10"]})
+    found = aggregate_recipe(folder, method="sum", k1=None, m=None, seed=3, tail="keep")
+    assert (found.evaluate.measures, found.evaluate.baseline) == (("RR@10",), None)
+
+
+@pytest.mark.parametrize(
+    ("own", "of_search"), [("bf16", "bf16"), ("int8+bf16", "bf16"), ("int8", "fp32")]
+)
+def test_stores_are_read_in_the_precision_in_which_they_were_made(held, tmp_path, own, of_search):
+    folder = held(resources={"precision": own, "audit_queries": 7, "shard_queries": 3})
+    pairs = aggregate_recipe(folder, method="sum", k1=None, m=None, seed=3, tail="keep").resources
+    assert (pairs.precision, pairs.audit_queries, pairs.shard_queries) == (own, 7, 1000)
+    for model, expected in (("vectors", of_search), ("lucene", "auto")):
+        found = search_recipe(folder, tmp_path / "q.tsv", model=model, depth=5, k1=None, b=None)
+        assert found.resources.precision == expected
+
+
 def test_a_collections_format_is_told_by_its_files(tmp_path):
     path = tmp_path / "passages.csv"
     path.write_text("docno,text\n1,a\n")
