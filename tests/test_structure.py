@@ -112,7 +112,6 @@ TESTED_ELSEWHERE = {
     "stages/audit/again.py": "stages/audit/test_stage.py",
     "stages/embeddings.py": "stages/test_search.py",
     "stages/in_memory.py": "api/test_encoding.py",
-    "stages/opening.py": "stages/test_encode.py",
     "stages/outlook/outlook.py": "stages/outlook/test_tables.py",
     "stages/outlook/runs.py": "driver/forecast/test_planning.py",
     "stages/scoring/requests.py": "stages/scoring/test_candidates.py",
