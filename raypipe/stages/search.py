@@ -152,15 +152,15 @@ def exact_lists(
     See topk_block_stream.
     """
     from raypipe.engines.exact.search import topk_block_stream
-    from raypipe.stages.products import TorchProducts
+    from raypipe.stages.products import TorchProducts, coarse_products
 
-    products, beaten = TorchProducts(site.threads), at_most_once_a_second(beat)
     return topk_block_stream(
         queries,
         blocks,
         depth=depth,
-        products=products,
-        beat=beaten,
+        products=TorchProducts(site.threads),
+        coarse=coarse_products(site.threads),
+        beat=at_most_once_a_second(beat),
         on_second_pass=on_second_pass,
     )
 

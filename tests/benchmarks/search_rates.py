@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from raypipe.engines.exact.search import topk_block_stream
-from raypipe.stages.products import TorchProducts
+from raypipe.stages.products import TorchProducts, coarse_products
 
 BLOCKS = (1024, 8192, 65536)
 """Rows of a product alone; the fastest counts."""
@@ -101,7 +101,11 @@ def compared(took):
 
 def search(shards, queries, size):
     return topk_block_stream(
-        queries, shards, depth=size.depth, products=TorchProducts(size.threads)
+        queries,
+        shards,
+        depth=size.depth,
+        products=TorchProducts(size.threads),
+        coarse=coarse_products(size.threads),
     )
 
 
@@ -179,12 +183,12 @@ def made_shards(folder, size):
 
 
 def refuse_other(shards, queries, size):
-    """Compares the first shard's search of 8 queries with float64 products, bit by bit.
+    """Compares the first shard's search of 32 queries with float64 products, bit by bit.
 
     Raises:
         SystemExit: they differ, so nothing is timed.
     """
-    some, (_, vectors) = queries[:8], shards[0]
+    some, (_, vectors) = queries[:32], shards[0]
     rows, scores = search(shards[:1], some, size)
     exact = (some.astype("f8") @ vectors.astype("f8").T).astype("f4")
     order = np.argsort(-exact, axis=1, kind="stable")[:, : size.depth]

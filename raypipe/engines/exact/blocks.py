@@ -123,15 +123,26 @@ def float32_blocks(shards: Sequence[ShardVectors], buffer: NDArray[np.float32]) 
     return (cast(parts, buffer) for parts in cut(shards, len(buffer)))
 
 
-def gather(shards: Sequence[ShardVectors], rows: NDArray[np.int64]) -> NDArray[np.float16]:
-    """The stored vectors [n, D] of ascending rows; every row must be in some shard."""
+def gather(
+    shards: Sequence[ShardVectors],
+    rows: NDArray[np.int64],
+    out: NDArray[np.float16] | None = None,
+) -> NDArray[np.float16]:
+    """The stored vectors [n, D] of ascending rows; every row must be in some shard.
+
+    `out` [n, D] is written and returned; memory that is used again is much faster than new memory.
+    """
     firsts = np.array([shard.first_row for shard in shards], np.int64)
     owners = np.searchsorted(firsts, rows, side="right") - 1
     bounds = [0, *(np.flatnonzero(np.diff(owners)) + 1).tolist(), len(rows)]
-    out = np.empty((len(rows), shards[0].vectors.shape[1]), np.float16)
+    if out is None:
+        out = np.empty((len(rows), shards[0].vectors.shape[1]), np.float16)
     for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
         shard = shards[owners[start]]
-        out[start:stop] = shard.vectors[rows[start:stop] - shard.first_row]
+        assert stop == start or rows[stop - 1] < shard.stop_row, "a row that no shard holds"
+        # Without a mode, numpy would copy through memory of its own.
+        places = rows[start:stop] - shard.first_row
+        np.take(shard.vectors, places, axis=0, out=out[start:stop], mode="clip")
     return out
 
 

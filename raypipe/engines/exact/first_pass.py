@@ -22,10 +22,14 @@ class Candidates:
 
     rows: Rows
     """[Q, kept], ascending."""
+    products: Values
+    """[Q, kept]: those of `rows`."""
     last: Values
     """[Q]: no other row of a query has a product above this."""
     norm: float
     """Not below the length of any passage."""
+    moved: float
+    """How far the library moved a passage at most; see `Multiply`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,7 @@ class _Above:
     rows: Rows
     products: Values
     norm: float
+    moved: float
 
 
 def candidates(
@@ -65,7 +70,7 @@ def candidates(
         InputError: a row holds a NaN or an infinity; the message names the rows.
     """
     best = BestProducts(len(queries), kept)
-    num_threads, dim = products.threads, queries.shape[1]
+    num_threads, dim, multiply = products.threads, queries.shape[1], products.multiply(queries)
     buffers: SimpleQueue[tuple[Values, Values, NDArray[np.bool_]]] = SimpleQueue()
     for _ in range(num_threads):
         vectors, num_found = np.empty((block_rows, dim), np.float32), len(queries) * block_rows
@@ -77,20 +82,27 @@ def candidates(
             block = cast(parts, vectors, products.widen)
             num = len(block.rows)
             scores = found[: len(queries) * num].reshape(len(queries), num)
-            products.multiply(queries, block.vectors, scores)
+            moved = multiply(block.vectors, scores)
             larger = flags[: len(queries) * num].reshape(len(queries), num)
             places = np.flatnonzero(np.greater(scores, best.floor[:, np.newaxis], out=larger))
             owners = places // num
             rows = block.rows[places - owners * num]
-            return _Above(owners, rows, scores.ravel()[places], float(block.norms.max()))
+            return _Above(owners, rows, scores.ravel()[places], float(block.norms.max()), moved)
         finally:
             buffers.put(buffer)
 
-    norm = 0.0
+    norm = moved = 0.0
     for entering in in_order(above, cut(shards, block_rows), num_threads):
         beat()
         best.enter(entering.queries, entering.rows, entering.products)
-        norm = max(norm, entering.norm)
+        norm, moved = max(norm, entering.norm), max(moved, entering.moved)
     best.cut()
     assert (best.counts == kept).all(), "fewer finite products than rows that were given"
-    return Candidates(np.sort(best.rows[:, :kept], axis=1), best.floor, norm)
+    order = np.argsort(best.rows[:, :kept], axis=1)
+    return Candidates(
+        rows=np.take_along_axis(best.rows, order, 1),
+        products=np.take_along_axis(best.products, order, 1),
+        last=best.floor,
+        norm=norm,
+        moved=moved,
+    )

@@ -15,13 +15,16 @@ BLOCK_VALUES = 1 << 19
 """Values of a block, and its products: 2 MB each, which a core's caches hold or nearly so."""
 
 
-def num_spare(depth: int) -> int:
-    """Number of candidates kept beyond the depth.
+def num_kept(depth: int, num_rows: int, *, coarse: bool = False) -> int:
+    """Number of candidates kept for `depth` places: some to spare, at most all rows.
 
     Near rank 1000 of 8.8M, scores of 768-d vectors are about 1/11 of twice the error bound apart;
-    the other candidates allow for duplicates. Too few cost a second pass, but never a result.
+    the other candidates allow for duplicates. Among random vectors of length 1, the products of a
+    coarse pass in bfloat16 need 1.4 times the depth there. Too few cost another pass, but never a
+    result.
     """
-    return 32 + depth // 16
+    spare = 64 + depth // 2 if coarse else 32 + depth // 16
+    return min(num_rows, depth + spare)
 
 
 def plan_memory(

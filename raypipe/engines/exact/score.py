@@ -48,6 +48,32 @@ def widen(halves: NDArray[np.float16], out: NDArray[np.float32]) -> None:
         piece *= np.float32(2.0**112)
 
 
+class Scratch:
+    """Memory for one piece of the vectors at a time, cast twice; one thread uses it at a time."""
+
+    def __init__(self, dim: int, num: int) -> None:
+        self.rows = max(1, min(num, CACHED_VALUES // dim))
+        """Vectors of a piece."""
+        self._floats = np.empty((self.rows, dim), np.float32)
+        self._doubles = np.empty((self.rows, dim), np.float64)
+
+    def sums(
+        self,
+        query: NDArray[np.float64],
+        vectors: NDArray[np.float16] | NDArray[np.float32],
+        widen_into: Widen,
+        out: NDArray[np.float64],
+    ) -> None:
+        """Write the inner products of the query and at most `rows` vectors in float64."""
+        floats, doubles = self._floats[: len(vectors)], self._doubles[: len(vectors)]
+        if vectors.dtype == np.float16:
+            widen_into(vectors, floats)  # type: ignore[arg-type]
+            np.copyto(doubles, floats)
+        else:
+            np.copyto(doubles, vectors)
+        np.vecdot(doubles, query, out=out)
+
+
 def exact_scores(
     query: NDArray[np.float64],
     vectors: NDArray[np.float16] | NDArray[np.float32],
@@ -63,21 +89,31 @@ def exact_scores(
         widen_into: casts fp16.
     """
     num, dim = vectors.shape
-    sums = np.empty(num, np.float64)
-    step = max(1, CACHED_VALUES // dim)
-    floats = np.empty((min(step, num), dim), np.float32)
-    doubles = np.empty(floats.shape, np.float64)
-    for start in range(0, num, step):
-        some = vectors[start : start + step]
-        if some.dtype == np.float16:
-            widen_into(some, floats[: len(some)])  # type: ignore[arg-type]
-            some = floats[: len(some)]
-        np.copyto(doubles[: len(some)], some)
-        np.vecdot(doubles[: len(some)], query, out=sums[start : start + len(some)])
+    sums, scratch = np.empty(num, np.float64), Scratch(dim, num)
+    for start in range(0, num, scratch.rows):
+        some = slice(start, start + scratch.rows)
+        scratch.sums(query, vectors[some], widen_into, sums[some])
+    return rounded(sums, query, norm, lambda places: vectors[places])
+
+
+def rounded(
+    sums: NDArray[np.float64],
+    query: NDArray[np.float64],
+    norm: float,
+    vectors: Callable[[NDArray[np.intp]], NDArray[np.float16] | NDArray[np.float32]],
+) -> NDArray[np.float32]:
+    """The float32 nearest to each exact inner product, of which `sums` [n] are those in float64.
+
+    Args:
+        sums: in any order of summation.
+        query: [D], each value representable in fp16.
+        norm: not below the length of any of the passages.
+        vectors: gives the passages at these places, for the few sums near the middle.
+    """
     scores = sums.astype(np.float32)
-    doubtful = np.flatnonzero(may_round_elsewhere(sums, _sum_error(query, dim, norm)))
+    doubtful = np.flatnonzero(may_round_elsewhere(sums, _sum_error(query, len(query), norm)))
     if len(doubtful):
-        scores[doubtful] = _integer_scores(query, vectors[doubtful].astype(np.float64))
+        scores[doubtful] = _integer_scores(query, vectors(doubtful).astype(np.float64))
     return scores + np.float32(0.0)  # one zero, +0
 
 

@@ -2,31 +2,21 @@
 
 The first pass multiplies and selects in float32, one block at a time, and keeps more candidates
 than requested. These are scored again, exactly, from the stored fp16 values. If the candidates
-provably contain the answer, it is final; the other queries get a second pass (`ties`).
+provably contain the answer, it is final; the other queries get a second pass (`ties`). On CPUs
+that multiply bfloat16, a still coarser pass goes before the first and settles most queries.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.engines.exact.blocks import (
-    Block,
-    ShardVectors,
-    checked_shards,
-    float32_blocks,
-    gather,
-    refuse_nonfinite,
-    upper_norms,
-)
-from raypipe.engines.exact.first_pass import candidates
-from raypipe.engines.exact.memory import num_spare, plan_memory
+from raypipe.engines.exact.batch import BatchSearch
+from raypipe.engines.exact.blocks import checked_shards, refuse_nonfinite, upper_norms
+from raypipe.engines.exact.memory import num_kept, plan_memory
 from raypipe.engines.exact.products import NumpyProducts, Products
-from raypipe.engines.exact.score import exact_scores, widen
-from raypipe.engines.exact.spans import Rows, Scores, ordered
-from raypipe.engines.exact.threads import in_order
-from raypipe.engines.exact.ties import search_above
+from raypipe.engines.exact.score import widen
+from raypipe.engines.exact.spans import Rows, Scores
 from raypipe.errors import InputError
 
 
@@ -38,6 +28,7 @@ def topk_block_stream(
     block_rows: int | None = None,
     memory_bytes: int | None = None,
     products: Products | None = None,
+    coarse: Products | None = None,
     beat: Callable[[], None] = lambda: None,
     on_second_pass: Callable[[int], None] = lambda number: None,
 ) -> tuple[Rows, Scores]:
@@ -58,6 +49,8 @@ def topk_block_stream(
         memory_bytes: limit for what is allocated here, without the result and the shards; by
             default 2 GiB, or more with many threads.
         products: the library of the first pass, by default numpy.
+        coarse: a faster library with larger errors, tried before it for as long as it settles most
+            of the queries.
         beat: called again and again while the search goes on.
         on_second_pass: called with the number of queries of a batch that need a second pass. It
             depends on the rounding of the products, the result does not.
@@ -80,103 +73,29 @@ def topk_block_stream(
     refuse_nonfinite("query", np.arange(len(queries)), vectors, norms)
     if num_rows == 0 or len(queries) == 0:
         return rows, scores
-    kept = min(num_rows, depth + num_spare(depth))
     products = products or NumpyProducts()
     query_rows, planned = plan_memory(
         memory_bytes,
         num_queries=len(queries),
         num_rows=num_rows,
         dim=queries.shape[1],
-        kept=kept,
+        kept=num_kept(depth, num_rows, coarse=coarse is not None),
         threads=products.threads,
     )
-    rows_at_once = min(block_rows or planned, num_rows)
-    search = _Search(shards, depth, kept, rows_at_once, products, beat, on_second_pass)
-    with products.ready():
-        for start in range(0, len(queries), query_rows):
-            some = slice(start, start + query_rows)
-            found = search.batch(vectors[some], norms[some])
-            rows[some, : found[0].shape[1]], scores[some, : found[0].shape[1]] = found
+    search = BatchSearch(
+        shards,
+        depth=depth,
+        block_rows=min(block_rows or planned, num_rows),
+        products=products,
+        coarse=coarse,
+        beat=beat,
+        on_second_pass=on_second_pass,
+    )
+    for start in range(0, len(queries), query_rows):
+        some = slice(start, start + query_rows)
+        found = search.found(vectors[some], norms[some])
+        rows[some, : found[0].shape[1]], scores[some, : found[0].shape[1]] = found
     return rows, scores
-
-
-def product_error(dim: int) -> float:
-    """The bound e: a float32 inner product of fp16 vectors is off by at most e |query| |passage|.
-
-    A product of two fp16 values has 22 bits and lies in [2^-48, 2^32]: it is exact in float32.
-    The dim - 1 sums, in any order, fused or not, are off by at most (dim - 1) u / (1 - (dim - 1)
-    u), u = 2^-24, times the sum of magnitudes, which is at most |query| |passage|. Five more u
-    cover the rounding of the final score and of this bound.
-
-    Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.1.
-    """
-    units = (dim + 4) * 2.0**-24
-    return units / (1 - units)
-
-
-@dataclass(frozen=True, slots=True)
-class _Search:
-    """A search of these shards, for one batch of queries after another."""
-
-    shards: Sequence[ShardVectors]
-    depth: int
-    kept: int
-    block_rows: int
-    products: Products
-    beat: Callable[[], None]
-    on_second_pass: Callable[[int], None]
-
-    def batch(
-        self, queries: NDArray[np.float32], norms: NDArray[np.float64]
-    ) -> tuple[Rows, Scores]:
-        """The result of one batch: candidates, exact scores, proof, a second pass without one."""
-        found = candidates(
-            queries,
-            self.shards,
-            kept=self.kept,
-            block_rows=self.block_rows,
-            products=self.products,
-            beat=self.beat,
-        )
-        rows, scores = self._rescored(queries, found.rows, found.norm)
-        rows, scores = rows[:, : self.depth], scores[:, : self.depth]
-        if self.kept == sum(len(shard.vectors) for shard in self.shards):
-            return rows, scores
-        error = product_error(queries.shape[1])
-        unproven = np.flatnonzero(found.last >= scores[:, -1] - 2 * error * norms * found.norm)
-        if len(unproven):
-            self.on_second_pass(len(unproven))
-            rows[unproven], scores[unproven] = search_above(
-                queries[unproven],
-                norms[unproven],
-                scores[unproven, -1],
-                self._blocks(queries.shape[1]),
-                depth=self.depth,
-                error=error,
-            )
-        return rows, scores
-
-    def _blocks(self, dim: int) -> Iterator[Block]:
-        for block in float32_blocks(self.shards, np.empty((self.block_rows, dim), np.float32)):
-            self.beat()
-            yield block
-
-    def _rescored(
-        self, queries: NDArray[np.float32], rows: Rows, norm: float
-    ) -> tuple[Rows, Scores]:
-        """The candidates [Q, kept] (ascending for each query) in the final order, with scores."""
-
-        def exact(query: int) -> Scores:
-            stored = gather(self.shards, rows[query])
-            asked = queries[query].astype(np.float64)
-            return exact_scores(asked, stored, norm, self.products.widen)
-
-        scores = np.empty(rows.shape, np.float32)
-        every = in_order(exact, range(len(rows)), self.products.threads)
-        for query, found in enumerate(every):
-            self.beat()
-            scores[query] = found
-        return ordered(rows, scores)
 
 
 def _check(queries: NDArray[np.float16], depth: int, block_rows: int | None) -> None:

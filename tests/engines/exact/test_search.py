@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raypipe.engines.exact import search as exact_search
+from raypipe.engines.exact import batch
 from raypipe.engines.exact.memory import FIXED_BYTES, plan_memory
 from raypipe.engines.exact.search import topk_block_stream
 from raypipe.engines.exact.spans import plan_spans
@@ -69,13 +69,13 @@ def without(blocks, skip):
 def second_pass(monkeypatch):
     """Counts the queries that the first pass could not prove."""
     counted = []
-    original = exact_search.search_above
+    original = batch.search_above
 
     def counting(queries, *args, **kwargs):
         counted.append(len(queries))
         return original(queries, *args, **kwargs)
 
-    monkeypatch.setattr(exact_search, "search_above", counting)
+    monkeypatch.setattr(batch, "search_above", counting)
     return counted
 
 

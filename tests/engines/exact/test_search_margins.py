@@ -6,8 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from raypipe.engines.exact import search as exact_search
-from raypipe.engines.exact.search import product_error, topk_block_stream
+from raypipe.engines.exact import batch
+from raypipe.engines.exact.products import product_error
+from raypipe.engines.exact.search import topk_block_stream
 
 
 def near_ties(num_queries, unit, zeros_every=None):
@@ -39,9 +40,9 @@ def assert_exact(found, queries, vectors):
 @pytest.mark.parametrize("zeros_every", [2, 7])
 def test_near_ties_beside_zero_vectors_are_ordered_exactly(monkeypatch, zeros_every):
     second = []
-    search_above = exact_search.search_above
+    search_above = batch.search_above
     monkeypatch.setattr(
-        exact_search,
+        batch,
         "search_above",
         lambda *given, **named: second.append(len(given[0])) or search_above(*given, **named),
     )
