@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from raypipe import schema
+from raypipe.engines.exact.products import NumpyProducts
+from raypipe.stages import products
 from raypipe.stages.search import MergeStage, PartsStage
 from raypipe.stages.stage import Site, Sizing
 from raypipe.storage.payloads.tables import read_table
@@ -73,3 +75,18 @@ def test_a_span_is_of_rows_wherever_the_shards_of_vectors_begin(stores):
             assert set(found) <= set(range(start, stop)) - {1, 5}
             runs.append((start, found))
     assert runs[:5] == runs[5:10] == runs[10:]
+
+
+def test_a_search_asks_the_coarse_pass_of_its_machine_first(stores, monkeypatch):
+    asked = []
+
+    class Coarse(NumpyProducts):
+        def multiply(self, queries):
+            asked.append(len(queries))
+            return super().multiply(queries)
+
+    monkeypatch.setattr(products, "coarse_products", lambda threads: Coarse())
+    rng = np.random.default_rng(1)
+    embeddings, queries = (stores.vectors(rng.standard_normal((n, 4))) for n in (50, 20))
+    stores.finished(PartsStage("dense", embeddings, queries, 3), Sizing(1, 20))
+    assert asked == [20]

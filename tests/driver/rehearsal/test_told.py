@@ -34,15 +34,15 @@ def summary(folder, **stages):
 
 
 def test_time_grows_with_passages_with_queries_or_with_both(folder):
-    names = ["passages@collection", "tokens@repbert", "lucene", "embeddings", "bm25.dev"]
-    names += ["parts@repbert.dev", "repbert.dev", "tokens@repbert.dev"]  # a model's name too
+    names = ["passages@collection", "tokens@repbert", "lucene", "embeddings", "parts@repbert.dev"]
+    names += ["bm25.dev", "repbert.dev", "tokens@repbert.dev"]  # a model's name too
     names += ["embeddings.dev", "mono.dev", "scores@mono-model.dev.1", "queries@dev"]
     found = factors_of(
         folder / "rehearsal.yaml", names, Size(100, 10), Size(passages=1000, queries=20)
     )
     of_passages = dict.fromkeys(names[:4], 10.0)
-    of_both = {"bm25.dev": 20.0, "parts@repbert.dev": 20.0}
-    of_queries = dict.fromkeys(names[6:], 2.0)  # of a dense search only the lists are merged
+    of_both = {"parts@repbert.dev": 20.0}
+    of_queries = dict.fromkeys(names[5:], 2.0)  # of a dense search only the lists are merged
     assert found == of_passages | of_both | of_queries
 
 
