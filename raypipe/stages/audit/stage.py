@@ -25,6 +25,7 @@ from raypipe.stages.outlook.lengths import (
     texts_of,
 )
 from raypipe.stages.outlook.outlook import Outlook, Seen
+from raypipe.stages.outlook.tables import scores_bytes
 from raypipe.stages.query_blocks import Sides
 from raypipe.stages.scoring.candidates import SCORE_BYTES
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
@@ -102,22 +103,31 @@ class AuditStage:
         each = of_query + encodes
         number = min(self.limits.queries, scored.num_rows, self._whole(each))
         number = number if of_query else 0
+        passages = seen.of(self.sides.collection).num_rows
+        first = round(math.sqrt(of_query)) + 1 if self.scored.pairs else round(of_query)
         if encodes:  # a passage that several queries found is computed once
-            passages = seen.of(self.sides.collection).num_rows
             pieces = seen.pieces(self.sides.collection, self.model, self._prefix)
             texts = texts_of(pieces.flat, pieces.offsets, np.arange(len(pieces.offsets) - 1))
-            most = min(number * of_query, passages)
+            most = min(passages, number * of_query * self._different(seen, number, of_query))
             inputs = encoder_inputs(self.model, "passage", texts, most)
         else:
-            first = round(math.sqrt(of_query)) + 1 if self.scored.pairs else round(of_query)
             found = sampled_pairs(seen, self.sides, self.model, max(1, first))
             inputs = pair_inputs(self.model, found, number * each)
         shards = ranges(number, self._queries_a_shard(number, number * each))
         note = "audit: its time in fp32 is foreseen by the rate of the precision that is audited"
-        num_bytes = SCORE_BYTES * number * of_query
+        lines = np.full(number, float(first if self.scored.pairs else round(of_query)))
+        num_bytes = scores_bytes(lines, number * of_query, passages, pairs=self.scored.pairs)
         return Outlook(
             num_rows=number, num_bytes=num_bytes, inputs=inputs, shards=shards, notes=(note,)
         )
+
+    def _different(self, seen: Seen, number: int, of_query: float) -> float:
+        """The passages of so many queries' candidates as a share of these, in a small search."""
+        found = seen.found(self.sides.queries, self.sides.collection, max(1, round(of_query)))
+        number = max(1, min(number, len(found)))
+        found = found[np.arange(min(number, len(found))) * len(found) // number]
+        rows = found[found >= 0]
+        return len(np.unique(rows)) / len(rows) if len(rows) else 1.0
 
     def _whole(self, inputs: float) -> int:
         """How many queries of so many inputs each the limits allow."""
