@@ -124,8 +124,8 @@ class AuditStage:
     def _different(self, seen: Seen, number: int, of_query: float) -> float:
         """The passages of so many queries' candidates as a share of these, in a small search."""
         found = seen.found(self.sides.queries, self.sides.collection, max(1, round(of_query)))
-        number = max(1, min(number, len(found)))
-        found = found[np.arange(min(number, len(found))) * len(found) // number]
+        number = min(number, len(found))
+        found = found[np.arange(number) * len(found) // number]
         rows = found[found >= 0]
         return len(np.unique(rows)) / len(rows) if len(rows) else 1.0
 
