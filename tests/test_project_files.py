@@ -19,7 +19,7 @@ def test_the_citation_has_the_projects_version_and_licence():
     assert all(each["authors"] and each["url"] for each in citation["references"])
 
 
-def test_pre_commit_runs_what_the_style_tests_run():
+def test_pre_commit_runs_the_style_checks_of_ci():
     """`python -m` of the environment that commits, on the same folders; no copy of a tool."""
     config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
     assert [repository["repo"] for repository in config["repos"]] == ["local"]

@@ -14,7 +14,6 @@ REPOSITORY = Path(__file__).parents[2]
 # fill what is left. Without pytest-xdist all run in this process.
 NUM_WORKERS = 4
 LONG = (
-    "tests/test_quality.py",
     "tests/models/bert/test_forward_in_company.py",
     "tests/test_readme_train.py",
     "tests/cli/verbs/test_reindex.py",
