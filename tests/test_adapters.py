@@ -40,6 +40,7 @@ def test_an_adapter_is_small_and_names_its_base_and_its_training(name):
         assert all(np.isfinite(file.get_tensor(key)).all() for key in file.keys())  # noqa: SIM118
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_quickstarts_passages_were_not_trained_on(name, standard_docs):
     model = resolve_model(name)
@@ -82,6 +83,7 @@ def test_score_says_where_an_adapter_was_measured(name, tmp_path, capsys):
     assert status == 2 and f"{name}: {told}" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_model_without_such_measurements_says_nothing(tiny_mono, tmp_path):
     assert measurements(resolve_model(str(tiny_mono))) is None
     assert measurements(resolve_model("minilm")) is None

@@ -2,9 +2,8 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parent.parent / "raypipe"
 LAYERS = [
@@ -59,9 +58,15 @@ def layer_of(name: str) -> int:
     return next(i for i, layer in enumerate(LAYERS) if name in layer)
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
 def imports(path: Path) -> list[str]:
     found = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -69,31 +74,30 @@ def imports(path: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_imports_go_from_outer_layers_to_inner_ones(path):
-    relative = path.relative_to(ROOT)
-    here = relative.parts[0].removesuffix(".py")
-    for name in imports(path):
-        parts = name.split(".")
-        if parts[0] != "raypipe" or len(parts) < 2:
-            continue
-        there = parts[1]
-        if not any(there in layer for layer in LAYERS):
-            continue
-        assert there == here or layer_of(there) <= layer_of(here), f"{relative} imports {name}"
-        siblings = LAYERS[2]
-        both = here in siblings and there in siblings
-        assert not both or here == there, f"{relative} imports its sibling {name}"
+def imported() -> list[tuple[Path, str]]:
+    """Each file, from raypipe on, with each name that it imports."""
+    return [(path.relative_to(ROOT), name) for path in FILES for name in imports(path)]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_heavy_packages_are_imported_only_where_they_belong(path):
-    relative = path.relative_to(ROOT).as_posix()
-    for name in imports(path):
-        package = name.split(".")[0]
-        if package in ALLOWED:
-            places = ALLOWED[package]
-            assert relative in places or relative.split("/")[0] in places, f"{relative}: {name}"
+def test_imports_go_from_outer_layers_to_inner_ones():
+    siblings, wrong = LAYERS[2], []
+    for relative, name in imported():
+        package, _, rest = name.partition(".")
+        here, there = relative.parts[0].removesuffix(".py"), rest.partition(".")[0]
+        if package != "raypipe" or not any(there in layer for layer in LAYERS):
+            continue
+        if here != there and (layer_of(there) > layer_of(here) or {here, there} <= {*siblings}):
+            wrong.append(f"{relative} imports {name}")
+    assert wrong == []
+
+
+def test_heavy_packages_are_imported_only_where_they_belong():
+    wrong = []
+    for relative, name in imported():
+        places = ALLOWED.get(name.partition(".")[0])
+        if places is not None and not {relative.as_posix(), relative.parts[0]} & {*places}:
+            wrong.append(f"{relative} imports {name}")
+    assert wrong == []
 
 
 def test_no_file_waits_for_its_work():
@@ -120,18 +124,23 @@ def words_of(tree: ast.Module) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_what_is_berts_alone_stands_in_its_folder(path):
-    relative = path.relative_to(ROOT).as_posix()
-    if relative.startswith(("models/bert/", "models/renamed/", "models/whole/")):
-        return
-    found = [text for text in words_of(ast.parse(path.read_text())) if OF_BERT.search(text)]
-    assert not found, f"{relative} says {found}"
-    if relative == "models/family.py":  # the one list of families
-        return
-    shown = {"driver/upkeep/doctor.py": {"BUDGET_TOKENS", "numerics_class"}}.get(relative, set())
-    named = [name for name in imports(path) if name.startswith("raypipe.models.bert")]
-    assert {name.rpartition(".")[2] for name in named} <= shown, f"{relative} imports {named}"
+def test_what_is_berts_alone_stands_in_its_folder():
+    wrong = []
+    for path in FILES:
+        relative = path.relative_to(ROOT).as_posix()
+        if relative.startswith(("models/bert/", "models/renamed/", "models/whole/")):
+            continue
+        found = [text for text in words_of(parsed(path)) if OF_BERT.search(text)]
+        wrong += [f"{relative} says {text}" for text in found]
+        if relative == "models/family.py":  # the one list of families
+            continue
+        shown = {"BUDGET_TOKENS", "numerics_class"} if relative == "driver/upkeep/doctor.py" else ()
+        wrong += [
+            f"{relative} imports {name}"
+            for name in imports(path)
+            if name.startswith("raypipe.models.bert") and name.rpartition(".")[2] not in shown
+        ]
+    assert wrong == []
 
 
 def test_the_words_that_are_looked_for_are_found():

@@ -26,7 +26,7 @@ import pytest
 import yaml
 from free_ports import free_ports
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 ROOT = Path(__file__).parent.parent
 WALK_THROUGH = (ROOT / "docs" / "cluster.md").read_text()

@@ -158,6 +158,7 @@ def num_committed(out: Path) -> int:
     return sum(1 for _ in out.glob("stores/passages@collection/*/shards/*.json"))
 
 
+@pytest.mark.slow
 @pytest.mark.fault(41, "a real cluster answers a stranger with 401")
 def test_the_job_interface_turns_a_stranger_away(head):
     assert answer(f"{head.address}/api/jobs/") == 401
@@ -176,6 +177,7 @@ def submitted_under(head, submission_id):
         return error.code, error.read().decode()
 
 
+@pytest.mark.slow
 @pytest.mark.fault(
     45, "Ray refuses a second submission of one id, in the words that the documents show"
 )
@@ -196,6 +198,7 @@ def test_the_command_that_submits_a_date_again_exits_with_1(head):
     assert "Job with submission_id reindex-2026-11-23 already exists" in log
 
 
+@pytest.mark.slow
 @pytest.mark.fault(
     2, "a killed driver of a submitted job: `status` is 3, the next submission completes"
 )
@@ -233,6 +236,7 @@ def test_a_killed_driver_leaves_no_success_and_the_next_job_completes(
     assert ",STRICT" in told or "mkl" not in told, told
 
 
+@pytest.mark.slow
 def test_a_failing_job_fails_and_its_log_names_file_line_store_and_shard(
     head, files, tmp_path, raypipe_here
 ):

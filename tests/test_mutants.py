@@ -102,6 +102,7 @@ def test_a_keyword_is_dropped_only_where_the_function_has_a_default():
     assert dropped in {mutant.after for mutant in with_default}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["ranking", "storage"])
 def test_a_draw_changes_one_line_of_real_code_and_is_that_of_its_seed(folder):
     first = list(draw.draw(ROOT, folder, 1))

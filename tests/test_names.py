@@ -145,7 +145,10 @@ def calm(invoke):
     return runs_of(out, names)
 
 
-@pytest.mark.parametrize("number", range(len(WORDS)), ids=WORDS)
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(i, id=w, marks=pytest.mark.slow if i % 6 else ()) for i, w in enumerate(WORDS)],
+)
 def test_a_word_of_the_vocabulary_as_every_name_changes_no_run(invoke, calm, number):
     word, slot = WORDS[number], SLOTS[number % len(SLOTS)]
     names = {slot: word, "query_set": word}

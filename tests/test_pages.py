@@ -44,6 +44,7 @@ def test_a_page_is_short_and_the_readme_names_it(page):
     assert f"(docs/{page})" in (DOCS.parent / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_the_nightly_index_page_is_followed_to_its_end(here):
     printed = follow("nightly_index.md", here)
     lines = [line for text in printed for line in text.splitlines()]
@@ -63,6 +64,7 @@ def bare(folder, to, *names):
     return str(to)
 
 
+@pytest.mark.slow
 def test_the_page_for_users_of_sentence_transformers_is_followed_to_its_end(
     here, tiny_model, monkeypatch
 ):
@@ -84,6 +86,7 @@ def test_the_page_for_users_of_sentence_transformers_is_followed_to_its_end(
 
 
 @pytest.mark.jvm
+@pytest.mark.slow
 def test_the_page_for_users_of_pyserini_is_followed_to_its_end(here):
     (here / "collection").mkdir()
     lines = [json.dumps({"id": key, "contents": text}) for key, text in PASSAGES.items()]

@@ -30,6 +30,7 @@ def notebook(tmp_path_factory):
 ON_RAY = [pytest.mark.ray]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "place",
     [pytest.param(at, marks=ON_RAY if "open_ray" in DOCS[at] else ()) for at in range(len(DOCS))],

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 
 def hashes(folder):

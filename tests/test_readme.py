@@ -157,6 +157,7 @@ def test_the_files_to_hand_in_are_refused_whole_where_a_rule_is_broken(tmp_path)
 
 
 @pytest.mark.ray
+@pytest.mark.slow
 def test_a_run_is_reranked_and_checked_as_shown(small_files, tiny_mono, tiny_duo, tmp_path):
     """The README's lines one after the other, in a folder that has what they name."""
     import gzip
@@ -199,6 +200,7 @@ def test_a_run_is_reranked_and_checked_as_shown(small_files, tiny_mono, tiny_duo
     assert duo["stages"]["scores@model.queries.1"]["rows"] == 5 * 10 * 9
 
 
+@pytest.mark.slow
 def test_the_lines_of_python_print_what_they_show(tmp_path):
     (code,) = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
     printed = re.findall(r"^print\(.*\)  # (.*)$", code, re.MULTILINE)
@@ -220,6 +222,8 @@ def test_the_wheel_lands_where_the_nodes_take_it_from():
     assert all(word in told for word in pip if word.startswith("--"))
 
 
+@pytest.mark.jvm
+@pytest.mark.slow
 def test_a_pipeline_as_shown_runs_resumes_is_published_and_refuses(
     raypipe_here, small_files, tmp_path
 ):
@@ -252,11 +256,6 @@ resources: {{backend: inline}}
     frozen = raypipe_here("pipeline", recipe, "--out", work, "--frozen")
     assert frozen.returncode == 4
     assert "params.depth 100 -> 1000" in frozen.stderr
-
-
-test_a_pipeline_as_shown_runs_resumes_is_published_and_refuses = pytest.mark.jvm(
-    test_a_pipeline_as_shown_runs_resumes_is_published_and_refuses
-)
 
 
 def test_folders_of_the_tree_exist_and_are_all_there():

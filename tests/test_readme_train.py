@@ -7,10 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_the_training_commands_run_as_shown(small_recipe, tmp_path):
     section = README.split("## Train\n")[1].split("\n## ")[0]
     commands = re.findall(r"^    raypipe (.*)$", section, re.MULTILINE)

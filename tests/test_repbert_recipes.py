@@ -126,6 +126,7 @@ def test_repbert_reranked_reorders_the_first_of_each_first_stage_by_one_scoring(
 
 @pytest.mark.long
 @pytest.mark.jvm
+@pytest.mark.slow
 def test_the_chain_of_repbert_negatives_runs_whole(run, files, tiny_model, tmp_path):
     runs = run("msmarco-train-runs", out=tmp_path / "runs", query_set="train", lucene=True)
     assert set(runs) == {"bm25", "repbert"} and len(runs["repbert"]) == 8

@@ -4,6 +4,7 @@ import raypipe
 
 
 @pytest.mark.jvm
+@pytest.mark.slow
 def test_bm25_of_texts_is_the_pipelines_run(passages, queries, recipe, tmp_path):
     stages = {"lucene": {"do": "index"}, "bm25": {"do": "search", "index": "lucene", "depth": 6}}
     keys = {**recipe, "stages": stages, "evaluate": {"measures": ["RR@10"]}}

@@ -85,6 +85,7 @@ def run(folder, *more, **environment):
     )
 
 
+@pytest.mark.slow
 def test_a_part_runs_on_a_cpu_and_is_tuned_once(tmp_path):
     first = run(tmp_path, "--part", "duo", "--precision", "fp32", "--out", "one")
     assert first.returncode == 0, first.stderr
@@ -105,6 +106,7 @@ def test_a_part_runs_on_a_cpu_and_is_tuned_once(tmp_path):
     assert peer in tried and peer.startswith(row["beside"][0]["peer"])
 
 
+@pytest.mark.slow
 def test_what_there_is_no_time_for_is_named(tmp_path):
     spent = run(tmp_path, "--minutes", "0", "--precision", "fp32")
     assert spent.returncode == 0, spent.stderr
@@ -112,6 +114,7 @@ def test_what_there_is_no_time_for_is_named(tmp_path):
     assert "Not run, out of time: search." in spent.stdout
 
 
+@pytest.mark.slow
 def test_search_is_set_beside_its_products_and_faiss_and_its_products_are_tuned_once(tmp_path):
     first = run(tmp_path, "--part", "search", "--out", "one")
     assert first.returncode == 0, first.stderr
@@ -133,6 +136,7 @@ def test_search_is_set_beside_its_products_and_faiss_and_its_products_are_tuned_
     assert later["way"] == found["products"]["way"] and later["tried"] == {}
 
 
+@pytest.mark.slow
 def test_without_faiss_it_is_left_out_by_name(tmp_path):
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['faiss'] = None\n")
     done = run(tmp_path, "--part", "search", "--out", "one", PYTHONPATH=str(tmp_path))

@@ -34,6 +34,7 @@ def test_the_drivers_time_is_told_for_two_worlds_and_two_sizes():
 
 @pytest.mark.long
 @pytest.mark.ray
+@pytest.mark.slow
 def test_one_actor_is_measured_beside_inline_and_many_beside_one():
     lines = told("one", "--quick", "--cpu-seconds", 2).splitlines()
     cells = [float(cell) for cell in lines[2].split("|")[2:-1]]

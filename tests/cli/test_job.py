@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from raypipe.cli.job import job_problems
 
 REPOSITORY = Path(__file__).parent.parent.parent
@@ -26,11 +28,13 @@ def run_job(job, *arguments, **environment):
     )
 
 
+@pytest.mark.slow
 def test_an_absolute_out_on_a_cluster_is_a_job():
     assert job_problems(["recipe.yaml", "--out", "/shared/work"], CLUSTER) == []
     assert job_problems(["recipe.yaml", "--out=/shared/work"], CLUSTER) == []
 
 
+@pytest.mark.slow
 def test_a_relative_or_missing_out_is_refused_because_ray_deletes_the_folder():
     for arguments in (["r.yaml"], ["r.yaml", "--out", "work"], ["r.yaml", "--out=work"]):
         (problem,) = job_problems(arguments, CLUSTER)
@@ -38,6 +42,7 @@ def test_a_relative_or_missing_out_is_refused_because_ray_deletes_the_folder():
     assert job_problems(["--out", "/a", "--out", "b"], CLUSTER)
 
 
+@pytest.mark.slow
 def test_relative_stores_are_refused_because_they_would_lie_in_the_folder_that_ray_deletes(
     tmp_path, monkeypatch
 ):
@@ -66,6 +71,7 @@ def test_stores_that_outlive_the_job_are_taken(tmp_path, monkeypatch):
     assert job_problems(["recipe.yaml", *out], CLUSTER) == [], "the verb tells what is wrong"
 
 
+@pytest.mark.slow
 def test_a_job_file_run_without_a_cluster_exits_2_and_says_how_to_submit():
     done = run_job(REPOSITORY / "jobs" / "pipeline.py", "nfcorpus", "--out", "/nowhere/work")
     assert done.returncode == 2
@@ -74,6 +80,7 @@ def test_a_job_file_run_without_a_cluster_exits_2_and_says_how_to_submit():
     assert done.stderr.splitlines()[-1] == "raypipe: exit 2 (bad input or configuration)"
 
 
+@pytest.mark.slow
 def test_every_job_has_the_arguments_of_the_verb_it_is_named_after():
     assert JOBS
     for job in JOBS:

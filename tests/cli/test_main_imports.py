@@ -51,6 +51,7 @@ resources: {{backend: inline, device: cpu}}
 """
 
 
+@pytest.mark.slow
 def test_what_reads_a_finished_workspace_loads_none_of_them(tmp_path, tiny_model):
     (tmp_path / "passages.tsv").write_text("a\tthe zebra\nb\ta lease\nc\tof shards\n")
     (tmp_path / "queries.tsv").write_text("1\tthe zebra\n2\ta lease\n")

@@ -15,6 +15,7 @@ def ran(*arguments, redirected="", **streams):
     return subprocess.run(whole, text=True, check=False, env=variables, **streams)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ["recipes", "leaderboard template"], ids=["printed", "held back"])
 def test_who_stops_reading_gets_exit_3_and_the_last_line(line):
     reading, writing = os.pipe()

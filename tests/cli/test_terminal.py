@@ -38,6 +38,7 @@ def words(text):
     return sorted(re.sub(r"[\s|─-]", "", text))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [60, 100, 200])
 def test_evaluate_fits_the_terminal_and_keeps_every_figure(runs, raypipe_cli, columns):
     piped = raypipe_cli("evaluate", *runs)
@@ -51,6 +52,7 @@ def test_evaluate_fits_the_terminal_and_keeps_every_figure(runs, raypipe_cli, co
     assert "\t" not in shown.raw
 
 
+@pytest.mark.slow
 def test_compare_is_markdown_in_a_pipe_and_drawn_on_a_terminal(runs, raypipe_cli):
     piped = raypipe_cli("compare", *runs)
     shown = on_terminal("compare", *runs, columns=72)

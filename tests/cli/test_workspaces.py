@@ -58,6 +58,7 @@ def test_the_options_without_a_value_are_those_of_the_commands():
     assert {name for option in found for name in option.opts} | {"--help"} == FLAGS
 
 
+@pytest.mark.slow
 def test_the_words_after_an_option_without_a_value_are_the_commands_own(bucket_uri, bucket_server):
     for words in (["status", "--json"], ["gc", "--yes"], ["verify"]):
         (*same, folder) = with_folders([*words, f"{bucket_uri}/work"])

@@ -100,6 +100,7 @@ local.close()
 
 @pytest.mark.fault(41, "a local Ray listens on loopback alone")
 @pytest.mark.ray
+@pytest.mark.slow
 def test_a_local_ray_listens_on_loopback_alone_and_its_token_is_private(tmp_path):
     addresses = tmp_path / "addresses"  # stdout has Ray's own lines too
     done = subprocess.run(
@@ -118,6 +119,7 @@ def test_a_local_ray_listens_on_loopback_alone_and_its_token_is_private(tmp_path
 
 @pytest.mark.fault(41, "a real head without a dashboard: open is refused, with a token taken")
 @pytest.mark.ray
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(("mode", "refused"), [("disabled", True), ("token", False)])

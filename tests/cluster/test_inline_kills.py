@@ -143,6 +143,7 @@ def kill_and_compare(folder: Path) -> None:
         shutil.rmtree(root)
 
 
+@pytest.mark.slow
 @pytest.mark.fault(3, "after each of the kills a manifest is absent or whole")
 @pytest.mark.fault(
     2, "200 of 200 jobs whose only process is killed are completed by the same command"

@@ -113,6 +113,7 @@ def run_it(uri, step):
     print(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.fault(2, "killed at some of the calls to a bucket: what a calm job leaves")
 def test_jobs_killed_at_some_calls_to_a_bucket_leave_what_a_calm_one_does(bucket_uri):
     run_it(bucket_uri, 30)

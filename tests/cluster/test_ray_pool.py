@@ -23,7 +23,7 @@ from raypipe.storage.ledger import Ledger
 from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import tests
 
 

@@ -49,6 +49,7 @@ class Killing:
     16, "1 killing row of 80 on Ray: it alone is in quarantine, after at most 6 deaths"
 )
 @pytest.mark.ray
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_on_ray_a_row_that_kills_its_worker_is_found_and_the_rest_finishes(tmp_path):
     from raypipe.cluster import ray_start

@@ -89,6 +89,7 @@ class Hungry:
     17, "Ray's real monitor ends 1 worker that fills the memory: 12 of 12 rows, 0 losses"
 )
 @pytest.mark.ray
+@pytest.mark.slow
 @pytest.mark.long
 def test_rays_own_monitor_ends_one_worker_and_the_others_finish(tmp_path, monkeypatch):
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import tests

@@ -34,6 +34,7 @@ def simulate(world, num_shards, *, seed=1, **limits):
     return ledger, report
 
 
+@pytest.mark.slow
 @pytest.mark.fault(
     4, "512 workers, over 100 preemptions and 100 losses: each of 10,000 shards committed once"
 )

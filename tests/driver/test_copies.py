@@ -38,6 +38,7 @@ def collect(workspace):
     delete(workspace, find_garbage(workspace, spared_seconds=-1.0), spared_seconds=-1.0)
 
 
+@pytest.mark.slow
 def test_a_copy_gets_its_own_identity_and_neither_loses_its_stores(shared):
     folder, again = shared
     original = again()

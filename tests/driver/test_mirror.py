@@ -50,6 +50,7 @@ def outputs(own):
     return {name: own.read(name) for name in names}
 
 
+@pytest.mark.slow
 def test_a_workspace_in_a_bucket_is_resumed_and_read_on_another_machine(
     recipe, bucket_uri, tmp_path, monkeypatch, capsys
 ):
@@ -73,6 +74,7 @@ def test_a_workspace_in_a_bucket_is_resumed_and_read_on_another_machine(
     assert outputs(own) == first
 
 
+@pytest.mark.slow
 @pytest.mark.fault(13, "a workspace in a bucket has one holder: exit 4")
 def test_a_workspace_in_a_bucket_has_one_holder_and_says_how_it_ended(
     recipe, bucket_uri, tmp_path, capsys
@@ -88,6 +90,7 @@ def test_a_workspace_in_a_bucket_has_one_holder_and_says_how_it_ended(
     assert json.loads(BucketStorage(uri).read("summary.json"))["exit"] == 2
 
 
+@pytest.mark.slow
 def test_commands_and_functions_read_a_workspace_in_a_bucket(
     recipe, bucket_uri, tmp_path, monkeypatch
 ):

@@ -69,6 +69,7 @@ def rebuilt(summary):
     return {name for name, stage in summary["stages"].items() if not stage["reused"]}
 
 
+@pytest.mark.slow
 def test_a_finished_workspace_is_reused_wherever_it_is_moved(work, small_files):
     summary, said = pipeline(small_files, work)
     assert rebuilt(summary) == set()
@@ -204,6 +205,7 @@ def test_repeated_passage_ids_are_refused_and_told_in_the_summary(small_files, t
     assert not list((tmp_path / "w").glob("stores/ids@collection/*/manifest.json"))
 
 
+@pytest.mark.slow
 @pytest.mark.fault(29, "other shards and 1 or 3 workers: the same bytes in every run file")
 @pytest.mark.parametrize("actors", [1, 3])
 def test_shards_and_actors_change_no_run(finished, small_files, tmp_path, actors):

@@ -80,6 +80,7 @@ def payloads(root: Path):
     return {path.name: path.read_bytes() for path in (root / "runs").rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_stores_and_inputs_in_a_bucket_give_what_a_folder_gives(job, tmp_path, bucket_uri):
     there, here = job(), job(place="folder")
     assert (there["exit"], here["exit"]) == (0, 0)
@@ -110,6 +111,7 @@ def test_stores_and_inputs_in_a_bucket_give_what_a_folder_gives(job, tmp_path, b
     assert [damage.name for damage in verify(work)] == [f"blobs/{blob[:2]}/{blob}"]
 
 
+@pytest.mark.slow
 def test_a_rerun_asks_a_bucket_a_fixed_number_of_times_whatever_the_number_of_shards(
     job, bucket_server
 ):

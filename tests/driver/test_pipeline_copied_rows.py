@@ -137,6 +137,7 @@ def test_what_a_part_of_the_stages_did_not_reach_is_copied_by_the_next_invocatio
     calm()
 
 
+@pytest.mark.slow
 def test_an_invocation_that_ended_early_is_continued_by_copying(
     mendable, invoke, tmp_path, monkeypatch, calm
 ):

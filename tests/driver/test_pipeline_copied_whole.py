@@ -10,7 +10,7 @@ from watchers import Silent
 from raypipe.config import load_recipe
 from raypipe.driver.pipeline import Options, run_pipeline
 
-pytestmark = pytest.mark.jvm
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
 RECIPE = """
 format: 1

@@ -38,6 +38,7 @@ def done(ended):
     return json.loads(ended.stdout)
 
 
+@pytest.mark.slow
 def test_encode_and_search_give_sentence_transformers_embeddings_and_its_ranking(
     theirs, tmp_path, raypipe_here, inline
 ):

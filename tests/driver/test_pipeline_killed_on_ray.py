@@ -18,7 +18,7 @@ from histories import (
 )
 from killed_jobs import durable_bytes, killed_until_complete, num_records, start, still_alive
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(420), pytest.mark.slow]
 
 SEED = 20261121
 RECIPE = """

@@ -44,6 +44,7 @@ def wrong(name, calm, choose):
     return found, count
 
 
+@pytest.mark.slow
 @pytest.mark.fault(
     44, "killed at every call of a checkpoint's save, its pruning and a training's commit"
 )

@@ -157,6 +157,7 @@ def check_car(path, data):
     return found is not None
 
 
+@pytest.mark.slow
 @many
 def test_changed_paragraphs_in_cbor_are_read_record_by_record_or_refused(num_mutants, tmp_path):
     path = tmp_path / "collection"

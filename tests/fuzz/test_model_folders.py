@@ -104,6 +104,7 @@ def test_changed_weights_are_refused_or_open(num_mutants, tmp_path):
     fuzz(st.one_of(mutants_of(whole), headers, headers, lengths), check, num_mutants)
 
 
+@pytest.mark.slow
 @many
 @pytest.mark.parametrize("name", ["vocab.txt", "tokenizer_config.json"])
 def test_a_changed_vocabulary_is_refused_or_opens(name, num_mutants, tmp_path):

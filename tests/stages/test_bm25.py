@@ -18,7 +18,7 @@ from raypipe.stages.stage import Site, Sizing
 from raypipe.storage.payloads.tables import read_table, write_table
 from raypipe.storage.places.posix import PosixStorage
 
-pytestmark = pytest.mark.jvm
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
 
 def stored_table(storage, name, table_schema, table):

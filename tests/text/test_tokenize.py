@@ -44,6 +44,7 @@ def test_pieces_equal_the_first_of_the_tokenizers_own_call(max_pieces):
         assert flat[offsets[row] : offsets[row + 1]].tolist() == whole
 
 
+@pytest.mark.slow
 @pytest.mark.fault(33, "60 random texts do as well")
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=300), st.integers(1, 8))

@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from raypipe.numerics import STRICT, VARIABLE
 
 CODE = """
@@ -23,6 +25,7 @@ def mode(model, **environment):
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_opening_a_model_sets_the_strict_mode_unless_one_is_set(tiny_model):
     assert mode(tiny_model) == STRICT
     assert mode(tiny_model, **{VARIABLE: "COMPATIBLE"}) == "COMPATIBLE"

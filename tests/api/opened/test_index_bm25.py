@@ -12,7 +12,7 @@ from raypipe.driver.verbs.reading import generation_to_read
 from raypipe.driver.verbs.single_stage import search_recipe
 from raypipe.errors import InputError
 
-pytestmark = pytest.mark.jvm
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
 QUERIES = {"1": "the zebra runs", "2": "a lease of shards"}
 TEXTS = ["a zebra", "the lease", "zebra zebra run", "shards of a lease", "lease", "shards run on"]

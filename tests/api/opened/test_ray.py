@@ -44,6 +44,7 @@ def broken(tiny, tmp_path):
 
 
 @pytest.mark.ray
+@pytest.mark.slow
 def test_one_ray_and_its_processes_serve_every_call_with_the_results_of_none(
     recipe, made, passages, queries, tiny_mono, tiny_duo, broken, tmp_path
 ):
@@ -85,6 +86,7 @@ def test_scores_of_a_model_with_a_blend_are_those_without_a_ray(
 
 @pytest.mark.long
 @pytest.mark.ray
+@pytest.mark.slow
 def test_a_ray_that_ended_between_two_calls_is_started_again(passages, queries, tiny_mono):
     run = {"q1": {name: 1.0 for name in list(passages)[:5]}}
     with raypipe.open_ray() as ray:
@@ -97,6 +99,7 @@ def test_a_ray_that_ended_between_two_calls_is_started_again(passages, queries, 
 
 @pytest.mark.long
 @pytest.mark.ray
+@pytest.mark.slow
 def test_a_cluster_is_joined_once_for_every_call(recipe, passages, queries, tmp_path):
     from cluster_of_nodes import Nodes
 

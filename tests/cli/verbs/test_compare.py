@@ -2,6 +2,7 @@ import json
 import subprocess
 import sys
 
+import pytest
 from ranked_tables import write_trec
 
 from raypipe.cli.main import run as command
@@ -72,6 +73,7 @@ def test_the_command_tells_sign_interval_and_wins_of_the_run_not_of_the_baseline
     assert "+0.4792" in line and " 3/1/0 " in line
 
 
+@pytest.mark.slow
 def test_the_command_tells_it_all_and_loads_nothing_heavy(tmp_path):
     one = write_trec(tmp_path / "one", [("1", "a", 1, 2.0), ("1", "b", 2, 2.0), ("2", "b", 1, 1.0)])
     two = tmp_path / "two"

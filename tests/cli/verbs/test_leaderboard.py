@@ -2,11 +2,13 @@ import json
 import subprocess
 import sys
 
+import pytest
 from small_board import GOOD, write
 
 from raypipe.cli.main import run
 
 
+@pytest.mark.slow
 def test_check_loads_neither_torch_nor_ray_nor_java_nor_transformers(tmp_path):
     write(tmp_path / "run.tsv", GOOD)
     code = (

@@ -40,6 +40,7 @@ def shown(inputs):
     return on_terminal("pipeline", inputs / "tiny.yaml", "--out", inputs / "work", columns=70)
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_one_display_of_all_stages_and_a_table_that_fits(shown):
     assert shown.exit_code == 0
     told = re.split("[\r\n]", "\n".join(shown.lines))
@@ -64,6 +65,7 @@ def finished(shown, inputs):
     return inputs / "work"
 
 
+@pytest.mark.slow
 def test_a_pipe_gets_markdown_and_lines_with_times_in_words_of_the_recipe(
     finished, inputs, raypipe_cli
 ):
@@ -79,6 +81,7 @@ def test_a_pipe_gets_markdown_and_lines_with_times_in_words_of_the_recipe(
     assert done.stdout == (finished / "table.md").read_text() + "\n"
 
 
+@pytest.mark.slow
 def test_of_a_single_run_the_last_line_names_the_file(finished, inputs, raypipe_cli):
     out, stores = inputs / "one", f"stores={finished}/stores"
     done = raypipe_cli("pipeline", inputs / "tiny.yaml", "--until", "dense", "--out", out, stores)
@@ -88,6 +91,7 @@ def test_of_a_single_run_the_last_line_names_the_file(finished, inputs, raypipe_
     assert (out / "runs/test/dense.trec").read_text().startswith("1 Q0 ")
 
 
+@pytest.mark.slow
 def test_a_table_is_drawn_on_a_terminal_and_markdown_where_that_is_asked_for(finished, raypipe_cli):
     piped = raypipe_cli("table", finished).stdout
     asked = on_terminal("table", finished, "--format", "md", columns=60)

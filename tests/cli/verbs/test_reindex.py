@@ -46,6 +46,7 @@ def write(folder, *texts):
     (folder / "passages.tsv").write_text("".join(lines))
 
 
+@pytest.mark.slow
 def test_nights_of_a_schedule(raypipe_here, folder):
     recipe, work = folder / "my-recipe.yaml", folder / "work"
     shown = ("--frozen", "--max-drift", "overlap@10=0.8", "--keep", "7")
@@ -160,6 +161,7 @@ def test_what_was_refused_is_verified_before_and_after_it_is_accepted(raypipe_he
     assert raypipe_here("verify", work).returncode == 0
 
 
+@pytest.mark.slow
 def test_generations_that_another_workspace_retired_are_not_missed(
     raypipe_here, folder, monkeypatch
 ):

@@ -112,6 +112,7 @@ def with_pooler(base, adapter, folder):
 
 
 @pytest.mark.ray
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_the_score_command_gives_the_same_bytes_twice(carried, inputs, raypipe_cli):

@@ -88,6 +88,7 @@ def recipe_of(folder, **stages):
     return str(path)
 
 
+@pytest.mark.slow
 def test_a_pipeline_of_both_has_the_scores_of_transformers(models):
     out = models / "work"
     assert run(["pipeline", recipe_of(models), "--out", str(out)])[0] == 0
@@ -132,6 +133,7 @@ def test_model_show_prints_the_prompt_and_its_answers(models, capsys):
 
 
 @pytest.mark.ray
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_the_score_and_aggregate_commands_have_the_scores_of_transformers(models, raypipe_cli):

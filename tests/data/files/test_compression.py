@@ -126,6 +126,7 @@ def test_texts_about_as_long_as_the_buffer_end_where_they_end(tmp_path, suffix, 
     assert read(path) == text * 2
 
 
+@pytest.mark.slow
 @pytest.mark.fault(36, "200 MB out of a small file take below 80 MiB")
 @pytest.mark.parametrize("suffix", PACK)
 def test_a_bomb_is_unpacked_in_bounded_blocks(tmp_path, suffix):

@@ -65,6 +65,7 @@ def check_is_valid(docs: PythonDocs) -> None:
         assert len({row[:2] for row in rows}) == len(rows)
 
 
+@pytest.mark.slow
 def test_same_bytes_from_processes_with_other_hash_seeds_folders_and_locales(
     tmp_path: Path, docs: PythonDocs
 ) -> None:

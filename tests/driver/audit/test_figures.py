@@ -47,6 +47,7 @@ def found(tmp_path, tiny_mono):
     return made
 
 
+@pytest.mark.slow
 def test_a_measure_is_the_stages_own_less_that_in_fp32(found):
     """Query 0 has its passage first in bf16 and second in fp32: 1 - 1/2; the others are equal."""
     told = found(QRELS)

@@ -92,6 +92,7 @@ def audit_of(folder, query_set="test"):
     return json.loads((folder / "summary.json").read_text())["audit"][query_set]
 
 
+@pytest.mark.slow
 def test_nothing_is_audited_in_fp32(both):
     assert "audit" not in json.loads((both / "fp32" / "summary.json").read_text())
     assert not [*(both / "fp32" / "stores").glob("audit@*")]
@@ -200,6 +201,7 @@ def test_the_printed_table_has_a_line_for_each_stage_and_says_what_is_compared(b
         assert "mono: the first" not in block
 
 
+@pytest.mark.slow
 def test_the_page_shows_what_summary_json_says(both, raypipe_here):
     assert raypipe_here("report", both / "bf16").returncode == 0
     section = json.loads((both / "bf16" / "analysis" / "overview.test.json").read_text())
@@ -226,6 +228,7 @@ def test_an_audit_is_foreseen_with_what_it_takes(both):
     assert any(note.startswith("audit: its time") for note in summary["forecast"]["notes"])
 
 
+@pytest.mark.slow
 def test_limits_choose_whole_queries_evenly_and_switch_the_audit_off(text, both, tmp_path):
     stores = both / "bf16" / "stores"
     few = run(text(stores=stores), tmp_path / "few", "resources.audit_queries=5")
@@ -245,6 +248,7 @@ def test_limits_choose_whole_queries_evenly_and_switch_the_audit_off(text, both,
     assert "- mono: bf16, not compared with fp32, as resources.audit_queries is 0" in told
 
 
+@pytest.mark.slow
 def test_a_generation_is_the_same_with_and_without_an_audit(text, tmp_path):
     done = run(text(), tmp_path / "work", reindex=True)
     assert done["generation"]["published"] and done["audit"]["test"]["mono"]["queries"] == 12
@@ -252,6 +256,7 @@ def test_a_generation_is_the_same_with_and_without_an_audit(text, tmp_path):
     assert not off["generation"]["published"]
 
 
+@pytest.mark.slow
 def test_an_invocation_of_one_stage_audits_that_stage(text, tmp_path):
     out = tmp_path / "work"
     run(text(), out, "resources.audit_queries=0")
@@ -262,6 +267,7 @@ def test_an_invocation_of_one_stage_audits_that_stage(text, tmp_path):
     assert run(text(), out, only="duo-sum")["audit"]["test"]["duo-sum"]["queries"] == 12
 
 
+@pytest.mark.slow
 def test_a_stage_whose_own_settings_lower_the_precision_is_audited_alone(text, tmp_path, tiny_mono):
     mono = shutil.copytree(tiny_mono, tmp_path / "mono")
     settings = json.loads((mono / "raypipe.json").read_text())
@@ -304,6 +310,7 @@ run_pipeline(recipe, Path(sys.argv[1]), Options(), watcher=Silent(), say=lambda 
 """
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_it_goes_on_and_says_the_same(text, both, tmp_path):
     out = tmp_path / "killed"
     child = subprocess.run(

@@ -35,6 +35,7 @@ def run(recipe, out, **options):
     return run_pipeline(recipe, out, Options(**options), watcher=Silent()).summary
 
 
+@pytest.mark.slow
 def test_a_plan_foresees_the_stores_rows_tokens_and_inferences_of_the_run(recipe, tmp_path):
     plan = make_plan(recipe(), tmp_path / "work")
     assert not (tmp_path / "work").exists()
@@ -72,6 +73,7 @@ def test_the_seconds_of_models_are_probed_and_those_of_no_other_store(recipe, tm
     assert {rate.num_inputs for rate in plan.forecast.rates.values()} <= {*range(1, 231)}
 
 
+@pytest.mark.slow
 def test_what_is_there_is_reused_and_nothing_in_the_workspace_changes(recipe, tmp_path):
     work = tmp_path / "work"
     run(recipe(), work, until="mono")
@@ -99,6 +101,7 @@ def test_another_setting_makes_only_what_depends_on_it_new(recipe, tmp_path):
     assert empty.inferences == empty.tokens == 0  # the pairs of the first 3 have scores
 
 
+@pytest.mark.slow
 def test_of_a_run_that_is_there_only_candidates_without_a_score_are_foreseen(recipe, tmp_path):
     run(recipe(), tmp_path / "work")
     more = recipe("stages.deeper.k0=18", "stages.short.k0=5")

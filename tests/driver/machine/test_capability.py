@@ -9,6 +9,7 @@ from raypipe.errors import IncompleteError, Interrupted
 
 @pytest.mark.long
 @pytest.mark.ray
+@pytest.mark.slow
 def test_a_worker_is_asked_and_one_that_fails_ends_with_a_remedy(monkeypatch):
     """Ray believes in the GPU that it is told of; torch does not."""
     ray.init(address="local", num_cpus=1, num_gpus=1, include_dashboard=False, log_to_driver=False)
@@ -24,6 +25,7 @@ def test_a_worker_is_asked_and_one_that_fails_ends_with_a_remedy(monkeypatch):
 
 
 @pytest.mark.ray
+@pytest.mark.slow
 def test_a_signal_ends_the_wait_for_a_node_that_may_never_come(monkeypatch):
     local, looks = start_local(num_cpus=1), []
 

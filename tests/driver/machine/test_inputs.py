@@ -1,5 +1,7 @@
 """The recipe that reads copies in the place of a bucket's objects."""
 
+import pytest
+
 from raypipe.config import load_recipe
 from raypipe.driver.machine.inputs import with_copies
 from raypipe.storage.places.bucket import BucketStorage
@@ -25,6 +27,7 @@ def test_a_recipe_without_objects_is_left_alone(tmp_path):
     assert not (tmp_path / "inputs").exists()
 
 
+@pytest.mark.slow
 def test_each_object_gets_a_copy_and_what_is_local_or_no_input_stays(bucket_uri, tmp_path):
     place = BucketStorage(bucket_uri)
     for name in ("parts/b.tsv", "parts/c.tsv", "queries.tsv", "run.trec"):

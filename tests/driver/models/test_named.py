@@ -198,6 +198,7 @@ def test_python_encodes_with_a_hubs_model(hub, tiny_model):
     np.testing.assert_array_equal(found, raypipe.encode(texts, model=tiny_model, device="cpu"))
 
 
+@pytest.mark.slow
 def test_a_training_starts_from_a_hubs_model_and_keeps_its_commit(
     hub, small_recipe, tiny_model, tmp_path, raypipe_here
 ):
@@ -218,6 +219,7 @@ def test_a_training_starts_from_a_hubs_model_and_keeps_its_commit(
     assert ended.returncode == 0 and len(hub.asked) == number, ended.stderr
 
 
+@pytest.mark.slow
 def test_the_librarys_own_variables_name_mirror_token_and_offline_mode(
     hub, few, tiny_model, tmp_path, raypipe_cli
 ):
@@ -240,6 +242,7 @@ def test_the_librarys_own_variables_name_mirror_token_and_offline_mode(
     assert again.returncode == 0 and hub.asked == [], again.stderr
 
 
+@pytest.mark.slow
 def test_stores_in_a_bucket_hold_it_too_and_a_node_without_the_folder_has_its_own(
     hub, piped, tiny_model, tmp_path, bucket_uri
 ):

@@ -108,6 +108,7 @@ def folder():
         yield lambda: Path(mkdtemp(dir=top))
 
 
+@pytest.mark.slow
 @settings(quick, max_examples=50)
 @given(texts, st.lists(edits, min_size=4, max_size=4))
 def test_a_build_that_copies_equals_one_from_nothing(recipe, folder, texts, four_edits):
@@ -121,6 +122,7 @@ def test_a_build_that_copies_equals_one_from_nothing(recipe, folder, texts, four
     shutil.rmtree(top)
 
 
+@pytest.mark.slow
 @settings(quick, max_examples=12)
 @given(texts, st.lists(edits, min_size=2, max_size=3))
 def test_so_do_further_nights_and_pairs_of_passages(recipe, folder, texts, nights):

@@ -236,6 +236,7 @@ def test_its_stores_are_kept_by_gc_while_they_are_referred_to(command, finished)
     assert (finished / "stores" / "start.test").is_dir()
 
 
+@pytest.mark.slow
 def test_its_bytes_are_estimated_before_work_starts(place):
     code = (
         "from raypipe.driver.machine.space import estimated_bytes\n"

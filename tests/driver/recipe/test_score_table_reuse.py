@@ -18,6 +18,7 @@ def counts(summary, system):
     return [told[name] for name in ("inferences", "computed", "copied")]
 
 
+@pytest.mark.slow
 def test_other_runs_and_depths_score_only_what_nobody_scored(finished, run, tmp_path):
     root, before = finished
     stores = shutil.copytree(root / "stores", tmp_path / "stores")

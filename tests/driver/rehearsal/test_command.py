@@ -44,6 +44,7 @@ def test_a_size_below_one_is_refused(given, number):
     assert refused.value.code == 2
 
 
+@pytest.mark.slow
 def test_the_code_of_a_failed_invocation_is_returned_and_its_figures_are_kept(
     given, tmp_path, monkeypatch
 ):
@@ -53,6 +54,7 @@ def test_the_code_of_a_failed_invocation_is_returned_and_its_figures_are_kept(
 
 
 @pytest.mark.jvm
+@pytest.mark.slow
 def test_it_stops_at_a_stage_goes_on_from_there_and_makes_every_run(
     given, tmp_path, monkeypatch, capfd
 ):
@@ -75,6 +77,7 @@ def test_it_stops_at_a_stage_goes_on_from_there_and_makes_every_run(
 
 
 @pytest.mark.jvm
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_one_percent_is_ranked_measured_and_packed(given, tmp_path):

@@ -29,6 +29,7 @@ def tree(folder):
     return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
 
 
+@pytest.mark.slow
 def test_passages_the_first_queries_judgements_and_models_are_written(tmp_path, like, queries):
     recipe = make_inputs(tmp_path / "r", like, queries, SIZE)
     assert recipe == tmp_path / "r" / "rehearsal.yaml"
@@ -46,6 +47,7 @@ def test_passages_the_first_queries_judgements_and_models_are_written(tmp_path, 
     assert "eval" in recipe.read_text()
 
 
+@pytest.mark.slow
 def test_they_are_written_once_and_a_crash_before_the_end_starts_again(tmp_path, like, queries):
     make_inputs(tmp_path / "r", like, queries, SIZE)
     before = tree(tmp_path / "r")
@@ -59,6 +61,7 @@ def test_they_are_written_once_and_a_crash_before_the_end_starts_again(tmp_path,
     assert file.stat().st_mtime_ns == written
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "other", [{"passages": 31}, {"queries": 5}, {"seed": 2}, {"eval_queries": 0}]
 )
@@ -70,6 +73,7 @@ def test_a_folder_of_another_size_is_refused_with_both_values(tmp_path, like, qu
         make_inputs(tmp_path / "r", like, queries, changed)
 
 
+@pytest.mark.slow
 def test_a_folder_of_other_words_is_refused(tmp_path, like, queries):
     make_inputs(tmp_path / "r", like, queries, SIZE)
     like.write_bytes(b"0\tother words\n")

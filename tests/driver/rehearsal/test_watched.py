@@ -2,6 +2,8 @@
 
 import sys
 
+import pytest
+
 from raypipe.driver.rehearsal.watched import anonymous_bytes, bytes_under, watch
 
 CHILD = """
@@ -18,6 +20,7 @@ while time.process_time() - begun < 1.5:
 """
 
 
+@pytest.mark.slow
 def test_the_memory_and_time_of_a_child_count_and_the_exit_code_is_the_commands(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(CHILD)

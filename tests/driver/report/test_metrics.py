@@ -113,6 +113,7 @@ resources: {{device: cpu, actors: 1, shard_rows: 2}}
 
 
 @pytest.mark.ray
+@pytest.mark.slow
 def test_prometheus_reads_from_the_node_what_several_invocations_of_one_ray_counted(
     tmp_path, tiny_model
 ):

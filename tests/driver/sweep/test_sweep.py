@@ -244,6 +244,7 @@ def test_a_moved_sweep_goes_on_as_it_was(swept, tmp_path):
     assert all(told[0] == "ended" and told[3] for told in watcher.told)
 
 
+@pytest.mark.slow
 def test_a_sweep_in_a_bucket_is_read_and_resumed_on_another_machine(
     swept, bucket_uri, tmp_path, monkeypatch, capsys
 ):
@@ -282,6 +283,7 @@ def test_what_is_in_a_bucket_is_fetched_once_for_all_points(
 
 
 @pytest.mark.ray
+@pytest.mark.slow
 def test_one_ray_serves_every_point_and_ends_with_the_sweep(swept, tmp_path):
     import ray
 

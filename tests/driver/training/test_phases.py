@@ -30,6 +30,7 @@ def three(small_recipe):
     return phases_of(small_recipe(), SHORT, {**SHORT, "seed": 1}, {**SHORT, "model": duo})
 
 
+@pytest.mark.slow
 def test_a_phase_begins_from_the_best_checkpoint_of_the_one_before(
     small_recipe, train, weights, tmp_path
 ):
@@ -51,6 +52,7 @@ def test_a_phase_begins_from_the_best_checkpoint_of_the_one_before(
     assert own["start_weights_saw"].endswith("; then docs (small.part-1); then docs (small.part-2)")
 
 
+@pytest.mark.slow
 def test_a_whole_chain_is_kept_verified_and_not_trained_again(three, train, weights, tmp_path):
     out, said = tmp_path / "out", []
     trained = train(three, out, said=said)
@@ -78,6 +80,7 @@ def test_a_whole_chain_is_kept_verified_and_not_trained_again(three, train, weig
     assert load_training(out / "recipe.yaml") == load_training(three)
 
 
+@pytest.mark.slow
 def test_a_phase_of_another_kind_takes_the_encoder_and_draws_its_head(three, train, tmp_path):
     """It begins after the first phase; with a rate of nearly 0 its model is what it began from."""
     still = "phases.2.optimiser={rate: 1.0e-30, warmup: 0, weight_decay: 0.0}"
@@ -94,6 +97,7 @@ def test_a_phase_of_another_kind_takes_the_encoder_and_draws_its_head(three, tra
 SEGMENTS = "bert.embeddings.token_type_embeddings.weight"
 
 
+@pytest.mark.slow
 def test_a_chain_stopped_in_every_phase_and_between_them_ends_with_the_undisturbed_weights(
     three, train, weights, tmp_path, monkeypatch
 ):

@@ -37,6 +37,7 @@ def ended(small_files, tiny_model, tmp_path_factory):
     return folder / "out", jobs[-1], trained
 
 
+@pytest.mark.slow
 def test_only_the_best_passages_of_a_relevant_document_are_learnt(ended):
     out, job, trained = ended
     (stores,) = job.train

@@ -28,6 +28,7 @@ def test_what_contradicts_itself_is_told_before_a_folder_is_made(
     assert not (tmp_path / "w").exists()
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_in_any_payload_of_a_training_is_found(small_recipe, train, tmp_path):
     out = tmp_path / "out"
     recipe = small_recipe()
@@ -54,6 +55,7 @@ def test_a_flipped_bit_in_any_payload_of_a_training_is_found(small_recipe, train
     assert spec.read_bytes() == before and verify(open_workspace(out)) == []
 
 
+@pytest.mark.slow
 def test_a_dev_measure_counts_the_candidates_below_the_first_k(
     small_recipe, small_files, train, tmp_path
 ):

@@ -38,6 +38,7 @@ def beir(small_files, small_recipe, tmp_path):
     return path, {split: len(found) for split, found in files.items()}
 
 
+@pytest.mark.slow
 def test_one_file_of_queries_trains_as_one_file_for_each_split(
     beir, small_recipe, train, weights, tmp_path
 ):

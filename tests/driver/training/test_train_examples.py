@@ -35,6 +35,7 @@ def test_triples_by_id_are_trained_on_without_guarded_queries(
         train(path, tmp_path / "other")
 
 
+@pytest.mark.slow
 def test_triples_of_texts_are_split_once_and_trained_on_like_triples_by_id(
     small_recipe, train, tmp_path
 ):
@@ -183,6 +184,7 @@ def test_a_dev_set_of_fewer_queries_is_that_of_the_first(
     assert fewer == measured("first", tmp_path / "first.tsv")
 
 
+@pytest.mark.slow
 def test_a_blend_is_learnt_from_judged_and_unlabelled_lists_and_the_model_keeps_it(
     small_recipe, train, small_files, tmp_path
 ):

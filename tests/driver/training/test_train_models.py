@@ -56,6 +56,7 @@ def test_the_model_scores_and_opens_in_transformers_with_equal_numbers(
     assert list((tmp_path / "out" / "train" / "tensorboard").iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("preset", "limits", "loss"),
     [
@@ -88,6 +89,7 @@ def test_every_kind_trains_and_loads(
     assert not torch.equal(now.get(name, now.get(f"bert.{name}")), start[name])
 
 
+@pytest.mark.slow
 def test_an_adapter_is_merged_by_peft_to_the_model_that_was_trained(
     small_recipe, weights, train, tiny, tmp_path
 ):
@@ -113,6 +115,7 @@ def test_an_adapter_is_merged_by_peft_to_the_model_that_was_trained(
         assert moved >= 12
 
 
+@pytest.mark.slow
 def test_an_adapter_that_began_from_another_says_what_both_were_trained_on(
     small_recipe, train, tiny, tmp_path
 ):

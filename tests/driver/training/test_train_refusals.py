@@ -74,6 +74,7 @@ def test_a_guard_that_would_leave_out_nothing_is_refused(
         train(path, tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_what_a_workspace_of_score_kept_below_its_candidates_teaches_nothing(
     small_recipe, train, small_files, tiny_model, tiny_mono, tmp_path
 ):

@@ -14,6 +14,7 @@ from stopped_training import stopped_at
 from raypipe.errors import InputError, Interrupted
 
 
+@pytest.mark.slow
 def test_a_finished_training_does_not_run_again(small_recipe, weights, train, tmp_path):
     recipe = small_recipe()
     first = train(recipe, tmp_path / "out")
@@ -28,6 +29,7 @@ def test_a_finished_training_does_not_run_again(small_recipe, weights, train, tm
     assert other.summary["fingerprint"] != first.summary["fingerprint"]
 
 
+@pytest.mark.slow
 @pytest.mark.fault(43, "stopped in step 1, 4 or 7: the same weights, bit for bit")
 @pytest.mark.parametrize("after", [1, 4, 7])
 def test_an_interrupted_training_ends_with_the_undisturbed_weights(
@@ -41,6 +43,7 @@ def test_an_interrupted_training_ends_with_the_undisturbed_weights(
     assert_same_bytes(weights(tmp_path / "calm"), weights(tmp_path / "cut"))
 
 
+@pytest.mark.slow
 @pytest.mark.fault(43, "killed 3 times: the same weights, bit for bit")
 @pytest.mark.timeout(420)
 def test_a_training_killed_at_any_moment_ends_with_the_undisturbed_weights(
@@ -92,6 +95,7 @@ def test_a_training_ends_early_when_measurements_no_longer_rise(small_recipe, tr
     assert trained.summary["step"] == 2
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_was_not_measured_is_measured_when_the_training_goes_on(
     small_recipe, weights, train, tmp_path, monkeypatch
 ):
@@ -134,6 +138,7 @@ def test_a_checkpoint_that_was_removed_before_it_was_measured_is_told(
         train(path, tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_threads_and_full_weights_resume_bit_for_bit_too(
     small_recipe, weights, train, tmp_path, monkeypatch
 ):

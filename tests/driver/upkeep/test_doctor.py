@@ -12,6 +12,7 @@ from raypipe.models.machine.device import numerics_class
 from raypipe.models.machine.neighbours import Settled
 
 
+@pytest.mark.slow
 def test_a_finding_tells_what_was_found_or_why_not():
     def fails(error):
         def check():
@@ -73,6 +74,7 @@ def test_of_a_gpu_it_says_when_rows_are_tested(monkeypatch):
     assert told.endswith("; a model's pass is tested bit by bit when it is opened")
 
 
+@pytest.mark.slow
 def test_the_probe_and_the_mode_are_among_the_findings():
     told = _numerics()
     assert told.startswith(numerics_class("cpu")) or "cuda" in told

@@ -11,7 +11,7 @@ import pytest
 from raypipe.driver.upkeep.export import export
 from raypipe.evaluation.run_files.runs import read_run
 
-pytestmark = pytest.mark.jvm
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
 PAGE = Path(__file__).parents[3] / "docs/interchange.md"
 OPENED, STARTED = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)

@@ -17,7 +17,7 @@ from raypipe.engines.lucene.search import LuceneSearcher
 from raypipe.evaluation.measures import evaluate
 from raypipe.evaluation.run_files.runs import read_run
 
-pytestmark = pytest.mark.jvm
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
 
 # pyserini asks its Java for a module that small runtimes lack; a JVM that runs already it takes.

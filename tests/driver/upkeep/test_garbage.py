@@ -159,6 +159,7 @@ def test_files_that_are_none_of_raypipes_hold_what_they_name(work):
     assert found.names == [] and f"{folder}/manifest.json" in found.strangers
 
 
+@pytest.mark.slow
 def test_a_second_workspace_survives_the_first_ones_gc(root, small_files):
     first, second = root / "work", root / "second"
     run(small_files, second, root / "stores", "stages.dense.depth=3")

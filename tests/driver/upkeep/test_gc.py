@@ -82,6 +82,7 @@ def test_payloads_that_a_kept_manifest_names_stay_without_its_shard_records(run,
     assert payload_bytes(stores) == before
 
 
+@pytest.mark.slow
 @pytest.mark.fault(
     3, "gc ended after each of its files: every store absent, or resumed with equal bytes"
 )

@@ -40,6 +40,7 @@ def blobs(work):
     return {work.stores.read(name) for name in work.stores.names("blobs")}
 
 
+@pytest.mark.slow
 def test_what_nobody_refers_to_goes_and_what_is_young_or_held_stays(work):
     kept, leased, gone = store(work, 1), store(work, 2), store(work, 3)
     work.refer(*kept.split("/"))
@@ -56,6 +57,7 @@ def test_what_nobody_refers_to_goes_and_what_is_young_or_held_stays(work):
     assert verify(work) == [] and doomed_places(work.stores) == []
 
 
+@pytest.mark.slow
 @pytest.mark.fault(
     3, "gc of a bucket ended after some deletions: what is left verifies, the next gc ends it"
 )

@@ -97,6 +97,7 @@ def test_status_and_evaluate_load_nothing_heavy(root, small_files):
     assert "nDCG@10 (n=" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_driver_killed_in_the_night_reads_as_killed(root, small_files, raypipe_here, tmp_path):
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(RECIPE.format(files=small_files, stores=tmp_path / "stores", model="minilm"))

@@ -192,6 +192,7 @@ def test_every_file_of_re_indexed_generations_is_in_the_list(nights):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.fault(12, "and where it is deleted")
 @pytest.mark.fault(11, "and where the file is cut off")
 @pytest.mark.fault(

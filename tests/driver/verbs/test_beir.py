@@ -49,6 +49,7 @@ def test_every_missing_file_is_named_with_the_splits_that_there_are(folder):
 
 
 @pytest.mark.jvm
+@pytest.mark.slow
 def test_the_table_has_bm25_the_encoder_and_both(folder, tiny_model, tmp_path, capsys):
     settings = ["resources.backend=inline", "resources.device=cpu"]
     command = ["beir", str(folder), "--model", str(tiny_model), "--out", str(tmp_path / "out")]

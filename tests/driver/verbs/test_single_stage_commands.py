@@ -7,7 +7,7 @@ import pytest
 from raypipe.cli.main import run as run_verb
 from raypipe.evaluation.run_files.runs import read_run
 
-pytestmark = pytest.mark.jvm
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
 
 def ranking(path):

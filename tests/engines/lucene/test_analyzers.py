@@ -9,7 +9,7 @@ from raypipe.engines.lucene.java import start_jvm
 from raypipe.engines.lucene.search import LuceneSearcher
 from raypipe.vocabulary import Language, words
 
-pytestmark = pytest.mark.jvm
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
 
 def test_a_german_index_finds_another_form_of_a_word_and_an_english_one_would_not(tmp_path):

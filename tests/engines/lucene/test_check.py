@@ -12,7 +12,7 @@ from raypipe.engines.lucene.check import check_index, compare_ids
 from raypipe.engines.lucene.search import LuceneSearcher
 from raypipe.errors import CorruptError, IncompleteError
 
-pytestmark = pytest.mark.jvm
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from raypipe.engines.lucene.feedback import Rm3
 from raypipe.engines.lucene.index import build_index
 from raypipe.engines.lucene.search import LuceneSearcher
 
-pytestmark = pytest.mark.jvm
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
 # `crossing` is in all passages and so gives no word (more than a tenth have it); pairs tie.
 TEXTS = [f"zebra w{n // 2} w{n // 2 + 1} w{n // 4 + 20} crossing" for n in range(40)]

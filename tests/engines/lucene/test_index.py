@@ -17,7 +17,7 @@ from raypipe.engines.lucene.index import ROWS_FILE, build_index
 from raypipe.engines.lucene.search import LuceneSearcher
 from raypipe.errors import IncompleteError
 
-pytestmark = pytest.mark.jvm
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from raypipe.engines.lucene.index import build_index
 from raypipe.engines.lucene.pack import pack_folder, unpack_folder
 from raypipe.engines.lucene.search import LuceneSearcher
 
-pytestmark = pytest.mark.jvm
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@ import pytest
 from raypipe.engines.lucene.segment import make_timeless
 from raypipe.errors import CorruptError
 
-pytestmark = pytest.mark.jvm
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
 
 def test_a_segment_description_of_another_layout_is_refused(tmp_path):

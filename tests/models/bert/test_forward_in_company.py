@@ -48,6 +48,7 @@ def check(found):
         assert not (unproven and "STRICT" in told["numerics"]), (name, told)
 
 
+@pytest.mark.slow
 @pytest.mark.fault(
     46, "no bit of a row differs alone and in company, or its class says that this is not proven"
 )
@@ -72,6 +73,7 @@ def test_a_rows_bytes_do_not_know_its_neighbours_in_a_tiny_model(tiny_model, thr
     check({"tiny": {"differ": differ, "numerics": told}})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["minilm", "base-duo"])
 @pytest.mark.parametrize(
     "precision",
@@ -85,6 +87,7 @@ def test_nor_in_reduced_precision(models, name, precision):
     assert precision in told["numerics"] and "fp32" not in told["numerics"]
 
 
+@pytest.mark.slow
 def test_nor_with_the_kernels_of_a_cpu_that_has_avx2_alone(models):
     found = in_child(models, {numerics.VARIABLE: numerics.STRICT, **AVX2}, 2)
     check(found)
@@ -102,6 +105,7 @@ def test_nor_with_the_older_kernels_of_one_library_alone(models, name, mode, thr
     check(in_child(models, {name: AVX2[name], **given}, threads))
 
 
+@pytest.mark.slow
 def test_a_program_with_a_mode_of_its_own_is_told_what_holds(models):
     """As a library, on a CPU with AVX2 alone: MKL mixes rows there, and the class says so."""
     found = in_child(models, AVX2, 1, ["minilm", "base-duo"])

@@ -29,6 +29,7 @@ def words(tmp_path):
     return made.write_vocabulary(tmp_path / "bert-base-uncased")
 
 
+@pytest.mark.slow
 def test_repberts_pickle_becomes_a_folder_with_its_embeddings(tmp_path, words):
     source = made.bert()
     folder = made.repbert(tmp_path / "repbert", source)
@@ -63,6 +64,7 @@ def test_dl4marcos_variables_become_a_folder_with_its_logits(tmp_path):
     load_scorer(resolve_model(str(tmp_path / "out")))
 
 
+@pytest.mark.slow
 def test_names_of_tensorflow_are_read_in_a_state_dict_too(tmp_path):
     source = made.classifier()
     folder = made.dl4marco(tmp_path / "m", source)
@@ -105,6 +107,7 @@ def one_hot_logits(source, segments, choice):
     return source(inputs_embeds=words + rows - zero).logits
 
 
+@pytest.mark.slow
 def test_a_pickled_classifier_of_two_units_keeps_its_logits(tmp_path):
     source = made.classifier(units=2)
     folder = hugging_face(tmp_path / "m", source)

@@ -47,6 +47,7 @@ def test_a_tokenizer_made_of_a_vocabulary_is_transformers_own(tmp_path, words):
         assert again(first, second)["input_ids"] == expected["input_ids"]
 
 
+@pytest.mark.slow
 def test_a_trainers_file_and_parallel_names_are_read(tmp_path, words):
     source = made.bert()
     folder = made.repbert(tmp_path / "m", source)

@@ -35,6 +35,7 @@ def test_duoberts_third_row_is_never_guessed(tmp_path):
     convert(whole, tmp_path / "out", preset="duobert")
 
 
+@pytest.mark.slow
 def test_a_missing_head_and_every_missing_tensor_are_told_at_once(tmp_path, words):
     folder = made.repbert(tmp_path / "m", made.bert())
     state = torch.load(folder / "pytorch_model.bin")
@@ -82,6 +83,7 @@ def test_a_tokenizer_of_another_model_is_refused(tmp_path, words):
         convert(folder, tmp_path / "out", preset="repbert", tokenizer=words)
 
 
+@pytest.mark.slow
 def test_several_checkpoints_in_a_folder_are_named_and_none_is_chosen(tmp_path, words):
     folder = made.repbert(tmp_path / "m", made.bert())
     (folder / "pytorch_model.bin").rename(folder / "350000.bin")

@@ -49,6 +49,7 @@ def scores(model):
     return load_scorer(model).score(query, passages[: model.reranker.num_passages])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 def test_a_checkpoint_becomes_a_folder_with_its_scores(tmp_path, version):
     make_tiny_t5(tmp_path / "safe", version=version)

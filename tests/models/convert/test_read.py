@@ -10,6 +10,7 @@ from raypipe.errors import InputError
 from raypipe.models.convert.read import CHILD, read_checkpoint
 
 
+@pytest.mark.slow
 def test_the_child_exits_with_3_and_says_why(tmp_path):
     torch.save({"n": 1}, tmp_path / "a.bin")
     command = [sys.executable, "-I", CHILD, tmp_path / "a.bin", tmp_path / "out", "60"]

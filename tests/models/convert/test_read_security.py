@@ -49,6 +49,7 @@ def archive(file, evil):
     np.savez(file.with_suffix(".npz"), **{"bert/x": np.array([evil], dtype=object)})
 
 
+@pytest.mark.slow
 @pytest.mark.fault(37, "5 of 5 pickles that would run code run none")
 @pytest.mark.parametrize("write", [plain, legacy, zipped, nested, archive])
 def test_the_canary_stays_unwritten(tmp_path, write, monkeypatch):
@@ -75,6 +76,7 @@ def test_the_canary_is_real(tmp_path, write):
     assert (tmp_path / "canary").exists()
 
 
+@pytest.mark.slow
 def test_the_command_line_refuses_with_exit_2_and_says_why(tmp_path, raypipe_cli):
     folder = made.repbert(tmp_path / "m", made.bert())
     zipped(folder / "pytorch_model.bin", Evil(tmp_path / "canary"))
@@ -118,6 +120,7 @@ def test_a_child_that_dies_says_how_and_what_it_had_said(tmp_path, monkeypatch):
     assert told.value.__notes__ == ["last words"]
 
 
+@pytest.mark.slow
 def test_what_a_child_says_beside_its_work_is_logged(tmp_path, monkeypatch, caplog):
     talking = tmp_path / "talking.py"
     talking.write_text(

@@ -45,6 +45,7 @@ print(blas())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [None, "AUTO,STRIKT"])
 def test_the_mode_in_force_is_read_back_and_importing_raypipe_sets_none(given):
     """A misspelt mode is passed over by MKL in silence."""

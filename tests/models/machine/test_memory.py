@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
+import pytest
 
+
+@pytest.mark.slow
 def test_a_process_that_waits_gives_its_memory_back():
     """100 MB of Arrow's and 100 MB of small pieces; measured in a process of its own."""
     code = (

@@ -114,6 +114,7 @@ def test_the_threads_that_were_settled_are_set_and_the_seed_stays():
     assert torch.equal(torch.randn(3), expected)
 
 
+@pytest.mark.slow
 def test_strict_mkl_is_proven_at_real_shapes():
     if "STRICT" not in blas.blas():
         pytest.skip(f"no strict MKL here: {blas.blas()}")

@@ -125,6 +125,7 @@ def test_every_forward_sets_its_products(tiny_model):
     set_products()
 
 
+@pytest.mark.slow
 def test_all_rows_have_one_value_in_reduced_precision_here():
     shapes = frozenset({precision_shape(768, 2304), precision_shape(3072, 768)})
     assert settle(shapes, device="cpu", threads=1, rows=600).proven

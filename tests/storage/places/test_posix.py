@@ -43,6 +43,7 @@ def test_fifty_concurrent_creations_of_one_name_have_one_winner(tmp_path):
     assert files(tmp_path) == ["generations/index/0000007.json"]
 
 
+@pytest.mark.slow
 @pytest.mark.fault(13, "of 50 processes that create one name, 1 does")
 def test_fifty_processes_creating_one_name_have_one_winner(tmp_path):
     storage = PosixStorage(tmp_path)

@@ -11,6 +11,7 @@ PARTS = st.sampled_from(["..", ".", "", "/", "//", "a", "~", "\0", "\n", "\\", "
 NAMES = st.lists(PARTS | st.text(max_size=4), max_size=6).map("/".join) | st.text(max_size=30)
 
 
+@pytest.mark.slow
 @pytest.mark.fault(39, "of 500 random names every one is refused or makes a file inside the root")
 @settings(max_examples=500, deadline=None)
 @given(name=NAMES)

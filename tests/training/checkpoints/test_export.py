@@ -20,6 +20,7 @@ def test_an_update_is_merged_as_its_product_times_the_scale():
     assert base["l.weight"].tolist() == [[1.0, 1.0], [1.0, 1.0]]
 
 
+@pytest.mark.slow
 def test_a_tokenizer_that_changed_since_the_training_began_is_not_exported(job, folder, tmp_path):
     begun = job()
     out = tmp_path / "out"

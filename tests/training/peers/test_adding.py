@@ -27,6 +27,7 @@ def card_of(trained):
     return (trained.model / "README.md").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [12, 20])
 def test_an_encoder_opens_with_its_pooling_limit_and_length_one(
     small_recipe, train, tiny_model, tmp_path, opened, limit

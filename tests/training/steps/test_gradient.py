@@ -46,6 +46,7 @@ def test_packed_and_one_by_one_agree(own, tiny_model, kind):
     assert_equal_gradients(packed[1], single[1], OF_LISTS if kind == "listwise" else TOLERANCE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", [2, 4])
 def test_several_workers_give_the_gradient_of_one(own, tiny_model, tmp_path, world):
     kinds = list(own.KINDS)

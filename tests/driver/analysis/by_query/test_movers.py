@@ -19,6 +19,7 @@ def ranks(finished):
     }
 
 
+@pytest.mark.slow
 def test_a_tree_is_a_first_stage_and_the_rerankers_over_it(finished, given):
     (tree,) = trees(finished, "test")
     assert tree.systems == ["dense", "first", "second", "least"]

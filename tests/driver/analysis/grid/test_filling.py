@@ -82,6 +82,7 @@ def payloads(folder):
     return found
 
 
+@pytest.mark.slow
 def test_filled_scores_are_bitwise_those_of_a_recipe_with_that_k0(work, fewer):
     before = by_key(open_finished(work).pairs("pairs", "test"))
     device, line = told(work)

@@ -33,6 +33,7 @@ def work(finished, run, tmp_path_factory):
     return root / "more"
 
 
+@pytest.mark.slow
 def test_ties_of_binary_keep_the_order_of_the_stage_below(work):
     mono, binary = lines(work, "mono"), lines(work, "duo-binary")
     stored = true_scores(work / "runs" / "test" / "duo-binary.trec")

@@ -181,6 +181,7 @@ run_pipeline(recipe, Path(sys.argv[1]), Options(), watcher=Silent(), say=lambda 
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("store", "when"),
     [

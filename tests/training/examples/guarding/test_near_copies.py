@@ -19,6 +19,7 @@ def similarity(left, right, texts):
     return weight(a & b) / weight(a | b)
 
 
+@pytest.mark.slow
 def test_every_near_copy_is_found_as_by_comparing_all_with_all():
     rng = random.Random(7)
     frequent = [f"w{n}" for n in range(14)]
