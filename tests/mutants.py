@@ -1,4 +1,4 @@
-"""How many one-line changes of raypipe the unmarked tests notice.
+"""How many one-line changes of raypipe the tests without a mark notice.
 
     python tests/mutants.py --seed 1 --per-folder 10 [--folder ranking] [--json out.json]
 
@@ -26,7 +26,7 @@ from traced import Calm, relevant  # noqa: E402
 FOLDERS = ("ranking", "evaluation", "text", "engines", "stages", "storage", "models", "training")
 FOLDERS += ("analysis", "leaderboard", "driver", "cluster", "data", "config", "api")
 TABLE = ROOT / "tests" / "mutation" / "equivalent.toml"
-MARKS = ("gpu", "long", "ray", "jvm")
+MARKS = ("gpu", "long", "slow", "ray", "jvm")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -36,8 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     marks = " and ".join(f"not {mark}" for mark in MARKS if mark not in options.also)
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
         bench = Bench(ROOT, Path(scratch), marks, options.deselect)
-        files = [f for f in bench.files() if not options.mirrored or f.split("/")[1] in folders]
-        calm = calm_runs(bench, files, options.keep)
+        calm = calm_runs(bench, bench.files(), options.keep)
         if calm is None:
             return 2
         results = [row for folder in folders for row in run_folder(bench, folder, calm, options)]
@@ -105,12 +104,8 @@ def report(results: list[dict[str, object]], folders: tuple[str, ...]) -> None:
 
 
 def _killer(bench: Bench, mutant: Mutant, calm: dict[str, Calm]) -> str:
-    for files in relevant(mutant, calm):
-        if files:
-            by = bench.kills(mutant, files, calm)
-            if by:
-                return by
-    return ""
+    files = relevant(mutant, calm)
+    return bench.kills(mutant, files, calm) if files else ""
 
 
 def _tell(mutant: Mutant, result: str, by: str) -> None:
@@ -129,9 +124,6 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--also", action="append", default=[], choices=MARKS)
     parser.add_argument("--deselect", action="append", default=[], help="a test to leave out")
     parser.add_argument("--keep", type=Path, help="folder that keeps the calm runs")
-    parser.add_argument(
-        "--mirrored", action="store_true", help="only the tests of the folders: a lower bound"
-    )
     return parser.parse_args(arguments)
 
 

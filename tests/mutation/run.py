@@ -1,8 +1,8 @@
 """Test files run against one mutant: forked from a process that holds the heavy imports.
 
 Which functions of raypipe each test file runs is traced once, in the calm run that also shows
-the file green and how long it takes. A mutant is tried on the files that run its function, those
-of the mirrored folder first, the quickest first. A mutant outside of functions is tried on the
+the file green and how long it takes. A mutant is tried on the files that run its function, the
+quickest first. A mutant outside of functions is tried on the
 files that run any function of its module.
 """
 

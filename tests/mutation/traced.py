@@ -34,8 +34,8 @@ class Calm:
     said: str
 
 
-def relevant(mutant: Mutant, calm: dict[str, Calm]) -> tuple[list[str], list[str]]:
-    """Test files that run the mutant's function: its own module's by their name, and the others."""
+def relevant(mutant: Mutant, calm: dict[str, Calm]) -> list[str]:
+    """Test files that run the mutant's function, the quickest first."""
     inside = mutant.function != "<module>"
     wanted = []
     for file, found in calm.items():
@@ -45,8 +45,4 @@ def relevant(mutant: Mutant, calm: dict[str, Calm]) -> tuple[list[str], list[str
             ):
                 wanted.append(file)
                 break
-    wanted.sort(key=lambda file: calm[file].seconds)
-    folder, _, module = mutant.file.removesuffix(".py").partition("/")[2].rpartition("/")
-    own = tuple(f"tests/{folder}/test_{module}{end}" for end in (".", "_"))
-    mirrored = [file for file in wanted if file.startswith(own)]
-    return mirrored, [file for file in wanted if file not in mirrored]
+    return sorted(wanted, key=lambda file: calm[file].seconds)
