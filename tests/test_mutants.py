@@ -114,10 +114,9 @@ def test_a_draw_changes_one_line_of_real_code_and_is_that_of_its_seed(folder):
         ast.parse(changed)
         lines = zip(source.split(b"\n"), changed.split(b"\n"), strict=True)
         differing = [n for n, (old, new) in enumerate(lines, 1) if old != new]
-        assert differing == [mutant.line] and mutant.folder == folder
-    assert not any(m.file.endswith("order.py") for m in draw.draw(
-        ROOT, folder, 1, leave=frozenset({f"raypipe/{folder}/order.py"})
-    ))  # fmt: skip
+        assert differing == [mutant.line]
+        assert mutant.first <= mutant.line <= mutant.last
+        assert mutant.file.startswith(f"raypipe/{folder}/")
 
 
 def test_every_equivalent_mutant_is_of_a_line_that_stands_and_has_a_reason():
@@ -126,5 +125,3 @@ def test_every_equivalent_mutant_is_of_a_line_that_stands_and_has_a_reason():
         lines = [line.strip() for line in (ROOT / entry["file"]).read_text().splitlines()]
         assert entry["before"] in lines, entry
         assert len(entry["why"]) > 15 and entry["after"] != entry["before"]
-    for file in table["marked"]:
-        assert (ROOT / file).exists(), file

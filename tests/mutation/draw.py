@@ -35,11 +35,9 @@ class Mutant:
     """Columns of the line, in bytes, and what stands there instead."""
     swaps: bool = False
     """Whether two arguments of a call changed places."""
-
-    @property
-    def folder(self) -> str:
-        """Of raypipe."""
-        return self.file.split("/")[1]
+    first: int = 0
+    last: int = 0
+    """The lines of the smallest statement that the changed line is part of."""
 
     def apply(self, source: bytes) -> bytes:
         """The file's source with the one line changed."""
@@ -48,25 +46,21 @@ class Mutant:
         return b"\n".join(lines)
 
 
-def draw(
-    root: Path, folder: str, seed: int, *, leave: frozenset[str] = frozenset()
-) -> Iterator[Mutant]:
-    """Mutants of a folder of raypipe in the order of a seeded draw, one a line at most.
+def draw(root: Path, folder: str, seed: int) -> Iterator[Mutant]:
+    """Mutants in the order of a seeded draw over all lines, one a line at most.
 
     Args:
         root: the repository.
-        folder: of raypipe.
+        folder: of raypipe; "" is all of it.
         seed: decides order and choice.
-        leave: files to draw nothing from, relative to the root.
     """
     rng = random.Random(f"{seed}/{folder}")
     by_line: dict[tuple[str, int], list[Mutant]] = {}
     defaults = _defaults(root)
     for path in sorted((root / "raypipe" / folder).rglob("*.py")):
         name = path.relative_to(root).as_posix()
-        if name not in leave:
-            for mutant in mutants_of(name, path.read_bytes(), defaults):
-                by_line.setdefault((name, mutant.line), []).append(mutant)
+        for mutant in mutants_of(name, path.read_bytes(), defaults):
+            by_line.setdefault((name, mutant.line), []).append(mutant)
     places = list(by_line)
     rng.shuffle(places)
     for place in places:
@@ -80,13 +74,16 @@ def draw(
 def mutants_of(file: str, source: bytes, defaults: dict[str, set[str]]) -> list[Mutant]:
     """Every mutant of a file, in the order of its lines."""
     lines = source.split(b"\n")
-    found = []
-    for function, line, start, stop, text, swaps in Finder(lines, defaults).of(ast.parse(source)):
+    found, tree = [], ast.parse(source)
+    spans = [(n.lineno, n.end_lineno or 0) for n in ast.walk(tree) if isinstance(n, ast.stmt)]
+    for function, line, start, stop, text, swaps in Finder(lines, defaults).of(tree):
         old = lines[line - 1]
         new = _replaced(old, start, stop, text)
         if new != old:
             shown = (part.decode().strip() for part in (old, new))
-            found.append(Mutant(file, function, line, *shown, start, stop, text, swaps))
+            around = [span for span in spans if span[0] <= line <= span[1]]
+            span = min(around, key=lambda span: span[1] - span[0])
+            found.append(Mutant(file, function, line, *shown, start, stop, text, swaps, *span))
     return found
 
 
