@@ -16,7 +16,7 @@ from raypipe.driver.generations.drift import limits_of
 from raypipe.driver.generations.held import generations_held
 from raypipe.driver.generations.publish import Built, Publication, publish
 from raypipe.driver.generations.retire import retire_older
-from raypipe.driver.invocation import invocation
+from raypipe.driver.invocation import invocation, work_begins
 from raypipe.driver.machine.inputs import with_copies
 from raypipe.driver.machine.place import Place, backends_at
 from raypipe.driver.machine.shared import SharedRay
@@ -161,10 +161,17 @@ def _run(
         needed = options.reading is None
         inputs = options.inputs or workspace.folder / "inputs"
         named, sources = with_copies(named, inputs, collection=needed)
-        named = with_topics(named, workspace, say, frozen=options.frozen)
-        if options.frozen and not problems:
+        frozen = options.frozen and summary["finished_before"]
+        if options.frozen and not frozen:
+            say(
+                f"--frozen: no earlier invocation finished in {address_of(workspace.folder)}, so "
+                "nothing is compared; the next one is compared with this one"
+            )
+        named = with_topics(named, workspace, say, frozen=frozen)
+        if frozen and not problems:
             refuse_changes(named, workspace, models)
         judgements = read_first(named, problems)
+        work_begins(workspace, summary)
         write_out(workspace.folder, "recipe.yaml", resolved_yaml(recipe).encode())
         workspace.wrote(workspace.folder / "recipe.yaml")
         allowed = _allowed(named, selected) if options.only else None

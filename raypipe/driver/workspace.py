@@ -9,7 +9,7 @@ from pathlib import Path
 
 from raypipe.driver.copies import is_copy, place_of
 from raypipe.driver.mirror import address_of, own_storage
-from raypipe.driver.summaries import read_summary, write_summary
+from raypipe.driver.summaries import read_summary, standing_of, write_summary
 from raypipe.errors import CorruptError
 from raypipe.regular import check_folder
 from raypipe.shapes import Place, Shape, check_shape
@@ -66,7 +66,7 @@ class Workspace:
         if refs.place == place or not refs.places():
             return
         if is_copy(place, refs.place, self.id):
-            used = (read_summary(self.folder) or {}).get("stores", ())
+            used = standing_of(read_summary(self.folder) or {}).get("stores", ())
             refs.stores.update(dict(name.split("/") for name in used))
             self.id = uuid.uuid4().hex
             self._write_refs(refs)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.driver.summaries import read_summary
+from raypipe.driver.summaries import read_summary, standing_of
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.evaluation.ties import Ties, tie_report
 from raypipe.names import of_stage
@@ -40,7 +40,8 @@ def true_scores(path: Path) -> pa.Table | None:
     if not (folder / "workspace.json").is_file() or not (folder / "recipe.yaml").is_file():
         return None
     name = str(of_stage(path.stem, path.parent.name))
-    used = dict(each.split("/") for each in (read_summary(folder) or {}).get("stores", ()))
+    summary = standing_of(read_summary(folder) or {})
+    used = dict(each.split("/") for each in summary.get("stores", ()))
     if name not in used:
         return None
     stores = open_workspace(folder).stores
