@@ -21,6 +21,7 @@ from raypipe.driver.machine.inputs import with_copies
 from raypipe.driver.machine.place import Place, backends_at
 from raypipe.driver.machine.shared import SharedRay
 from raypipe.driver.machine.signals import interruptible
+from raypipe.driver.machine.space import check_forecast
 from raypipe.driver.mirror import address_of, default_stores, write_out
 from raypipe.driver.models.named import with_commits
 from raypipe.driver.models.opened import open_or_tell
@@ -193,12 +194,15 @@ def _run(
         forecast = None
         if options.reading is None and options.tokens_of is None:
             storage, compute = workspace.stores, execution.ensure
-            forecast = run_forecast(basis, selected, chosen, storage=storage, compute=compute)
+            forecast = run_forecast(
+                basis, selected, chosen, storage=storage, compute=compute, out=workspace.folder
+            )
         if forecast is not None:
             say(line_of(forecast))
             watcher.expects(len(forecast.lines))
             summary["plan"] = [line.store for line in forecast.lines]
             workspace.tell_stores()
+            check_forecast(forecast, workspace)
         if options.tokens_of is not None:
             basis.tokens(options.tokens_of)
         systems = systems_of(basis, selected)
@@ -210,7 +214,7 @@ def _run(
         if told:
             summary["audit"] = told
         if forecast is not None:
-            summary["forecast"] = beside_facts(forecast, execution.results)
+            summary["forecast"] = beside_facts(forecast, execution.results, workspace.folder)
         if publication is not None:
             seconds = time.monotonic() - began
             built = Built(basis, systems, execution.results, measurement, seconds)

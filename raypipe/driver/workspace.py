@@ -156,6 +156,11 @@ class Workspace:
             files = (p for p in path.rglob("*") if p.is_file()) if path.is_dir() else (path,)
             self.written |= {file.relative_to(self.folder).as_posix() for file in files}
 
+    def remove(self, path: Path) -> None:
+        """Delete a file of the folder that an earlier invocation wrote, in its bucket too."""
+        path.unlink(missing_ok=True)
+        self.own.delete(path.relative_to(self.folder).as_posix())
+
     def part(self, folder: Path) -> "Workspace":
         """A workspace inside this one, with the same stores; what it uses, this one uses."""
         inner = Workspace(folder, self.stores.uri)

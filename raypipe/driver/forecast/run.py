@@ -1,6 +1,7 @@
 """The forecast that an invocation makes before its first stage."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from raypipe.driver.forecast.forecast import Forecast
 from raypipe.driver.forecast.foreseen import NotForeseen
@@ -20,6 +21,7 @@ def run_forecast(
     *,
     storage: Storage,
     compute: Callable[[StoreName, Stage], Stored],
+    out: Path,
 ) -> Forecast | None:
     """What the run will take; None where an input is bad.
 
@@ -28,7 +30,7 @@ def run_forecast(
     """
     recipe = basis.recipe
     try:
-        expected = expected_stores(
+        expected, files = expected_stores(
             recipe,
             selected,
             chosen,
@@ -36,7 +38,8 @@ def run_forecast(
             basis.models,
             storage=storage,
             compute=compute,
+            out=out,
         )
-        return before_a_run(expected, recipe, chosen)
+        return before_a_run(expected, files, recipe, chosen)
     except NotForeseen:  # the run meets the same input, and its error names store and shard too
         return None
