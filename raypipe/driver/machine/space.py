@@ -22,27 +22,26 @@ def check_forecast(forecast: Forecast, workspace: Workspace) -> None:
     Raises:
         StorageError: they do not fit; the message gives each place, the needed and the free bytes.
     """
-    folder, stores, files = workspace.folder, workspace.stores, forecast.run_files
-    in_stores = stores.free_bytes()
-    runs = (_growth(folder, files), f"run files in {folder / 'runs'}")
-    disks = [([runs], shutil.disk_usage(folder).free)]
-    if in_stores is not None:
+    folder, stores = workspace.folder, workspace.stores
+    written = _growth(folder, forecast.run_files)
+    disks = [({f"run files in {folder / 'runs'}": written}, shutil.disk_usage(folder).free)]
+    if (in_stores := stores.free_bytes()) is not None:
         older = workspace.refs()
         new = sum(line.bytes for line in forecast.lines if line.store not in older)
-        needed = (new, f"stores in {stores.uri}")
+        kept = {f"stores in {stores.uri}": new}
         if _disk(Path(stores.uri)) == _disk(folder):
-            disks[0][0].insert(0, needed)
+            disks = [(kept | disks[0][0], disks[0][1])]
         else:
-            disks.append(([needed], in_stores))
-    problems = [
-        f"expected {' and '.join(f'{_size(size)} free for the {what}' for size, what in needs)}, "
-        f"found {_size(free)}"
-        for needs, free in disks
-        if sum(size for size, _ in needs) > free
+            disks.append((kept, in_stores))
+    short = [
+        f"expected {_size(sum(needed.values()))} free, found {_size(free)}: "
+        + " and ".join(f"{_short(size)} for the {what}" for what, size in needed.items())
+        for needed, free in disks
+        if sum(needed.values()) > free
     ]
-    if problems:
+    if short:
         raise StorageError(
-            f"{'; '.join(problems)}. No stage has begun: free space there, or name another --out, "
+            f"{'; '.join(short)}. No stage has begun: free space there, or name another --out, "
             "or another place with the recipe key `stores`"
         )
 
@@ -84,9 +83,13 @@ def _disk(place: Path) -> int:
 
 def _size(num_bytes: float) -> str:
     """`1.5 GB (1,500,000,000 bytes)`."""
-    unit, word = next(((u, w) for u, w in _UNITS if num_bytes >= u), (1, "bytes"))
-    exact = f"{num_bytes:,.0f} bytes"
-    return exact if unit == 1 else f"{num_bytes / unit:.1f} {word} ({exact})"
+    return f"{_short(num_bytes)} ({num_bytes:,.0f} bytes)"
+
+
+def _short(num_bytes: float) -> str:
+    """`1.5 GB`, or in the largest unit of which there is one."""
+    unit, word = next((each for each in _UNITS if num_bytes >= each[0]), _UNITS[-1])
+    return f"{num_bytes / unit:.1f} {word}"
 
 
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
