@@ -10,7 +10,7 @@ from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
 from raypipe.driver.audit.report import report_audits
 from raypipe.driver.audit.stores import audited
 from raypipe.driver.forecast.facts import beside_facts
-from raypipe.driver.forecast.run import run_forecast
+from raypipe.driver.forecast.run import check_forecast, run_forecast
 from raypipe.driver.forecast.text import line_of
 from raypipe.driver.generations.drift import limits_of
 from raypipe.driver.generations.held import generations_held
@@ -21,7 +21,6 @@ from raypipe.driver.machine.inputs import with_copies
 from raypipe.driver.machine.place import Place, backends_at
 from raypipe.driver.machine.shared import SharedRay
 from raypipe.driver.machine.signals import interruptible
-from raypipe.driver.machine.space import check_forecast
 from raypipe.driver.mirror import address_of, default_stores, write_out
 from raypipe.driver.models.named import with_commits
 from raypipe.driver.models.opened import open_or_tell
