@@ -62,7 +62,8 @@ def differences(before: Path, after: Path) -> list[str]:
     """Every file of runs/ and measures/ that is not the same, and every cell of the tables."""
     problems = []
     for part in ("runs", "measures"):
-        names = {p.relative_to(w) for w in (before, after) for p in (w / part).rglob("*.t*")}
+        ending = {"runs": "*.trec", "measures": "*.tsv"}[part]  # a .tsv beside a run is the same
+        names = {p.relative_to(w) for w in (before, after) for p in (w / part).rglob(ending)}
         if not names:
             problems.append(f"{before.name}: no {part}")
         for name in sorted(names):

@@ -71,6 +71,57 @@ def test_every_command_shown_is_taken_as_it_stands():
         verbs["status"].make_context("status", list(words))
 
 
+def nights():
+    """Every `pipeline` and `reindex` with `--frozen`, README's too, without places and devices."""
+    pages = [(ROOT / name).read_text() for name in ("README.md", "docs/reindexing.md")]
+    found = [
+        shlex.split(text)
+        for page in pages
+        for text in re.findall(r"^    raypipe (.*--frozen.*)$", page, re.MULTILINE)
+    ]
+    found += [["reindex", *words] for words in commands("reindex")]
+    plain = [[Path(word).name if "/" in word else word for word in words] for words in found]
+    return {" ".join(w for w in words if not w.startswith("resources.")) for words in plain}
+
+
+RECIPE = """
+format: 1
+name: mine
+collection: {{format: msmarco-v1, input: passages.tsv}}
+queries: {{test: {{file: queries.tsv}}}}
+models: {{tiny: {{path: {model}}}}}
+stages:
+  vectors: {{do: encode, model: tiny}}
+  dense: {{do: search, index: vectors, depth: 3}}
+resources: {{backend: inline, device: cpu}}
+"""
+
+
+@pytest.mark.parametrize("shown", sorted(nights()))
+def test_every_night_shown_begins_in_an_empty_folder(
+    shown, raypipe_here, tiny_model, tmp_path, monkeypatch
+):
+    """The first night compares with nothing, also after one that failed; the later ones do."""
+    monkeypatch.chdir(tmp_path)
+    words = shown.split()
+    Path(words[1]).write_text(RECIPE.format(model=tiny_model))
+    Path("queries.tsv").write_text("1\tthe zebra\n2\ta lease\n")
+    Path("passages.tsv").write_bytes(b"p0\tthe zebra\np1\t\xff\n")
+    assert raypipe_here(*words).returncode == 2, "a file that has to be mended"
+    Path("passages.tsv").write_bytes(b"p0\tthe zebra\np1\ta lease\np2\trun\np3\tshard\n")
+    first = raypipe_here(*words)
+    assert first.returncode == 0, first.stderr
+    line = "no earlier invocation finished in "
+    assert line in first.stderr
+    again = raypipe_here(*words)
+    assert again.returncode == 0 and line not in again.stderr
+    Path("passages.tsv").write_bytes(b"p0\tthe \xff\n")
+    assert raypipe_here(*words).returncode == 2
+    Path("passages.tsv").write_bytes(b"p0\tthe zebra\np1\ta lease\np2\trun\n")
+    changed = raypipe_here(*words, "stages.dense.depth=2")
+    assert changed.returncode == 4 and "params.depth 3 -> 2" in changed.stderr
+
+
 @pytest.mark.filterwarnings("ignore")  # Ray's own, of its packages that raypipe does not use
 def test_ray_takes_the_submissions_and_their_id_holds_the_date():
     from ray.scripts.scripts import cli

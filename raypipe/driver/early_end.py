@@ -29,7 +29,7 @@ def record_early_end(folder: Path, before: str | None, code: int, reason: str) -
         reason: one line.
     """
     from raypipe.driver.mirror import own_storage
-    from raypipe.driver.summaries import new_summary, now, read_summary, write_summary
+    from raypipe.driver.summaries import carried, new_summary, now, read_summary, write_summary
     from raypipe.driver.workspace import LEASE
     from raypipe.storage.holder import Life
     from raypipe.storage.leases.state import lease_state
@@ -49,4 +49,4 @@ def record_early_end(folder: Path, before: str | None, code: int, reason: str) -
         return
     ended = {"status": "failed", "exit": code, "reason": reason, "ended": now()}
     ended |= {key: standing[key] for key in ("workspace", "files") if key in standing}
-    write_summary(folder, new_summary(None) | ended)
+    write_summary(folder, new_summary(None) | carried(folder) | ended)

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from raypipe.driver.mirror import begin, copy_out, is_copied_out
-from raypipe.driver.summaries import new_summary, now
+from raypipe.driver.summaries import carried, new_summary, now
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import CorruptError, LimitError, StorageError, ending_of
 from raypipe.storage.leases.lease import Lease, acquire
@@ -17,7 +17,9 @@ from raypipe.storage.records import hash_file
 def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
     """The summary to fill; it says `running` until the work ends, and then how it ended.
 
-    It says what the process will say: see `ending_of`.
+    It says what the process will say: see `ending_of`. Who writes over files of an earlier
+    invocation first calls `work_begins`; until then the summary holds that of the last complete
+    one, which readers go on showing.
 
     Raises:
         RefusedError: another invocation is working in the workspace.
@@ -34,6 +36,7 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
     try:
         begin(workspace.folder)
         before = _files_before(workspace)
+        summary |= carried(workspace.folder)
         workspace.used.clear()
         workspace.computed.clear()
         workspace.written.clear()
@@ -50,12 +53,15 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
                 raise
             copy_out(workspace.folder)
             summary["files"] = _hashes(workspace, before)
+            summary.pop("last_complete", None)
             summary |= {"status": "complete", "exit": 0, "reason": "complete"}
             summary["seconds"] = round(time.monotonic() - began, 1)
         except BaseException as error:
             code, reason = ending_of(error)
             summary |= {"status": "failed", "exit": code, "reason": reason}
-            if not workspace.written:  # so what an earlier invocation left still stands
+            if (
+                "last_complete" in summary or not workspace.written
+            ):  # so what an earlier invocation left still stands
                 summary.setdefault("files", before)
             raise
         finally:
@@ -67,6 +73,12 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
         with suppress(OSError):
             lease.release()
         workspace.own.sweep()
+
+
+def work_begins(workspace: Workspace, summary: dict[str, Any]) -> None:
+    """Say that from here on files of the last complete invocation are written over."""
+    if summary.pop("last_complete", None) is not None:
+        workspace.tell_stores()
 
 
 def _stores(workspace: Workspace) -> dict[str, Any]:

@@ -10,13 +10,13 @@ from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
 from raypipe.driver.audit.report import report_audits
 from raypipe.driver.audit.stores import audited
 from raypipe.driver.forecast.facts import beside_facts
-from raypipe.driver.forecast.run import run_forecast
+from raypipe.driver.forecast.run import check_forecast, run_forecast
 from raypipe.driver.forecast.text import line_of
 from raypipe.driver.generations.drift import limits_of
 from raypipe.driver.generations.held import generations_held
 from raypipe.driver.generations.publish import Built, Publication, publish
 from raypipe.driver.generations.retire import retire_older
-from raypipe.driver.invocation import invocation
+from raypipe.driver.invocation import invocation, work_begins
 from raypipe.driver.machine.inputs import with_copies
 from raypipe.driver.machine.place import Place, backends_at
 from raypipe.driver.machine.shared import SharedRay
@@ -161,10 +161,17 @@ def _run(
         needed = options.reading is None
         inputs = options.inputs or workspace.folder / "inputs"
         named, sources = with_copies(named, inputs, collection=needed)
-        named = with_topics(named, workspace, say, frozen=options.frozen)
-        if options.frozen and not problems:
+        frozen = options.frozen and summary["finished_before"]
+        if options.frozen and not frozen:
+            say(
+                f"--frozen: no earlier invocation finished in {address_of(workspace.folder)}, so "
+                "nothing is compared; the next one is compared with this one"
+            )
+        named = with_topics(named, workspace, say, frozen=frozen)
+        if frozen and not problems:
             refuse_changes(named, workspace, models)
         judgements = read_first(named, problems)
+        work_begins(workspace, summary)
         write_out(workspace.folder, "recipe.yaml", resolved_yaml(recipe).encode())
         workspace.wrote(workspace.folder / "recipe.yaml")
         allowed = _allowed(named, selected) if options.only else None
@@ -186,12 +193,15 @@ def _run(
         forecast = None
         if options.reading is None and options.tokens_of is None:
             storage, compute = workspace.stores, execution.ensure
-            forecast = run_forecast(basis, selected, chosen, storage=storage, compute=compute)
+            forecast = run_forecast(
+                basis, selected, chosen, storage=storage, compute=compute, out=workspace.folder
+            )
         if forecast is not None:
             say(line_of(forecast))
             watcher.expects(len(forecast.lines))
             summary["plan"] = [line.store for line in forecast.lines]
             workspace.tell_stores()
+            check_forecast(forecast, workspace)
         if options.tokens_of is not None:
             basis.tokens(options.tokens_of)
         systems = systems_of(basis, selected)
@@ -203,7 +213,7 @@ def _run(
         if told:
             summary["audit"] = told
         if forecast is not None:
-            summary["forecast"] = beside_facts(forecast, execution.results)
+            summary["forecast"] = beside_facts(forecast, execution.results, workspace.folder)
         if publication is not None:
             seconds = time.monotonic() - began
             built = Built(basis, systems, execution.results, measurement, seconds)

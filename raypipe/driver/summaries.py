@@ -23,6 +23,31 @@ def new_summary(recipe: str | None) -> dict[str, Json]:
     return {"format": FORMAT, **state, "began": now(), "run": run, "recipe": recipe}
 
 
+def carried(folder: Path) -> dict[str, Json]:
+    """What a new summary keeps of the one that it replaces.
+
+    `finished_before` says whether an invocation was ever complete here. `last_complete` is the
+    summary of the last complete one, as long as its files stand: see `invocation`.
+    """
+    try:
+        before = read_summary(folder)
+    except CorruptError:
+        return {"finished_before": True}  # it may have been
+    if before is None:
+        return {"finished_before": False}
+    standing = standing_of(before)
+    if standing.get("status") != "complete":
+        return {"finished_before": before.get("finished_before", True)}
+    return {"finished_before": True, "last_complete": standing}
+
+
+def standing_of(summary: dict[str, Json]) -> dict[str, Json]:
+    """The summary of the invocation whose files stand: the last complete one if the newest ended
+    before its work, or has not begun it; otherwise the newest one itself."""
+    standing: dict[str, Json] = summary.get("last_complete", summary)
+    return standing
+
+
 def now() -> str:
     """The time in UTC, to the second: 2026-11-23T02:00:00Z."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

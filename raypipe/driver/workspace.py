@@ -9,7 +9,7 @@ from pathlib import Path
 
 from raypipe.driver.copies import is_copy, place_of
 from raypipe.driver.mirror import address_of, own_storage
-from raypipe.driver.summaries import read_summary, write_summary
+from raypipe.driver.summaries import read_summary, standing_of, write_summary
 from raypipe.errors import CorruptError
 from raypipe.regular import check_folder
 from raypipe.shapes import Place, Shape, check_shape
@@ -66,7 +66,7 @@ class Workspace:
         if refs.place == place or not refs.places():
             return
         if is_copy(place, refs.place, self.id):
-            used = (read_summary(self.folder) or {}).get("stores", ())
+            used = standing_of(read_summary(self.folder) or {}).get("stores", ())
             refs.stores.update(dict(name.split("/") for name in used))
             self.id = uuid.uuid4().hex
             self._write_refs(refs)
@@ -155,6 +155,11 @@ class Workspace:
         for path in paths:
             files = (p for p in path.rglob("*") if p.is_file()) if path.is_dir() else (path,)
             self.written |= {file.relative_to(self.folder).as_posix() for file in files}
+
+    def remove(self, path: Path) -> None:
+        """Delete a file of the folder that an earlier invocation wrote, in its bucket too."""
+        path.unlink(missing_ok=True)
+        self.own.delete(path.relative_to(self.folder).as_posix())
 
     def part(self, folder: Path) -> "Workspace":
         """A workspace inside this one, with the same stores; what it uses, this one uses."""

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from raypipe.errors import InputError
 from raypipe.evaluation.difference import Difference, differences
-from raypipe.evaluation.measured import Measured
+from raypipe.evaluation.measured import Measured, warn_of
 from raypipe.evaluation.measures import evaluate, grades_of
 from raypipe.evaluation.names import counts_in, cutoffs_in
 from raypipe.evaluation.paired import SEED, holm, randomisation_tests, t_test
@@ -86,9 +86,10 @@ def compare(
     if counts:
         raise InputError(f"{', '.join(counts)}: a count over all queries; name measures with means")
     measured = {
-        name: evaluate(run, qrels, measures, of_set=of_set, names=(name, qrels_name))
+        name: evaluate(run, qrels, measures, warn=False, of_set=of_set, names=(name, qrels_name))
         for name, run in runs.items()
     }
+    warn_of(measured)
     judged = grades_of(qrels)
     shares = {
         (name, m): unjudged(run, judged, _cutoff(m)) for name, run in runs.items() for m in measures

@@ -29,27 +29,35 @@ class Measured:
     """Number of these lines that the qrels judge."""
 
 
-def warn_of(measured: Measured) -> None:
-    """Log the queries that count 0 or are left out, and that nothing retrieved is judged."""
-    missing, unjudged = measured.missing_queries, measured.unjudged_queries
-    if missing:
-        logger.warning(
-            "%d queries of the qrels are not in the run and count 0: %s",
-            len(missing),
-            some(missing),
-        )
-    if unjudged:
-        logger.warning(
-            "%d queries of the run are not in the qrels and are left out: %s",
-            len(unjudged),
-            some(unjudged),
-        )
-    if not measured.num_judged:
-        logger.warning(
-            "none of %d retrieved ids is judged: are the run and the qrels of the same passages, "
-            "or of the same documents?",
-            measured.num_retrieved,
-        )
+def warn_of(measured: Mapping[str, Measured], where: str = "") -> None:
+    """Log the queries that count 0 or are left out, and that nothing retrieved is judged.
+
+    What is alike of several runs is one line, with their names and ` on QUERYSET` behind them.
+    """
+    told: dict[str, list[str]] = {}
+    for name, found in measured.items():
+        lines = [
+            f"{_queries(queries)} of the {of} {'is' if len(queries) == 1 else 'are'} not in the "
+            f"{other} and {verb[len(queries) > 1]}: {some(queries)}"
+            for queries, of, other, verb in (
+                (found.missing_queries, "qrels", "run", ("counts 0", "count 0")),
+                (found.unjudged_queries, "run", "qrels", ("is left out", "are left out")),
+            )
+            if queries
+        ]
+        if not found.num_judged:
+            lines.append(
+                f"none of {found.num_retrieved} retrieved ids is judged: are the run and the qrels "
+                "of the same passages, or of the same documents?"
+            )
+        for line in lines:
+            told.setdefault(line, []).append(name)
+    for line, names in told.items():
+        logger.warning("%s%s: %s", ", ".join(names), where, line)
+
+
+def _queries(queries: Sequence[str]) -> str:
+    return "1 query" if len(queries) == 1 else f"{len(queries):,} queries"
 
 
 def some(names: Mapping[str, object] | Sequence[str]) -> str:

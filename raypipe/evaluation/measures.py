@@ -116,7 +116,7 @@ class Measuring:
             num_judged=self._num_judged,
         )
         if warn:
-            warn_of(measured)
+            warn_of({names[0]: measured})
         return measured
 
 

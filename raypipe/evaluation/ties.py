@@ -207,12 +207,14 @@ def _means(
     with_ties[run.queries.codes[tied]] = True
     kept = np.flatnonzero(with_ties[run.queries.codes])
     some = qrels.filter(pc.is_in(qrels["query_id"], run.queries.names.filter(pa.array(with_ties))))
-    whole = evaluate(_table(run, np.arange(len(run.rank)), keys["written"]), qrels, measures)
+    whole = evaluate(
+        _table(run, np.arange(len(run.rank)), keys["written"]), qrels, measures, warn=False
+    )
     if not some.num_rows:
         return {order: dict(whole.mean) for order in ORDERS}
     found = {}
     for order in ORDERS:
-        changed = evaluate(_table(run, kept, keys[order]), some, measures)
+        changed = evaluate(_table(run, kept, keys[order]), some, measures, warn=False)
         wanted = [m for m in measures if order not in ("best", "worst") or is_sortable(m)]
         found[order] = {m: _mean(whole.per_query[m] | changed.per_query[m]) for m in wanted}
     return found

@@ -35,6 +35,10 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(beside, path)
+    except OSError as error:
+        if error.errno is not None and error.filename is None:  # of a write it names no file
+            error.filename = str(path)
+        raise
     finally:
         beside.unlink(missing_ok=True)
     sync(path.parent)

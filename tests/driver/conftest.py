@@ -33,6 +33,7 @@ evaluate:
   baseline: given
   topics: two of them
   relevance: grade 1
+runs: {{tsv: true}}
 resources: {{backend: inline, device: cpu, shard_rows: 2, shard_tokens: 9}}
 """
 
@@ -121,6 +122,7 @@ stages:
   embeddings: {{do: encode, model: minilm}}
   bm25: {{do: search, index: lucene, depth: 100}}
   dense: {{do: search, index: embeddings, depth: 100}}
+runs: {{tsv: true}}
 resources: {{backend: inline, device: cpu, shard_tokens: 4000}}
 """
 

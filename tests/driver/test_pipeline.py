@@ -90,7 +90,7 @@ def test_dense_search_equals_numpy_on_the_stored_vectors(finished):
     scores = (vectors("embeddings.test") @ vectors("embeddings").T).astype(np.float32)
     ids = [line.split("\t")[0] for line in _lines(out, "passages.tsv", summary)]
     queries = [line.split("\t")[0] for line in _lines(out, "queries.test.tsv", summary)]
-    run = read_run(out / "runs/test/dense.tsv").to_pylist()
+    run = read_run(out / "runs/test/dense.trec").to_pylist()
     for row, query in enumerate(queries):
         best = np.lexsort((np.arange(len(ids)), -scores[row]))[:50]
         assert [r["passage_id"] for r in run if r["query_id"] == query] == [ids[b] for b in best]
@@ -220,6 +220,5 @@ def test_shards_and_actors_change_no_run(finished, small_files, tmp_path, actors
         "resources.shard_rows=41",
     )
     for name in ("dense", "again", "fused"):
-        for ending in ("trec", "tsv"):
-            path = f"runs/test/{name}.{ending}"
-            assert (other / path).read_bytes() == (out / path).read_bytes()
+        path = f"runs/test/{name}.trec"
+        assert (other / path).read_bytes() == (out / path).read_bytes()

@@ -53,8 +53,10 @@ def test_lines_and_judged_lines_are_counted_for_the_queries_of_the_qrels(caplog)
         found = evaluate(run, qrels, ["NumRel", "NumRet", "P@2", "RR(rel=2)"])
     assert (found.num_retrieved, found.num_judged) == (5, 3)
     assert (found.missing_queries, found.unjudged_queries) == (("5",), ("9",))
-    assert "1 queries of the qrels are not in the run and count 0: 5" in caplog.text
-    assert "1 queries of the run are not in the qrels and are left out: 9" in caplog.text
+    assert caplog.messages == [
+        "run: 1 query of the qrels is not in the run and counts 0: 5",
+        "run: 1 query of the run is not in the qrels and is left out: 9",
+    ]
     # Counts are sums, others means over the three queries of the qrels.
     assert found.mean["NumRet"] == 5 and found.num_topics["P@2"] == 3
     assert found.per_query["P@2"] == {"1": 0.5, "2": 0.5, "5": 0.0}

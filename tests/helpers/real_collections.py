@@ -84,7 +84,7 @@ def nfcorpus(raypipe_data, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("nfcorpus") / "work"
     command = [sys.executable, "-m", "raypipe", "pipeline", "nfcorpus", "--out", str(out)]
     done = subprocess.run(
-        [*command, "--until", "bm25", "resources.backend=inline"],
+        [*command, "--until", "bm25", "resources.backend=inline", "runs.tsv=true"],
         capture_output=True,
         text=True,
         env={**os.environ, "RAYPIPE_DATA": str(raypipe_data)},

@@ -73,6 +73,7 @@ def recipe_of(folder, encoder, mono, **more):
             "fused": {"do": "fuse", "runs": ["maxp", "given"], "method": "rrf", "depth": 7},
         },
         "evaluate": {"measures": ["RR@10", "nDCG@10"], "baseline": "maxp"},
+        "runs": {"tsv": True},
         "resources": {"backend": "inline", "device": "cpu", "shard_rows": 5, "shard_queries": 2},
         **more,
     }

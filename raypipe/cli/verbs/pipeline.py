@@ -242,5 +242,9 @@ def tell_run(outcome: "Outcome", out: Path) -> None:
     reused = sum(1 for stage in stages.values() if stage["reused"])
     done = f"{len(stages)} stages, {reused} reused, {outcome.summary['seconds']} s"
     runs = [(name, system) for name, of in outcome.summary["systems"].items() for system in of]
-    run = "/".join(("", "runs", *runs[0])) + ".trec" if len(runs) == 1 else ""
-    to_stderr(f"{done}: {address_of(out)}{run}")
+    named = ["/".join(("runs", *run)) + ".trec" for run in runs]
+    files = (
+        [file for file in outcome.summary["files"] if file.startswith(named[0])] if named else []
+    )
+    where = f"/{files[0]}" if len(runs) == 1 and files else ""
+    to_stderr(f"{done}: {address_of(out)}{where}")

@@ -126,7 +126,7 @@ def aggregate(
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
-    """Turn duoBERT's pairs into a run: runs/SET/METHOD.trec and .tsv."""
+    """Turn duoBERT's pairs into a run: runs/SET/METHOD.trec."""
     from raypipe.driver.verbs.single_stage import aggregate_recipe
 
     recipe = aggregate_recipe(pairs, method=method, k1=k1, m=m, seed=seed, tail=tail)

@@ -124,7 +124,7 @@ def search(
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find the best passages for each query: runs/queries/search.trec and .tsv, or on stdout."""
+    """Find the best passages for each query: runs/queries/search.trec, or on stdout."""
     if query is not None:
         given = {"--queries": queries, "--out": out}
         extra = [flag for flag, value in given.items() if value is not None]

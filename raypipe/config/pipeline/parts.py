@@ -185,6 +185,23 @@ class Evaluate(Section):
     """The topic set, in words; printed with every table."""
 
 
+RUN_ENDINGS = ("trec", "tsv", "trec.gz", "tsv.gz")
+
+
+class RunFiles(Section):
+    """The files of runs, runs/QUERYSET/SYSTEM.trec."""
+
+    tsv: Annotated[bool, Source(OWN)] = False
+    """Write SYSTEM.tsv too, as MS MARCO takes it: cut at rank 1000, without scores."""
+    packed: Annotated[bool, Source(OWN)] = False
+    """Pack them with gzip: SYSTEM.trec.gz."""
+
+    @property
+    def endings(self) -> list[str]:
+        """Of the files of a run, TREC's first."""
+        return [*RUN_ENDINGS[2 * self.packed :][: 1 + self.tsv]]
+
+
 class Resources(Section):
     """Where and how work runs. Nothing here changes a score within one numerics class."""
 

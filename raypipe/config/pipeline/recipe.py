@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from raypipe.config.fields import Listed, Location, Name, Section
 from raypipe.config.pipeline.kinds import Stage, Written
-from raypipe.config.pipeline.parts import Collection, Evaluate, Model, QuerySet, Resources
+from raypipe.config.pipeline.parts import Collection, Evaluate, Model, QuerySet, Resources, RunFiles
 
 
 class WrittenRecipe(Section):
@@ -21,6 +21,7 @@ class WrittenRecipe(Section):
     models: dict[Name, Model] = {}
     stages: dict[Name, Written] = {}
     evaluate: Evaluate | None = None
+    runs: RunFiles = RunFiles()
     resources: Resources = Resources()
     stores: Location | None = None
     """Folder or URI of the stores; None means the workspace's own."""
@@ -38,6 +39,7 @@ class Recipe(Section):
     models: dict[Name, Model] = {}
     stages: dict[Name, Stage] = {}
     evaluate: Evaluate | None = None
+    runs: RunFiles = RunFiles()
     resources: Resources = Resources()
     stores: Location | None = None
     overrides: Annotated[tuple[str, ...], Listed] = ()

@@ -21,7 +21,7 @@ from raypipe.driver.recipe.read_first import read_first
 from raypipe.driver.recipe.written.builtin import with_files
 from raypipe.driver.recipe.written.topics import with_topics
 from raypipe.driver.sweep.state import point_address, read_sweep
-from raypipe.driver.upkeep.status import open_workspace, status
+from raypipe.driver.upkeep.status import open_workspace, standing, status
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import IncompleteError, InputError
 from raypipe.evaluation.measured import Measured
@@ -33,14 +33,14 @@ from raypipe.vocabulary import Unit
 
 
 def open_finished(folder: Path) -> "Finished":
-    """The workspace of a complete invocation of `raypipe pipeline`.
+    """The workspace of a complete invocation of `raypipe pipeline`: the newest one that did work.
 
     Raises:
         InputError: no workspace, or no pipeline's.
-        IncompleteError: the last invocation is not complete.
+        IncompleteError: that invocation is not complete.
     """
     workspace = open_workspace(folder)
-    summary = workspace.read_summary()
+    summary = standing(folder)
     if summary is None or summary.get("status") != "complete":
         state = "summary.json is not there" if summary is None else status(folder).state
         raise IncompleteError(

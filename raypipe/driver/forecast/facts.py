@@ -1,6 +1,7 @@
 """A forecast beside what an invocation really took."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from raypipe.driver.forecast.forecast import Forecast, totals_of
@@ -10,11 +11,13 @@ from raypipe.names import Role, StoreName
 Amounts = dict[str, float | None]
 
 
-def beside_facts(forecast: Forecast, results: Mapping[StoreName, StageResult]) -> dict[str, Any]:
+def beside_facts(
+    forecast: Forecast, results: Mapping[StoreName, StageResult], folder: Path
+) -> dict[str, Any]:
     """The entry of summary.json: for each store and in all, the forecast and the fact.
 
     `off` is (forecast - fact) / fact of the totals, and None where one of them is not known or the
-    fact is nothing. Only what this invocation computed is counted.
+    fact is nothing. Only what this invocation computed is counted, and the run files in its folder.
     """
     lucene = {line.store for line in forecast.lines if line.lucene}
     facts = {str(name): _fact(name, result) for name, result in results.items()}
@@ -24,6 +27,8 @@ def beside_facts(forecast: Forecast, results: Mapping[StoreName, StageResult]) -
         if line.store in facts and not line.reused
     }
     expected, found = totals_of(forecast), _totals(facts, lucene)
+    files = (folder / name for name in forecast.run_files)
+    found["run_bytes"] = sum(file.stat().st_size for file in files if file.exists())
     return {
         "stages": told,
         "totals": {

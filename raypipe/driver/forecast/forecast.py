@@ -67,6 +67,8 @@ class Forecast:
     weights_bytes: float
     """Of the largest model."""
     notes: Sequence[str] = field(default=())
+    run_files: Mapping[str, float] = field(default_factory=dict)
+    """By name in the workspace, the bytes of the run files."""
 
     def total(self, amount: str, *, lucene: bool | None = None) -> float | None:
         """The sum of an amount over the stores, of Lucene's alone or of all others."""
@@ -86,6 +88,7 @@ class Forecast:
                 line.store: {**line.to_json(), "shards": line.shards, "reused": line.reused}
                 for line in self.lines
             },
+            "run_files": {name: round(size) for name, size in self.run_files.items()},
             "totals": totals_of(self),
             "lengths": {name: dict(found) for name, found in self.histograms.items()},
             "inferences_per_query": {name: round(n, 2) for name, n in self.per_query.items()},
@@ -95,10 +98,11 @@ class Forecast:
 
 
 def totals_of(forecast: Forecast) -> dict[str, float | None]:
-    """The sums of all amounts; Lucene's bytes apart."""
+    """The sums of all amounts; the bytes of Lucene and of the run files apart."""
     found = {name: forecast.total(name) for name in ("tokens", "inferences", "cpu_seconds")}
     found["bytes"] = forecast.total("bytes", lucene=False)
     found["lucene_bytes"] = forecast.total("bytes", lucene=True)
+    found["run_bytes"] = sum(forecast.run_files.values())
     return {
         name: None if value is None else round(value, 2 if name == "cpu_seconds" else None)
         for name, value in found.items()
@@ -106,7 +110,10 @@ def totals_of(forecast: Forecast) -> dict[str, float | None]:
 
 
 def forecast_of(
-    expected: Sequence[Expected], rates: Mapping[tuple[str, bool], Rate], notes: Sequence[str] = ()
+    expected: Sequence[Expected],
+    rates: Mapping[tuple[str, bool], Rate],
+    notes: Sequence[str] = (),
+    files: Mapping[str, float] = {},
 ) -> Forecast:
     """The forecast of these stores, with the rates of models by `key_of` their inputs."""
     named: dict[str, Rate] = {}
@@ -136,6 +143,7 @@ def forecast_of(
         },
         weights_bytes=float(max(weights, default=0)),
         notes=[*notes, *dict.fromkeys(own)],
+        run_files=files,
     )
 
 

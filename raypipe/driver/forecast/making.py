@@ -18,6 +18,7 @@ from raypipe.driver.forecast.probe import (
     largest,
     measured_rate,
 )
+from raypipe.driver.forecast.run_files import run_files
 from raypipe.driver.forecast.seen import SeenStores
 from raypipe.driver.machine.devices import Devices
 from raypipe.driver.recipe.walking import systems_of
@@ -47,8 +48,11 @@ def expected_stores(
     *,
     storage: Storage,
     compute: Callable[[StoreName, Stage], Stored],
-) -> list[Expected]:
+    out: Path,
+) -> tuple[list[Expected], dict[str, float]]:
     """Every store that the selected stages need, in order: those there, and what others take.
+
+    Also the bytes of the run files: see `run_files`.
 
     Args:
         recipe: with files in the place of what is built in.
@@ -58,6 +62,7 @@ def expected_stores(
         models: the recipe's models, opened.
         storage: where existing stores are looked for; nothing is written there.
         compute: computes the small stores that decide the others.
+        out: the workspace's folder.
 
     Raises:
         InputError: a model or file does not fit a stage.
@@ -66,8 +71,10 @@ def expected_stores(
     with tempfile.TemporaryDirectory(prefix="raypipe-forecast-") as folder:
         stores = Foreseen(storage, compute, seen, PosixStorage(Path(folder)))
         basis = basis_at(recipe, stores, chosen, sources, models)
-        audited(basis, systems_of(basis, list(selected)), selected)
-    return [*stores.found.values()]
+        systems = systems_of(basis, list(selected))
+        audited(basis, systems, selected)
+        files = run_files(basis, systems, seen, out)
+    return [*stores.found.values()], files
 
 
 def probed(
@@ -97,7 +104,9 @@ def probed(
     }
 
 
-def before_a_run(expected: Sequence[Expected], recipe: Recipe, chosen: Devices) -> Forecast:
+def before_a_run(
+    expected: Sequence[Expected], files: Mapping[str, float], recipe: Recipe, chosen: Devices
+) -> Forecast:
     """The forecast that costs a run at most a few seconds.
 
     Models are probed only on a CPU, and only if there is work for more than a moment.
@@ -123,7 +132,7 @@ def before_a_run(expected: Sequence[Expected], recipe: Recipe, chosen: Devices) 
             num_groups=FEW_GROUPS,
             step_tokens=FEW_TOKENS,
         )
-    return forecast_of(expected, rates, notes)
+    return forecast_of(expected, rates, notes, files)
 
 
 def pending_inputs(expected: Sequence[Expected]) -> list[ModelInputs]:

@@ -90,7 +90,7 @@ def make_plan(recipe: Recipe, out: Path, wanted: Wanted = Wanted()) -> Plan:
         execution = Execution(workspace, backends, sizing_of(named.resources, chosen), Silent())
 
         try:
-            expected = expected_stores(
+            expected, files = expected_stores(
                 named,
                 select(named),
                 chosen,
@@ -98,12 +98,13 @@ def make_plan(recipe: Recipe, out: Path, wanted: Wanted = Wanted()) -> Plan:
                 models,
                 storage=storage,
                 compute=execution.ensure,
+                out=out,
             )
         finally:
             backends.close()
         on_gpus = gpu_flops is not None
         rates = {} if on_gpus else probed(expected, named, chosen, seconds=PROBE_SECONDS - KEPT)
-        forecast = forecast_of(expected, rates, notes)
+        forecast = forecast_of(expected, rates, notes, files)
         costs = costs_of(
             forecast,
             workers=chosen.num_gpus if on_gpus else chosen.num_actors,

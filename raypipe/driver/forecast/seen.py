@@ -18,6 +18,7 @@ from raypipe.stages.outlook.outlook import (
     Outlook,
     Pieces,
     Sample,
+    mean_bytes,
 )
 from raypipe.stages.outlook.records import blocks_of
 from raypipe.stages.stage import Sizing
@@ -146,10 +147,12 @@ def outlook_of(stored: Stored) -> Outlook:
 
 
 def _sampled(stored: Stored, columns: pa.Schema) -> Sample:
-    """The last column of the rows in the blocks."""
-    parts = [stored.table(columns, start, stop) for start, stop in blocks_of(stored.num_rows)]
-    texts = [text for part in parts for text in part[columns.names[-1]].to_pylist()]
-    return Sample(texts, stored.num_rows)
+    """The last column of the rows in the blocks, and the length of the first, their ids."""
+    blocks = blocks_of(stored.num_rows)
+    made = pa.concat_tables(
+        [columns.empty_table(), *(stored.table(columns, start, stop) for start, stop in blocks)]
+    )
+    return Sample(made[-1].to_pylist(), stored.num_rows, mean_bytes(made[0]))
 
 
 def _asked(stored: Stored) -> tuple[ExpectedRun, int]:

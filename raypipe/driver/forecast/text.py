@@ -6,13 +6,14 @@ from raypipe.markdown import markdown_table
 
 
 def line_of(forecast: Forecast) -> str:
-    """`forecast: 1,234,000 tokens, 6,460 inferences, 12.3 MB of stores, 95 CPU seconds; 3 stores
-    of 20 are there`."""
+    """`forecast: 1,234,000 tokens, 6,460 inferences, 12.3 MB of stores, 4.5 MB of runs, 95 CPU
+    seconds; 3 stores of 20 are there`."""
     totals = totals_of(forecast)
     num_bytes = (totals["bytes"] or 0.0) + (totals["lucene_bytes"] or 0.0)
     parts = [f"{totals['tokens'] or 0:,.0f} tokens"]
     parts += [f"{totals['inferences']:,.0f} inferences"] if totals["inferences"] else []
     parts.append(f"{num_bytes / 1e6:,.1f} MB of stores")
+    parts += [f"{totals['run_bytes'] / 1e6:,.1f} MB of runs"] if totals["run_bytes"] else []
     seconds = totals["cpu_seconds"]
     parts += [] if seconds is None else [f"{seconds:,.0f} CPU seconds"]
     there = f"{len(forecast.reused)} stores of {len(forecast.lines)} are there"
@@ -51,6 +52,7 @@ def text_of(plan: Plan) -> str:
         *([f"inferences a query, {name}", f"{n:,.1f}"] for name, n in forecast.per_query.items()),
         ["disk, without Lucene", f"{(totals['bytes'] or 0) / 1e6:,.1f} MB"],
         ["disk, Lucene", f"{(totals['lucene_bytes'] or 0) / 1e6:,.1f} MB"],
+        ["disk, run files", f"{(totals['run_bytes'] or 0) / 1e6:,.1f} MB"],
         ["memory of the workers, at least", f"{costs.memory_bytes / 1e9:,.1f} GB"],
         ["CPU seconds", _digit(totals["cpu_seconds"])],
         ["hours", "-" if costs.hours is None else f"{costs.hours:,.2f}"],
@@ -61,6 +63,9 @@ def text_of(plan: Plan) -> str:
     if costs.money is not None:
         rows.append(["money for them", f"{costs.money:,.2f} usd"])
     blocks += ["", f"## In all: {plan.device}", "", *markdown_table(["what", "forecast"], rows)]
+    if forecast.run_files:
+        sizes = [[name, f"{size / 1e6:,.2f}"] for name, size in forecast.run_files.items()]
+        blocks += ["", "## Run files", "", *markdown_table(["file", "MB"], sizes)]
     for name, found in forecast.histograms.items():
         lengths = [[edge.removeprefix(".."), f"{number:,}"] for edge, number in found.items()]
         blocks += ["", f"## Tokens of an input: {name}", ""]

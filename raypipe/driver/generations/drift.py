@@ -119,7 +119,7 @@ def _means(run: pa.Table, qrels: pa.Table, measures: Sequence[str]) -> Mapping[s
     """The means; 0 for a run without any judged query."""
     if not set(run["query_id"].to_pylist()) & set(qrels["query_id"].to_pylist()):
         return dict.fromkeys(measures, 0.0)
-    return evaluate(run, qrels, measures).mean
+    return evaluate(run, qrels, measures, warn=False).mean
 
 
 def _judged(run: pa.Table, qrels: pa.Table) -> pa.Table:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from raypipe.errors import InputError
+from raypipe.errors import StorageError
 from raypipe.stages.stage import Stage
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Shard
@@ -13,16 +13,16 @@ def check_space(storage: Storage, stage: Stage, ledger: Ledger) -> None:
     """Returns nothing if the pending shards fit the free space of the stores.
 
     Raises:
-        InputError: they do not fit; the message gives the needed and the free bytes.
+        StorageError: they do not fit; the message gives the needed and the free bytes.
     """
     free = storage.free_bytes()
     if free is None:
         return
     needed = estimated_bytes(stage, ledger.shards, ledger.pending())
     if needed > free:
-        raise InputError(
-            f"{ledger.store}: {storage.uri}: expected {_size(needed)} free for the "
-            f"missing shards, found {_size(free)}; free space there, or name another place with "
+        raise StorageError(
+            f"{ledger.store}: {storage.uri}: expected {size_of(needed)} free for the "
+            f"missing shards, found {size_of(free)}; free space there, or name another place with "
             "the recipe key `stores`. Committed work is kept"
         )
 
@@ -33,6 +33,15 @@ def estimated_bytes(stage: Stage, planned: Sequence[Shard], pending: Sequence[Sh
     return stage.estimated_bytes(num_rows, num_planned) if pending else 0
 
 
-def _size(num_bytes: int) -> str:
+def size_of(num_bytes: float) -> str:
     """`1.5 GB (1,500,000,000 bytes)`."""
-    return f"{num_bytes / 1e9:.1f} GB ({num_bytes:,} bytes)"
+    return f"{rounded(num_bytes)} ({num_bytes:,.0f} bytes)"
+
+
+def rounded(num_bytes: float) -> str:
+    """`1.5 GB`, or in the largest unit of which there is one."""
+    unit, word = next((each for each in _UNITS if num_bytes >= each[0]), _UNITS[-1])
+    return f"{num_bytes / unit:.1f} {word}"
+
+
+_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))

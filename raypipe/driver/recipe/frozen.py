@@ -72,6 +72,8 @@ class _Compared:
         if changes:
             self.lines.append(f"{store}: {'; '.join(map(str, changes))}")
         manifest = read_manifest(stores, store, before)
+        if manifest is None and store in (sources := self.workspace.sources()):
+            manifest = read_manifest(stores, store, sources[store])  # the one before it
         if manifest is None:
             raise _Unknown
         return Stored(stores, manifest)

@@ -27,6 +27,8 @@ class System:
     """What a run ranks."""
     ranked: Stored | None = None
     """The run whose candidates were scored."""
+    first: int = 0
+    """Of its candidates, how many of each query the stage asks for."""
     pairs: Stored | None = None
     """The pairs that were aggregated."""
     recall: Recall | None = None

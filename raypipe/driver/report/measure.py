@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from raypipe import schema
 from raypipe.config import Evaluate
 from raypipe.config.pipeline.larger import larger_collections
+from raypipe.config.pipeline.parts import RUN_ENDINGS
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.system import System
@@ -21,7 +23,7 @@ from raypipe.driver.report.table import OUTSIDE, render, rows_of, title_of
 from raypipe.driver.workspace import Workspace
 from raypipe.evaluation.difference import Difference, differences
 from raypipe.evaluation.exports import write_msmarco, write_trec
-from raypipe.evaluation.measured import Measured
+from raypipe.evaluation.measured import Measured, warn_of
 from raypipe.evaluation.measures import evaluate
 from raypipe.names import StoreName
 from raypipe.stages.run_tables import with_ids
@@ -50,7 +52,7 @@ def measure(
     judgements: Mapping[tuple[str, Unit], pa.Table],
     below: Sequence[str] = (),
 ) -> Measurement:
-    """The summary of the runs; writes runs/SET/SYSTEM.trec and .tsv, measures/SET.tsv, table.md.
+    """The summary of the runs; writes runs/SET/SYSTEM.trec, measures/SET.tsv, table.md.
 
     `systems` are given by query set, `judgements` by query set and what they judge; systems with
     pairs are not runs and are in no file. Runs of passages and of documents have tables of their
@@ -65,13 +67,14 @@ def measure(
         if not ranked:
             continue
         tables = _write_runs(workspace, basis, query_set, ranked)
+        depths = {s.stored.identity: _depth(tables[s.name]) for s in ranked}
         num_queries = basis.queries(query_set).num_rows
         counts: dict[str, Inferences] = {}
         for unit in units():  # what a table lists, it counts: a store's scores once in each table
             counts |= inferences([each for each in ranked if each.unit == unit], results)
         told = found.systems[query_set] = {
             s.name: {
-                "reranks": s.reranks,
+                "reranks": _reranks(s, depths),
                 "model": s.model,
                 "start_weights": s.start_weights,
                 "ms_per_query": _ms(s.chain, results, num_queries),
@@ -90,10 +93,11 @@ def measure(
                 continue
             measured = {
                 system.name: evaluate(
-                    tables[system.name], judged, recipe.evaluate.measures, of_set=True
+                    tables[system.name], judged, recipe.evaluate.measures, warn=False, of_set=True
                 )
                 for system in of_unit
             }
+            warn_of(measured, f" on {query_set}")
             per_query |= measured
             apart = apart_of(recipe.evaluate, larger, measured)
             notes = notes_of(basis, recipe.evaluate, query_set, measured, counts, unit)
@@ -146,11 +150,34 @@ def _write_runs(
     for system in systems:
         run = system.stored.whole_table(schema.RUN)
         table = tables[system.name] = with_ids(run, queries, basis.ranked(system.unit))
-        trec, msmarco = (folder / f"{system.name}{ending}" for ending in (".trec", ".tsv"))
+        trec, *tsv = (folder / f"{system.name}.{each}" for each in basis.recipe.runs.endings)
         write_trec(table, trec, tag=system.name)
-        write_msmarco(table, msmarco)
-        workspace.wrote(trec, msmarco)
+        for path in tsv:
+            write_msmarco(table, path)
+        workspace.wrote(trec, *tsv)
+        for ending in RUN_ENDINGS:
+            older = folder / f"{system.name}.{ending}"
+            if older not in (trec, *tsv) and older.exists():
+                workspace.remove(older)
     return tables
+
+
+def _depth(run: pa.Table) -> int:
+    """The last rank of a run."""
+    return pc.max(run["rank"]).as_py() or 0
+
+
+def _reranks(system: System, depths: Mapping[str, int]) -> str:
+    """What the table says that the system reranked; of k0 or k1, what its candidates have."""
+    if system.ranked is None:
+        return system.reranks
+    depth = depths.get(system.ranked.identity)
+    if depth is None:  # of a stage that --only leaves out
+        depth = _depth(system.ranked.whole_table(schema.RUN))
+    k = "k0" if system.pairs is None else "k1"
+    asked = f", first {system.first}"
+    told = asked if depth >= system.first else f", first {depth} (of {k} {system.first})"
+    return system.reranks.replace(asked, told, 1)
 
 
 def _write_measures(path: Path, measured: Mapping[str, Measured]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from raypipe.config import Point, missing_inputs, select
 from raypipe.config.hub import is_hub
 from raypipe.config.pipeline.kinds import DuoScore, Encode, MonoScore
-from raypipe.driver.invocation import invocation
+from raypipe.driver.invocation import invocation, work_begins
 from raypipe.driver.machine.shared import SharedRay
 from raypipe.driver.machine.signals import interruptible
 from raypipe.driver.mirror import address_of, default_stores, write_out
@@ -92,6 +92,7 @@ def run_sweep(
     ):
         shared = options.shared or own_ray
         options = replace(options, shared=shared, inputs=out / "inputs")
+        work_begins(workspace, summary)
         _write(workspace, done)
         commits = _commits(points, (point_folder(out, name) for name in names))
         for number, (name, point) in enumerate(zip(names, points, strict=True), start=1):

@@ -22,11 +22,11 @@ def teacher_of(path: str) -> tuple[str, int | None]:
     resolved = folder / "recipe.yaml"
     stages = load_recipe(resolved).stages if resolved.exists() else {}
     monos = {name: s.k0 for name, s in stages.items() if isinstance(s, MonoScore)}
-    found = sorted(file for name in monos for file in folder.glob(f"runs/*/{name}.trec"))
+    found = sorted(file for name in monos for file in folder.glob(f"runs/*/{name}.trec*"))
     if len(found) != 1:
         names = ", ".join(str(file.relative_to(folder)) for file in found) or "none"
         raise InputError(
             f"{path}: expected a workspace of `raypipe score` with one monoBERT model's run over "
             f"one query set, found {names}; name the run file itself, made with --tail drop"
         )
-    return str(found[0]), monos[found[0].stem]
+    return str(found[0]), monos[found[0].name.partition(".")[0]]

@@ -10,7 +10,7 @@ from raypipe.config import Training, missing_training_inputs
 from raypipe.config.hub import is_hub
 from raypipe.config.training.phases import PhasedTraining, resolved_training, trainings_of
 from raypipe.config.training.rules import kind_of
-from raypipe.driver.invocation import invocation
+from raypipe.driver.invocation import invocation, work_begins
 from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.signals import interruptible
 from raypipe.driver.mirror import write_out
@@ -96,6 +96,7 @@ def run_training(
             here = trainings_of(placed)[0].model.start
             recipe, placed = (with_own_settings(each, here) for each in (recipe, placed))
             check_phases(placed)
+        work_begins(workspace, summary)
         write_out(workspace.folder, "recipe.yaml", resolved_training(recipe).encode())
         workspace.wrote(workspace.folder / "recipe.yaml")
         chosen = devices_of(first, options)

@@ -3,6 +3,7 @@
 Everything is read from files, so any process that sees the folder can ask, also while a job runs.
 """
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from pydantic import Field
 from raypipe.config import read_resolved
 from raypipe.driver.mirror import address_of
 from raypipe.driver.report.at_work import progress_of
+from raypipe.driver.summaries import read_summary, standing_of
 from raypipe.driver.sweep.state import point_folder, read_sweep, stores_of_point
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import InputError
@@ -21,6 +23,7 @@ from raypipe.storage.holder import Life
 from raypipe.storage.leases.state import lease_state, renews
 
 INCOMPLETE = 3
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,27 @@ def status(folder: Path) -> Status:
         ended=summary.get("ended"),
         points=_of_points(folder),
     )
+
+
+def standing(folder: Path) -> dict[str, Any] | None:
+    """The summary of the invocation whose files stand (`standing_of`); None if there is none.
+
+    If a newer one ended before its work, a line of the log says so.
+    """
+    newest = read_summary(folder)
+    if newest is None or (found := standing_of(newest)) is newest:
+        return newest
+    ended = status(folder)
+    log.warning(
+        "%s: shown is the invocation of %s, the last complete one; the newest one has done no work "
+        "(%s: exit %d, %s)",
+        address_of(folder),
+        found.get("began"),
+        ended.state,
+        ended.exit_code,
+        ended.reason,
+    )
+    return found
 
 
 def _last(workspace: Workspace) -> tuple[Mapping[str, Any], tuple[str, int, str]]:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from raypipe.driver.summaries import FILE
+from raypipe.driver.summaries import FILE, standing_of
 from raypipe.driver.sweep.state import POINTS, point_folder, read_sweep
 from raypipe.driver.upkeep.damage import Damage
 from raypipe.driver.upkeep.file_damage import file_damage
@@ -76,6 +76,7 @@ def _damages(workspace: Workspace) -> Iterator[Damage]:
     summary: Mapping[str, Json] | None = {}
     try:
         summary = workspace.read_summary()
+        summary = summary and standing_of(summary)
     except CorruptError as error:
         yield Damage(FILE, str(error), f"delete {FILE} and run again to write it")
     files = list(file_damage(workspace.folder, summary or {}))

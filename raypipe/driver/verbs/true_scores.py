@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.driver.summaries import read_summary
+from raypipe.driver.summaries import read_summary, standing_of
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.evaluation.ties import Ties, tie_report
 from raypipe.names import of_stage
@@ -28,19 +28,21 @@ def true_ties(source: Path | pa.Table, qrels: pa.Table, measures: Sequence[str])
 
 
 def true_scores(path: Path) -> pa.Table | None:
-    """The stored run (schema.RUN) of WORKSPACE/runs/SET/SYSTEM.trec, in the order of its lines.
+    """The stored run (schema.RUN) of WORKSPACE/runs/SET/SYSTEM.trec, packed or not, in its order.
 
     It is None for any other file, and where the workspace's last invocation has no such store. The
     caller compares it with the file, which may have been changed since.
     """
     path = path.absolute()
     folder = path.parents[2] if len(path.parents) > 2 else path.parent
-    if path.suffix != ".trec" or path.parents[1].name != "runs":
+    system, _, ending = path.name.partition(".")
+    if ending not in ("trec", "trec.gz") or path.parents[1].name != "runs":
         return None
     if not (folder / "workspace.json").is_file() or not (folder / "recipe.yaml").is_file():
         return None
-    name = str(of_stage(path.stem, path.parent.name))
-    used = dict(each.split("/") for each in (read_summary(folder) or {}).get("stores", ()))
+    name = str(of_stage(system, path.parent.name))
+    summary = standing_of(read_summary(folder) or {})
+    used = dict(each.split("/") for each in summary.get("stores", ()))
     if name not in used:
         return None
     stores = open_workspace(folder).stores

@@ -72,7 +72,7 @@ class SplitStage:
             num_rows=number,
             num_bytes=table_bytes(made) * scale,
             cpu_seconds=(time.process_time() - began) * scale,
-            sample=Sample(texts, number),
+            sample=Sample(texts, number, documents.sample.id_bytes + len("#00")),
             shards=ranges(number, seen.sizing.shard_rows),
             notes=("passages are foreseen without the words of titles and headings in front",),
         )

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from raypipe.stages.stage import Sizing, Stage
@@ -22,6 +24,11 @@ Int64 = NDArray[np.int64]
 Float64 = NDArray[np.float64]
 
 
+def mean_bytes(texts: pa.ChunkedArray) -> float:
+    """The average length of texts in UTF-8; 0.0 of none."""
+    return float(pc.mean(pc.binary_length(texts)).as_py() or 0.0)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
     """Some rows of a table of texts; each stands for the same number of rows."""
@@ -29,6 +36,8 @@ class Sample:
     texts: Sequence[str]
     num_rows: int
     """Of the whole table."""
+    id_bytes: float = 20.0
+    """Of a row's id, on average."""
 
     @property
     def share(self) -> float:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from raypipe.data.facts import FileFacts
 from raypipe.data.reading import Tally
-from raypipe.stages.outlook.outlook import Outlook, Sample
+from raypipe.stages.outlook.outlook import Outlook, Sample, mean_bytes
 from raypipe.stages.outlook.records import sampled_records
 from raypipe.stages.outlook.tables import table_bytes
 from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, ranges
@@ -81,7 +81,7 @@ class CountedFiles:
             made = pa.table([list(column) for column in zip(*found, strict=True)], schema=columns)
         num_bytes = table_bytes(made) * scale
         seconds = (time.process_time() - began) * scale
-        sample = Sample(made[columns.names[-1]].to_pylist(), num_rows)
+        sample = Sample(made[-1].to_pylist(), num_rows, mean_bytes(made[0]))
         return Outlook(num_rows=num_rows, num_bytes=num_bytes, cpu_seconds=seconds, sample=sample)
 
     def opened(self, site: Site, columns: pa.Schema, read: Read) -> Opened:

@@ -36,8 +36,10 @@ RESULTS = {
 }
 
 
-def test_only_what_was_computed_is_set_side_by_side():
-    told = beside_facts(Forecast(LINES, {}, {}, {}, 0.0, ["a note"]), RESULTS)
+def test_only_what_was_computed_is_set_side_by_side(tmp_path):
+    (tmp_path / "a.trec").write_text("8 bytes.")
+    files = {"a.trec": 10.0, "gone.trec": 2.0}
+    told = beside_facts(Forecast(LINES, {}, {}, {}, 0.0, ["a note"], files), RESULTS, tmp_path)
     assert list(told["stages"]) == ["lucene", "scores@mono.dev.1"]
     of_scores = told["stages"]["scores@mono.dev.1"]
     assert of_scores["forecast"] == {
@@ -64,18 +66,20 @@ def test_only_what_was_computed_is_set_side_by_side():
         "cpu_seconds": -0.25,
         "bytes": -0.1,
         "lucene_bytes": 0.5,
+        "run_bytes": 0.5,
     }
     assert told["notes"] == ["a note"]
 
 
-def test_a_store_that_nobody_foresaw_counts_as_fact():
+def test_a_store_that_nobody_foresaw_counts_as_fact(tmp_path):
     more = {**RESULTS, EXTRA: result(rows=3, computed=3, num_bytes=50)}
-    told = beside_facts(Forecast(LINES, {}, {}, {}, 0.0), more)
+    told = beside_facts(Forecast(LINES, {}, {}, {}, 0.0), more, tmp_path)
     assert "dense.dev" not in told["stages"] and told["totals"]["fact"]["bytes"] == 150
 
 
-def test_what_is_unknown_or_nothing_is_off_by_nothing():
+def test_what_is_unknown_or_nothing_is_off_by_nothing(tmp_path):
     unknown = Line(str(SCORES), 9, 1, False, 110.0, 12.0, 90.0, model_seconds=None)
-    told = beside_facts(Forecast([unknown], {}, {}, {}, 0.0), {SCORES: result(rows=9)})
+    known = Forecast([unknown], {}, {}, {}, 0.0)
+    told = beside_facts(known, {SCORES: result(rows=9)}, tmp_path)
     assert told["totals"]["forecast"]["cpu_seconds"] is None
     assert set(told["totals"]["off"].values()) == {None}

@@ -8,7 +8,7 @@ from raypipe.driver.machine.space import check_space
 from raypipe.driver.pipeline import run_pipeline
 from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.workspace import Workspace
-from raypipe.errors import InputError
+from raypipe.errors import StorageError
 from raypipe.stages.fuse import FuseStage
 from raypipe.stages.query_blocks import Sides
 from raypipe.stages.stage import Sizing
@@ -51,7 +51,7 @@ def test_just_enough_space_is_enough(tmp_path):
 @pytest.mark.fault(8, "one byte too few is refused, with both numbers and the place")
 def test_a_byte_too_few_is_refused_with_both_numbers_and_the_place(tmp_path):
     storage = disk(tmp_path, NEEDED - 1)
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(StorageError) as refused:
         check_space(storage, FUSED, ledger(storage))
     told = str(refused.value)
     assert "32,000,000 bytes" in told and "31,999,999 bytes" in told
@@ -61,7 +61,7 @@ def test_a_byte_too_few_is_refused_with_both_numbers_and_the_place(tmp_path):
 def test_only_missing_shards_count(tmp_path):
     storage = disk(tmp_path, NEEDED * 3 // 4)
     planned = ledger(storage)
-    with pytest.raises(InputError):
+    with pytest.raises(StorageError):
         check_space(storage, FUSED, planned)
     payload = tmp_path / "payload"
     payload.write_bytes(b"rows")
@@ -73,7 +73,7 @@ def test_nothing_is_computed_and_no_backend_starts_where_space_is_short(tmp_path
     workspace = Workspace(tmp_path / "work")
     workspace.stores = disk(tmp_path, 10)
     execution = Execution(workspace, backends=None, sizing=Sizing(), watcher=Silent())
-    with pytest.raises(InputError, match="free space there"):
+    with pytest.raises(StorageError, match="free space there"):
         execution.ensure("fused.dev", FUSED)
     assert not list((tmp_path / "stores").glob("*/*/shards/*"))
 

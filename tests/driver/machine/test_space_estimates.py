@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from raypipe.driver.machine.space import check_space, estimated_bytes
-from raypipe.errors import InputError
+from raypipe.errors import StorageError
 from raypipe.models.folder.loading import resolve_model
 from raypipe.stages.bm25 import Bm25Stage, IndexStage
 from raypipe.stages.encode import EncodeStage
@@ -57,7 +57,7 @@ def test_embeddings_that_do_not_fit_by_a_byte_are_refused(encode):
         return SimpleNamespace(free_bytes=lambda: free, uri="/disk")
 
     check_space(with_free(19_200), encode, ledger)
-    with pytest.raises(InputError, match=r"19,200 bytes\).*19,199 bytes"):
+    with pytest.raises(StorageError, match=r"19,200 bytes\).*19,199 bytes"):
         check_space(with_free(19_199), encode, ledger)
     check_space(with_free(None), encode, ledger)
 

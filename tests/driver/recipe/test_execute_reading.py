@@ -43,8 +43,8 @@ def read(tmp_path, tiny_model):
 def test_another_query_set_of_the_same_name_is_searched_with_its_own_queries(read, tmp_path):
     stages = read("found", queries="two")
     assert stages["queries@queries"]["rows"] == 2 and stages["vectors"]["reused"]
-    lines = (tmp_path / "found" / "runs" / "queries" / "dense.tsv").read_text().splitlines()
-    assert [line.split("\t")[0] for line in lines] == ["7"] * 3 + ["8"] * 3
+    lines = (tmp_path / "found" / "runs" / "queries" / "dense.trec").read_text().splitlines()
+    assert [line.split()[0] for line in lines] == ["7"] * 3 + ["8"] * 3
 
 
 def test_embeddings_of_another_model_of_the_same_name_are_refused(read, tiny, tmp_path):

@@ -31,8 +31,8 @@ def test_single_verbs_give_what_the_pipeline_gives(exported, small_files, tmp_pa
         assert status == 0
     summary = json.loads(capsys.readouterr().out)
     assert summary["stages"]["lucene"]["reused"]
-    ours = ranking(found / "runs/queries/search.tsv")
-    assert ours == ranking(exported / "runs/test/bm25.tsv")
+    ours = ranking(found / "runs/queries/search.trec")
+    assert ours == ranking(exported / "runs/test/bm25.trec")
 
 
 def test_run_files_are_fused_in_turns(exported, tmp_path):

@@ -22,6 +22,7 @@ from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.kinds.score import model_of
 from raypipe.driver.recipe.score_table import ScoreTable
 from raypipe.driver.recipe.watching import Watcher
+from raypipe.driver.summaries import standing_of
 from raypipe.driver.working import basis_at, devices_for, sizing_of
 from raypipe.driver.workspace import LEASE
 from raypipe.errors import InputError, RefusedError
@@ -183,7 +184,7 @@ def _alone(finished: Finished) -> Iterator[None]:
             "there; allow it, or copy the workspace with its stores and fill the copy"
         ) from error
     try:
-        if workspace.read_summary() != finished.summary:
+        if standing_of(workspace.read_summary() or {}) != finished.summary:
             raise RefusedError(f"{workspace.folder}: its recipe was run meanwhile; fill again")
         workspace.settle()
         yield

@@ -56,15 +56,15 @@ def _stores(finished: Finished) -> Iterator[list[Value]]:
 
 def _files(finished: Finished) -> Iterator[list[Value]]:
     """The TREC runs, and what was measured of them."""
-    hashes = finished.summary["files"]
+    hashes, (trec, *_) = finished.summary["files"], finished.recipe.runs.endings
     for query_set, systems in finished.summary["systems"].items():
         for system in systems:
-            file = f"runs/{query_set}/{system}.trec"
+            file = f"runs/{query_set}/{system}.{trec}"
             if file in hashes:
                 yield _file("run", file, f"{system}.{query_set}", hashes[file])
         file = f"measures/{query_set}.tsv"
         if file in hashes:
-            below = ", ".join(f"runs/{query_set}/{system}.trec" for system in systems)
+            below = ", ".join(f"runs/{query_set}/{system}.{trec}" for system in systems)
             yield _file("measures", file, below, hashes[file])
 
 

@@ -10,6 +10,7 @@ NAMES = {
     "inferences": "inferences of rerankers",
     "bytes": "bytes of stores, without Lucene",
     "lucene_bytes": "bytes of Lucene's index",
+    "run_bytes": "bytes of run files",
     "cpu_seconds": "CPU seconds of the workers",
 }
 SHOWN = ("tokens", "inferences", "bytes", "cpu_seconds")

@@ -8,8 +8,9 @@ from typing import Any
 
 from raypipe.analysis.section import Chart, Section, Table, Value
 from raypipe.driver.analysis.finished import Finished
-from raypipe.driver.summaries import read_summary
+from raypipe.driver.summaries import read_summary, standing_of
 from raypipe.driver.training.curves import values_of
+from raypipe.driver.upkeep.status import standing
 
 MOST_POINTS = 200
 """Of a curve; of more steps, points are the means of as many steps each."""
@@ -26,10 +27,10 @@ class TrainedFolder:
 
 def trained_folder(folder: Path) -> TrainedFolder | None:
     """The workspace of a complete training; None if the folder is none."""
-    summary = read_summary(folder) if (folder / "summary.json").exists() else None
-    complete = summary is not None and summary.get("status") == "complete"
-    if summary is None or not complete or "model" not in summary:
+    summary = standing_of(read_summary(folder) or {})
+    if summary.get("status") != "complete" or "model" not in summary:
         return None
+    standing(folder)  # which says so if a newer one has done no work
     return TrainedFolder(folder, summary)
 
 

@@ -42,5 +42,6 @@ def system(
         pairs.model,
         pairs.start_weights,
         ranked=pairs.ranked,
+        first=pairs.first,
         pairs=pairs.stored,
     )

@@ -63,6 +63,7 @@ def system(
         stage.model,
         starting_weights(model),
         ranked=run,
+        first=k,
     )
 
 

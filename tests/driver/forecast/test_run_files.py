@@ -1,0 +1,109 @@
+"""Run files: which are written, and that their bytes are foreseen before the first stage."""
+
+import json
+import shutil
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from raypipe.evaluation.run_files.runs import read_run
+
+RECIPE = """
+format: 1
+name: written
+collection: {{format: msmarco-v1, input: {folder}/passages.tsv}}
+queries: {{dev: {{file: {folder}/queries.tsv}}}}
+models: {{tiny: {{path: {model}}}}}
+stages:
+  vectors: {{do: encode, model: tiny}}
+  dense: {{do: search, index: vectors, depth: 200}}
+  given: {{do: read, runs: {{dev: {folder}/run.trec}}}}
+  fused: {{do: fuse, runs: [given, dense], method: rrf, depth: 20}}
+resources: {{backend: inline, device: cpu}}
+"""
+QRELS = "".join(f"q{n} 0 {n + 2} 1\n" for n in range(12))
+
+
+@pytest.fixture
+def here(files, tiny_model, raypipe_here, tmp_path):
+    """A command over the recipe in the workspace `work`; its completed process."""
+    text = RECIPE.format(folder=files, model=tiny_model)
+    (tmp_path / "foreseen.yaml").write_text(text)
+    (tmp_path / "qrels.txt").write_text(QRELS)
+    work = tmp_path / "work"
+
+    def call(verb, *more, expected=0):
+        words = [tmp_path / "foreseen.yaml", "--out", work] if verb in ("plan", "pipeline") else []
+        done = raypipe_here(verb, *words, *more)
+        assert done.returncode == expected, done.stderr
+        return done
+
+    call.work, call.runs = work, work / "runs" / "dev"
+    return call
+
+
+def test_the_bytes_of_every_run_file_are_foreseen_and_the_files_are_those_asked_for(here):
+    plans = {}
+    for more, endings in (
+        ((), [".trec"]),
+        (("runs.tsv=true",), [".trec", ".tsv"]),
+        (("runs={tsv: true, packed: true}",), [".trec.gz", ".tsv.gz"]),
+        (("runs.packed=true",), [".trec.gz"]),
+    ):
+        plan = json.loads(here("plan", "--json", *more).stdout)
+        done = here("pipeline", *more)
+        names = {f"runs/dev/{file.name}": file.stat().st_size for file in here.runs.iterdir()}
+        assert {"".join(Path(name).suffixes) for name in names} == {*endings}
+        assert plan["run_files"].keys() == names.keys() and len(names) == 3 * len(endings)
+        assert f"{plan['totals']['run_bytes'] / 1e6:,.1f} MB of runs" in done.stderr
+        told = json.loads((here.work / "summary.json").read_text())["forecast"]["totals"]
+        assert told["fact"]["run_bytes"] == sum(names.values())
+        plans[endings[0], len(endings)] = plan["run_files"], names
+    for foreseen, found in plans.values():
+        for name, size in found.items():
+            if "given" not in name:  # its scores have one digit, not nine
+                most = 2.0 if name.endswith(".gz") else 1.2  # equal scores are packed better
+                assert size * 0.8 < foreseen[name] < size * most, name
+    text = here("plan").stdout
+    assert "| runs/dev/fused.trec " in text and "| disk, run files " in text
+
+
+def test_a_packed_run_is_the_same_run_and_has_the_ties_of_its_true_scores(here, tmp_path):
+    here("pipeline")
+    plain = read_run(here.runs / "given.trec")
+    here("pipeline", "runs.packed=true")
+    assert read_run(here.runs / "given.trec.gz").equals(plain)
+
+    def ties(*runs):
+        words = [*runs, "--qrels", tmp_path / "qrels.txt", "--measures", "RR@10"]
+        return here("compare", *words, "--json").stdout.replace(".trec.gz", ".trec")
+
+    packed = ties(here.runs / "fused.trec.gz", here.runs / "dense.trec.gz")
+    here("pipeline")
+    assert ties(here.runs / "fused.trec", here.runs / "dense.trec") == packed
+    assert here("verify", here.work).returncode == 0
+
+
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.mark.fault(8, "a disk too small for stores and runs: exit 3 before the first stage")
+def test_a_disk_too_small_is_found_before_the_first_stage(here, monkeypatch):
+    plan = json.loads(here("plan", "--json").stdout)["totals"]
+    stores, runs = (round(plan[name]) for name in ("bytes", "run_bytes"))
+    for free in ((stores + runs) * 9 // 10, 100):
+        monkeypatch.setattr(shutil, "disk_usage", lambda path, free=free: Usage(10**9, 0, free))
+        told = here("pipeline", expected=3).stderr
+        assert f"stores in {here.work / 'stores'}" in told, told
+        assert f"run files in {here.work / 'runs'}" in told and "kB (" in told
+        assert "0.0 GB" not in told and f"{free:,} bytes" in told
+        assert here("status", here.work, expected=3).stdout.startswith("failed: exit 3")
+        kept = {path.name for path in (here.work / "stores").iterdir()}
+        assert not {name for name in kept if name.startswith(("passages@", "vectors", "dense"))}
+        assert not here.runs.exists()
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10**9, 0, stores + runs + 2))
+    here("pipeline")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10**9, 0, 100))
+    here("pipeline")  # what is there needs no space
+    assert "run files" in here("pipeline", "runs.tsv=true", expected=3).stderr

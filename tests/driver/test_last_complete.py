@@ -1,0 +1,143 @@
+"""Finished results stay readable after an invocation that ended before its work."""
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from raypipe.driver.summaries import read_summary, write_summary
+from raypipe.storage.places.bucket import BucketStorage
+
+RECIPE = """
+format: 1
+name: mine
+collection: {{format: msmarco-v1, input: {folder}/passages.tsv}}
+queries: {{test: {{file: {folder}/queries.tsv, qrels: {folder}/qrels.txt}}}}
+models: {{tiny: {{path: {model}}}, mono: {{path: {mono}, segment_row: zero}}}}
+stages:
+  vectors: {{do: encode, model: tiny}}
+  dense: {{do: search, index: vectors, depth: 4}}
+  mono: {{do: score, run: dense, model: mono, k0: 3}}
+evaluate: {{measures: [RR@10], baseline: dense}}
+resources: {{backend: inline, device: cpu}}
+"""
+READERS = (
+    "table",
+    "table --format json",
+    "report",
+    "show --query 1",
+    "analyse movers",
+    "analyse depth",
+    "analyse queries",
+)
+
+
+@pytest.fixture
+def mine(tmp_path, tiny_model, tiny_mono, monkeypatch):
+    """The recipe's path in a folder with its files, which is the current one."""
+    texts = ["the zebra", "a lease", "of shards", "rank a query", "run"]
+    (tmp_path / "passages.tsv").write_text("".join(f"p{i}\t{t}\n" for i, t in enumerate(texts)))
+    (tmp_path / "queries.tsv").write_text("1\tthe zebra\n2\ta lease\n")
+    (tmp_path / "qrels.txt").write_text("1 0 p0 1\n2 0 p1 1\n")
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text(RECIPE.format(folder=tmp_path, model=tiny_model, mono=tiny_mono))
+    monkeypatch.chdir(tmp_path)
+    return recipe
+
+
+@pytest.fixture
+def told(raypipe_here, caplog):
+    """Code and output of a command, and its warnings that an older invocation is shown."""
+    caplog.set_level(logging.WARNING, "raypipe")
+
+    def call(words, out="work"):
+        caplog.clear()
+        verb, *rest = words.split()
+        where = [rest.pop(0), out] if verb == "analyse" else [out]
+        done = raypipe_here(verb, *where, *rest)
+        lines = [each for each in caplog.messages if "shown is the invocation" in each]
+        return done.returncode, done.stdout, lines
+
+    return call
+
+
+EARLY = {
+    "pipeline mine.yaml --out work --frozen stages.mono.k0=2": 4,
+    "reindex mine.yaml --out work --frozen stages.mono.k0=2": 4,
+    "reindex mine.yaml --out work --accept": 2,
+    "pipeline mine.yaml --out work models.mono.path=nowhere": 2,
+    "pipeline mine.yaml --out work stages.mono.k9=2": 2,
+    "pipeline nowhere.yaml --out work": 2,
+    "search --index nowhere --queries nowhere --out work": 2,
+}
+
+
+@pytest.mark.fault(45, "7 of 7 commands that end early leave the finished results to read")
+def test_what_ends_before_its_work_hides_no_finished_result(mine, raypipe_here, told):
+    assert raypipe_here("pipeline", mine, "--out", "work").returncode == 0
+    began = json.loads(Path("work/summary.json").read_text())["began"]
+    before = {words: told(words)[:2] for words in READERS}
+    files = {
+        p: p.read_bytes() for part in ("runs", "measures") for p in Path("work", part).rglob("*.t*")
+    }
+    assert {code for code, _ in before.values()} == {0} and len(files) >= 3
+    for words, code in EARLY.items():
+        ended = raypipe_here(*words.split())
+        assert ended.returncode == code, ended.stderr
+        status = raypipe_here("status", "work")
+        assert status.returncode == code and status.stdout.startswith(f"failed: exit {code}, ")
+        reason = json.loads(Path("work/summary.json").read_text())["reason"]
+        for each, expected in before.items() if code == 4 else [("table", before["table"])]:
+            *found, (line,) = told(each)
+            assert tuple(found) == expected, (words, each)
+            assert line.endswith(f"has done no work (failed: exit {code}, {reason})")
+            assert line.startswith(f"work: shown is the invocation of {began}, ")
+        assert raypipe_here("verify", "work").returncode == 0
+    assert all(path.read_bytes() == data for path, data in files.items())
+    again = raypipe_here("pipeline", mine, "--out", "work", "--frozen", "stages.mono.k0=3")
+    assert again.returncode == 0, again.stderr
+    assert told("table") == (*before["table"], [])
+    assert "last_complete" not in json.loads(Path("work/summary.json").read_text())
+
+
+def test_a_driver_killed_before_its_work_hides_none_either(mine, raypipe_here, told):
+    raypipe_here("pipeline", mine, "--out", "work")
+    expected = told("table")[:2]
+    raypipe_here("pipeline", mine, "--out", "work", "--frozen", "stages.mono.k0=2")
+    running = {"status": "running", "exit": None, "reason": None}
+    write_summary(Path("work"), read_summary(Path("work")) | running)
+    *found, (line,) = told("table")
+    assert tuple(found) == expected and "(killed: exit 3, " in line
+
+
+def test_what_failed_in_its_work_is_not_complete(mine, raypipe_here, told):
+    """The files may be its own; a later refusal changes nothing of that."""
+    raypipe_here("pipeline", mine, "--out", "work")
+    passages = Path("passages.tsv").read_bytes()
+    Path("passages.tsv").write_bytes(passages + b"p9\t\xff\n")
+    assert raypipe_here("pipeline", mine, "--out", "work").returncode == 2
+    assert told("table")[0] == 3
+    assert raypipe_here("pipeline", mine, "--out", "work", "stages.mono.k9=1").returncode == 2
+    assert told("table")[0] == 3
+    Path("passages.tsv").write_bytes(passages)
+    assert raypipe_here("pipeline", mine, "--out", "work", "--frozen").returncode == 0
+    assert told("table")[0] == 0
+
+
+def test_a_workspace_in_a_bucket_is_read_so_on_another_machine(
+    mine, raypipe_here, told, bucket_uri, tmp_path, monkeypatch
+):
+    uri = f"{bucket_uri}/work"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "one machine"))
+    assert raypipe_here("pipeline", mine, "--out", uri).returncode == 0
+    expected = told("table", uri)[:2]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another machine"))
+    refused = raypipe_here("pipeline", mine, "--out", uri, "--frozen", "stages.mono.k0=2")
+    assert (
+        refused.returncode == 4 and json.loads(BucketStorage(uri).read("summary.json"))["exit"] == 4
+    )
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "one machine"))
+    *found, (line,) = told("table", uri)
+    assert tuple(found) == expected and line.startswith(f"{uri}: shown is ")
+    assert raypipe_here("status", uri).returncode == 4
