@@ -1,7 +1,7 @@
 """Takes the README's pictures of a workspace's page: python tests/pictures.py WORKSPACE.
 
 The browser is the one that CHROMIUM names, or chromium on the PATH. It writes docs/report.png, the
-first screen in light colours, and docs/report-chart.png, a chart in dark ones.
+first screen in light colours, and docs/report-chart.png, the next charts in dark ones.
 """
 
 import sys
@@ -20,7 +20,7 @@ def take(page, report, folder):
     page.open(report, width=WIDTH, height=HEIGHT)
     page.picture(folder / FIRST)
     page.open(report, width=WIDTH, height=HEIGHT, scheme="dark")
-    figure = "document.querySelector('div.figures').getBoundingClientRect()"
+    figure = "document.querySelectorAll('div.figures')[1].getBoundingClientRect()"
     top = page.value(f"{figure}.top + scrollY")
     page.picture(folder / CHART, top=top - 16, height=page.value(f"{figure}.height") + 32)
 

@@ -2,7 +2,7 @@
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import starmap
 
 from raypipe.analysis.drawing import svg
@@ -11,9 +11,9 @@ from raypipe.analysis.section import Section, Table, Value, shown
 
 STYLE = """
 :root { color-scheme: light dark; --ground: #fff; --ink: #1b1b1b; --soft: #5c5c5c;
-  --line: #8884; --card: #f4f5f7; }
+  --line: #8884; --card: #f4f5f7; --shade: #0006; }
 @media (prefers-color-scheme: dark) {
-  :root { --ground: #161616; --ink: #e6e6e6; --soft: #a6a6a6; --card: #232425; } }
+  :root { --ground: #161616; --ink: #e6e6e6; --soft: #a6a6a6; --card: #232425; --shade: #fff5; } }
 body { background: var(--ground); color: var(--ink); font: 16px/1.5 system-ui, sans-serif;
   margin: 0 auto; max-width: 72rem; overflow-wrap: break-word; padding: 1rem; }
 h1 { font-size: 1.5rem; margin: .5rem 0; } h2 { font-size: 1.25rem; margin-top: 2.5rem; }
@@ -25,7 +25,11 @@ dl.facts { display: grid; gap: .5rem;
 dl.facts div { background: var(--card); border-radius: .4rem; padding: .5rem .75rem; }
 dl.facts div.long { grid-column: 1 / -1; }
 dl.facts dt { color: var(--soft); font-size: .8125rem; } dl.facts dd { margin: 0; }
-.wide { overflow-x: auto; }
+.wide { overflow-x: auto; scrollbar-width: thin; background:
+  linear-gradient(90deg, var(--ground) 40%, transparent) 0 / 4rem 100% no-repeat local,
+  linear-gradient(-90deg, var(--ground) 40%, transparent) 100% / 4rem 100% no-repeat local,
+  linear-gradient(90deg, var(--shade), transparent) 0 / 1rem 100% no-repeat,
+  linear-gradient(-90deg, var(--shade), transparent) 100% / 1rem 100% no-repeat; }
 table { border-collapse: collapse; font-size: .875rem; }
 caption { caption-side: top; font-weight: 600; padding: 1rem 0 .25rem; text-align: left; }
 th, td { border-bottom: 1px solid var(--line); max-width: 26rem; padding: .25rem .6rem;
@@ -37,18 +41,18 @@ td.number, td.short { white-space: nowrap; } td.long { min-width: 16rem; }
 td.text { min-width: 8rem; overflow-wrap: anywhere; }
 div.figures { display: grid; gap: 1.5rem;
   grid-template-columns: repeat(auto-fit, minmax(min(30rem, 100%), 1fr)); margin: 1.5rem 0; }
-figure { margin: 0; overflow-x: auto; } figcaption { font-weight: 600; }
-svg { height: auto; max-width: 44rem; min-width: 30rem; width: 100%; }
+figure { margin: 0; } figcaption { font-weight: 600; }
+svg { display: block; max-width: 36rem; width: 100%; }
 pre { background: var(--card); font-size: .8125rem; overflow-x: auto; padding: 1rem; }
 ul.notes { color: var(--soft); font-size: .875rem; padding-left: 1.25rem; }
 @media print {
   :root { --ground: #fff; --ink: #000; --soft: #444; --card: #f4f5f7; }
   @page { margin: 12mm; size: A4 landscape; }
   body { font-size: 10pt; max-width: none; padding: 0; } nav { display: none; }
-  .wide, figure, pre { overflow: visible; } pre { white-space: pre-wrap; }
+  .wide, pre { overflow: visible; } pre { white-space: pre-wrap; }
   table, ul.notes { font-size: 7.5pt; }
   td.long, td.text { min-width: 0; } td.short { white-space: normal; }
-  th, td { padding: .15rem .35rem; } svg { max-width: 16cm; min-width: 0; }
+  th, td { padding: .15rem .35rem; } svg { max-width: 16cm; }
   figure, tr, dl.facts div { break-inside: avoid; } h2, h3, caption { break-after: avoid; } }
 """
 SHORT, LONG = 20, 60
@@ -56,9 +60,15 @@ SHORT, LONG = 20, 60
 
 
 def page(title: str, sections: Sequence[Section]) -> str:
-    """The page; every number in its tables is a value of a section, as `shown` writes it."""
+    """The page; every number in its tables is a value of a section, as `shown` writes it.
+
+    A line's name, such as a system's, has one colour and marker in all charts.
+    """
+    charts = [chart for section in sections for chart in section.charts]
+    names = dict.fromkeys(name for chart in charts for name in chart.lines)
+    places = {name: place for place, name in enumerate(names)}
     links = "".join(f'<a href="#s{n}">{_heading(s)}</a>' for n, s in enumerate(sections))
-    parts = "".join(_section(f"s{n}", section) for n, section in enumerate(sections))
+    parts = "".join(_section(f"s{n}", section, places) for n, section in enumerate(sections))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -72,10 +82,10 @@ def _heading(section: Section) -> str:
     return html.escape(plain(": ".join(part for part in parts if part)))
 
 
-def _section(anchor: str, section: Section) -> str:
+def _section(anchor: str, section: Section, places: Mapping[str, int]) -> str:
     notes = "".join(f"<li>{html.escape(note)}</li>" for note in section.notes)
     figures = "".join(
-        f"<figure><figcaption>{html.escape(chart.title)}</figcaption>{svg(chart)}</figure>"
+        f"<figure><figcaption>{html.escape(chart.title)}</figcaption>{svg(chart, places)}</figure>"
         for chart in section.charts
         if any(chart.lines.values())
     )
@@ -87,9 +97,9 @@ def _section(anchor: str, section: Section) -> str:
     return (
         f'<section id="{anchor}"><h2>{_heading(section)}</h2>\n'
         + (f'<p class="lead">{html.escape(plain(section.lead))}</p>\n' if section.lead else "")
+        + (f'<div class="figures">{figures}</div>\n' if figures else "")
         + (f'<dl class="facts">{facts}</dl>\n' if facts else "")
         + "".join(map(_table, section.tables))
-        + (f'<div class="figures">{figures}</div>\n' if figures else "")
         + texts
         + (f'<ul class="notes">{notes}</ul>' if notes else "")
         + "</section>\n"

@@ -35,6 +35,9 @@ class Chart:
     lines: Mapping[str, Sequence[tuple[float, float]]]
     """Name -> points in the order of x."""
     log_x: bool = False
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Name -> the interval around its only point; the names are then beside the vertical axis, and
+    a name without an interval is the value that the others are compared with."""
 
 
 @dataclass(frozen=True, slots=True)

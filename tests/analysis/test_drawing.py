@@ -43,6 +43,7 @@ def test_more_lines_than_colours_have_other_markers():
     for marker, colour in uses:
         markers.setdefault(colour, set()).add(marker)
     of_first = markers[COLOURS[0][1:].lower()]
+    assert drawn.count("stroke-dasharray") == 2, "of the ninth line and of its place in the legend"
     assert len(of_first) == 2, "the ninth line has the first one's colour and another marker"
 
 

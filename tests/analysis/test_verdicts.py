@@ -137,3 +137,12 @@ def test_a_column_may_name_another_measure_of_ours():
     assert found["BM25 (default)", "MAP@100"].ours == 0.1358
     assert found["BM25 (default)", "MAP@100"].verdict == "pass"
     assert found["BM25 (default)", "R@100"].verdict == "as published"
+
+
+def test_a_table_of_one_name_in_another_source_is_another_table():
+    of = reproduction()
+    (compared,) = of.compared
+    other = compared.model_copy(update={"source": "repbert-2020"})
+    of = of.model_copy(update={"compared": [other]})
+    lines = lines_of(of, of.tables[0], {("s", "dev", "mono", "RR@10"): 0.365}, {"s"})
+    assert lines and not any(line.compared for line in lines)

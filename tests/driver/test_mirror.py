@@ -136,3 +136,16 @@ def test_a_command_beside_a_working_one_puts_no_older_file_in_its_place(
     copy_out(folder)
     assert [own.read(name) for name in names] == [b"new", b"new"]
     assert [(folder / name).read_bytes() for name in names] == [b"new", b"new"]
+
+
+def test_what_a_killed_process_left_half_written_is_not_copied_to_the_bucket(
+    bucket_uri, bucket_server, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    own = BucketStorage(f"{bucket_uri}/work")
+    folder = mirror_of(own.uri)
+    (folder / "runs").mkdir()
+    for name in ("runs/dense.trec", "runs/dense.trec.tmp", "table.md.tmp"):
+        (folder / name).write_text("x")
+    copy_out(folder)
+    assert [name for name in own.names("") if not name.startswith("lease")] == ["runs/dense.trec"]

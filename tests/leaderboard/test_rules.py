@@ -81,3 +81,9 @@ def test_trec_car_takes_its_query_and_paragraph_ids(tmp_path):
     line = f"enwiki:A%20b/C%20d Q0 {'0a' * 20} 1 1.0 x\n"
     assert broken(check(tmp_path, line, BOARDS["trec-car"])) == []
     assert broken(check(tmp_path, line.replace("0a", "0g"), BOARDS["trec-car"])) == ["passage ids"]
+
+
+def test_a_wrong_rank_is_named_by_its_line_in_a_file_of_any_order(tmp_path):
+    lines = "7\t10\t1\n8\t10\t1\n7\t11\t3\n8\t11\t2\n"
+    (found,) = [f for f in check(tmp_path, lines) if f.rule == "ranks"]
+    assert "query 7, line 3: rank 3 in place of 2" in found.detail

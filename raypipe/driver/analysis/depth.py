@@ -50,8 +50,8 @@ def depth(finished: Finished, query_set: str) -> Section:
         title = "Rerankers by the number of candidates"
         tables.append(Table(title, ["reranker", "over", "candidates", *measures], rows))
         by_candidates = {
-            f"{name} over {run}": [(n, found[measures[0]]) for n, found in by_depth.items()]
-            for (name, run), by_depth in reranked.items()
+            marked(finished, name): [(n, found[measures[0]]) for n, found in by_depth.items()]
+            for (name, _), by_depth in reranked.items()
         }
         title = f"{measures[0]} by candidates"
         charts.append(Chart(title, "candidates", measures[0], by_candidates, log_x=True))

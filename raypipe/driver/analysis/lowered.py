@@ -3,7 +3,7 @@
 from raypipe.analysis.section import Table, Value
 from raypipe.driver.analysis.finished import Finished
 
-FIGURES = ("queries", "scores", "largest_difference", "kendall_tau", "another_top_10")
+FIGURES = ("queries", "scores", "largest_difference", "kendall_tau")
 TITLE = "Precision: the same scores in fp32, and the difference of measures to it"
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from raypipe.analysis.depth import cut
-from raypipe.analysis.section import Section, Table, Value, shown
+from raypipe.analysis.section import Chart, Section, Table, Value, shown
 from raypipe.driver.analysis.finished import Finished
 from raypipe.driver.analysis.lowered import precision_table
 from raypipe.driver.analysis.measuring import (
@@ -79,11 +79,14 @@ def overview(
     if (lowered := precision_table(finished, query_set)) is not None and unit == "passages":
         tables.append(lowered)
     lead, told_first, saw_first = "", dict[str, Value](), dict[str, Value]()
+    charts: list[Chart] = []
     if comparable:
         best = max(alike, key=lambda name: means[name][comparable[0]])
         lead = _best(best, base, compared, comparable[0], is_named=is_named)
         of_best = dict(zip(columns, rows[systems.index(best)], strict=True))
-        told_first = {f"{name} of {best}": of_best[name] for name in (JUDGED, *COSTS)}
+        first = (comparable[0], JUDGED, *COSTS)
+        told_first = {f"{name} of {best}": of_best[name] for name in first}
+        charts += [_chart(finished, compared, base, comparable[0])] if len(alike) > 1 else []
         saw_first["its start weights saw"] = told[best].get("start_weights") or "it has none"
     changed = [*changes, *stale(finished, query_set, means)]
     told_first |= {**facts, "changed since": "; ".join(changed) or "nothing", **saw_first}
@@ -96,7 +99,18 @@ def overview(
     notes.append("ms/query: wall time of the whole chain over all queries, loading excluded")
     notes += [INFERENCES] if any("inferences" in told[name] for name in systems) else []
     name = "overview" if unit == "passages" else "overview of documents"
-    return Section(name, query_set, tables, (), notes, lead=lead, facts=told_first)
+    return Section(name, query_set, tables, charts, notes, lead=lead, facts=told_first)
+
+
+def _chart(finished: Finished, compared: list[Comparison], base: str, measure: str) -> Chart:
+    """The measure of each system, with the interval of its difference to the baseline."""
+    rows = {marked(finished, row.run): row for row in compared if row.measure == measure}
+    (mean,) = (row.mean for row in rows.values() if row.difference is None)
+    found = {name: row.difference for name, row in rows.items()}
+    intervals = {name: (mean + d.low, mean + d.high) for name, d in found.items() if d}
+    lines = {name: [(row.mean, float(place))] for place, (name, row) in enumerate(rows.items())}
+    title = f"{measure}, with the 95% interval of the difference to {marked(finished, base)}"
+    return Chart(title, measure, "", lines, intervals=intervals)
 
 
 def _judged(finished: Finished, system: str, query_set: str, unit: Unit) -> float:

@@ -11,7 +11,6 @@ METHOD = (
     "spaced, at most resources.audit_queries of them and resources.audit_inputs inputs a stage; "
     "vectors are stored as fp16 in every precision"
 )
-CHANGED = "another top 10: queries whose first ten are others or in another order"
 DIFFERENCE = "differences are those to fp32 over the judged queries, with a 95% interval"
 
 
@@ -24,9 +23,9 @@ def audit_table(query_set: str, found: Sequence[Figures], measures: Sequence[str
     if done:
         shown = [name for name in measures if any(name in one.measures for one in done)]
         header = ["stage", "precision", "queries", "scores", "largest difference"]
-        header += ["Kendall tau", "another top 10", *shown]
+        header += ["Kendall tau", *shown]
         blocks += [*markdown_table(header, [_row(one, shown) for one in done]), ""]
-        notes = [METHOD, *map(_covered, done), *map(_lacking, done), CHANGED]
+        notes = [METHOD, *map(_covered, done), *map(_lacking, done)]
         notes += [DIFFERENCE] if shown else []
         blocks += [bullet(note) for note in notes if note]
     blocks += [
@@ -47,7 +46,6 @@ def _row(one: Figures, measures: Sequence[str]) -> list[str]:
         f"{one.found.scores:,}",
         f"{one.found.largest:.1e}",
         "-" if tau is None else f"{tau:.4f}",
-        "-" if one.pairs else f"{one.found.changed:,}",
         *(_difference(one.measures.get(name)) for name in measures),
     ]
 

@@ -23,7 +23,9 @@ resources: {{backend: inline, device: cpu}}
 def work(tmp_path_factory):
     """Two runs of two queries, one of them judged."""
     folder = tmp_path_factory.mktemp("show")
-    (folder / "passages.tsv").write_text(f"p1\tthe zebra\np2\ta lease{' of shards' * 40}\np3\tx\n")
+    (folder / "passages.tsv").write_text(
+        f"p1\tthe zebra\np2\ta lease{' of shards' * 40}\np3\t{'x' * 300}\n"
+    )
     (folder / "queries.tsv").write_text("q1\ta lease\nq2\tzebra\n")
     (folder / "qrels.txt").write_text("q1 0 p2 1\n")
     (folder / "one.trec").write_text("q1 Q0 p1 1 9 x\nq1 Q0 p2 2 8.5 x\n")

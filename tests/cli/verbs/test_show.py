@@ -59,3 +59,10 @@ def test_chosen_queries_and_every_query_can_be_asked_for(work, capsys):
     assert "no stage reranks passages" in capsys.readouterr().out
     assert run(["analyse", "queries", str(work), "--each"])[0] == 0
     assert "RR@10 of every query" in capsys.readouterr().out
+
+
+def test_a_word_longer_than_the_line_fills_it_twice_beside_the_ranks(work, capsys):
+    capsys.readouterr()
+    assert run(["show", str(work), "--query", "q2"])[0] == 0
+    first, second = (li for li in capsys.readouterr().out.splitlines() if "xxx" in li)
+    assert cell_len(first) == 100 and second.endswith("xxx ...") and 90 < cell_len(second) <= 100

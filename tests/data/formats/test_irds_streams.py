@@ -11,8 +11,8 @@ from raypipe.errors import InputError
 
 
 class Library:
-    def __init__(self, has_docs=True):
-        self.has_docs_ = has_docs
+    def __init__(self, without=()):
+        self.without = without
 
     def load(self, name):
         if name != "mini":
@@ -20,19 +20,19 @@ class Library:
         return self
 
     def has_docs(self):
-        return self.has_docs_
+        return "docs" not in self.without
 
     def docs_iter(self):
         return iter([Doc("a"), Doc("b"), Doc("c")])
 
     def has_queries(self):
-        return self.has_docs_
+        return "queries" not in self.without
 
     def queries_iter(self):
         return iter([Query("1"), Query("2")])
 
     def has_qrels(self):
-        return self.has_docs_
+        return "qrels" not in self.without
 
     def qrels_iter(self):
         return iter([Judged("1", "a", 2), Judged("2", "b", 0)])
@@ -69,7 +69,9 @@ def test_ir_datasets_ids_are_asked_for_and_given_back(monkeypatch):
         files([Path("mini"), Path("other")])
     with pytest.raises(InputError, match="no input named: expected an ir_datasets id"):
         files([])
-    monkeypatch.setitem(modules, "ir_datasets", Library(has_docs=False))
+    monkeypatch.setitem(modules, "ir_datasets", Library(without=["queries", "qrels"]))
+    assert files([Path("mini")]) == [Path("mini")]
+    monkeypatch.setitem(modules, "ir_datasets", Library(without=["docs"]))
     with pytest.raises(InputError, match="mini: this ir_datasets id has no passages"):
         files([Path("mini")])
 
@@ -95,11 +97,14 @@ def test_a_data_set_stands_in_the_place_of_queries_and_judgements(monkeypatch):
     for read in (read_queries, read_qrels):
         with pytest.raises(InputError, match="other: ir_datasets has no dataset of this id"):
             read(Path("irds:other"))
-    monkeypatch.setitem(modules, "ir_datasets", Library(has_docs=False))
-    with pytest.raises(InputError, match="irds:mini: this ir_datasets id has no queries; name a"):
-        read_queries(Path("irds:mini"))
+    monkeypatch.setitem(modules, "ir_datasets", Library(without=["docs", "qrels"]))
+    assert len(read_queries(Path("irds:mini"))) == 2
     with pytest.raises(InputError, match="irds:mini: this ir_datasets id has no judgements"):
         read_qrels(Path("irds:mini"))
+    monkeypatch.setitem(modules, "ir_datasets", Library(without=["docs", "queries"]))
+    assert len(read_qrels(Path("irds:mini"))) == 2
+    with pytest.raises(InputError, match="irds:mini: this ir_datasets id has no queries; name a"):
+        read_queries(Path("irds:mini"))
 
 
 @pytest.mark.parametrize("low", [0x50, 0x5F])

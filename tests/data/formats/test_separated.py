@@ -116,3 +116,16 @@ def test_a_file_that_changes_after_it_was_counted_is_refused(tmp_path):
     assert len(list(read_records(path, format="csv", start=0, stop=7, facts=facts))) == 7
     with pytest.raises(CorruptError, match="other bytes from byte"):
         list(read_records(path, format="csv", start=28, stop=35, facts=facts))
+
+
+def test_bytes_that_are_not_utf8_become_a_sign_in_a_text_and_are_refused_in_an_id(tmp_path):
+    path = tmp_path / "p.csv"
+
+    def replaced(row):
+        path.write_bytes(b"id,text\n" + row)
+        facts = count_file(path, format="csv")
+        return [*read_records(path, format="csv", start=0, stop=1, facts=facts, errors="replace")]
+
+    assert replaced(b"1,a\xffb\n") == [("1", "a\ufffdb")]
+    with pytest.raises(InputError, match="record 1: the id .* is not UTF-8; ids are never"):
+        replaced(b"1\xff,a\n")

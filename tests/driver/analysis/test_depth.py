@@ -37,7 +37,7 @@ def test_a_chart_has_the_tables_values(finished):
     recall = rows(section.tables[0], "first stage")
     points = section.charts[0].lines["dense"]
     assert points == [(n, recall["dense",][str(n)]) for n, _ in points] and len(points) == 3
-    assert section.charts[1].lines.keys() == {"first over dense"}
+    assert section.charts[1].lines.keys() == {"first"}
     assert "3 topics" in section.notes and "topics: three" in section.notes
 
 

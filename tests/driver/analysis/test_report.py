@@ -76,6 +76,78 @@ def test_the_first_screen_names_the_best_system_with_its_costs(written, finished
     assert rows["given"]["Judged@10"] == pytest.approx(sum(key in judged for key in top) / len(top))
 
 
+def dots_of(svg):
+    """(x, y, colour) of each marker of a chart, in the order in which they are drawn."""
+    found = re.findall(r'<use [^>]*?x="([\d.]+)" y="([\d.]+)" style="fill: (#\w+)', svg)
+    return [(float(x), float(y), colour) for x, y, colour in found]
+
+
+def legend_of(svg):
+    """Name -> colour of its marker, which stands before the name."""
+    parts = re.split(r"<text[^>]*>([^<]*)</text>", svg)
+    before = zip(parts[::2], parts[1::2], strict=False)
+    return {unescape(name): dots_of(drawn)[-1][2] for drawn, name in before if dots_of(drawn)}
+
+
+def test_the_first_chart_and_card_are_the_main_measure_with_intervals_to_the_baseline(written):
+    path, twins = written
+    page, overview = path.read_text(), twins["overview.test.json"]
+    first = page.index("<figcaption>")
+    assert first < page.index("<dt>") < page.index("<table>")
+    assert page[first:].startswith(
+        "<figcaption>RR@10, with the 95% interval of the difference to dense</figcaption>"
+    )
+    means = {row[0]: row[3] for row in overview["tables"][0]["rows"]}
+    best = max(means, key=means.get)
+    card = f"<dt>RR@10 of {best}</dt><dd>{means[best]:.4f}</dd>"
+    assert page[page.index("<dt>") :].startswith(card)
+    svg = re.findall(r"<svg.*?</svg>", page, re.DOTALL)[0]
+    words = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    assert [word for word in words if word in means] == [*means], "each system is named in order"
+    places = dict(zip(means, dots_of(svg), strict=True))
+    assert [*places] == sorted(places, key=lambda name: places[name][1])
+    lowest = min(means, key=means.get)
+    scale = (places[best][0] - places[lowest][0]) / (means[best] - means[lowest])
+
+    def x_of(value):
+        return pytest.approx(places[lowest][0] + scale * (value - means[lowest]), abs=0.01)
+
+    drawn = re.findall(r'<path d="M ([\d.]+) [\d.]+ *\nL ([\d.]+) [^"]*" [^>]*stroke: (#\w+)', svg)
+    ends = {colour: (float(low), float(high)) for low, high, colour in drawn}
+    differences = {row[0]: row[2:5] for row in overview["tables"][1]["rows"] if row[1] == "RR@10"}
+    assert {*differences} == {*means} - {"dense"}
+    for name, (x, _, colour) in places.items():
+        assert x == x_of(means[name])
+        _, low, high = differences.get(name, (0, 0, 0))
+        assert ends[colour] == (x_of(means["dense"] + low), x_of(means["dense"] + high))
+
+
+def test_a_system_has_one_colour_in_all_charts_which_are_as_wide_as_the_screen_lets_them(written):
+    path, twins = written
+    page = path.read_text()
+    first, *charts = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    systems = [row[0] for row in twins["overview.test.json"]["tables"][0]["rows"]]
+    colours = {name: colour for name, (_, _, colour) in zip(systems, dots_of(first), strict=True)}
+    assert len({*colours.values()}) == len(systems)
+    found = [(name, colour) for svg in charts for name, colour in legend_of(svg).items()]
+    assert {name for name, _ in found if name in colours} == {*systems}
+    assert all(colour == colours.get(name, colour) for name, colour in found)
+    for svg in (first, *charts):
+        tag = svg[: svg.index(">")]
+        assert "viewBox=" in tag and "width=" not in tag and "height=" not in tag
+    assert not re.search(r"svg [^}]*min-width", page) and not re.search(r"width: *\d+px", page)
+    assert page.count("<table>") == page.count('<div class="wide"><table>')
+
+
+def test_the_movers_of_the_page_have_a_grade(written):
+    tables = written[1]["movers.test.json"]["tables"]
+    assert tables and all(
+        row[table["columns"].index("grade")] is not None
+        for table in tables
+        for row in table["rows"]
+    )
+
+
 def test_the_stores_and_the_recipe_are_told(written, finished):
     _, twins = written
     making = twins["making.json"]

@@ -211,7 +211,7 @@ def test_the_page_shows_what_summary_json_says(both, raypipe_here):
     assert [*rows] == [*STAGES]
     for stage, row in rows.items():
         assert row["largest difference"] == told[stage]["largest_difference"]
-        assert row["another top 10"] == told[stage]["another_top_10"]
+        assert not any("top 10" in column for column in row), "it would count any swap"
     assert rows["mono"]["nDCG@10 low"] == told["mono"]["measures"]["nDCG@10"]["low"]
     assert raypipe_here("report", both / "fp32").returncode == 0
     page = (both / "fp32" / "analysis" / "overview.test.json").read_text()

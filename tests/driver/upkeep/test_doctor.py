@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from raypipe.cli.main import run
 from raypipe.driver.machine.devices import num_cores
 from raypipe.driver.upkeep import doctor
 from raypipe.driver.upkeep.doctor import _numerics, neighbours_line
@@ -79,3 +80,14 @@ def test_the_probe_and_the_mode_are_among_the_findings():
     told = _numerics()
     assert told.startswith(numerics_class("cpu")) or "cuda" in told
     assert f"{num_cores()} thread" in told or "unproven" in told or "1e-3" in told
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_failed_trial_ends_with_2_in_either_form(tmp_path, monkeypatch, capsys, options):
+    trials = [doctor.Trial("disk", True, "9 GB"), doctor.Trial("java", False, "no Java found")]
+    monkeypatch.setattr(doctor, "examine", lambda folder: trials)
+    assert run(["doctor", str(tmp_path), *options])[0] == 2
+    shown = capsys.readouterr()
+    assert "no Java found" in shown.out and "java: no Java found" in shown.err
+    trials.pop()
+    assert run(["doctor", str(tmp_path), *options])[0] == 0

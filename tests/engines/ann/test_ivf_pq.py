@@ -46,3 +46,15 @@ def test_sizes_follow_their_rules():
         1, 1, 10, 40, 4000, 11894,
     ]  # fmt: skip
     assert [code_bytes_for(d) for d in (768, 384, 32, 20, 7, 1)] == [96, 48, 4, 2, 1, 1]
+
+
+def test_a_code_does_not_know_how_many_rows_follow():
+    """All lists are equally near to these rows, so that any other order of the sums shows."""
+    generator = np.random.default_rng(0)
+    one = generator.standard_normal(384)
+    centres = np.stack([generator.permutation(one) for _ in range(256)]).astype(np.float32)
+    index = train_ivf_pq(centres, lists=256, code_bytes=4, seed=1)
+    alike = np.repeat(generator.uniform(0.5, 1, ENCODED_ROWS).astype(np.float16)[:, None], 384, 1)
+    whole = codes_of(index, alike)
+    for num in (1, 19, 20, 150):
+        assert np.array_equal(codes_of(index, alike[:num]), whole[:num])

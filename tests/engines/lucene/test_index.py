@@ -1,5 +1,13 @@
 """Lucene's documents are the passages of their rows, however often its buffer is full."""
 
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -74,3 +82,51 @@ def test_a_failure_of_lucene_is_told_with_its_last_words(tmp_path):
     with pytest.raises(IncompleteError, match=r"(?s)Lucene: indexing ended with 1: .*no number"):
         build_index(lambda: one, tmp_path / "index", buffer_megabytes="no number")
     assert not (tmp_path / "index" / ROWS_FILE).exists()
+
+
+BUILD = """
+import pathlib, pyarrow as pa
+from raypipe import schema
+from raypipe.engines.lucene.index import build_index
+one = pa.table([["a"], ["horse"]], schema=schema.PASSAGES)
+build_index(lambda: [one], pathlib.Path("index"))
+"""
+
+
+def test_a_killed_worker_leaves_no_lucene_behind(tmp_path):
+    """Lucene's process is stopped before its worker is killed, so it cannot end by itself."""
+    worker = subprocess.Popen([sys.executable, "-c", BUILD], cwd=tmp_path)
+    children = Path(f"/proc/{worker.pid}/task/{worker.pid}/children")
+    own = []
+    while not own:
+        assert worker.poll() is None, "it ended before Lucene was seen"
+        own = [
+            int(pid) for pid in children.read_text().split() if b"lucene.build" in command_of(pid)
+        ]
+    os.kill(own[0], signal.SIGSTOP)
+    worker.kill()
+    worker.wait()
+    try:
+        for _ in range(600):
+            if state_of(own[0]) in ("", "Z"):
+                return
+            time.sleep(0.05)
+        pytest.fail("Lucene's process is still there")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(own[0], signal.SIGKILL)
+
+
+def command_of(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def state_of(pid):
+    """The letter of a process's state; empty if there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""

@@ -83,6 +83,9 @@ def test_of_a_large_compressed_file_the_first_records_are_read(few, tmp_path, mo
     monkeypatch.setattr(records, "ONE_PASS_RECORDS", 50)
     path, facts = write(tmp_path / "a.tsv.gz", 0, 110)
     assert rows(sampled_records([path], [facts], read)) == [*range(10)]
+    files = [write(tmp_path / f"{n}.tsv.gz", n * 55, n * 55 + 55) for n in range(2)]
+    found = rows(sampled_records(*zip(*files, strict=True), read))
+    assert found == [*range(5), *range(55, 60)], "a block over their border is shared"
 
 
 def test_a_bad_record_is_told_where_the_file_is_read_to_its_end(few, tmp_path):

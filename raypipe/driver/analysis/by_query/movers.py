@@ -26,6 +26,7 @@ from raypipe.driver.analysis.measuring import (
     relevant_grade,
 )
 from raypipe.evaluation.measures import grades_of
+from raypipe.ranking.lookup import places_of
 
 NUM_MOVED = 10
 NUM_CHANGED = 3
@@ -37,7 +38,7 @@ NUM_CHARACTERS = 300
 def movers(
     finished: Finished, query_set: str, *, num: int = NUM_MOVED, chosen: Sequence[str] = ()
 ) -> Section:
-    """The passages that rerankers moved furthest, with their ranks from the first stage on.
+    """The judged passages that rerankers moved furthest, with their ranks from the first stage on.
 
     First those of all queries, by reranker; then, of the queries that changed most by the first
     measure from the first stage to the last reranker over it, the passages that moved furthest
@@ -55,14 +56,17 @@ def movers(
     grades = grades_of(judgements_of(finished, query_set))
     rows_chosen = [find_query(finished, each, query_set)[0].row for each in chosen]
     told = _Told(finished, query_set, grades)
+    judged = finished.judged_rows(query_set)[:2]
     tables, found = [], trees(finished, query_set)
     for tree in found:
-        runs = {name: finished.run(name, query_set) for name in tree.systems}
+        whole = {name: finished.run(name, query_set) for name in tree.systems}
+        runs = {name: run.filter(places_of(run, *judged) >= 0) for name, run in whole.items()}
         if not chosen:
             tables += [told.of_reranker(runs, tree, name, num) for name in tree.before]
         of_tree = rows_chosen or _changed(finished, query_set, runs)
         tables += [told.of_query(runs, tree, query, num) for query in of_tree]
-    notes = [*about(finished, query_set), "grade -: the passage has no judgement"]
+    tables = [table for table in tables if table.rows or chosen]
+    notes = [*about(finished, query_set), "passages without a judgement are left out"]
     if not found:
         notes.append("no stage reranks passages: score with k0, or aggregate")
     return Section("movers", query_set, tables, (), notes)

@@ -110,8 +110,8 @@ def queries(
         *told,
     ]
     name = "queries" if unit == "passages" else "queries of documents"
-    of_alike = {name: values[name] for name in alike}
-    charts = [_differences(measure, base, of_alike)] if len(alike) > 1 else []
+    of_alike = {shown[name]: values[name] for name in alike}
+    charts = [_differences(measure, shown[base], of_alike)] if len(alike) > 1 else []
     return Section(name, query_set, tables, charts, notes)
 
 

@@ -31,23 +31,25 @@ def test_a_tree_is_a_first_stage_and_the_rerankers_over_it(finished, given):
 def test_each_reranker_has_the_passages_that_it_moved_with_texts_and_grades(finished, ranks):
     section = movers(finished, "test", num=3)
     tables = {table.title: table for table in section.tables}
-    assert [*tables][:3] == [f"Moved furthest by {name}" for name in ("first", "second", "least")]
+    assert "Moved furthest by first" in tables
     texts = {row["text"]: row["query_id"] for row in finished.queries("test").to_pylist()}
     for name, systems in (("first", ["dense", "first"]), ("second", ["dense", "first", "second"])):
+        k, rises, before = {"first": 8, "second": 5}[name], [], ranks[systems[-2]]
+        moved = [before[key] - ranks[name][key] for key in JUDGED if before.get(key, 99) <= k]
+        if not any(moved):
+            assert f"Moved furthest by {name}" not in tables
+            continue
         table = tables[f"Moved furthest by {name}"]
         assert table.columns == ["query", "passage", *systems, "grade", "shared words", "text"]
-        rises = []
         for text, passage, *places, grade, shared, words in table.rows:
             key = (texts[text], passage)
             assert places == [ranks[system][key] for system in systems]
-            assert grade == JUDGED.get(key)
+            assert grade == JUDGED[key], "a passage without a judgement is left out"
             both = [word for word in text.split() if word in words.split()]
             assert shared == (", ".join(both) or "none")
             rises.append(places[-2] - places[-1])
-        k = {"first": 8, "second": 5}[name]
-        moved = [b - ranks[name][key] for key, b in ranks[systems[-2]].items() if b <= k]
-        assert 0 not in rises and max(rises, default=0) == max(moved)
-        assert min(rises, default=0) == min(moved)
+        assert 0 not in rises and max([0, *rises]) == max([0, *moved])
+        assert min([0, *rises]) == min([0, *moved])
 
 
 def test_the_most_changed_queries_follow_with_every_rank(finished, ranks):
@@ -60,7 +62,8 @@ def test_the_most_changed_queries_follow_with_every_rank(finished, ranks):
             own[query] = max(own.get(query, 0.0), value)
     change = {q: reciprocal["least"][q] - reciprocal["dense"][q] for q in ("q1", "q2", "q3")}
     changed = sorted((q for q in change if change[q]), key=lambda q: (-abs(change[q]), q))
-    assert [t.title.split(":")[0] for t in section.tables[3:]] == changed and changed
+    found = [t.title.split(":")[0] for t in section.tables if not t.title.startswith("Moved")]
+    assert found == changed and changed
 
 
 def test_chosen_queries_alone_with_their_relevant_passages(finished, ranks):
@@ -71,7 +74,7 @@ def test_chosen_queries_alone_with_their_relevant_passages(finished, ranks):
     assert table.columns == ["passage", *systems, "grade", "shared words", "text"]
     for passage, *places, grade, _, _ in table.rows:
         assert places == [ranks[system].get(("q1", passage)) for system in systems]
-        assert grade == JUDGED.get(("q1", passage))
+        assert grade == JUDGED["q1", passage]
     last = [row[4] for row in table.rows]
     assert last == sorted(last)
     relevant = [p for p in ("p1", "p9") if len({ranks[s].get(("q1", p)) for s in systems}) > 1]

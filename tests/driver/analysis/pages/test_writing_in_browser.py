@@ -40,6 +40,17 @@ def test_it_asks_for_nothing_says_nothing_and_is_no_wider_than_the_screen(
     assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 22, 22)"}[scheme]
 
 
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
+def test_the_main_result_is_on_the_first_screen_and_no_chart_is_cut(opened, page, width, height):
+    opened.open(page, width=width, height=height)
+    bottoms = "['svg', 'dd'].map(e => document.querySelector(e).getBoundingClientRect().bottom)"
+    assert max(opened.value(bottoms)) < height
+    cut = "[...document.querySelectorAll('svg')].filter(e => e.getBoundingClientRect().right > %d)"
+    assert opened.value(f"{cut % width}.length") == 0
+    shaded = "getComputedStyle(document.querySelector('.wide')).backgroundAttachment"
+    assert opened.value(shaded) == "local, local, scroll, scroll", "a shadow where a table goes on"
+
+
 def test_a_request_and_an_error_would_be_seen(opened, tmp_path):
     told = '<img src="http://127.0.0.1:9/x.png"><script>console.error("no")</script>'
     (tmp_path / "bad.html").write_text(f"<!doctype html>{told}")
