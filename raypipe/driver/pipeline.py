@@ -26,7 +26,7 @@ from raypipe.driver.models.named import with_commits
 from raypipe.driver.models.opened import open_or_tell
 from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.frozen import refuse_changes
-from raypipe.driver.recipe.read_first import read_first
+from raypipe.driver.recipe.read_first import collection_problems, read_first
 from raypipe.driver.recipe.walking import systems_of
 from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.recipe.written.builtin import with_files
@@ -171,6 +171,8 @@ def _run(
         named = with_topics(named, workspace, say, frozen=options.frozen)
         if options.frozen and not problems:
             refuse_changes(named, workspace, models)
+        if needed:
+            problems = [*problems, *collection_problems(named)]
         judgements = read_first(named, problems)
         write_out(workspace.folder, "recipe.yaml", resolved_yaml(recipe).encode())
         workspace.wrote(workspace.folder / "recipe.yaml")

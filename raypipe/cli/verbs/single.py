@@ -40,6 +40,9 @@ def prepare(
     format: Annotated[str, typer.Option(help=f"{listed(Format, 'python-docs')}.")],
     input: Annotated[list[str], typer.Option(help="A file or folder; may be repeated.")],
     out: Out,
+    errors: Annotated[
+        str, typer.Option(help="Bytes that are not UTF-8: strict refuses, replace makes U+FFFD.")
+    ] = "strict",
     inline: Inline = False,
     ray: OnRay = False,
     allow_open_cluster: OpenCluster = False,
@@ -51,7 +54,8 @@ def prepare(
     paths = input
     if format != "ir-datasets":
         paths = [path if "://" in path else str(Path(path).absolute()) for path in input]
-    keys = {"collection": {"format": format, "input": paths, **split_of(format)}}
+    keys = {"collection": {"format": format, "input": paths, "errors": errors}}
+    keys["collection"] |= split_of(format)
     run_stages(recipe_of(keys, {}), out, as_json, allow_open_cluster, (inline, ray))
 
 

@@ -9,7 +9,7 @@ from raypipe.errors import InputError
 from raypipe.models.convert.describe_weights import tell_adapter, tell_weights
 from raypipe.models.convert.description import Description, tried
 from raypipe.models.family import Family, family_of
-from raypipe.models.folder.adapters import adapter_folder, base_of, is_adapter
+from raypipe.models.folder.adapters import SHIPPED, adapter_folder, base_of, is_adapter
 from raypipe.models.folder.config_checks import config_problems
 from raypipe.models.folder.conventions import AnyConventions, Conventions
 from raypipe.models.folder.discover import RECORD, Discovered, discover
@@ -20,6 +20,7 @@ from raypipe.models.folder.parts.ends import ends_problems
 from raypipe.models.folder.parts.layers import layers_of
 from raypipe.models.t5.pieces import PIECES
 from raypipe.models.tokenizer import read_tokenizer
+from raypipe.regular import similar
 from raypipe.storage.records import hash_file
 
 SIZES = {
@@ -39,7 +40,7 @@ def describe(path: str, preset: str | None) -> Description:
     preset = PACKAGED if path == PACKAGED and preset is None else preset
     named = packaged_folder() if path == PACKAGED else adapter_folder(path)
     if not named.is_dir():
-        raise InputError(f"{named}: no such model folder")
+        raise InputError(f"{named}: no such model folder{similar(named, (PACKAGED, *SHIPPED))}")
     found = Description(path, str(named))
     discovered = tried(discover, named, preset, problems=found.problems)
     folder = named
