@@ -2,6 +2,8 @@
 
 import os
 import stat
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 
 from raypipe.errors import InputError
@@ -75,3 +77,11 @@ def check_ratio(path: Path | str, num_packed: int, num_unpacked: int) -> None:
             f"{path}: expected at most {MAX_RATIO} times its {num_packed:,} packed bytes, found "
             f"more than {num_unpacked:,}; if its content is meant, unpack it and name that file"
         )
+
+
+def similar(path: Path, others: Iterable[str]) -> str:
+    """ "; did you mean X?", a name beside the path or one of others; empty if none is near."""
+    beside = sorted(path.parent.glob("*")) if path.parent.is_dir() else []
+    names = {each.name: str(each) for each in beside} | {name: name for name in others}
+    near = get_close_matches(path.name, names, n=1)
+    return f"; did you mean {names[near[0]]}?" if near else ""

@@ -20,6 +20,10 @@ Format = Literal[
 ]
 """Formats of a collection. msmarco-v1 means id TAB text, whatever the collection; the two of
 documents, and jsonl with named fields, are split into passages."""
+FORMAT_WORDS = {"tsv": "msmarco-v1", "msmarco": "msmarco-v1", "msmarco-passage": "msmarco-v1"}
+FORMAT_WORDS |= dict.fromkeys(("json", "ndjson", "jsonlines"), "jsonl")
+FORMAT_WORDS |= {"text": "txt", "pq": "parquet", "irds": "ir-datasets", "car": "trec-car"}
+"""Our word for a collection's format, by what others call it; msmarco-v1 is id TAB text."""
 TopicLevel = Literal["article", "top-level", "hierarchical"]
 """What a topic of TREC CAR is: a page, one of its sections, or any section in sections."""
 Language = (

@@ -1,12 +1,13 @@
 """Reorders a run's first candidates by a reranker's scores."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raypipe.api.given.models import model_of
+from raypipe.api.given.models import model_of, settings_of
 from raypipe.api.given.numbers import count_of, number_of
 from raypipe.api.given.runs import Run, run_of
 from raypipe.api.given.scores import Scores, held_scores, refuse_missing
@@ -35,6 +36,7 @@ def rerank(
     tail: Tail = "keep",
     blend: float | None = None,
     preset: str | None = None,
+    prompts: Mapping[str, str] | None = None,
     device: str = "auto",
     precision: str = "auto",
     ray: "Ray | None" = None,
@@ -66,6 +68,8 @@ def rerank(
             then ordered by its log odds plus this times the run's score, min-max over a query's
             first k. None means that of the model's settings, 0 none.
         preset: settings by name, if the model's folder does not state them.
+        prompts: text put in front of queries and passages, {"query": ..., "passage": ...}, in the
+            place of the model's own; a side that is not named gets none.
         device: auto, cpu or cuda.
         precision: auto, fastest, fp32, tf32, bf16, fp16, int8 or int8+bf16, of the model's
             products; see `docs/commands.md`.
@@ -92,7 +96,7 @@ def rerank(
     if scores is None:
         if queries is None or passages is None:
             raise InputError("rerank: expected scores, or queries and passages to score now")
-        conventions = model_of(model, preset).reranker
+        conventions = model_of(model, preset, settings=settings_of(prompts)).reranker
         if conventions.kind == "mono":
             _refuse_method(method)
             how = blend_of(conventions, blend)
@@ -105,6 +109,7 @@ def rerank(
             model=model,
             k=k,
             preset=preset,
+            prompts=prompts,
             device=device,
             precision=precision,
             ray=ray,

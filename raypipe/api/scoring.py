@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from raypipe.api.given.models import model_of, placed
+from raypipe.api.given.models import model_of, placed, settings_of
 from raypipe.api.given.numbers import count_of
 from raypipe.api.given.runs import Run, run_of
 from raypipe.api.given.tables import is_table
@@ -32,6 +32,7 @@ def score(
     *,
     model: str | Path = ...,
     preset: str | None = ...,
+    prompts: Mapping[str, str] | None = ...,
     device: str = ...,
     precision: str = ...,
 ) -> NDArray[np.float32]: ...
@@ -44,6 +45,7 @@ def score(
     *,
     k: int | None = ...,
     preset: str | None = ...,
+    prompts: Mapping[str, str] | None = ...,
     device: str = ...,
     precision: str = ...,
     ray: "Ray | None" = ...,
@@ -56,6 +58,7 @@ def score(
     *,
     k: int | None = None,
     preset: str | None = None,
+    prompts: Mapping[str, str] | None = None,
     device: str = "auto",
     precision: str = "auto",
     ray: "Ray | None" = None,
@@ -78,6 +81,8 @@ def score(
             a reranker.
         k: for a run, candidates per query: k0 for monoBERT, 1000 by default; k1 for duoBERT, 50.
         preset: settings by name, if the folder does not state them.
+        prompts: text put in front of queries and passages, {"query": ..., "passage": ...}, in the
+            place of the model's own; a side that is not named gets none.
         device: auto, cpu or cuda.
         precision: auto, fastest, fp32, tf32, bf16, fp16, int8 or int8+bf16, of the model's
             products; see `docs/commands.md`.
@@ -93,7 +98,7 @@ def score(
         from raypipe.api.opened.ray import shared_of
 
         shared_of(ray)  # refused before the model is read
-    opened = model_of(model, preset)
+    opened = model_of(model, preset, settings=settings_of(prompts))
     kind = opened.reranker.kind
     if queries is None and passages is None:
         if ray is not None:
@@ -123,6 +128,7 @@ def score(
             answers.texts,
             model=str(model),
             preset=preset,
+            settings=settings_of(prompts),
             kind=kind,
             k=k,
             resources={"device": device, "precision": precision},

@@ -1,6 +1,6 @@
 """Scores the candidates of a run on the workers of an opened Ray."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ def score_on_ray(
     kind: str,
     k: int,
     preset: str | None,
+    settings: Mapping[str, str] | None,
     resources: dict[str, Any],
 ) -> tuple[Keys, NDArray[np.float32]]:
     """Each query's first k candidates, or their pairs, sorted, and their scores.
@@ -48,6 +49,7 @@ def score_on_ray(
         kind: mono or duo.
         k: number of candidates.
         preset: settings by name, or None.
+        settings: keys that override them, or None.
         resources: device and precision.
 
     Raises:
@@ -70,7 +72,7 @@ def score_on_ray(
             "name": "scores",
             "collection": {"format": "parquet", "input": str(folder / "passages.parquet")},
             "queries": {SET: {"file": str(folder / "queries.parquet")}},
-            "models": model_of(model, preset),
+            "models": {MODEL: {**model_of(model, preset)[MODEL], "settings": {**(settings or {})}}},
             "stages": {
                 GIVEN: {"do": "read", "runs": {SET: str(folder / "run.parquet")}},
                 SCORED: scored,

@@ -1,6 +1,6 @@
 """Exact dense search and BM25 in memory."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeGuard
@@ -31,6 +31,7 @@ def search(
     k1: float = BM25_K1,
     b: float = BM25_B,
     preset: str | None = None,
+    prompts: Mapping[str, str] | None = None,
     device: str = "auto",
     precision: str = "auto",
 ) -> pa.Table:
@@ -50,6 +51,8 @@ def search(
         passage_ids: likewise.
         k1: BM25's parameter, like `b`.
         preset: settings by name, if the model's folder does not state them.
+        prompts: text put in front of queries and passages, {"query": ..., "passage": ...}, in the
+            place of the model's own; a side that is not named gets none.
         device: the model's device: auto, cpu or cuda.
         precision: auto, fastest, fp32, tf32, bf16, fp16, int8 or int8+bf16, of the model's
             products; see `docs/commands.md`.
@@ -63,7 +66,8 @@ def search(
         asked, answers = _texts_alone(queries, "query"), _texts_alone(passages, "passage")
         k1, b = number_of("k1", k1, low=0), number_of("b", b, low=0, high=1)
         return _bm25(asked, answers, depth=min(depth, len(answers.ids)), k1=k1, b=b)
-    options = {"model": model, "preset": preset, "device": device, "precision": precision}
+    options = {"model": model, "preset": preset, "prompts": prompts}
+    options |= {"device": device, "precision": precision}
     query_names, query_vectors = _side(queries, "query", query_ids, options)
     passage_names, passage_vectors = _side(passages, "passage", passage_ids, options)
     run = _exact(query_vectors, passage_vectors, depth=depth)

@@ -11,6 +11,12 @@ OpenCluster = Annotated[
     bool,
     typer.Option("--allow-open-cluster", help="Accept a cluster without token authentication."),
 ]
+Inline = Annotated[
+    bool, typer.Option("--inline", help="Work in this process; by default if there is little.")
+]
+OnRay = Annotated[
+    bool, typer.Option("--ray", help="Work on Ray; by default if there is much, or RAY_ADDRESS.")
+]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A workspace.")]
 PipelineFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A pipeline's workspace.")]
 RecipeName = Annotated[str, typer.Argument(help="A YAML file, or the name of a packaged recipe.")]

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.data.files.problems import MAX_SHOWN
+from raypipe.data.files.problems import MAX_SHOWN, again
 from raypipe.errors import InputError
 from raypipe.storage.payloads.writing import writing
 
@@ -39,6 +39,7 @@ def build_id_index(
     *,
     ids_of_rows: IdsOfRows,
     hash_ids: Callable[[Sequence[str]], Hashes] = hash_ids,
+    place: Callable[[int], str] = lambda row: f"row {row + 1:,}",
 ) -> int:
     """The number of ids; writes the index of the ids, which are in row order from row 0.
 
@@ -49,16 +50,17 @@ def build_id_index(
         path: the file to write; it need not end in .npy.
         ids_of_rows: reads ids back, to distinguish a repeated id from two ids with one hash.
         hash_ids: the hash, replaceable so that collisions can be tested.
+        place: where a row, from 0, comes from, for messages.
 
     Raises:
-        InputError: repeated ids, the first ten with both rows; nothing is written then.
+        InputError: repeated ids, the first ten with both places; nothing is written then.
     """
     parts = [hash_ids(batch) for batch in batches if len(batch)]
     hashes = np.concatenate(parts) if parts else np.empty(0, np.uint64)
     parts.clear()
     order = np.argsort(hashes, kind="stable")  # stable: equal hashes by row
     hashes = hashes[order]
-    _refuse_repeated(hashes, order, ids_of_rows)
+    _refuse_repeated(hashes, order, ids_of_rows, place)
     with writing(path), path.open("wb") as file:
         header = {"descr": _DTYPE, "fortran_order": False, "shape": (2, len(hashes))}
         np.lib.format.write_array_header_1_0(file, header)
@@ -120,7 +122,9 @@ def _ids_of(rows: Rows, ids_of_rows: IdsOfRows) -> list[str]:
     return [ids[place] for place in inverse]
 
 
-def _refuse_repeated(hashes: Hashes, rows: Rows, ids_of_rows: IdsOfRows) -> None:
+def _refuse_repeated(
+    hashes: Hashes, rows: Rows, ids_of_rows: IdsOfRows, place: Callable[[int], str]
+) -> None:
     """Raise InputError with the first ten repeated ids by row, and the number of others."""
     suspects = np.flatnonzero(hashes[1:] == hashes[:-1]) + 1
     suspects = suspects[np.argsort(rows[suspects], kind="stable")]
@@ -128,7 +132,7 @@ def _refuse_repeated(hashes: Hashes, rows: Rows, ids_of_rows: IdsOfRows) -> None
     num_checked = 0
     while num_checked < len(suspects) and len(problems) < MAX_SHOWN:
         batch = suspects[num_checked : num_checked + _BATCH_SUSPECTS]
-        problems += _repeated(batch, hashes, rows, ids_of_rows)
+        problems += _repeated(batch, hashes, rows, ids_of_rows, place)
         num_checked += len(batch)
     if problems:
         hidden = len(problems[MAX_SHOWN:]) + len(suspects) - num_checked
@@ -136,7 +140,13 @@ def _refuse_repeated(hashes: Hashes, rows: Rows, ids_of_rows: IdsOfRows) -> None
         raise InputError(problems[:MAX_SHOWN] + more)
 
 
-def _repeated(batch: Rows, hashes: Hashes, rows: Rows, ids_of_rows: IdsOfRows) -> list[str]:
+def _repeated(
+    batch: Rows,
+    hashes: Hashes,
+    rows: Rows,
+    ids_of_rows: IdsOfRows,
+    place: Callable[[int], str],
+) -> list[str]:
     """Problems for those positions in the sorted hashes whose id also occurs in an earlier row."""
     runs = np.searchsorted(hashes, hashes[batch])  # start of each position's equal hashes
     spans = [np.arange(run, position + 1) for run, position in zip(runs, batch, strict=True)]
@@ -146,8 +156,7 @@ def _repeated(batch: Rows, hashes: Hashes, rows: Rows, ids_of_rows: IdsOfRows) -
     for row, passage_id in id_of.items():
         first.setdefault(passage_id, row)
     return [
-        f"row {row:,}: passage id {id_of[row]!r} again, first in row {first[id_of[row]]:,};"
-        " ids must be unique"
+        again(place(row), id_of[row], place(first[id_of[row]]))
         for row in rows[batch].tolist()
         if first[id_of[row]] != row
     ]

@@ -1,19 +1,22 @@
 """Reads the passages, or other records, in a range of records of one input file."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeVar, cast
 
 from raypipe.data.facts import FileFacts
 from raypipe.data.files.compression import open_binary
-from raypipe.data.files.problems import Problems
+from raypipe.data.files.problems import Problems, again
 from raypipe.data.files.split import LINES, Split
 from raypipe.data.formats.fields import shown, without_surrogates
-from raypipe.data.formats.registry import get_format
+from raypipe.data.formats.registry import Format, get_format
 from raypipe.data.unchanged import changed, check_unchanged
 from raypipe.errors import InputError
 
+FIRST_RECORDS = 1000
+"""Of each file, are looked at before any work."""
 Errors = Literal["strict", "replace"]
 Parsed = TypeVar("Parsed", bound=tuple[str, ...])
 """What a record becomes: an id, then texts."""
@@ -103,6 +106,34 @@ def read_parsed(
     yield from _sound(path, parsed, start, stop, facts, tally, check)
 
 
+def first_problems(
+    files: Sequence[Path], kind: Format, parse: Callable[[Any], Parsed], errors: Errors
+) -> list[str]:
+    """What is wrong with the first records of each file: a look before any work.
+
+    Named are records that cannot be parsed, ids that come again among these, and files that are
+    all without a record.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    problems, seen = Problems(), dict[str, str]()
+    for path in files:
+        with open_binary(path) as stream:
+            records = kind.split.records(stream, name=str(path), at=0, first=0, skip=0)
+            for number, record in enumerate(islice(records, FIRST_RECORDS), 1):
+                place = f"{path}: {kind.split.place(number, record)}"
+                found = _record(record, parse, kind.split, errors, Tally())
+                if isinstance(found, str):
+                    problems.add(f"{place}: {found}")
+                elif seen.setdefault(found[0], place) != place:
+                    kind_of = "passage" if parse is kind.parse else "document"
+                    problems.add(again(place, found[0], seen[found[0]], kind_of))
+    if not seen and not problems.num_problems:
+        problems.add(f"{', '.join(map(str, files))}: expected passages, found no record")
+    return problems.told()
+
+
 def _sound(
     path: Path,
     records: Iterator[Parsed | str],
@@ -181,7 +212,10 @@ def _record(
             "".join(found).encode()  # a JSON escape can name half a surrogate pair
         except UnicodeError as error:
             if errors == "strict":
-                return f"not UTF-8 ({error}); with errors: replace it becomes U+FFFD and is counted"
+                return (
+                    f"not UTF-8 ({error}); `raypipe prepare --errors replace`, or a recipe's "
+                    "collection with errors: replace, makes it U+FFFD and counts it"
+                )
             own_id, *texts = parse(split.replaced(record))
             if without_surrogates(own_id) != own_id or "\ufffd" in own_id:
                 return f"the id {shown(own_id)} is not UTF-8; ids are never replaced"

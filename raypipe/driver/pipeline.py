@@ -26,7 +26,7 @@ from raypipe.driver.models.named import with_commits
 from raypipe.driver.models.opened import open_or_tell
 from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.frozen import refuse_changes
-from raypipe.driver.recipe.read_first import read_first
+from raypipe.driver.recipe.read_first import collection_problems, read_first
 from raypipe.driver.recipe.walking import systems_of
 from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.recipe.written.builtin import with_files
@@ -52,6 +52,10 @@ class Options:
     ray_address: str | None = None
     """Address of a cluster to join; None starts one for this process alone."""
     allow_open_cluster: bool = False
+    inline: bool = False
+    """Work in this process, whatever backend the recipe names."""
+    why: str = ""
+    """Why it runs inline or on Ray, beside the line of devices."""
     shared: SharedRay | None = None
     """The Ray of several invocations of this process, with the same address."""
     inputs: Path | None = None
@@ -142,12 +146,15 @@ def _run(
     """The table; the summary is filled before a limit may refuse what was built."""
     began = time.monotonic()
     wanted = recipe.resources
+    if options.inline:  # one worker, with all cores
+        wanted = wanted.model_copy(update={"backend": "inline", "actors": 1})
     place = Place(wanted.backend, options.ray_address, options.allow_open_cluster, options.shared)
     exporting = None
     if wanted.backend == "ray":
         watcher = exporting = Exporting(watcher, recipe.name, RayMetrics())
     chosen = devices_for(place, wanted, should_stop)
-    say(chosen.line())
+    why = f", {'inline' if wanted.backend == 'inline' else 'on Ray'}: {options.why}"
+    say(chosen.line() + (why if options.why else ""))
     precise = recipe.resources.model_copy(update={"precision": chosen.precision})
     recipe = recipe.model_copy(update={"resources": precise})
     recipe, named, problems = with_commits(recipe, workspace, say, options.commits)
@@ -170,6 +177,8 @@ def _run(
         named = with_topics(named, workspace, say, frozen=frozen)
         if frozen and not problems:
             refuse_changes(named, workspace, models)
+        if needed:
+            problems = [*problems, *collection_problems(named)]
         judgements = read_first(named, problems)
         work_begins(workspace, summary)
         write_out(workspace.folder, "recipe.yaml", resolved_yaml(recipe).encode())

@@ -120,16 +120,24 @@ class ReadRunStage:
         return pa.table([*columns, names], schema=schema.RUN)
 
     def _refuse(self, kind: str, unknown: set[str]) -> None:
-        if unknown:
-            shown = ", ".join(sorted(unknown)[:MAX_SHOWN])
-            where = "query set" if kind == "query" else "collection"
-            if kind == "passage" and holds_documents(self.sides.collection):
-                kind = "document"
-            remedy = ", or name its own with larger_collection" if kind != "query" else ""
-            raise InputError(
-                f"{self.file}: {len(unknown)} {kind} ids are not in the {where}, first {shown}; "
-                f"read the run with the {where} it was made for{remedy}"
-            )
+        if kind == "passage" and holds_documents(self.sides.collection):
+            kind = "document"
+        problems = unknown_ids(self.file, kind, unknown)
+        if problems:
+            raise InputError(problems)
+
+
+def unknown_ids(file: Path, kind: str, unknown: set[str]) -> list[str]:
+    """What is said of a run whose queries, passages or documents are none of the recipe's."""
+    if not unknown:
+        return []
+    shown = ", ".join(sorted(unknown)[:MAX_SHOWN])
+    where = "query set" if kind == "query" else "collection"
+    remedy = "; larger_collection of a recipe's read stage leaves such lines out"
+    return [
+        f"{file}: {len(unknown)} {kind} ids are not in the {where}, first {shown}; "
+        f"read the run with the {where} it was made for{remedy if kind != 'query' else ''}"
+    ]
 
 
 @dataclass

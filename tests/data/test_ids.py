@@ -64,9 +64,9 @@ def test_repeated_ids_are_refused_with_both_rows_and_nothing_is_written(tmp_path
     with pytest.raises(InputError) as caught:
         build(tmp_path / "index", ids, hash_ids=hashing)
     assert caught.value.problems == [
-        "row 3: passage id 'b' again, first in row 1; ids must be unique",
-        "row 5: passage id 'a' again, first in row 0; ids must be unique",
-        "row 6: passage id 'b' again, first in row 1; ids must be unique",
+        "row 4: passage id 'b' again, first in row 2; ids must be unique",
+        "row 6: passage id 'a' again, first in row 1; ids must be unique",
+        "row 7: passage id 'b' again, first in row 2; ids must be unique",
     ]
     assert not (tmp_path / "index").exists()
 
@@ -81,7 +81,9 @@ def test_the_first_ten_repeated_ids_by_row_are_shown_and_the_rest_counted(tmp_pa
     assert len(problems) == 11
     for n, problem in enumerate(problems[:10]):
         row = num_ids + n
-        assert problem.startswith(f"row {row:,}: passage id 'p{row % num_ids}' again, first in row")
+        assert problem.startswith(
+            f"row {row + 1:,}: passage id 'p{row % num_ids}' again, first in row"
+        )
     assert problems[10] == f"and {2 * num_ids - 10:,} more repeated ids"
 
 

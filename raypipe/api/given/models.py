@@ -49,6 +49,22 @@ def model_of(
     return found
 
 
+def settings_of(prompts: Mapping[str, str] | None) -> dict[str, str] | None:
+    """The settings that put these texts in front of queries and passages; None if none are given.
+
+    Raises:
+        InputError: another key than query and passage.
+    """
+    if prompts is None:
+        return None
+    if not isinstance(prompts, Mapping) or not {*prompts} <= {"query", "passage"}:
+        raise InputError(
+            'prompts: expected text by side, such as {"query": "query: ", "passage": "passage: "}, '
+            f"found {prompts!r:.80}"
+        )
+    return {f"{side}_prefix": prompts.get(side, "") for side in ("query", "passage")}
+
+
 def device_of(device: str) -> str:
     """cpu or cuda; auto means cuda if torch can use it.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.api.given.models import model_of, placed
+from raypipe.api.given.models import model_of, placed, settings_of
 from raypipe.api.given.numbers import count_of
 from raypipe.api.given.tables import is_table
 from raypipe.api.given.texts import texts_of
@@ -37,6 +37,7 @@ def open_reranker(
     *,
     method: Aggregation | None = None,
     preset: str | None = None,
+    prompts: Mapping[str, str] | None = None,
     device: str = "auto",
     precision: str = "auto",
 ) -> "Reranker":
@@ -50,6 +51,8 @@ def open_reranker(
         method: for a duoBERT model's pairs: sum (the default), binary, min, max, symmetric-sum or
             symmetric-log-sum.
         preset: settings by name, if the model's folder does not state them.
+        prompts: text put in front of queries and passages, {"query": ..., "passage": ...}, in the
+            place of the model's own; a side that is not named gets none.
         device: auto, cpu or cuda.
         precision: auto, fastest, fp32, tf32, bf16, fp16, int8 or int8+bf16, of the model's
             products; see `docs/commands.md`.
@@ -60,7 +63,7 @@ def open_reranker(
     methods = [word for word in words(Aggregation) if word != "sample"]
     if method not in (None, *methods):
         raise InputError(f"method: expected one of {', '.join(methods)}; found {method!r}")
-    opened = model_of(model, preset)
+    opened = model_of(model, preset, settings=settings_of(prompts))
     if opened.reranker.kind == "mono" and method is not None:
         raise InputError(f"method: found {method!r}, for pairs of a duoBERT model; remove it")
     return Reranker(*placed(opened, device, precision), method or "sum")

@@ -102,6 +102,7 @@ def _lines(found: "Description") -> list[str]:
         rows += [(_label(name, facts), _shown(value)) for name, value in facts.items()]
     for name, names in (("unused", found.unused), ("missing", found.missing)):
         rows.append((name, "not known" if names is None else _names(names)))
+    rows.append(("training", found.training))
     if found.made_by:
         rows.append(("made by", _maker(found.made_by)))
     rows += [("note", note) for note in found.notes]

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from raypipe.cli.given import MEASURED, Measures, on_disk
-from raypipe.cli.options import AsJson, OpenCluster, Out
+from raypipe.cli.options import AsJson, Inline, OnRay, OpenCluster, Out
 from raypipe.cli.ties import Ties, checked
 from raypipe.cli.verbs.single import Collection, FromGeneration, run_stages
 from raypipe.errors import InputError
@@ -64,6 +64,8 @@ def score(
     measures: Measures = MEASURED,
     break_ties: Ties = "id",
     generation: FromGeneration = None,
+    inline: Inline = False,
+    ray: OnRay = False,
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
@@ -105,7 +107,7 @@ def score(
         break_ties=ties,
     )
     reading = generation_to_read(collection, generation)
-    run_stages(recipe, out, as_json, allow_open_cluster, reading=reading)
+    run_stages(recipe, out, as_json, allow_open_cluster, (inline, ray), reading=reading)
 
 
 def aggregate(
@@ -123,6 +125,8 @@ def aggregate(
     ] = None,
     seed: Annotated[int, typer.Option(help="For sample: seed of the draw.", min=0)] = 0,
     tail: Annotated[str, typer.Option(help="keep or drop the candidates below k1.")] = "keep",
+    inline: Inline = False,
+    ray: OnRay = False,
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
@@ -130,4 +134,4 @@ def aggregate(
     from raypipe.driver.verbs.single_stage import aggregate_recipe
 
     recipe = aggregate_recipe(pairs, method=method, k1=k1, m=m, seed=seed, tail=tail)
-    run_stages(recipe, out, as_json, allow_open_cluster)
+    run_stages(recipe, out, as_json, allow_open_cluster, (inline, ray))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raypipe.cli.options import AsJson, OpenCluster, Out
+from raypipe.cli.options import AsJson, Inline, OnRay, OpenCluster, Out
 from raypipe.cli.output import print_result
 from raypipe.cli.ties import Ties, checked
 from raypipe.errors import InputError
@@ -40,6 +40,11 @@ def prepare(
     format: Annotated[str, typer.Option(help=f"{listed(Format, 'python-docs')}.")],
     input: Annotated[list[str], typer.Option(help="A file or folder; may be repeated.")],
     out: Out,
+    errors: Annotated[
+        str, typer.Option(help="Bytes that are not UTF-8: strict refuses, replace makes U+FFFD.")
+    ] = "strict",
+    inline: Inline = False,
+    ray: OnRay = False,
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
@@ -49,8 +54,9 @@ def prepare(
     paths = input
     if format != "ir-datasets":
         paths = [path if "://" in path else str(Path(path).absolute()) for path in input]
-    keys = {"collection": {"format": format, "input": paths, **split_of(format)}}
-    run_stages(recipe_of(keys, {}), out, as_json, allow_open_cluster)
+    keys = {"collection": {"format": format, "input": paths, "errors": errors}}
+    keys["collection"] |= split_of(format)
+    run_stages(recipe_of(keys, {}), out, as_json, allow_open_cluster, (inline, ray))
 
 
 def tokenize(
@@ -58,6 +64,8 @@ def tokenize(
     model: Model,
     out: Out,
     preset: Preset = None,
+    inline: Inline = False,
+    ray: OnRay = False,
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
@@ -65,7 +73,7 @@ def tokenize(
     from raypipe.driver.verbs.single_stage import MODEL, collection_of, model_of, recipe_of
 
     recipe = recipe_of(collection_of(collection), {}, models=model_of(model, preset))
-    run_stages(recipe, out, as_json, allow_open_cluster, tokens_of=MODEL)
+    run_stages(recipe, out, as_json, allow_open_cluster, (inline, ray), tokens_of=MODEL)
 
 
 def encode(
@@ -73,6 +81,8 @@ def encode(
     model: Model,
     out: Out,
     preset: Preset = None,
+    inline: Inline = False,
+    ray: OnRay = False,
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
@@ -81,12 +91,14 @@ def encode(
 
     stages = {"embeddings": {"do": "encode", "model": MODEL}}
     recipe = recipe_of(collection_of(collection), stages, models=model_of(model, preset))
-    run_stages(recipe, out, as_json, allow_open_cluster)
+    run_stages(recipe, out, as_json, allow_open_cluster, (inline, ray))
 
 
 def index(
     collection: Collection,
     out: Out,
+    inline: Inline = False,
+    ray: OnRay = False,
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
@@ -98,6 +110,7 @@ def index(
         out,
         as_json,
         allow_open_cluster,
+        (inline, ray),
     )
 
 
@@ -121,13 +134,15 @@ def search(
     k1: Annotated[float | None, typer.Option(help=f"BM25's k1; default {BM25_K1}.")] = None,
     b: Annotated[float | None, typer.Option(help=f"BM25's b; default {BM25_B}.")] = None,
     generation: FromGeneration = None,
+    inline: Inline = False,
+    ray: OnRay = False,
     allow_open_cluster: OpenCluster = False,
     as_json: AsJson = False,
 ) -> None:
     """Find the best passages for each query: runs/queries/search.trec, or on stdout."""
     if query is not None:
-        given = {"--queries": queries, "--out": out}
-        extra = [flag for flag, value in given.items() if value is not None]
+        given = {"--queries": queries, "--out": out, "--inline": inline, "--ray": ray}
+        extra = [flag for flag, value in given.items() if value]
         if extra:
             raise InputError([f"{flag}: not with --query, which writes no file" for flag in extra])
         _print_hits(index, query, model, depth or HITS, k1, b, generation, as_json)
@@ -139,7 +154,7 @@ def search(
 
     recipe = search_recipe(index, queries, model=model, depth=depth or DEPTH, k1=k1, b=b)
     reading = generation_to_read(index, generation)
-    run_stages(recipe, out, as_json, allow_open_cluster, reading=reading)
+    run_stages(recipe, out, as_json, allow_open_cluster, (inline, ray), reading=reading)
 
 
 def _print_hits(
@@ -223,15 +238,19 @@ def run_stages(
     out: Path,
     as_json: bool,
     allow_open_cluster: bool,
+    asked: tuple[bool, bool],
     *,
     tokens_of: str | None = None,
     reading: tuple[str, int | None] | None = None,
 ) -> None:
-    """Run a recipe of single stages in a workspace, on the cluster that RAY_ADDRESS names."""
+    """Run a recipe of single stages in a workspace, here or on Ray; `asked` is --inline, --ray."""
     import os
 
     from raypipe.cli.verbs.pipeline import execute
     from raypipe.driver.pipeline import Options
+    from raypipe.driver.verbs.where import where
+
+    inline, why = where(recipe, inline=asked[0], ray=asked[1])
 
     address = os.environ.get("RAY_ADDRESS")
     execute(
@@ -242,6 +261,8 @@ def run_stages(
             reading=reading,
             ray_address=address,
             allow_open_cluster=allow_open_cluster,
+            inline=inline,
+            why=why,
         ),
         as_json=as_json,
     )

@@ -8,6 +8,7 @@ from raypipe.config.hub import is_hub, located
 from raypipe.config.pipeline.parts import PACKAGED_MODELS, Model, QuerySet
 from raypipe.config.pipeline.recipe import Recipe
 from raypipe.errors import InputError
+from raypipe.regular import similar
 from raypipe.uris import dataset_id
 
 
@@ -97,7 +98,8 @@ def missing_inputs(recipe: Recipe, *, collection: bool = True) -> list[str]:
             continue
         path = Path(name)
         if not path.exists():
-            problems.append(f"{key}: {path}: no such file or folder; expected {wanted}")
+            hint = (key.startswith("models.") and similar(path, PACKAGED_MODELS)) or ";"
+            problems.append(f"{key}: {path}: no such file or folder{hint} expected {wanted}")
         elif key.endswith("qrels") and path.is_dir():
             problems.append(f"{key}: {path}: a folder; expected {wanted}")
     return problems

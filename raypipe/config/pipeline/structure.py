@@ -1,5 +1,6 @@
 """Wrong types and keys in a recipe: pydantic's findings as messages for the recipe's author."""
 
+import re
 import types
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -10,6 +11,7 @@ from raypipe.config.fields import Section
 from raypipe.config.pipeline.kinds import KINDS
 from raypipe.config.yaml.document import Key, Problem
 from raypipe.config.yaml.words import did_you_mean, listed, shown
+from raypipe.vocabulary import FORMAT_WORDS
 
 _EXPECTED = {
     "string_type": "text",
@@ -59,7 +61,8 @@ def _problem(details: ErrorDetails, data: Any, root: type[Section]) -> Problem:
     template = _EXPECTED.get(kind)
     expected = template.format(**details.get("ctx", {})) if template else details["msg"]
     found = details["ctx"]["actual_length"] if kind == "too_short" else details["input"]
-    return Problem(key, f"expected {expected}; found {shown(found)}{_remedy(kind, found)}")
+    remedy = _remedy(kind, found) or _near(kind, expected, found)
+    return Problem(key, f"expected {expected}; found {shown(found)}{remedy}")
 
 
 def _key(loc: tuple[str | int, ...]) -> Key:
@@ -93,7 +96,7 @@ def _inside(annotation: Any, data: Any) -> Any:
 
 
 def _remedy(kind: str, found: object) -> str:
-    """The remedy where YAML reads a value as another type than its author meant."""
+    """The remedy where YAML reads a value as another type than its author meant, or a near word."""
     if kind == "float_type" and isinstance(found, str):
         try:
             return f"; YAML reads {found} as text: write {float(found)!r}" if found else ""
@@ -102,3 +105,13 @@ def _remedy(kind: str, found: object) -> str:
     if kind == "string_type" and isinstance(found, bool | int | float):
         return '; quote it to make it text: "..."'
     return ""
+
+
+def _near(kind: str, expected: str, found: object) -> str:
+    """The one of the expected words that was probably meant."""
+    if kind != "literal_error" or not isinstance(found, str):
+        return ""
+    known = re.findall(r"'([^']*)'", expected)
+    if FORMAT_WORDS.get(found) in known:
+        return f"; did you mean {FORMAT_WORDS[found]}?"
+    return did_you_mean(found, known).removesuffix(";")

@@ -24,7 +24,15 @@ class Problems:
         Raises:
             InputError: the first ten problems, then how many more there are.
         """
-        if not self.num_problems:
-            return
+        if self.num_problems:
+            raise InputError(self.told())
+
+    def told(self) -> list[str]:
+        """The first ten problems, then how many more there are."""
         hidden = self.num_problems - len(self.shown)
-        raise InputError(self.shown + ([f"and {hidden:,} more problems"] if hidden else []))
+        return self.shown + ([f"and {hidden:,} more problems"] if hidden else [])
+
+
+def again(place: str, own_id: str, first: str, kind: str = "passage") -> str:
+    """What is said of an id that two records have."""
+    return f"{place}: {kind} id {own_id!r} again, first in {first}; ids must be unique"

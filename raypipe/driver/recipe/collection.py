@@ -12,6 +12,7 @@ from pathlib import Path
 
 from raypipe.config.pipeline.parts import Collection
 from raypipe.data.facts import FileFacts
+from raypipe.data.files.split import LINES
 from raypipe.data.formats.registry import get_format
 from raypipe.data.known import check_known_collection, has_dense_ids
 from raypipe.driver.recipe.stores import Stores
@@ -50,7 +51,13 @@ class CollectionFiles:
             found = self._given()
         else:
             found = self._split()
-        ids = IdsStage(found[Role.PASSAGES], has_dense_ids(self.facts) and split is None)
+        whole = split is not None and split.by != "given"  # then rows are no records of files
+        in_lines = get_format(self.collection.format).split.place is LINES.place
+        unit = "line" if in_lines else "record"
+        counts = [facts.num_records for facts in self.facts]
+        named = zip([f"{file}: {unit}" for file in self.files], counts, strict=True)
+        dense = has_dense_ids(self.facts) and split is None
+        ids = IdsStage(found[Role.PASSAGES], dense, () if whole else tuple(named))
         return {**found, Role.IDS: self._ensure(Role.IDS, ids)}
 
     def _split(self) -> dict[Role, Stored]:

@@ -9,15 +9,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raypipe.config import Recipe
+from raypipe.config.pipeline.kinds import Read
+from raypipe.data.formats.registry import get_format
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries
+from raypipe.data.reading import first_problems
 from raypipe.errors import InputError
 from raypipe.evaluation.measured import some
 from raypipe.evaluation.measures import check_grades
 from raypipe.evaluation.names import parse_measures
+from raypipe.evaluation.run_files.parts import NotInPartsError, read_parts
+from raypipe.evaluation.run_files.runs import read_run
+from raypipe.stages.read_run import unknown_ids
 from raypipe.vocabulary import Unit, units
 
 Found = TypeVar("Found")
+SMALL_BYTES = 10_000_000
+"""A run of this size is read whole, where it cannot be read in parts."""
 
 
 def read_first(recipe: Recipe, others: Sequence[str] = ()) -> Mapping[tuple[str, Unit], pa.Table]:
@@ -39,6 +47,7 @@ def read_first(recipe: Recipe, others: Sequence[str] = ()) -> Mapping[tuple[str,
         if queries.report and queries.file is not None:
             read = _tried(read_queries, Path(queries.file), problems)
             known_ids = None if read is None else {query_id for query_id, _ in read}
+            problems += [] if known_ids is None else _of_runs(recipe, name, known_ids)
         measured = queries.report and recipe.evaluate is not None
         for unit in units():
             qrels = queries.qrels_of(unit)
@@ -53,6 +62,38 @@ def read_first(recipe: Recipe, others: Sequence[str] = ()) -> Mapping[tuple[str,
     if problems:
         raise InputError(list(dict.fromkeys(problems)))
     return judged
+
+
+def collection_problems(recipe: Recipe) -> list[str]:
+    """Problems of the first records of the collection's files; the rest is the workers' to find."""
+    wanted, split = recipe.collection, recipe.collection.split
+    fields = None if wanted.fields is None else wanted.fields.model_dump(exclude_none=True)
+    kind = get_format(wanted.format, fields)
+    whole = split is not None and split.by != "given"
+    parse = kind.document if whole else kind.parse
+    problems: list[str] = []
+    if parse is not None:
+        files = _tried(kind.files, [Path(path) for path in wanted.input], problems)
+        if files is not None:
+            read = partial(first_problems, kind=kind, parse=parse, errors=wanted.errors)
+            problems += _tried(read, files, problems) or []
+    return problems
+
+
+def _of_runs(recipe: Recipe, query_set: str, known: set[str]) -> list[str]:
+    """Queries that the first lines of given runs name and the query set does not have."""
+    problems: list[str] = []
+    for stage in recipe.stages.values():
+        if isinstance(stage, Read) and query_set in stage.runs:
+            file = Path(stage.runs[query_set])
+            try:
+                part = next(read_parts(file, break_ties=stage.break_ties), None)
+            except NotInPartsError:  # it must be read whole, and the stage does that
+                small = file.stat().st_size <= SMALL_BYTES
+                part = _tried(read_run, file, problems) if small else None
+            unknown = set() if part is None else {*part["query_id"].to_pylist()} - known
+            problems += unknown_ids(file, "query", unknown)
+    return problems
 
 
 def _strange(judged: pa.Table, qrels: str, known: set[str], file: str | None) -> list[str]:

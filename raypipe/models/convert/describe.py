@@ -8,9 +8,10 @@ from typing import Any
 from raypipe.errors import InputError
 from raypipe.models.convert.describe_weights import tell_adapter, tell_weights
 from raypipe.models.convert.description import Description, tried
-from raypipe.models.family import family_of
-from raypipe.models.folder.adapters import adapter_folder, base_of, is_adapter
+from raypipe.models.family import Family, family_of
+from raypipe.models.folder.adapters import SHIPPED, adapter_folder, base_of, is_adapter
 from raypipe.models.folder.config_checks import config_problems
+from raypipe.models.folder.conventions import AnyConventions, Conventions
 from raypipe.models.folder.discover import RECORD, Discovered, discover
 from raypipe.models.folder.evidence import read_object
 from raypipe.models.folder.loading import packaged_folder
@@ -19,6 +20,7 @@ from raypipe.models.folder.parts.ends import ends_problems
 from raypipe.models.folder.parts.layers import layers_of
 from raypipe.models.t5.pieces import PIECES
 from raypipe.models.tokenizer import read_tokenizer
+from raypipe.regular import similar
 from raypipe.storage.records import hash_file
 
 SIZES = {
@@ -38,7 +40,7 @@ def describe(path: str, preset: str | None) -> Description:
     preset = PACKAGED if path == PACKAGED and preset is None else preset
     named = packaged_folder() if path == PACKAGED else adapter_folder(path)
     if not named.is_dir():
-        raise InputError(f"{named}: no such model folder")
+        raise InputError(f"{named}: no such model folder{similar(named, (PACKAGED, *SHIPPED))}")
     found = Description(path, str(named))
     discovered = tried(discover, named, preset, problems=found.problems)
     folder = named
@@ -65,9 +67,22 @@ def describe(path: str, preset: str | None) -> Description:
         tell_weights(found, folder, config, conventions)
     else:
         tell_adapter(found, named, folder, config, conventions)
+    if family is not None:
+        found.training = _training(family, conventions)
     record = read_object(named / "raypipe.json") if discovered else {}
     found.made_by = record.get(RECORD)
     return found
+
+
+def _training(family: Family[Any], conventions: AnyConventions | None) -> str:
+    """Whether a training may start from the model, and else why not."""
+    try:
+        family.files.trained_names([], head=False)
+    except InputError as error:
+        return f"no: {error}"
+    if isinstance(conventions, Conventions) and (conventions.dense or conventions.truncate_dim):
+        return "no: what follows pooling is not trained; its body is, with model.preset"
+    return "yes"
 
 
 def _tell_conventions(found: Description, discovered: Discovered) -> None:

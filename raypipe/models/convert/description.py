@@ -28,6 +28,8 @@ class Description:
     missing: list[str] | None = None
     made_by: dict[str, Any] | None = None
     """What convert did, if it made the folder."""
+    training: str = "not known"
+    """yes, or no with the reason."""
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 

@@ -5,22 +5,24 @@ if they leave a field open, the error names it; nothing is guessed. A raypipe.js
 such fields: it overrides the files.
 """
 
+import logging
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from raypipe.errors import InputError
 from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
 from raypipe.models.folder.cross_encoder import read_cross_encoder
-from raypipe.models.folder.evidence import Evidence, read_object
+from raypipe.models.folder.evidence import STATED, Evidence, read_object
 from raypipe.models.folder.presets import KINDS, PRESETS, conventions_of, conventions_problems
 from raypipe.models.folder.sentence_transformers import (
     is_sentence_transformer,
     read_sentence_transformer,
 )
 from raypipe.models.folder.settings_keys import DOCUMENTED
-from raypipe.models.hub.prompts import family_that_asks, hub_name_of, known_prompts
+from raypipe.models.hub.prompts import WITHOUT, family_that_asks, hub_name_of, known_prompts
 from raypipe.models.t5.files import no_prompt, reads_prompts
 from raypipe.models.units import is_reranker
 from raypipe.models.whole import DECODERS
@@ -33,6 +35,7 @@ BASE = "base"
 RECIPE = "the recipe's settings"
 """The source of what `models.NAME.settings` says."""
 PREFIXES = ("query_prefix", "passage_prefix")
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,8 @@ def discover(
     config = read_object(folder / "config.json")
     given = {**(_given(folder) if preset is None else {}), **told}
     complete = preset is not None or _complete(given)
+    if not complete and reads_prompts(config):
+        _refuse_t5_encoder(folder, config)
     own = None if complete else _evidence(folder, config)
     if own is None and not complete:
         if not given:
@@ -121,6 +126,20 @@ def _has_prompt(found: AnyConventions) -> bool:
     return isinstance(found, PairConventions) and found.prompt is not None
 
 
+def _refuse_t5_encoder(folder: Path, config: Mapping[str, Any]) -> None:
+    """Returns nothing if a T5's folder does not say that it was trained as an encoder.
+
+    Raises:
+        InputError: it does.
+    """
+    if is_sentence_transformer(folder) or "EncoderModel" in str(config.get("architectures")):
+        raise InputError(
+            f"{folder}: model_type {config['model_type']} is computed as a reranker alone, not as "
+            "an encoder such as GTR or Sentence-T5; name an encoder of an architecture that "
+            "docs/models.md lists"
+        )
+
+
 def _of_prompts(config: Mapping[str, Any]) -> str:
     """What a model that reads prompts needs."""
     known = (p for p, c in PRESETS.items() if _has_prompt(c))
@@ -154,12 +173,31 @@ def _prompted(folder: Path, config: Mapping[str, Any], found: Discovered) -> Dis
     family = family_that_asks([hub_name or folder.absolute().name, str(name)])
     if family is None:
         return found
+    remedy = (
+        'put "query_prefix" and "passage_prefix" in a raypipe.json beside the weights, or in the '
+        "recipe under models.NAME.settings, or give prompts in Python"
+    )
+    if all(STATED in found.sources.get(name, "") for name in PREFIXES):
+        if family not in WITHOUT:
+            note = (
+                f"the folder states empty prompts, so nothing is put in front of texts, as in "
+                f"sentence-transformers; models of the family {family} are mostly trained with "
+                f"prompts: if this one is, {remedy}"
+            )
+            _warn(f"{folder}: {note}")
+            found.notes.append(note)
+        return found
     raise InputError(
         f"{folder}: query_prefix, passage_prefix: models of the family {family} are trained with "
         "text in front of queries and passages, and neither the folder nor raypipe's table says "
-        'which; put "query_prefix" and "passage_prefix" in a raypipe.json beside the weights, or '
-        f'in the recipe under models.NAME.settings, "" for none; {DOCUMENTED}'
+        f'which; {remedy}, "" for none; {DOCUMENTED}'
     )
+
+
+@cache
+def _warn(text: str) -> None:
+    """Warn once in a process: a model's settings are read several times."""
+    log.warning("%s", text)
 
 
 def _given(folder: Path) -> dict[str, Any]:

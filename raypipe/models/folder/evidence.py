@@ -16,7 +16,8 @@ from raypipe.text.slicing import sliced
 MAX_JSON_BYTES = 64_000_000
 """A multilingual model's tokenizer.json has about 35 million."""
 
-
+STATED = " prompts."
+"""In the source of a prefix that the folder's own files state, if only as empty text."""
 LARGEST_LENGTH = 1e300
 """transformers writes 1e30 for a tokenizer without a limit; an infinite number is none either."""
 
@@ -124,7 +125,7 @@ def read_prompts(folder: Path, found: Evidence) -> None:
         raise InputError(f"{folder / file}: prompts: expected an object, found {prompts!r}")
     for side, names in (("query", ("query",)), ("passage", ("document", "passage", "corpus"))):
         name = next((name for name in names if name in prompts), None)
-        where = f"{file} prompts.{name}" if name else f"{file}: no prompt for a {side}"
+        where = f"{file}{STATED}{name}" if name else f"{file}: no prompt for a {side}"
         found.add(where, **{f"{side}_prefix": prompts[name] if name else ""})
     default = body.get("default_prompt_name")
     if not isinstance(default, str | None):

@@ -14,6 +14,7 @@ from raypipe.models.family import family_of
 from raypipe.models.folder.adapter_tensors import missing_problems, missing_tensors
 from raypipe.models.folder.adapters import (
     CONFIG,
+    SHIPPED,
     WEIGHTS,
     adapter_folder,
     adapter_names,
@@ -29,6 +30,7 @@ from raypipe.models.folder.parts.layers import layers_of
 from raypipe.models.folder.presets import conventions_of
 from raypipe.models.hub.held import read_note
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_file, tokenizer_sha256
+from raypipe.regular import similar
 from raypipe.storage.records import hash_once
 
 Found = TypeVar("Found")
@@ -182,7 +184,7 @@ def packaged_folder() -> Path:
 def _check_files(folder: Path, *, weights: bool = True) -> None:
     problems = []
     if not folder.is_dir():
-        raise InputError(f"{folder}: no such model folder")
+        raise InputError(f"{folder}: no such model folder{similar(folder, (PACKAGED, *SHIPPED))}")
     if weights and not (folder / "model.safetensors").exists():
         pickles = [p.name for p in folder.iterdir() if p.suffix in (".bin", ".pt", ".pth")]
         found = f"found {', '.join(pickles)}, pickles, which can run code" if pickles else "none"

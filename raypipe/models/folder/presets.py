@@ -107,6 +107,10 @@ KINDS: dict[str, type[AnyConventions]] = {
 }
 """The class of each kind's settings."""
 SETTINGS = "models.NAME.settings of the recipe"
+LIKE_CONTRIEVER = (
+    '{"kind": "encoder", "pooling": "mean", "normalise": false, "query_segment": 0, '
+    '"passage_segment": 0, "query_limit": 254, "passage_limit": 254}'
+)
 LEAST_TOKENS = 8
 """Of an input of pre-training: two texts and their special tokens."""
 
@@ -132,7 +136,8 @@ def conventions_of(
     if not path.exists() and not settings:
         raise InputError(
             f"{folder}: nothing says which settings this model has (pooling, segments, limits). "
-            f"Name a preset ({', '.join(PRESETS)}) or put a raypipe.json beside the weights"
+            f"Name a preset ({', '.join(PRESETS)}) or put a raypipe.json beside the weights, for "
+            f"an encoder such as Contriever {LIKE_CONTRIEVER}; {DOCUMENTED}"
         )
     where = f"{path} and {SETTINGS}" if settings else str(path)
     return conventions_from({**read_object(path), **(settings or {})}, where)

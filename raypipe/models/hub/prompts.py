@@ -11,6 +11,8 @@ from pathlib import Path
 
 ASKED = re.compile(r"(?<![a-z0-9])(e5|bge|gte|qwen3-embedding)(?![a-z0-9])", re.IGNORECASE)
 """The families whose models differ in their prompts, as names of models have them."""
+WITHOUT = ("gte",)
+"""Of these, families whose models have no prompts unless their files say so."""
 CACHED = re.compile(r"models--(?:(.+?)--)?(.+)")
 """The folder of a repository in huggingface_hub's cache; the model is in snapshots/COMMIT."""
 
@@ -34,6 +36,7 @@ _BGE = Prompts(
 _BGE_ZH = Prompts("为这个句子生成表示以用于检索相关文章：", "", _BGE.source)  # noqa: RUF001
 _BGE_M3 = Prompts("", "", "Chen et al. 2024, arXiv 2402.03216; the model's card")
 _GTE = Prompts("", "", "Li et al. 2023, arXiv 2308.03281; the model's card")
+_GTE_MODERN = Prompts("", "", "Zhang et al. 2024, arXiv 2407.19669; the model's card")
 _QWEN3 = Prompts(
     "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:",
     "",
@@ -52,6 +55,7 @@ KNOWN: Mapping[str, Prompts] = {
     "baai/bge-m3": _BGE_M3,
     **{f"thenlper/gte-{size}": _GTE for size in _SIZES},
     **{f"thenlper/gte-{size}-zh": _GTE for size in _SIZES},
+    "alibaba-nlp/gte-modernbert-base": _GTE_MODERN,
     **{f"qwen/qwen3-embedding-{size}": _QWEN3 for size in ("0.6b", "4b", "8b")},
     # all-MiniLM-L6-v2, by its weights: it was trained without any.
     "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db": Prompts(

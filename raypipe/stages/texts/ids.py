@@ -32,6 +32,8 @@ class IdsStage:
 
     collection: Stored
     dense: bool = False
+    files: tuple[tuple[str, int], ...] = ()
+    """What messages call a record of each file whose records are the rows, and how many it has."""
     needs: Needs = Needs()
     skips_rows: ClassVar[bool] = False
 
@@ -63,13 +65,22 @@ class IdsStage:
         if self.dense:
             check_dense_ids(self._batches(beat), name="collection")
         path = scratch / "ids"
-        count = build_id_index(self._batches(beat), path, ids_of_rows=self._ids_of_rows)
+        rows, place = self._ids_of_rows, self._place
+        count = build_id_index(self._batches(beat), path, ids_of_rows=rows, place=place)
         return Payload(path, {"rows": count})
 
     def _batches(self, beat: Beat) -> Iterator[list[str]]:
         for batch in all_ids(self.collection):
             beat(())
             yield batch
+
+    def _place(self, row: int) -> str:
+        """The file and the number of a row's record in it, from 1."""
+        for name, num_records in self.files:
+            if row < num_records:
+                return f"{name} {row + 1:,}"
+            row -= num_records
+        return f"row {row + 1:,}"
 
     def _ids_of_rows(self, rows: NDArray[np.int64]) -> Sequence[str]:
         return ids_of_rows(self.collection, rows)

@@ -79,7 +79,7 @@ from raypipe.config.pipeline.kinds import KINDS
             "method: rrf",
             "method: rff",
             "line 14: stages.fused.method: expected 'alternate', 'rrf', 'weighted' or 'average';"
-            " found text 'rff'",
+            " found text 'rff'; did you mean rrf?",
         ),
         (
             "method: rrf",

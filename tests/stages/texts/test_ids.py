@@ -91,7 +91,7 @@ def test_dense_ids_are_checked_over_shards(tmp_path):
 
 
 def test_an_id_in_two_shards_is_refused_with_both_rows(tmp_path):
-    with pytest.raises(InputError, match=r"row 3: passage id 'b' again, first in row 1"):
+    with pytest.raises(InputError, match=r"row 4: passage id 'b' again, first in row 2"):
         run(collection(tmp_path, ["a", "b"], ["c", "b"]), dense=False)
 
 
