@@ -17,8 +17,7 @@ from raypipe.driver.sweep.state import point_folder, read_sweep, stores_of_point
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import InputError
 from raypipe.shapes import Shape, check_shape
-from raypipe.storage.holder import Life
-from raypipe.storage.leases.state import lease_state, renews
+from raypipe.storage.leases.state import living
 
 INCOMPLETE = 3
 
@@ -80,11 +79,8 @@ def _last(workspace: Workspace) -> tuple[Mapping[str, Any], tuple[str, int, str]
 
 def _running(workspace: Workspace) -> tuple[str, int, str]:
     """State, exit code and reason of an invocation that has not said how it ended."""
-    lease = lease_state(workspace.own, LEASE)
-    life = Life.DEAD if lease is None else lease.life()
-    if life is Life.UNKNOWN and not renews(workspace.own, LEASE):  # another host or container
-        life = Life.DEAD
-    if lease is None or life is Life.DEAD:
+    lease = living(workspace.own, LEASE)
+    if lease is None:
         return "killed", INCOMPLETE, "its driver was killed; the same command resumes"
     return "running", 0, f"{lease.holder} is working"
 
