@@ -1,14 +1,12 @@
 """Runs a command as the driver of a Ray job, for `jobs/VERB.py`."""
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
 
-from raypipe.cli.ended import Ended
 from raypipe.cli.main import main
-from raypipe.cli.workspaces import value_of_out
+from raypipe.cli.workspaces import HELP, value_of_out
 from raypipe.config import read_recipe, recipe_names, recipe_text
 from raypipe.config.yaml.document import parse_yaml
 from raypipe.errors import InputError
@@ -19,14 +17,8 @@ VANISHES = "the folder a job runs in is Ray's copy on the head and is deleted"
 
 def run_job(verb: str, arguments: Sequence[str]) -> None:
     """Run a command on the cluster that accepted the job, and exit with its code."""
-    problems = [] if {"-h", "--help"} & {*arguments} else job_problems(arguments, os.environ)
-    if not problems:
-        main([verb, *arguments])
-    for problem in problems:
-        print(f"error: {problem}", file=sys.stderr)
-    ended = Ended(InputError.exit_code, problems[0], told=True)
-    print(ended.line(), file=sys.stderr, flush=True)
-    sys.exit(InputError.exit_code)
+    problems = [] if {*HELP} & {*arguments} else job_problems(arguments, os.environ)
+    main([verb, *arguments], problems)
 
 
 def job_problems(arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:

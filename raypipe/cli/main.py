@@ -14,7 +14,7 @@ import typer.exceptions
 
 from raypipe import numerics
 from raypipe.cli.ended import Ended
-from raypipe.cli.streams import LEFT, flush_stdout, open_closed, say
+from raypipe.cli.streams import LEFT, make_lasting, say, stdout_error
 from raypipe.cli.verbs import (
     analyse,
     compare,
@@ -31,9 +31,9 @@ from raypipe.cli.verbs import (
     upkeep,
 )
 from raypipe.cli.workspaces import with_folders, workspace_of
-from raypipe.driver.early_end import last_run, record_early_end
+from raypipe.driver.early_end import last_run, record_end
 from raypipe.driver.machine import signals
-from raypipe.errors import Ending, RaypipeError, ending_of
+from raypipe.errors import Ending, InputError, RaypipeError, ending_of
 from raypipe.package import VERSION
 
 
@@ -89,17 +89,18 @@ compare.register(app)
 model.register(app)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command and exit with its code; the last line on stderr gives code and reason."""
-    open_closed()
+def main(arguments: Sequence[str] | None = None, problems: Sequence[str] = ()) -> None:
+    """Run a command and exit with its code; the last line on stderr gives code and reason.
+
+    With problems it is refused for them.
+    """
+    make_lasting()
     numerics.set_strict()
     signals.leave_to_python()
+    signals.end_on_sigterm()
     logging.basicConfig(format="%(levelname)s: %(message)s", stream=sys.stderr)
     logging.getLogger("raypipe").setLevel(logging.INFO)
-    ended = run_and_tell(list(sys.argv[1:] if arguments is None else arguments))
-    error = flush_stdout()
-    if error is not None and not ended.exit_code:
-        ended = _cut_off(error)
+    ended = run_and_tell(list(sys.argv[1:] if arguments is None else arguments), problems)
     say(ended.line())
     _leave(ended.exit_code)
 
@@ -119,27 +120,35 @@ def run(arguments: list[str]) -> tuple[int, str]:
     return ended.exit_code, ended.reason
 
 
-def run_and_tell(arguments: list[str]) -> Ended:
+def run_and_tell(arguments: list[str], problems: Sequence[str] = ()) -> Ended:
     """How one command ended; problems are printed on stderr.
 
-    An existing workspace says the same, also if the command ended before its work began.
+    The workspace in which it works says the same, also if it ended before its work began. A result
+    that cannot be printed ends only a command that works in none.
     """
+    command = typer.main.get_command(app)
+    refused: RaypipeError | None = InputError(problems) if problems else None
     try:
-        arguments = with_folders(arguments)
+        arguments = with_folders(command, arguments)
     except RaypipeError as error:
-        return _tell(error, ending_of(error))
-    folder = workspace_of(arguments)
+        refused = refused or error
+    folder = workspace_of(command, arguments)
     before = None if folder is None else last_run(folder)
-    ended = _run(arguments)
-    if folder is not None and ended.exit_code:
+    ended = _run(command, arguments) if refused is None else _tell(refused, ending_of(refused))
+    unprinted = stdout_error()
+    if unprinted is not None and not ended.exit_code:
+        if folder is None:
+            ended = _cut_off(unprinted)
+        else:
+            say(f"warning: the work is complete, but not all was printed: {_cause(unprinted)}")
+    if folder is not None:
         with suppress(OSError):  # the process's own code is all that can be said then
-            record_early_end(folder, before, ended.exit_code, ended.reason)
+            record_end(folder, before, ended.exit_code, ended.reason)
     return ended
 
 
-def _run(arguments: list[str]) -> Ended:
+def _run(command: Any, arguments: list[str]) -> Ended:
     try:
-        command = typer.main.get_command(app)
         result = command.main(args=arguments, prog_name="raypipe", standalone_mode=False)
         code = result if isinstance(result, int) else 0
         return Ended(code, "complete" if code == 0 else "as recorded in the workspace")
@@ -149,10 +158,6 @@ def _run(arguments: list[str]) -> Ended:
         return Ended(error.exit_code, "complete" if error.exit_code == 0 else "as asked")
     except typer.exceptions.TyperException as error:
         return _refused(error)
-    except SystemExit as error:  # so typer ends where nobody reads a pipe, without a word
-        if not isinstance(error.__context__, BrokenPipeError):
-            raise
-        return _cut_off(error.__context__)
     except (Exception, KeyboardInterrupt) as error:
         return _tell(error, ending_of(error))
 
@@ -162,6 +167,10 @@ def _cut_off(error: OSError) -> Ended:
     if isinstance(error, BrokenPipeError):
         return Ended(ending_of(error).exit_code, LEFT)
     return _tell(error, ending_of(error))
+
+
+def _cause(error: OSError) -> str:
+    return LEFT if isinstance(error, BrokenPipeError) else error.strerror or str(error)
 
 
 def _refused(error: typer.exceptions.TyperException) -> Ended:

@@ -1,38 +1,56 @@
 """stdout and stderr as a command finds them: closed, full, or read by nobody any more."""
 
+import io
 import os
 import sys
-from typing import TextIO
+from typing import Any
 
 LEFT = "a pipe was closed before all was written to it, as stdout is by `| head`"
 """The reason of an end that nobody reads any more."""
 
 
-def open_closed() -> None:
-    """Open what was closed (`>&-`), to nowhere; a file opened later would else take its place."""
+class _Lasting(io.FileIO):
+    """A file whose first failed write is kept; from then on what is written is dropped."""
+
+    error: OSError | None = None
+
+    def write(self, data: Any, /) -> int:
+        """The number of bytes that were taken."""
+        if self.error is None:
+            try:
+                return super().write(data)
+            except OSError as error:
+                self.error = error
+        return memoryview(data).nbytes
+
+
+def make_lasting() -> None:
+    """Let work go on where stdout or stderr cannot be written; see `stdout_error`.
+
+    What was closed (`>&-`) leads to nowhere; a file opened later would else take its place.
+    """
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
+        stream = getattr(sys, name)
+        if stream is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif stream is getattr(sys, f"__{name}__"):  # else another program's own
+            stream.flush()
+            lasting = io.TextIOWrapper(
+                io.BufferedWriter(_Lasting(stream.fileno(), "w", closefd=False)),
+                encoding=stream.encoding,
+                errors=stream.errors,
+                line_buffering=stream.line_buffering or stream.write_through,
+            )
+            setattr(sys, name, lasting)
 
 
-def flush_stdout() -> OSError | None:
-    """Write what stdout still holds; the error if that fails."""
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        _drop(sys.stdout)
-        return error
-    return None
+def stdout_error() -> OSError | None:
+    """Write what stdout still holds; the error if not all could be written."""
+    sys.stdout.flush()
+    error = getattr(getattr(getattr(sys.stdout, "buffer", None), "raw", None), "error", None)
+    return error if isinstance(error, OSError) else None
 
 
 def say(line: str) -> None:
-    """Print a line on stderr; where that fails, as on a full disk, the exit code says it alone."""
-    try:
-        print(line, file=sys.stderr, flush=True)
-    except OSError:
-        _drop(sys.stderr)
-
-
-def _drop(stream: TextIO) -> None:
-    """Lead the stream to nowhere: what it holds would fail again as Python ends, with code 120."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    """Print a line on stderr."""
+    print(line, file=sys.stderr, flush=True)

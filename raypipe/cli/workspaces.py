@@ -1,32 +1,19 @@
 """Which workspace a command works in, by its arguments, before they are parsed."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+from raypipe.cli.options import READ, WORKSPACE
 from raypipe.errors import InputError
 from raypipe.uris import in_bucket
 
-DEFAULT_FOLDERS = {
-    "pipeline": "raypipe-work",
-    "reindex": "raypipe-work",
-    "train": "raypipe-train",
-    "quickstart": "raypipe-quickstart",
-}
-VERBS = (*DEFAULT_FOLDERS, "prepare", "tokenize", "encode", "index", "search", "score", "aggregate")
-"""Those that work in a workspace, new or not."""
+HELP = ("-h", "--help")
 ONLY_IN_FOLDERS = ("train", "quickstart")
-READERS = ("analyse", "report", "show", "table", "status", "verify", "gc", "history", "rollback")
-"""Those whose argument is a workspace."""
+"""Commands that cannot work in a bucket."""
 WORKSPACES_READ = ("--index", "--collection", "--pairs")
 """Options that name a workspace, to read it."""
-FLAGS = frozenset(
-    (
-        "--json --html --each --fill --frozen --train --accept --yes --allow-open-cluster "
-        "--allow-fewer-rows --inputs --json-schema --help --version --install-completion "
-        "--show-completion"
-    ).split()
-)
-"""Options without a value."""
 
 
 def value_of_out(arguments: Sequence[str]) -> str | None:
@@ -40,17 +27,30 @@ def value_of_out(arguments: Sequence[str]) -> str | None:
     return found
 
 
-def workspace_of(arguments: Sequence[str]) -> Path | None:
-    """The existing workspace in which a command works; None for other commands and new folders."""
-    if not arguments or arguments[0] not in VERBS:
+def workspace_of(app: Any, arguments: Sequence[str]) -> Path | None:
+    """The folder in which a command works, whether or not it is there; None if in none.
+
+    A mistyped command is taken for one that works where --out says.
+    """
+    if not arguments or {*HELP} & {*arguments}:
         return None
-    named = value_of_out(arguments) or DEFAULT_FOLDERS.get(arguments[0])
-    if named is None or not (Path(named) / "workspace.json").is_file():
-        return None
-    return Path(named)
+    verb, out = app.commands.get(arguments[0]), value_of_out(arguments)
+    if verb is None:
+        return None if out is None else Path(out)
+    for parameter in verb.params:
+        if parameter.metavar == WORKSPACE and parameter.param_type_name == "argument":
+            return next((Path(word) for word in arguments[1:] if _is_workspace(word)), None)
+        if parameter.metavar == WORKSPACE:
+            named = out or parameter.default
+            return None if named is None else Path(named)
+    return None
 
 
-def with_folders(arguments: Sequence[str]) -> list[str]:
+def _is_workspace(word: str) -> bool:
+    return os.path.isfile(os.path.join(word, "workspace.json"))
+
+
+def with_folders(app: Any, arguments: Sequence[str]) -> list[str]:
     """The command's arguments, with a mirror's folder in the place of a workspace's URI.
 
     Raises:
@@ -58,17 +58,25 @@ def with_folders(arguments: Sequence[str]) -> list[str]:
     """
     if not any(in_bucket(_value(argument)) for argument in arguments):
         return list(arguments)
-    verb, *rest = arguments
-    found = [verb]
+    name, *rest = arguments
+    found, given = [name], [*_parameters(app.commands.get(name))]
+    flags = {each for one in given if getattr(one, "is_flag", False) for each in one.opts}
     for before, argument in zip(arguments, rest, strict=False):
         value = _value(argument)
         if in_bucket(value):
             option = argument.partition("=")[0] if value != argument else before
-            takes_value = option.startswith("--") and option not in FLAGS | {"--"}
-            folder = _folder(verb, option if takes_value else None, value)
+            takes_value = option.startswith("--") and option not in {*flags, *HELP, "--"}
+            folder = _folder(name, given, option if takes_value else None, value)
             argument = argument.removesuffix(value) + folder
         found.append(argument)
     return found
+
+
+def _parameters(command: Any) -> Iterator[Any]:
+    """The options and arguments of a command, or of every command of a group."""
+    yield from getattr(command, "params", ())
+    for below in getattr(command, "commands", {}).values():
+        yield from _parameters(below)
 
 
 def _value(argument: str) -> str:
@@ -76,12 +84,13 @@ def _value(argument: str) -> str:
     return argument.partition("=")[2] if argument.startswith("--") else argument
 
 
-def _folder(verb: str, option: str | None, uri: str) -> str:
+def _folder(verb: str, given: Sequence[Any], option: str | None, uri: str) -> str:
     """What the command gets for a URI: a folder that mirrors the workspace, or the URI itself."""
     from raypipe.driver.mirror import mirror_of  # only where a workspace is in a bucket
 
     if option == "--out":
-        if verb not in (*VERBS, "plan") or verb in ONLY_IN_FOLDERS:
+        works = any(each.metavar == WORKSPACE for each in given)
+        if not (works or verb == "plan") or verb in ONLY_IN_FOLDERS:
             raise InputError(f"--out {uri}: {verb} writes to a folder; name one, and copy it")
         return str(mirror_of(uri))
     if option in WORKSPACES_READ:
@@ -97,4 +106,5 @@ def _folder(verb: str, option: str | None, uri: str) -> str:
             f"{option} {uri}: {verb} reads it from a folder; copy it there, or name the URI in a "
             "recipe"
         )
-    return str(mirror_of(uri)) if option is None and verb in READERS else uri
+    arguments = (each.metavar for each in given if each.param_type_name == "argument")
+    return str(mirror_of(uri)) if option is None and {READ, WORKSPACE} & {*arguments} else uri

@@ -1,4 +1,4 @@
-"""Records in an existing workspace that a command ended before its work began.
+"""Records in an existing workspace how a command ended that did not record it itself.
 
 Otherwise yesterday's success would be read as today's after a typo in the recipe.
 """
@@ -17,13 +17,14 @@ def last_run(folder: Path) -> str | None:
         return None
 
 
-def record_early_end(folder: Path, before: str | None, code: int, reason: str) -> None:
-    """Write how the command ended, unless it did so itself or another invocation is at work.
+def record_end(folder: Path, before: str | None, code: int, reason: str) -> None:
+    """Write how the command ended, unless summary.json says so or another one is at work.
 
-    Nothing is written in a workspace of another format, or in one whose lease cannot be read.
+    Nothing is written in a folder that is no workspace or one of another format, or if its lease
+    cannot be read.
 
     Args:
-        folder: an existing workspace.
+        folder: where the command works; it may not exist.
         before: its `last_run` before the command.
         code: the exit code.
         reason: one line.
@@ -31,22 +32,31 @@ def record_early_end(folder: Path, before: str | None, code: int, reason: str) -
     from raypipe.driver.mirror import own_storage
     from raypipe.driver.summaries import carried, new_summary, now, read_summary, write_summary
     from raypipe.driver.workspace import LEASE
-    from raypipe.storage.holder import Life
-    from raypipe.storage.leases.state import lease_state
+    from raypipe.storage.holder import this_process
+    from raypipe.storage.leases.state import lease_state, living
     from raypipe.storage.records import unseal_format
 
+    if not (folder / "workspace.json").is_file():
+        return
     try:
         own = own_storage(folder)
         unseal_format(str(folder), own.read("workspace.json"))
         lease = lease_state(own, LEASE)
+        mine = lease is not None and lease.holder == this_process()
+        if not mine and living(own, LEASE) is not None:
+            return
     except RaypipeError:
         return  # the command itself says what is wrong with the folder
     try:
         standing = read_summary(folder) or {}
     except CorruptError:
         standing = {}
-    if last_run(folder) != before or (lease is not None and lease.life() is not Life.DEAD):
+    began = last_run(folder) != before
+    said = standing.get("exit") == code and (began or code == 0)
+    if said or (began and not mine):
         return
-    ended = {"status": "failed", "exit": code, "reason": reason, "ended": now()}
-    ended |= {key: standing[key] for key in ("workspace", "files") if key in standing}
-    write_summary(folder, new_summary(None) | carried(folder) | ended)
+    ended = {"status": "failed" if code else "complete", "exit": code, "reason": reason}
+    if not began:  # of the last invocation only this is still true
+        kept = {key: standing[key] for key in ("workspace", "files") if key in standing}
+        standing = new_summary(None) | carried(folder) | kept
+    write_summary(folder, standing | ended | {"ended": now()})

@@ -37,7 +37,7 @@ from raypipe.driver.report.summary import summary_of
 from raypipe.driver.sweep.state import is_sweep
 from raypipe.driver.working import basis_at, devices_for, sizing_of
 from raypipe.driver.workspace import Workspace
-from raypipe.errors import InputError, RaypipeError
+from raypipe.errors import InputError, RaypipeError, ending_of
 from raypipe.names import StoreName, Thing
 from raypipe.storage.generations import Generation, generation_numbers
 
@@ -228,7 +228,11 @@ def _run(
             built = Built(basis, systems, execution.results, measurement, seconds)
             summary["generation"] = publish(workspace.stores, publication, built)
             if options.keep is not None:
-                retire_older(workspace.stores, recipe.name, options.keep)
+                try:
+                    retire_older(workspace.stores, recipe.name, options.keep)
+                except OSError as error:  # the generation is published all the same
+                    why = ending_of(error).reason
+                    say(f"warning: the generation is current, but none was retired: {why}")
             summary["generations"] = generation_numbers(workspace.stores, recipe.name)
         if selected == [*recipe.stages]:
             workspace.forget_sources()

@@ -80,16 +80,6 @@ def test_a_job_file_run_without_a_cluster_exits_2_and_says_how_to_submit():
     assert done.stderr.splitlines()[-1] == "raypipe: exit 2 (bad input or configuration)"
 
 
-@pytest.mark.slow
-def test_every_job_has_the_arguments_of_the_verb_it_is_named_after():
-    assert JOBS
-    for job in JOBS:
-        done = run_job(job, "-h")
-        assert done.returncode == 0, done.stderr
-        assert f"raypipe {job.stem} " in done.stdout
-        assert "--out" in done.stdout
-
-
 def test_every_verb_that_joins_a_cluster_has_a_job():
     """What tells such a verb is its --allow-open-cluster; each job file is the same few lines."""
     import typer.main

@@ -91,7 +91,7 @@ def test_what_ends_before_its_work_hides_no_finished_result(mine, raypipe_here, 
         for each, expected in before.items() if code == 4 else [("table", before["table"])]:
             *found, (line,) = told(each)
             assert tuple(found) == expected, (words, each)
-            assert line.endswith(f"has done no work (failed: exit {code}, {reason})")
+            assert line.endswith(f"has written none (failed: exit {code}, {reason})")
             assert line.startswith(f"work: shown is the invocation of {began}, ")
         assert raypipe_here("verify", "work").returncode == 0
     assert all(path.read_bytes() == data for path, data in files.items())

@@ -2,17 +2,16 @@
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from raypipe.cli.options import AsJson, Folder, OpenCluster, Out, RecipeName
+from raypipe.cli.options import WORKSPACE, AsJson, Folder, OpenCluster, Out, RecipeName
 from raypipe.cli.output import print_result
 from raypipe.cli.verbs.pipeline import Frozen, Overrides, execute, tell_run
 from raypipe.config import named_recipe
-from raypipe.errors import RefusedError
+from raypipe.errors import Interrupted, RaypipeError, ending_of
 from raypipe.vocabulary import LEAST_GENERATIONS
 
 if TYPE_CHECKING:
@@ -68,18 +67,22 @@ def reindex(
     if not as_json:
         print(line_of(outcome.summary["generation"]), flush=True)
     if keep is not None:
+        from raypipe.driver.report.lines import to_stderr
         from raypipe.driver.upkeep.gc import delete, find_garbage
 
-        workspace = _workspace(out)
         try:
+            workspace = _workspace(out)
             delete(workspace, find_garbage(workspace))
-        except RefusedError as error:  # the generation is published; another gc is deleting
-            print(f"nothing was deleted: {error}", file=sys.stderr)
+        except Interrupted:
+            raise
+        except (RaypipeError, OSError) as error:  # the generation is published all the same
+            why = ending_of(error).reason
+            to_stderr(f"warning: the generation is current, but gc did not delete all: {why}")
     tell_run(outcome, out)
 
 
 def rollback(
-    folder: Folder,
+    folder: Annotated[Path, typer.Argument(metavar=WORKSPACE, help="A workspace.")],
     to: Annotated[int | None, typer.Option(help="A generation; default the last but one.")] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raypipe.cli.options import AsJson, Inline, OnRay, OpenCluster, Out
+from raypipe.cli.options import AsJson, Inline, OnRay, OpenCluster, Out, OutOrNone
 from raypipe.cli.output import print_result
 from raypipe.cli.ties import Ties, checked
 from raypipe.errors import InputError
@@ -120,10 +120,7 @@ def search(
     query: Annotated[
         str | None, typer.Option(help="A query's text in place of a file: prints its passages.")
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", help="The workspace; created if new, resumed if not."),
-    ] = None,
+    out: OutOrNone = None,
     model: Annotated[
         str | None, typer.Option(help="Which model or stage, if the workspace has several.")
     ] = None,
@@ -182,7 +179,7 @@ def fuse(
         list[Path], typer.Option(help="A run file; give this option two times or more.")
     ],
     method: Annotated[str, typer.Option(help=f"{listed(FusionMethod)}.")],
-    out: Out,
+    out: Annotated[Path, typer.Option("--out", help="The folder of the files; created if new.")],
     weights: Annotated[
         list[float] | None,
         typer.Option(

@@ -114,7 +114,7 @@ def evaluate(
 
 def doctor(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Where the work would be stored.")
+        Path, typer.Argument(metavar="FOLDER", help="Where the work would be stored.")
     ] = Path("."),
     as_json: AsJson = False,
 ) -> None:

@@ -22,6 +22,23 @@ def leave_to_python() -> None:
     os.environ.setdefault(RAYS_SWITCH, "1")
 
 
+def end_on_sigterm() -> None:
+    """Let SIGTERM raise Interrupted where no invocation notes it, as Ctrl-C raises its own error.
+
+    So a command that is ended before its work or after it says so too.
+    """
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise _interrupted(number)
+
+    signal.signal(signal.SIGTERM, stop)
+
+
+def _interrupted(number: int) -> Interrupted:
+    name = signal.Signals(number).name
+    return Interrupted(f"{name}: the same command resumes where this one stopped", 128 + number)
+
+
 @contextmanager
 def interruptible() -> Iterator[Callable[[], RaypipeError | None]]:
     """Delays SIGINT and SIGTERM inside; the function it gives returns one that was received.
@@ -39,12 +56,7 @@ def interruptible() -> Iterator[Callable[[], RaypipeError | None]]:
             signal.alarm(0)  # of Ray's handler, where Ray was imported before it could be kept out
 
     def should_stop() -> RaypipeError | None:
-        if not came:
-            return None
-        name = signal.Signals(came[0]).name
-        return Interrupted(
-            f"{name}: the same command resumes where this one stopped", 128 + came[0]
-        )
+        return _interrupted(came[0]) if came else None
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -171,10 +171,21 @@ def _is_store(stores: Storage, name: str, folder: _Folder) -> bool:
 
 
 def kept_stores(stores: Storage, leaving: Collection[str] = ()) -> set[str]:
-    """The stores that workspaces and generations name, but for generations that leave."""
+    """The stores that workspaces and generations name, but for generations that leave.
+
+    Raises:
+        CorruptError: a workspace's references cannot be read, and might name any store.
+    """
     kept: set[str] = set()
     for name in stores.names("refs"):
-        kept |= read_refs(stores, Path(name).stem).places()
+        try:
+            kept |= read_refs(stores, Path(name).stem).places()
+        except CorruptError as error:
+            raise CorruptError(
+                f"{stores.uri}/{name} is damaged, so gc cannot tell which stores its workspace "
+                "uses, and deletes nothing. Delete this file, and run the recipe of that workspace "
+                "again before the next gc"
+            ) from error
     return kept | {f"{a}/{b}" for a, b in held_stores(stores, leaving)}
 
 

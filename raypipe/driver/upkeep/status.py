@@ -19,8 +19,7 @@ from raypipe.driver.sweep.state import point_folder, read_sweep, stores_of_point
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import InputError
 from raypipe.shapes import Shape, check_shape
-from raypipe.storage.holder import Life
-from raypipe.storage.leases.state import lease_state, renews
+from raypipe.storage.leases.state import living
 
 INCOMPLETE = 3
 log = logging.getLogger(__name__)
@@ -76,7 +75,7 @@ def standing(folder: Path) -> dict[str, Any] | None:
         return newest
     ended = status(folder)
     log.warning(
-        "%s: shown is the invocation of %s, the last complete one; the newest one has done no work "
+        "%s: shown is the invocation of %s, the last complete one; the newest one has written none "
         "(%s: exit %d, %s)",
         address_of(folder),
         found.get("began"),
@@ -104,11 +103,8 @@ def _last(workspace: Workspace) -> tuple[Mapping[str, Any], tuple[str, int, str]
 
 def _running(workspace: Workspace) -> tuple[str, int, str]:
     """State, exit code and reason of an invocation that has not said how it ended."""
-    lease = lease_state(workspace.own, LEASE)
-    life = Life.DEAD if lease is None else lease.life()
-    if life is Life.UNKNOWN and not renews(workspace.own, LEASE):  # another host or container
-        life = Life.DEAD
-    if lease is None or life is Life.DEAD:
+    lease = living(workspace.own, LEASE)
+    if lease is None:
         return "killed", INCOMPLETE, "its driver was killed; the same command resumes"
     return "running", 0, f"{lease.holder} is working"
 

@@ -33,15 +33,23 @@ class LeaseState:
         return Life.DEAD if self.released else self.holder.life()
 
 
-def renews(storage: Storage, name: str, *, seconds: float = WATCH_SECONDS) -> bool:
-    """Whether the holder of a lease renews it within so many seconds of this process's clock."""
-    first, deadline = lease_state(storage, name), time.monotonic() + seconds
+def living(storage: Storage, name: str) -> LeaseState | None:
+    """The lease if its holder is at work; None if nobody holds it.
+
+    A holder on another host or in another container cannot be seen: it is at work if it renews the
+    lease within WATCH_SECONDS of this process's clock.
+    """
+    found = lease_state(storage, name)
+    life = Life.DEAD if found is None else found.life()
+    if life is not Life.UNKNOWN:
+        return found if life is Life.ALIVE else None
+    deadline = time.monotonic() + WATCH_SECONDS
     while time.monotonic() < deadline:
-        time.sleep(min(0.5, seconds / 10))
+        time.sleep(0.5)
         now = lease_state(storage, name)
-        if now != first:
-            return now is not None and not now.released
-    return False
+        if now != found:
+            return None if now is None or now.released else now
+    return None
 
 
 def lease_state(storage: Storage, name: str) -> LeaseState | None:

@@ -1,24 +1,18 @@
 import shutil
 import subprocess
 import sys
-import time
-from functools import partial
 
 import pytest
 from small_invocation import Watching
-from tiny_workspace import RECIPE, run
+from tiny_workspace import run
 
 from raypipe.driver.invocation import invocation
 from raypipe.driver.pipeline import Options, run_pipeline
-from raypipe.driver.upkeep import status as status_module
 from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.driver.upkeep.verify import verify
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, LimitError
-from raypipe.storage.holder import Life, Process
-from raypipe.storage.leases import lease as leases
 from raypipe.storage.leases.lease import acquire
-from raypipe.storage.leases.state import renews as renews_lease
 
 
 def test_status_of_a_killed_invocation_is_3_and_of_a_running_one_0(root):
@@ -31,19 +25,6 @@ def test_status_of_a_killed_invocation_is_3_and_of_a_running_one_0(root):
     held.release()
     with pytest.raises(InputError, match="no workspace"):
         status(root / "nowhere")
-
-
-@pytest.mark.parametrize(("renews", "expected"), [(True, ("running", 0)), (False, ("killed", 3))])
-def test_a_driver_out_of_sight_runs_if_it_renews_its_lease(root, monkeypatch, renews, expected):
-    monkeypatch.setattr(leases, "RENEW_SECONDS", 0.05 if renews else 60.0)
-    monkeypatch.setattr(status_module, "renews", partial(renews_lease, seconds=0.5))
-    work = open_workspace(root / "work")
-    work.write_summary({"status": "running", "exit": None, "run": "x"})
-    held = acquire(work.own, "lease.json")
-    monkeypatch.setattr(Process, "life", lambda process: Life.UNKNOWN)
-    assert (status(root / "work").state, status(root / "work").exit_code) == expected
-    held.release()
-    assert status(root / "work").exit_code == 3
 
 
 def test_a_flipped_recipe_is_told_or_harmless_to_status_and_verify(tmp_path):
@@ -95,32 +76,6 @@ def test_status_and_evaluate_load_nothing_heavy(root, small_files):
     )
     assert done.returncode == 0, done.stderr
     assert "nDCG@10 (n=" in done.stdout
-
-
-@pytest.mark.slow
-def test_a_driver_killed_in_the_night_reads_as_killed(root, small_files, raypipe_here, tmp_path):
-    recipe = tmp_path / "recipe.yaml"
-    recipe.write_text(RECIPE.format(files=small_files, stores=tmp_path / "stores", model="minilm"))
-    command = [
-        sys.executable,
-        "-m",
-        "raypipe",
-        "pipeline",
-        str(recipe),
-        "--out",
-        str(tmp_path / "w"),
-    ]
-    driver = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    while not list(tmp_path.glob("stores/embeddings/*/shards/*")):
-        assert driver.poll() is None
-        time.sleep(0.01)
-    driver.kill()
-    driver.wait()
-    told = raypipe_here("status", tmp_path / "w")
-    assert told.returncode == 3
-    assert raypipe_here("pipeline", recipe, "--out", tmp_path / "w").returncode == 0
-    assert raypipe_here("status", tmp_path / "w").returncode == 0
-    assert not [p for p in tmp_path.rglob("tmp/*/*") if p.is_file()]
 
 
 @pytest.mark.parametrize("below", ["", "/work"])

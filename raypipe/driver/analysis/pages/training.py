@@ -30,7 +30,7 @@ def trained_folder(folder: Path) -> TrainedFolder | None:
     summary = standing_of(read_summary(folder) or {})
     if summary.get("status") != "complete" or "model" not in summary:
         return None
-    standing(folder)  # which says so if a newer one has done no work
+    standing(folder)  # which says so if a newer one has written no files
     return TrainedFolder(folder, summary)
 
 

@@ -1,0 +1,667 @@
+"""What a scheduler reads: the process's exit code, summary.json and `raypipe status` agree.
+
+A table of outcomes, and every command and job, taken from the command line itself: a new one fails
+here until it is said whether it works in a workspace.
+"""
+
+import errno
+import json
+import os
+import runpy
+import shutil
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+
+import pytest
+import typer
+
+from raypipe.cli.main import app, main, run
+from raypipe.storage.records import seal, unseal
+
+JOBS = sorted((Path(__file__).parents[1] / "jobs").glob("*.py"))
+RECIPE = """
+format: 1
+name: night
+collection: {{format: msmarco-v1, input: {folder}/passages.tsv}}
+queries: {{test: {{file: {folder}/queries.tsv, qrels: {folder}/qrels.txt}}}}
+stages:
+  one: {{do: read, runs: {{test: {folder}/one.trec}}}}
+  two: {{do: read, runs: {{test: {folder}/two.trec}}}}
+  both: {{do: fuse, runs: [one, two], method: rrf, depth: 3}}
+evaluate: {{measures: [RR@10], baseline: one}}
+resources: {{backend: inline, device: cpu}}
+"""
+WORK = "beir encode index pipeline prepare quickstart reindex rollback score search tokenize train"
+WORK_IN_ONE = {*WORK.split(), "aggregate"}
+"""They record how they ended in the workspace in which they work."""
+READ_ONE = {
+    *(f"analyse {name}" for name in ("consistency", "depth", "fusion", "movers", "queries")),
+    *("analyse tradeoff", "analyse training-size", "gc", "history", "plan", "report", "show"),
+    *("status", "table", "verify"),
+}
+"""How they end says nothing of the last invocation."""
+HAVE_NONE = {
+    *("compare", "doctor", "evaluate", "export", "fuse", "leaderboard check", "leaderboard pack"),
+    *("leaderboard template", "model convert", "model show", "recipes"),
+    "reproduce",  # each step has its own, in which it is recorded
+}
+MEASURING = {"benchmark", "rehearsal"}
+"""Jobs that time raypipe itself; what they run records its own end."""
+
+
+class World:
+    """A folder with a finished workspace of two generations, and its recipe."""
+
+    def __init__(self, folder, work=None):
+        self.folder, self.work, self.told = folder, work or folder / "work", ""
+        self.last = self.before = lambda: None
+
+    def write(self, **files):
+        inputs = self.folder / "files"
+        inputs.mkdir(exist_ok=True)
+        for name, text in files.items():
+            path = inputs / name.replace("_", ".")
+            path.unlink(missing_ok=True)  # it may be one file with that of another test
+            path.write_text(text)
+
+    @property
+    def recipe(self):
+        return self.folder / "files" / "night.yaml"
+
+    def night(self, *more, **child):
+        return self.run("reindex", self.recipe, "--out", self.work, *more, **child)
+
+    def change(self):
+        """Another run, so that the next night publishes."""
+        self.write(one_trec="q1 Q0 p2 1 9 x\nq1 Q0 p3 2 8 x\nq2 Q0 p1 1 8 x\n")
+
+    def run(self, *words, **child):
+        """The exit code of `raypipe WORDS`, a process of its own, and in `told` its stderr."""
+        code = os.waitstatus_to_exitcode(os.waitpid(self.start(*words, **child), 0)[1])
+        self.told = (self.folder / "stderr").read_text()
+        return code
+
+    def start(self, *words, at=None, stdout=None, job=None):
+        """The id of that process.
+
+        at: (a part of a path, an act): the act is done whenever such a file is opened to be
+        written, renamed, linked or removed, and where the part begins with "<", when it is read.
+        """
+        kind, stderr = os.O_WRONLY | os.O_CREAT | os.O_TRUNC, self.folder / "stderr"
+        stderr.unlink(missing_ok=True)
+        out = stdout if isinstance(stdout, int) else os.open(stdout or os.devnull, kind)
+        pid = os.fork()
+        if pid == 0:
+            _child([*map(str, words)], out, os.open(stderr, kind), at, self.before, job)
+        if out != stdout:
+            os.close(out)
+        return pid
+
+
+def _child(words, out, err, at, before, job):
+    code = 99
+    try:
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)
+        sys.stderr = sys.__stderr__ = open(2, "w", closefd=False)
+        before()
+        if at is not None:
+            sys.addaudithook(_hook(*at))
+        if job is None:
+            main(words)
+        sys.argv = [str(job), *words]
+        runpy.run_path(str(job), run_name="__main__")
+    except SystemExit as error:
+        code = error.code
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _hook(part, act):
+    reading, part = part.startswith("<"), part.removeprefix("<")
+
+    def hook(event, arguments):
+        names = [name for name in arguments if isinstance(name, str) and part in name]
+        changed = event in ("os.rename", "os.link", "os.remove") or (
+            event == "open" and isinstance(arguments[2], int) and arguments[2] & os.O_ACCMODE
+        )
+        if names and (changed or (reading and event == "open")):
+            act()
+
+    return hook
+
+
+def failing(number):
+    def act():
+        raise OSError(number, os.strerror(number))
+
+    return act
+
+
+def killed(number):
+    """Sends this process a signal, once."""
+    sent = []
+
+    def act():
+        if not sent:
+            sent.append(number)
+            os.kill(os.getpid(), number)
+
+    return act
+
+
+def bug():
+    raise KeyError("a bug")
+
+
+@pytest.fixture(scope="session")
+def two_nights(tmp_path_factory):
+    made = World(tmp_path_factory.mktemp("nights"))
+    made.write(passages_tsv="p1\tthe zebra\np2\ta lease\np3\tx\n", queries_tsv="q1\ta\nq2\tb\n")
+    made.write(qrels_txt="q1 0 p2 1\n", two_trec="q1 Q0 p2 1 9 x\nq2 Q0 p3 1 8 x\n")
+    made.write(one_trec="q1 Q0 p1 1 9 x\n", night_yaml=RECIPE.format(folder=made.folder / "files"))
+    night = ("reindex", str(made.recipe), "--out", str(made.work))
+    assert run([*night])[0] == 0  # here, so that no process below has to load what it needs
+    made.write(one_trec="q1 Q0 p1 1 9 x\nq1 Q0 p2 2 8 x\n")
+    assert run([*night])[0] == 0
+    return made.folder
+
+
+@pytest.fixture
+def world(two_nights, tmp_path):
+    copied = World(tmp_path / "copy")
+    shutil.copytree(two_nights, copied.folder, copy_function=os.link)
+    copied.write(night_yaml=RECIPE.format(folder=copied.folder / "files"))
+    return copied
+
+
+def read(world):
+    """The exit code in summary.json, and that of `status`."""
+    try:
+        said = json.loads((world.work / "summary.json").read_bytes())["exit"]
+    except (FileNotFoundError, ValueError):
+        said = None
+    return said, world.run("status", world.work)
+
+
+def rewrite(path, change):
+    """Another file in the place of one that other tests have too."""
+    body = change(path.read_bytes())
+    path.unlink()
+    path.write_bytes(body)
+
+
+def elsewhere(world, generation=99):
+    """The lease of a container that is gone, never released."""
+
+    def change(data):
+        body = unseal("lease.json", data)
+        body["holder"]["boot_id"] = "another"
+        return seal({**body, "generation": generation, "released": False})
+
+    rewrite(world.work / "lease.json", change)
+
+
+def without_waiting(act=lambda: None):
+    """A clock that goes on while this process sleeps, and what else happens then."""
+    passed = [0.0]
+
+    def sleep(seconds):
+        passed[0] += seconds
+        act()
+
+    def start():
+        real = time.monotonic
+        time.sleep, time.monotonic = sleep, lambda: real() + passed[0]
+
+    return start
+
+
+def in_recipe(old, new):
+    def act(world):
+        world.write(night_yaml=world.recipe.read_text().replace(old, new))
+        return world.night()
+
+    return act
+
+
+def words(*given):
+    return lambda world: world.run(
+        *(str(word).format(work=world.work, recipe=world.recipe) for word in given)
+    )
+
+
+def changed(*more, **child):
+    def act(world):
+        world.change()
+        return world.night(*more, **child)
+
+    return act
+
+
+def warned(*more, said, **child):
+    """The night is published, and a warning says what failed then."""
+
+    def act(world):
+        code = changed("--keep", "9", *more, **child)(world)
+        assert "warning: " in world.told and said in world.told, world.told
+        assert json.loads((world.work / "summary.json").read_text())["generation"]["number"] == 3
+        return code
+
+    return act
+
+
+OUTCOMES = {}
+
+
+def outcome(name, process, summary="same", status="same"):
+    """Adds an outcome: what the process says, and where they say another thing, the others."""
+
+    def add(act):
+        said = process if summary == "same" else summary
+        OUTCOMES[name] = ((process, said, said if status == "same" else status), act)
+        return act
+
+    return add
+
+
+for name, code, act in (
+    ("complete, nothing changed", 0, lambda world: world.night()),
+    ("complete, and published", 0, changed()),
+    ("complete, and gc ran", 0, changed("--keep", "9")),
+    ("a bug", 1, changed(at=("stores/", bug))),
+    ("a bug after the work was published", 1, changed("--keep", "9", at=("gc/clock", bug))),
+    ("a mistyped key of the recipe", 2, in_recipe("stages", "stagse")),
+    ("a recipe that is no YAML", 2, in_recipe("format: 1", "format: [")),
+    ("no such recipe", 2, words("reindex", "none.yaml", "--out", "{work}")),
+    ("no such recipe, --out=DIR", 2, words("pipeline", "none.yaml", "--out={work}")),
+    (
+        "no such recipe, two folders",
+        2,
+        words("pipeline", "none.yaml", "--out", "other", "--out", "{work}"),
+    ),
+    ("no such input", 2, in_recipe("passages.tsv", "none.tsv")),
+    ("a line of an input that is wrong", 2, in_recipe("one.trec", "night.yaml")),
+    ("an override of no stage", 2, lambda world: world.night("stages.none.depth=3")),
+    ("--only of no stage", 2, words("pipeline", "{recipe}", "--out", "{work}", "--only", "none")),
+    (
+        "a sweep over a single recipe",
+        2,
+        words("pipeline", "{recipe}", "--out", "{work}", "stages.both.depth=[1,2]"),
+    ),
+    ("a mistyped option", 2, lambda world: world.night("--forzen")),
+    ("a mistyped value", 2, lambda world: world.night("--keep", "many")),
+    ("a mistyped limit", 2, lambda world: world.night("--max-drift", "x")),
+    ("a mistyped command", 2, words("reindx", "{recipe}", "--out", "{work}")),
+    ("an option before the command", 2, words("--forzen", "reindex", "r", "--out", "{work}")),
+    (
+        "a URI in the place of a file",
+        2,
+        words("search", "--index", "none", "--out", "{work}", "--queries", "s3://none/queries.tsv"),
+    ),
+    ("a collection that is not there", 2, words("beir", "none", "--out", "{work}")),
+    ("--accept of nothing", 2, lambda world: world.night("--accept")),
+    ("storage that failed", 3, changed(at=("stores/", failing(errno.EIO)))),
+    ("a full disk below the stores", 3, changed(at=("stores/", failing(errno.ENOSPC)))),
+    (
+        "a setting changed since the last, --frozen",
+        4,
+        lambda world: world.night("--frozen", "stages.both.depth=2"),
+    ),
+    ("a run beyond --max-drift", 5, changed("--max-drift", "overlap@10=0.99")),
+    ("Ctrl-C before the work", 130, changed(at=("<night.yaml", killed(signal.SIGINT)))),
+    ("Ctrl-C", 130, changed(at=("stores/", killed(signal.SIGINT)))),
+    ("SIGTERM before the work", 143, changed(at=("<night.yaml", killed(signal.SIGTERM)))),
+    ("SIGTERM", 143, changed(at=("stores/", killed(signal.SIGTERM)))),
+    (
+        "SIGTERM after the work was published",
+        143,
+        changed("--keep", "9", at=("gc/clock", killed(signal.SIGTERM))),
+    ),
+    ("gc that failed", 0, warned(at=("gc/clock", failing(errno.EIO)), said="Input/output error")),
+    ("a full disk below stdout", 0, warned(stdout="/dev/full", said="No space left on device")),
+    (
+        "a full disk below stdout, --json",
+        0,
+        warned("--json", stdout="/dev/full", said="No space left on device"),
+    ),
+    ("rollback", 0, words("rollback", "{work}")),
+    ("rollback to no generation", 2, words("rollback", "{work}", "--to", "9")),
+    ("rollback, mistyped", 2, words("rollback", "--two", "1", "{work}")),
+):
+    outcome(name, code)(act)
+
+
+@outcome("inputs that --only lacks", 3)
+def _(world):
+    world.change()
+    return world.run("pipeline", world.recipe, "--out", world.work, "--only", "both")
+
+
+@outcome("damaged bytes in the stores", 3)
+def _(world):
+    for path in (world.work / "stores" / "blobs").glob("*/*"):
+        rewrite(path, lambda data: data[:-1] + bytes([data[-1] ^ 1]))
+    return world.night("stages.both.depth=2")
+
+
+@outcome("damaged references of its own", 3)
+def _(world):
+    for path in (world.work / "stores" / "refs").glob("*.json"):
+        rewrite(path, lambda data: data[:-9])
+    return world.night()
+
+
+@outcome("damaged references of another workspace", 0)
+def _(world):
+    (world.work / "stores" / "refs" / "another.json").write_text('{"body"')
+    return warned(said="refs/another.json is damaged")(world)
+
+
+@outcome("gc beside damaged references", 3, summary=0)
+def _(world):
+    (world.work / "stores" / "refs" / "another.json").write_text('{"body"')
+    held = sorted((world.work / "stores").rglob("*"))
+    code = world.run("gc", world.work, "--yes")
+    assert {*held} <= {*(world.work / "stores").rglob("*")} and "deletes nothing" in world.told
+    return code
+
+
+@outcome("a damaged summary, run again", 0)
+def _(world):
+    rewrite(world.work / "summary.json", lambda data: data[:-20])
+    return world.night()
+
+
+@outcome("a damaged summary, and a typo", 2)
+def _(world):
+    rewrite(world.work / "summary.json", lambda data: data[:-20])
+    return world.night("--forzen")
+
+
+@outcome("kill -9", -9, summary=None, status=3)
+def _(world):
+    world.change()
+    return world.night(at=("stores/", killed(signal.SIGKILL)))
+
+
+@outcome("kill -9, run again", 0)
+def _(world):
+    world.change()
+    assert world.night(at=("stores/", killed(signal.SIGKILL))) == -9
+    return world.night()
+
+
+@outcome("kill -9, then a typo", 2)
+def _(world):
+    world.change()
+    assert world.night(at=("stores/", killed(signal.SIGKILL))) == -9
+    return world.night("--forzen")
+
+
+@outcome("an end that cannot be recorded", 3, summary=None, status=3)
+def _(world):
+    begun = []
+
+    def act():
+        begun.append(1)
+        if len(begun) > 3:  # the first is the summary that says that it runs
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    world.change()
+    return world.night(at=("summary.json", act))
+
+
+@outcome("a workspace that cannot be written", 2, summary=0)
+def _(world):
+    return world.night(at=(f"{world.work}/", failing(errno.EROFS)))
+
+
+@outcome("a workspace whose identity is damaged", 3, summary=0, status=3)
+def _(world):
+    rewrite(world.work / "workspace.json", lambda data: data[:-2])
+    return world.night()
+
+
+@outcome("a workspace of another format", 2, summary=0, status=2)
+def _(world):
+    rewrite(
+        world.work / "workspace.json",
+        lambda data: seal({**unseal("workspace.json", data), "format": 99}),
+    )
+    return world.night()
+
+
+@outcome("a workspace whose lease is damaged", 3, summary=0)
+def _(world):
+    for path in (world.work / "lease.json.d").glob("*"):
+        rewrite(path, lambda data: b"{}")
+    (world.work / "lease.json").unlink()
+    return world.night()
+
+
+@outcome("a mistyped recipe for a new folder", 2, summary=None, status=2)
+def _(world):
+    world.work = world.folder / "new"
+    return world.run("pipeline", "none.yaml", "--out", world.work)
+
+
+def gone(world):
+    """A container that was killed and its lease, never released."""
+    world.change()
+    assert world.night(at=("stores/", killed(signal.SIGKILL))) == -9
+    elsewhere(world)
+    world.before = without_waiting()
+
+
+def renewing(world):
+    """The same, but alive."""
+    gone(world)
+    numbers = iter(range(100, 200))
+    world.before = without_waiting(lambda: elsewhere(world, next(numbers)))
+
+
+@outcome("kill -9 in a container", 0, summary=None, status=3)
+def _(world):
+    gone(world)
+    return 0
+
+
+@outcome("kill -9 in a container, then a typo", 2)
+def _(world):
+    gone(world)
+    return world.night("--forzen")
+
+
+@outcome("kill -9 in a container, run again", 0)
+def _(world):
+    gone(world)
+    return world.night()
+
+
+@outcome("a lease that nobody released, then a typo", 2)
+def _(world):
+    elsewhere(world)
+    world.before = without_waiting()
+    return world.night("--forzen")
+
+
+@outcome("one at work in a container", 4, summary=None, status=0)
+def _(world):
+    renewing(world)
+    return world.night()
+
+
+@outcome("one at work in a container, and a typo", 2, summary=None, status=0)
+def _(world):
+    renewing(world)
+    return world.night("--forzen")
+
+
+@outcome("a second one beside one at work", 4, summary=None, status=0)
+def _(world):
+    return beside(world, lambda: world.night())
+
+
+@outcome("a typo beside one at work", 2, summary=None, status=0)
+def _(world):
+    return beside(world, lambda: world.night("--forzen"))
+
+
+@outcome("a stage that is not accepted, accepted", 0)
+def _(world):
+    assert changed("--max-drift", "overlap@10=0.99")(world) == 5
+    return world.night("--accept")
+
+
+@outcome("nobody reads stdout to its end", 0)
+def _(world):
+    return unread(lambda out: warned(stdout=out, said="a pipe was closed")(world))
+
+
+@outcome("a bad recipe, and nobody reads stdout", 2)
+def _(world):
+    return unread(lambda out: world.night("--forzen", stdout=out))
+
+
+for verb in ("table", "history", "report"):
+
+    @outcome(f"{verb} on a full disk below stdout", 3, summary=0)
+    def _(world, verb=verb):
+        return world.run(verb, world.work, stdout="/dev/full")
+
+
+@outcome("plan beyond --budget", 5, summary=0)
+def _(world):
+    world.change()
+    more = ("--budget", "0h", "stages.both.depth=2")
+    return world.run("plan", world.recipe, "--out", world.work, *more)
+
+
+@outcome("rollback to stores that are gone", 3)
+def _(world):
+    shutil.rmtree(next((world.work / "stores").glob("one.test")))
+    return world.run("rollback", world.work)
+
+
+@outcome("rollback beside another one", 4)
+def _(world):
+    done = []
+
+    def act():
+        if not done:
+            done.append(1)
+            world.run("rollback", world.work)
+
+    return world.run("rollback", world.work, at=("generations/night/0000003", act))
+
+
+@outcome("rollback after a night that failed", 0)
+def _(world):
+    assert world.night("--forzen") == 2
+    return world.run("rollback", world.work)
+
+
+@outcome("rollback on a full disk below stdout", 0)
+def _(world):
+    return world.run("rollback", world.work, stdout="/dev/full")
+
+
+def unread(act):
+    """With a pipe for stdout of which the other end is closed."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        return act(writing)
+    finally:
+        os.close(writing)
+
+
+def beside(world, act):
+    """While a night is at work, which then ends."""
+    begun, go = os.pipe(), os.pipe()
+    told = []
+
+    def wait():
+        if not told:
+            told.append(os.write(begun[1], b"."))
+            os.read(go[0], 1)
+
+    world.change()
+    pid = world.start("reindex", world.recipe, "--out", world.work, at=("stores/", wait))
+    assert os.read(begun[0], 1)
+
+    def last():
+        os.write(go[1], b".")
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert read(world) == (0, 0)
+        for end in (*begun, *go):
+            os.close(end)
+
+    world.last = last
+    return act()
+
+
+@pytest.mark.fault(
+    45, "73 outcomes: where a workspace can be written, process, summary and `status` agree"
+)
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_process_summary_and_status_agree(world, name):
+    expected, act = OUTCOMES[name]
+    code = act(world)
+    told = world.told
+    try:
+        assert (code, *read(world)) == expected, told
+    finally:
+        world.last()
+
+
+def commands(group, words=()):
+    """The words that call each command, by its words, and the names of its options."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, (*words, name))
+        else:
+            options = {each: one for one in command.params for each in one.opts}
+            yield " ".join((*words, name)), options
+
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
+
+
+def test_of_every_command_it_is_known_whether_it_works_in_a_workspace():
+    assert sorted([*WORK_IN_ONE, *READ_ONE, *HAVE_NONE]) == sorted(COMMANDS)
+
+
+@pytest.mark.fault(45, "every command that ends early leaves no success in the workspace")
+@pytest.mark.parametrize("named", COMMANDS)
+def test_what_a_mistyped_command_leaves(world, monkeypatch, named):
+    out = COMMANDS[named].get("--out")
+    where = [world.work] if out is None else ["--out", world.work]
+    if named in WORK_IN_ONE and out is not None and out.default is not None:
+        monkeypatch.chdir(world.folder)  # where it works without --out
+        world.work = world.work.rename(world.folder / out.default)
+        where = []
+    before = read(world)
+    assert world.run(*named.split(), "--no-such-option", *where) == 2
+    assert read(world) == ((2, 2) if named in WORK_IN_ONE else before)
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda path: path.stem)
+def test_what_a_refused_job_leaves(world, monkeypatch, job):
+    assert job.stem in {*WORK_IN_ONE, *HAVE_NONE, *MEASURING}
+    if job.stem in MEASURING:
+        return
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    shown = world.folder / "stdout"
+    assert world.run("-h", stdout=shown, job=job) == 0 and read(world) == (0, 0)
+    assert f"raypipe {job.stem} " in shown.read_text() and "--out" in shown.read_text()
+    code = world.run("r.yaml", "--out", world.work, "stores=relative/x", job=job)
+    assert code == 2 and "RAY_ADDRESS: " in world.told and "stores: " in world.told
+    assert read(world) == ((2, 2) if job.stem in WORK_IN_ONE else (0, 0))
