@@ -91,7 +91,7 @@ def test_what_ends_before_its_work_hides_no_finished_result(mine, raypipe_here, 
         for each, expected in before.items() if code == 4 else [("table", before["table"])]:
             *found, (line,) = told(each)
             assert tuple(found) == expected, (words, each)
-            assert line.endswith(f"has written none (failed: exit {code}, {reason})")
+            assert line.endswith(f"wrote no files (failed: exit {code}, {reason})")
             assert line.startswith(f"work: shown is the invocation of {began}, ")
         assert raypipe_here("verify", "work").returncode == 0
     assert all(path.read_bytes() == data for path, data in files.items())
@@ -115,7 +115,9 @@ def test_what_failed_in_its_work_is_not_complete(mine, raypipe_here, told):
     """The files may be its own; a later refusal changes nothing of that."""
     raypipe_here("pipeline", mine, "--out", "work")
     passages = Path("passages.tsv").read_bytes()
-    Path("passages.tsv").write_bytes(passages + b"p9\t\xff\n")
+    Path("passages.tsv").write_bytes(
+        passages + b"".join(b"x%d\ta\n" % i for i in range(1000)) + b"p9\t\xff\n"
+    )
     assert raypipe_here("pipeline", mine, "--out", "work").returncode == 2
     assert told("table")[0] == 3
     assert raypipe_here("pipeline", mine, "--out", "work", "stages.mono.k9=1").returncode == 2

@@ -75,7 +75,7 @@ def standing(folder: Path) -> dict[str, Any] | None:
         return newest
     ended = status(folder)
     log.warning(
-        "%s: shown is the invocation of %s, the last complete one; the newest one has written none "
+        "%s: shown is the invocation of %s, the last complete one; the newest one wrote no files "
         "(%s: exit %d, %s)",
         address_of(folder),
         found.get("began"),
