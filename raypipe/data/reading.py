@@ -117,6 +117,7 @@ def first_problems(
     Raises:
         InputError: a file cannot be read.
     """
+    what = "passage" if parse is kind.parse else "document"
     problems, seen = Problems(), dict[str, str]()
     for path in files:
         with open_binary(path) as stream:
@@ -127,10 +128,9 @@ def first_problems(
                 if isinstance(found, str):
                     problems.add(f"{place}: {found}")
                 elif seen.setdefault(found[0], place) != place:
-                    kind_of = "passage" if parse is kind.parse else "document"
-                    problems.add(again(place, found[0], seen[found[0]], kind_of))
+                    problems.add(again(place, found[0], seen[found[0]], what))
     if not seen and not problems.num_problems:
-        problems.add(f"{', '.join(map(str, files))}: expected passages, found no record")
+        problems.add(f"{', '.join(map(str, files))}: expected {what}s, found no record")
     return problems.told()
 
 

@@ -54,8 +54,9 @@ class CollectionFiles:
         whole = split is not None and split.by != "given"  # then rows are no records of files
         in_lines = get_format(self.collection.format).split.place is LINES.place
         unit = "line" if in_lines else "record"
+        # An earlier count, of other files, where only settings are compared.
         counts = [facts.num_records for facts in self.facts]
-        named = zip([f"{file}: {unit}" for file in self.files], counts, strict=True)
+        named = zip([f"{file}: {unit}" for file in self.files], counts, strict=False)
         dense = has_dense_ids(self.facts) and split is None
         ids = IdsStage(found[Role.PASSAGES], dense, () if whole else tuple(named))
         return {**found, Role.IDS: self._ensure(Role.IDS, ids)}

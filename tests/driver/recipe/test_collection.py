@@ -155,7 +155,7 @@ def test_documents_of_v1_are_split_by_the_units_that_are_asked_for(alone, inputs
 
 def test_a_document_id_that_is_there_twice_is_refused(alone, inputs):
     write_documents(inputs / "docs.jsonl", [document(1), document(2), document(1)])
-    with pytest.raises(InputError, match="passage id 'D1#0' again"):
+    with pytest.raises(InputError, match="document id 'D1' again"):
         finished(alone, inputs / "work")
 
 
