@@ -162,9 +162,9 @@ def check_tokenizer(folder: Path, found: Evidence, *, pair: bool) -> Layout | No
     expected = sliced(tokenizer, [["a"], ["b"]] if pair else [["a"]], layout)
     ids, segments = expected.ids.tolist(), expected.segments.tolist()
     if own.ids != ids or (layout.has_segments and own.type_ids != segments):
-        tokens = [str(tokenizer.id_to_token(number)) for number in ids]
+        wanted, made = (" ".join(map(str, map(tokenizer.id_to_token, n))) for n in (ids, own.ids))
         found.refusals.append(
-            f"{path}: expected inputs {' '.join(tokens)} in segments {segments}, found "
-            f"{' '.join(own.tokens)} in {own.type_ids}"
+            f"{path}: expected inputs {wanted} in segments {segments}, found {made} in "
+            f"{own.type_ids}"
         )
     return layout
