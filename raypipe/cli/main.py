@@ -126,9 +126,9 @@ def run_and_tell(arguments: list[str]) -> Ended:
     """
     try:
         arguments = with_folders(arguments)
-    except RaypipeError as error:
+        folder = workspace_of(arguments)
+    except (RaypipeError, OSError) as error:
         return _tell(error, ending_of(error))
-    folder = workspace_of(arguments)
     before = None if folder is None else last_run(folder)
     ended = _run(arguments)
     if folder is not None and ended.exit_code:

@@ -120,8 +120,12 @@ def _is_abandoned(path: Path) -> bool:
     return path.stat().st_mtime < time.time() - ABANDONED_SECONDS
 
 
-def make_folder(folder: Path) -> None:
-    """Create a folder with its parents; each new name is durable in its own parent."""
+def make_folder(folder: Path, tries: int = 8) -> None:
+    """Create a folder with its parents; each new name is durable in its own parent.
+
+    Raises:
+        PermissionError: no folder can be made there, as in /proc.
+    """
     if folder.is_dir():
         return
     make_folder(folder.parent)
@@ -129,7 +133,10 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(exist_ok=True)
         sync(folder.parent)
     except FileNotFoundError:  # another process removed the parent, which was empty
-        make_folder(folder)
+        if not tries:
+            reason = "no folder can be made there"
+            raise PermissionError(errno.EPERM, reason, str(folder)) from None
+        make_folder(folder, tries - 1)
 
 
 def append_line(path: Path, line: bytes) -> None:
