@@ -8,6 +8,7 @@ from string import Template
 
 from raypipe.cli.ended import Ended
 from raypipe.cli.main import main
+from raypipe.cli.streams import say
 from raypipe.cli.workspaces import value_of_out
 from raypipe.config import read_recipe, recipe_names, recipe_text
 from raypipe.config.yaml.document import parse_yaml
@@ -23,9 +24,9 @@ def run_job(verb: str, arguments: Sequence[str]) -> None:
     if not problems:
         main([verb, *arguments])
     for problem in problems:
-        print(f"error: {problem}", file=sys.stderr)
+        say(f"error: {problem}")
     ended = Ended(InputError.exit_code, problems[0], told=True)
-    print(ended.line(), file=sys.stderr, flush=True)
+    say(ended.line())
     sys.exit(InputError.exit_code)
 
 

@@ -14,7 +14,7 @@ import typer.exceptions
 
 from raypipe import numerics
 from raypipe.cli.ended import Ended
-from raypipe.cli.streams import LEFT, flush_stdout, open_closed, say
+from raypipe.cli.streams import LEFT, flush_stdout, guard_terminal, open_closed, say
 from raypipe.cli.verbs import (
     analyse,
     compare,
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     open_closed()
     numerics.set_strict()
     signals.leave_to_python()
-    logging.basicConfig(format="%(levelname)s: %(message)s", stream=sys.stderr)
+    guard_terminal()
     logging.getLogger("raypipe").setLevel(logging.INFO)
     ended = run_and_tell(list(sys.argv[1:] if arguments is None else arguments))
     error = flush_stdout()
@@ -182,7 +182,7 @@ def _tell(error: BaseException, ending: Ending) -> Ended:
     """Print all that the error says; of a bug the traceback, which helps to mend it."""
     ended = Ended(*ending, told=True)
     if ending.exit_code == 1:
-        traceback.print_exception(error)
+        say("".join(traceback.format_exception(error)).rstrip())
         return ended
     text = str(error) if isinstance(error, RaypipeError) else ending.reason
     for line in text.splitlines():

@@ -1,8 +1,11 @@
 """stdout and stderr as a command finds them: closed, full, or read by nobody any more."""
 
+import logging
 import os
 import sys
-from typing import TextIO
+from typing import Any, TextIO, cast
+
+from raypipe.errors import visible
 
 LEFT = "a pipe was closed before all was written to it, as stdout is by `| head`"
 """The reason of an end that nobody reads any more."""
@@ -13,6 +16,39 @@ def open_closed() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+
+
+class Visible:
+    """A terminal on which control characters are seen, and not obeyed, but for those of rich."""
+
+    def __init__(self, terminal: TextIO) -> None:
+        """Everything but what is written is the terminal's own."""
+        self.rich_proxied_file = terminal  # by this name rich finds what it writes to
+
+    def write(self, text: str) -> int:
+        """Write the text; see `visible`."""
+        return self.rich_proxied_file.write(visible(text))
+
+    def __getattr__(self, name: str) -> Any:
+        """The terminal's."""
+        return getattr(self.rich_proxied_file, name)
+
+
+class VisibleLines(logging.Formatter):
+    """Lines of a log in which control characters are seen."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See `visible`."""
+        return visible(super().format(record))
+
+
+def guard_terminal() -> None:
+    """Let no file's content command the terminal: of what a command prints, and of its log."""
+    if sys.stdout.isatty():
+        sys.stdout = cast(TextIO, Visible(sys.stdout))
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(VisibleLines("%(levelname)s: %(message)s"))
+    logging.basicConfig(handlers=[handler])
 
 
 def flush_stdout() -> OSError | None:
@@ -28,7 +64,7 @@ def flush_stdout() -> OSError | None:
 def say(line: str) -> None:
     """Print a line on stderr; where that fails, as on a full disk, the exit code says it alone."""
     try:
-        print(line, file=sys.stderr, flush=True)
+        print(visible(line), file=sys.stderr, flush=True)
     except OSError:
         _drop(sys.stderr)
 

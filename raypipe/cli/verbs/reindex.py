@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 
 from raypipe.cli.options import AsJson, Folder, OpenCluster, Out, RecipeName
 from raypipe.cli.output import print_result
+from raypipe.cli.streams import say
 from raypipe.cli.verbs.pipeline import Frozen, Overrides, execute, tell_run
 from raypipe.config import named_recipe
 from raypipe.errors import RefusedError
@@ -74,7 +74,7 @@ def reindex(
         try:
             delete(workspace, find_garbage(workspace))
         except RefusedError as error:  # the generation is published; another gc is deleting
-            print(f"nothing was deleted: {error}", file=sys.stderr)
+            say(f"nothing was deleted: {error}")
     tell_run(outcome, out)
 
 
