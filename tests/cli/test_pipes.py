@@ -1,4 +1,4 @@
-"""A pipe in the place of a file of a workspace: no command waits for who never writes to it."""
+"""A workspace in which a file is missing, or is a pipe, to which nobody ever writes."""
 
 import json
 import os
@@ -29,6 +29,18 @@ def no_waiting():
     signal.alarm(60)
     yield
     signal.alarm(0)
+
+
+def test_a_workspace_without_its_identity_says_so(published, raypipe_cli, tmp_path):
+    folder = shutil.copytree(published, tmp_path / "copy")
+    shutil.rmtree(published / "work")  # so this is no copy, but a folder that was moved
+    words = ("reindex", folder / "r.yaml", "--out", folder / "work")
+    whole = raypipe_cli(*words)
+    (folder / "work" / "workspace.json").unlink()
+    done, told = raypipe_cli(*words), "workspace.json was missing; its identity is now that of"
+    assert done.returncode == whole.returncode == 0
+    assert told in done.stderr and told not in whole.stderr
+    shutil.copytree(folder / "work", published / "work")
 
 
 PLACES = [
