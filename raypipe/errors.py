@@ -1,11 +1,24 @@
 """The errors that end an invocation, and the exit code and reason of any exception."""
 
 import errno
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 LEAVE_INPUTS = "An input must not change while it is read; run the same command again"
 """The end of every message about an input file that changed while it was read."""
+
+
+_UNSEEN = re.compile(r"[^\n\t -~\u00a0-\U0010ffff]|[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    """The text with its control characters written out, such as \\x1b, but for tabs and line ends.
+
+    What comes from files, such as an id, could else move a terminal's cursor, name its window or
+    turn the direction of what follows.
+    """
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def first_line(error: BaseException) -> str:

@@ -2,11 +2,12 @@
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
-from raypipe.errors import InputError
+from raypipe.errors import InputError, RaypipeError
 
 _KINDS = {
     stat.S_IFDIR: ("a folder", "name the file in it"),
@@ -64,6 +65,24 @@ def check_not_utf16(path: Path | str, head: bytes) -> None:
         raise InputError(
             f"{path}: expected UTF-8, found UTF-16; convert it: iconv -f UTF-16 -t UTF-8 FILE"
         )
+
+
+@contextmanager
+def reading_parquet(path: Path | str) -> Iterator[None]:
+    """Turns what pyarrow raises over a damaged file into an error that names it.
+
+    These errors are of many classes, Python's own included; so nothing but pyarrow's calls belongs
+    into the block.
+
+    Raises:
+        InputError: in the place of every error that is not raypipe's own.
+    """
+    try:
+        yield
+    except RaypipeError:
+        raise
+    except Exception as error:
+        raise InputError(f"{path}: cannot be read as Parquet ({error})") from error
 
 
 def check_ratio(path: Path | str, num_packed: int, num_unpacked: int) -> None:

@@ -14,7 +14,7 @@ import typer.exceptions
 
 from raypipe import numerics
 from raypipe.cli.ended import Ended
-from raypipe.cli.streams import LEFT, make_lasting, say, stdout_error
+from raypipe.cli.streams import LEFT, guard_terminal, make_lasting, say, stdout_error
 from raypipe.cli.verbs import (
     analyse,
     compare,
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None, problems: Sequence[str] = ()) -
     numerics.set_strict()
     signals.leave_to_python()
     signals.end_on_sigterm()
-    logging.basicConfig(format="%(levelname)s: %(message)s", stream=sys.stderr)
+    guard_terminal()
     logging.getLogger("raypipe").setLevel(logging.INFO)
     ended = run_and_tell(list(sys.argv[1:] if arguments is None else arguments), problems)
     say(ended.line())
@@ -130,9 +130,12 @@ def run_and_tell(arguments: list[str], problems: Sequence[str] = ()) -> Ended:
     refused: RaypipeError | None = InputError(problems) if problems else None
     try:
         arguments = with_folders(command, arguments)
+        folder = workspace_of(command, arguments)
     except RaypipeError as error:
         refused = refused or error
-    folder = workspace_of(command, arguments)
+        folder = workspace_of(command, arguments)
+    except OSError as error:  # of a name that no file system takes
+        return _tell(error, ending_of(error))
     before = None if folder is None else last_run(folder)
     ended = _run(command, arguments) if refused is None else _tell(refused, ending_of(refused))
     unprinted = stdout_error()
@@ -191,7 +194,7 @@ def _tell(error: BaseException, ending: Ending) -> Ended:
     """Print all that the error says; of a bug the traceback, which helps to mend it."""
     ended = Ended(*ending, told=True)
     if ending.exit_code == 1:
-        traceback.print_exception(error)
+        say("".join(traceback.format_exception(error)).rstrip())
         return ended
     text = str(error) if isinstance(error, RaypipeError) else ending.reason
     for line in text.splitlines():

@@ -1,9 +1,12 @@
 """stdout and stderr as a command finds them: closed, full, or read by nobody any more."""
 
 import io
+import logging
 import os
 import sys
-from typing import Any
+from typing import Any, TextIO, cast
+
+from raypipe.errors import visible
 
 LEFT = "a pipe was closed before all was written to it, as stdout is by `| head`"
 """The reason of an end that nobody reads any more."""
@@ -47,10 +50,44 @@ def make_lasting() -> None:
 def stdout_error() -> OSError | None:
     """Write what stdout still holds; the error if not all could be written."""
     sys.stdout.flush()
-    error = getattr(getattr(getattr(sys.stdout, "buffer", None), "raw", None), "error", None)
+    stream = getattr(sys.stdout, "rich_proxied_file", sys.stdout)
+    error = getattr(getattr(getattr(stream, "buffer", None), "raw", None), "error", None)
     return error if isinstance(error, OSError) else None
+
+
+class Visible:
+    """A terminal on which control characters are seen, and not obeyed, but for those of rich."""
+
+    def __init__(self, terminal: TextIO) -> None:
+        """Everything but what is written is the terminal's own."""
+        self.rich_proxied_file = terminal  # by this name rich finds what it writes to
+
+    def write(self, text: str) -> int:
+        """Write the text; see `visible`."""
+        return self.rich_proxied_file.write(visible(text))
+
+    def __getattr__(self, name: str) -> Any:
+        """The terminal's."""
+        return getattr(self.rich_proxied_file, name)
+
+
+class VisibleLines(logging.Formatter):
+    """Lines of a log in which control characters are seen."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See `visible`."""
+        return visible(super().format(record))
+
+
+def guard_terminal() -> None:
+    """Let no file's content command the terminal: of what a command prints, and of its log."""
+    if sys.stdout.isatty():
+        sys.stdout = cast(TextIO, Visible(sys.stdout))
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(VisibleLines("%(levelname)s: %(message)s"))
+    logging.basicConfig(handlers=[handler])
 
 
 def say(line: str) -> None:
     """Print a line on stderr."""
-    print(line, file=sys.stderr, flush=True)
+    print(visible(line), file=sys.stderr, flush=True)

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from raypipe.errors import visible
 from raypipe.markdown import cell, markdown_table
 
 Rows = Sequence[Sequence[str]]
@@ -33,6 +34,7 @@ def show(text: str) -> None:
         print(text, flush=True)
         return
     width, height = shutil.get_terminal_size()  # rich takes 80 where TERM is dumb
+    text = visible(text)
     console = Console(file=sys.stdout, highlight=False, width=width, height=height)
     for block in _blocks(text.splitlines()):
         if isinstance(block, str):

@@ -21,7 +21,13 @@ from raypipe.cluster.guard import (
     open_cluster_problem,
 )
 from raypipe.cluster.reaper import Reaper
-from raypipe.errors import IncompleteError, InputError, RefusedError, first_line
+from raypipe.errors import (
+    IncompleteError,
+    InputError,
+    RaypipeError,
+    RefusedError,
+    first_line,
+)
 
 JOIN_SECONDS = 60.0
 OBJECT_STORE_BYTES = 200 << 20  # only shard numbers and paths pass through it, never rows
@@ -158,12 +164,17 @@ def connect(address: str, *, allow_open: bool = False) -> dict[str, float]:
     os.environ.update(ENVIRONMENT)
     keep_token_private(create=False)
     dashboard = _join(address)
-    hosts = sorted({node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]})
-    problem = None if allow_open else open_cluster_problem(address, hosts)
-    if problem and not asks_for_token(dashboard, ray.get_runtime_context().gcs_address):
-        ray.shutdown()
-        raise RefusedError(problem)
-    return dict(ray.cluster_resources())
+    try:
+        hosts = sorted({node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]})
+        problem = None if allow_open else open_cluster_problem(address, hosts)
+        if problem and not asks_for_token(dashboard, ray.get_runtime_context().gcs_address):
+            ray.shutdown()
+            raise RefusedError(problem)
+        return dict(ray.cluster_resources())
+    except RaypipeError:
+        raise
+    except Exception as error:  # of many kinds, as where a token is sent and none is asked for
+        raise _not_joined(address, error) from error
 
 
 def actor_environment(threads: int) -> dict[str, str]:
@@ -225,9 +236,13 @@ def _join(address: str) -> str:
     except Empty:
         answer = TimeoutError(f"no answer after {JOIN_SECONDS:.0f} s")
     if isinstance(answer, Exception):
-        raise InputError(
-            f"RAY_ADDRESS {address}: {answer}. Expected a running cluster (`ray status`) and, "
-            "if it requires a token, RAY_AUTH_MODE=token with the token in ~/.ray/auth_token; "
-            "unset RAY_ADDRESS to use this machine alone"
-        ) from answer
+        raise _not_joined(address, answer) from answer
     return answer
+
+
+def _not_joined(address: str, error: Exception) -> InputError:
+    return InputError(
+        f"RAY_ADDRESS {address}: {error}. Expected a running cluster (`ray status`) and, "
+        "if it requires a token, RAY_AUTH_MODE=token with the token in ~/.ray/auth_token; "
+        "unset RAY_ADDRESS to use this machine alone"
+    )

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from raypipe import foreign
 from raypipe.errors import InputError
-from raypipe.regular import check_regular
+from raypipe.regular import check_regular, reading_parquet
 
 MAGIC = b"PAR1"
 
@@ -32,11 +32,10 @@ def read_columns(
         InputError: not readable as Parquet, a column that is missing or there twice, nulls, or
             another type than text or whole numbers.
     """
-    try:
-        columns = parquet_columns(path, wanted, *wanted)
+    columns = parquet_columns(path, wanted, *wanted)
+    with reading_parquet(path):
         table = pq.read_table(path, columns=list(columns.values()), page_checksum_verification=True)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(f"{path}: cannot be read as Parquet ({error})") from error
+        table.validate(full=True)
     found = {}
     for own, name in columns.items():
         column = table[name]
@@ -52,9 +51,10 @@ def parquet_columns(
     """Our name -> the file's, for each of the wanted columns that it has.
 
     Raises:
-        InputError: a column that is needed is missing, or one is there twice.
+        InputError: not readable, a column that is needed is missing, or one is there twice.
     """
-    names = pq.read_schema(path).names
+    with reading_parquet(path):
+        names = pq.read_schema(path).names
     columns = foreign.columns_of(names, wanted)
     if missing := [own for own in needed if own not in columns]:
         raise InputError(

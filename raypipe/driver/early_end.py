@@ -7,11 +7,13 @@ import json
 from pathlib import Path
 
 from raypipe.errors import CorruptError, RaypipeError
+from raypipe.regular import check_regular
 
 
 def last_run(folder: Path) -> str | None:
     """The id of the invocation that summary.json is about; None if it cannot be read."""
     try:
+        check_regular(folder / "summary.json")
         return str(json.loads((folder / "summary.json").read_bytes())["run"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from raypipe.driver.mirror import write_out
-from raypipe.errors import CorruptError
+from raypipe.errors import CorruptError, InputError
+from raypipe.regular import check_regular
 from raypipe.storage.records import Json, digest
 
 FILE = "summary.json"
@@ -66,9 +67,12 @@ def read_summary(folder: Path) -> dict[str, Json] | None:
     """
     path = folder / FILE
     try:
+        check_regular(path)
         data = path.read_bytes()
     except FileNotFoundError:
         return None
+    except InputError:
+        data = b""  # a pipe would wait for ever
     try:
         body = dict(json.loads(data))
         whole = _sealed({name: value for name, value in body.items() if name != _SEAL}) == data

@@ -174,7 +174,11 @@ class Workspace:
         """The id in workspace.json, which is written if it is missing: as summary.json has it."""
         path = self.folder / "workspace.json"
         if not self.own.exists("workspace.json"):
-            identity = self._identity_in_summary() or uuid.uuid4().hex
+            known = self._identity_in_summary()
+            identity = known or uuid.uuid4().hex
+            if (self.folder / "summary.json").exists():
+                how = "that of summary.json" if known else "a new one, under which it has no stores"
+                log.warning("%s was missing; its identity is now %s", path, how)
             self.own.create("workspace.json", seal({"format": FORMAT, "id": identity}))
         try:
             body = unseal_format(str(path), self.own.read("workspace.json"))

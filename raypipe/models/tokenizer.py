@@ -1,9 +1,13 @@
 """A model folder's tokenizer as built, and the hash of everything that determines its ids."""
 
+import base64
 import hashlib
 import json
+import math
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Tokenizer
 from tokenizers.normalizers import BertNormalizer
@@ -11,9 +15,14 @@ from tokenizers.normalizers import BertNormalizer
 from raypipe.errors import InputError, first_line
 from raypipe.models.t5.pieces import PIECES, read_pieces
 from raypipe.regular import check_regular
+from raypipe.text.tokenize import of_library
 
 _BESIDE = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 """Files that transformers reads beside a vocab.txt or a sentencepiece model."""
+MOST_GROWTH = 64
+"""Most characters of one that a tokenizer's replacements may make; published ones make two."""
+OF_UNICODE = 32
+"""No character has a longer compatibility decomposition; the longest has 18 characters."""
 
 
 def tokenizer_file(folder: Path) -> Path:
@@ -49,12 +58,13 @@ def read_tokenizer(folder: Path) -> Tokenizer:
             tokenizer = built.backend_tokenizer
         tokenizer.no_truncation()
         tokenizer.no_padding()
+        _check_growth(file, tokenizer)
     except InputError:
         raise
     except BaseException as error:
         # The library's panics are not Exceptions; others that are not (an interrupt) are raised
         # again.
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+        if not isinstance(error, Exception) and not of_library(error):
             raise
         expected = "a tokenizer.json of the library tokenizers"
         if file.name == "vocab.txt":
@@ -66,6 +76,40 @@ def read_tokenizer(folder: Path) -> Tokenizer:
             "tokenizer files there"
         ) from error
     return tokenizer
+
+
+def _check_growth(file: Path, tokenizer: Tokenizer) -> None:
+    """Returns nothing if the normaliser makes a text not much longer, by the rules it consists of.
+
+    Raises:
+        InputError: its replacements make up to more than `MOST_GROWTH` characters of one, which
+            would fill the memory before anything could be cut.
+    """
+    if tokenizer.normalizer is None:
+        return
+    growth = _growth(json.loads(tokenizer.normalizer.__getstate__()))
+    if growth > MOST_GROWTH:
+        raise InputError(
+            f"{file}: normalizer: expected replacements that make at most {MOST_GROWTH} characters "
+            f"of one, found up to {growth:.3g}; put the model's own tokenizer files there"
+        )
+
+
+def _growth(rule: Mapping[str, Any]) -> float:
+    """Most characters that a rule makes of one, or of none. Unicode's own tables count as one."""
+    if rule["type"] == "Sequence":
+        return math.prod(map(_growth, rule["normalizers"]))
+    if rule["type"] == "Prepend":
+        return 1.0 + len(rule["prepend"])
+    if rule["type"] == "Precompiled":
+        table = base64.b64decode(rule["precompiled_charsmap"])
+        words = table[4 + int.from_bytes(table[:4], "little") :].decode(errors="replace")
+        longest = max(map(len, words.split("\0")))
+        return longest if longest > OF_UNICODE else 1.0
+    if rule["type"] != "Replace":
+        return 1.0
+    added, found = len(rule["content"]), len(rule["pattern"].get("String", ""))
+    return max(1.0, added / found) if found else 1.0 + added  # nothing is between any two
 
 
 def as_first(tokenizer: Tokenizer) -> Tokenizer:

@@ -46,7 +46,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 def replace_file(path: Path, data: bytes) -> None:
     """Write the bytes with `replacing`; a file that already holds them is not touched."""
-    if path.exists() and path.read_bytes() == data:
+    if path.is_file() and path.read_bytes() == data:
         sweep_beside(path)
         return
     with replacing(path) as stream:
@@ -124,8 +124,12 @@ def _is_abandoned(path: Path) -> bool:
     return path.stat().st_mtime < time.time() - ABANDONED_SECONDS
 
 
-def make_folder(folder: Path) -> None:
-    """Create a folder with its parents; each new name is durable in its own parent."""
+def make_folder(folder: Path, tries: int = 8) -> None:
+    """Create a folder with its parents; each new name is durable in its own parent.
+
+    Raises:
+        PermissionError: no folder can be made there, as in /proc.
+    """
     if folder.is_dir():
         return
     make_folder(folder.parent)
@@ -133,7 +137,10 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(exist_ok=True)
         sync(folder.parent)
     except FileNotFoundError:  # another process removed the parent, which was empty
-        make_folder(folder)
+        if not tries:
+            reason = "no folder can be made there"
+            raise PermissionError(errno.EPERM, reason, str(folder)) from None
+        make_folder(folder, tries - 1)
 
 
 def append_line(path: Path, line: bytes) -> None:

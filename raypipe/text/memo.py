@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from raypipe.text.tokenize import encoded
+
 Int64 = NDArray[np.int64]
 Flat = NDArray[np.uint16 | np.uint32]
 
@@ -84,5 +86,5 @@ class Memo:
         return np.concatenate(flats), np.concatenate(counts)
 
     def _encoded(self, texts: list[str]) -> list[Flat]:
-        found = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        found = encoded(self._tokenizer, texts)
         return [np.array(encoding.ids, self._dtype) for encoding in found]

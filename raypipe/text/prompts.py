@@ -15,6 +15,7 @@ from tokenizers import Tokenizer
 from raypipe.errors import InputError
 from raypipe.text.inputs import Layout
 from raypipe.text.pairs import Limits
+from raypipe.text.tokenize import encoded
 
 MONO_PLACES = ("query", "passage")
 DUO_PLACES = ("query", "passage_0", "passage_1")
@@ -124,12 +125,13 @@ def _split(prompt: str) -> tuple[list[str], list[str]]:
 
 
 def _pieces(tokenizer: Tokenizer, text: str) -> tuple[int, ...]:
-    return tuple(tokenizer.encode(text, add_special_tokens=False).ids)
+    return tuple(encoded(tokenizer, [text])[0].ids)
 
 
 def _specials(tokenizer: Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """What the tokenizer puts before and after a text."""
-    plain, whole = _pieces(tokenizer, _SAMPLE), tuple(tokenizer.encode(_SAMPLE).ids)
+    plain = _pieces(tokenizer, _SAMPLE)
+    whole = tuple(encoded(tokenizer, [_SAMPLE], specials=True)[0].ids)
     starts = range(len(whole) - len(plain) + 1)
     at = next((start for start in starts if whole[start : start + len(plain)] == plain), 0)
     return whole[:at], whole[at + len(plain) :]

@@ -9,6 +9,7 @@ from tokenizers import Tokenizer
 from raypipe.text.inputs import Inputs, Layout, make_inputs
 from raypipe.text.pairs import TextSlice, taken
 from raypipe.text.prompts import PromptLayout
+from raypipe.text.tokenize import encoded
 
 ALL = 1 << 40
 """More pieces than any text has."""
@@ -26,14 +27,14 @@ def first_difference(
     if tokenizer.post_processor is None or not texts:
         return None
     alone = _stored(tokenizer, texts)
-    whole = tokenizer.encode_batch_fast(texts, add_special_tokens=True)
+    whole = encoded(tokenizer, texts, specials=True)
     made = _rows(make_inputs([alone], single))
     for text, (ids, _), own in zip(texts, made, whole, strict=True):
         if ids != own.ids:
             return text
     if pair is None:
         return None
-    both = tokenizer.encode_batch_fast(list(zip(texts, [*texts[1:], texts[0]], strict=True)))
+    both = encoded(tokenizer, list(zip(texts, [*texts[1:], texts[0]], strict=True)), specials=True)
     following = taken(alone, np.roll(np.arange(len(texts)), -1))
     made = _rows(make_inputs([alone, following], pair))
     for text, (ids, segments), own in zip(texts, made, both, strict=True):
@@ -56,7 +57,7 @@ def first_other_prompt(
     made = _rows(make_inputs([taken(alone, each) for each in rows], layout))
     columns = [[texts[row] for row in each.tolist()] for each in rows]
     filled = [layout.filled(each) for each in zip(*columns, strict=True)]
-    whole = tokenizer.encode_batch_fast(filled, add_special_tokens=True)
+    whole = encoded(tokenizer, filled, specials=True)
     for text, (ids, _), own in zip(texts, made, whole, strict=True):
         if ids != own.ids:
             return text
@@ -67,7 +68,7 @@ def sliced(tokenizer: Tokenizer, texts: Sequence[Sequence[str]], layout: Layout)
     """Inputs made from whole texts, one list per position, of equal lengths; none is cut."""
     parts = []
     for column in texts:
-        found = tokenizer.encode_batch_fast(column, add_special_tokens=False)
+        found = encoded(tokenizer, column)
         counts = np.array([len(encoding.ids) for encoding in found], np.int64)
         flat = np.fromiter(chain.from_iterable(encoding.ids for encoding in found), np.uint32)
         parts.append(TextSlice(flat, np.cumsum(counts) - counts, counts))

@@ -4,9 +4,35 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
+
+from raypipe.errors import InputError, first_line
 
 CHARACTERS_A_PIECE = 32
+
+
+def encoded(
+    tokenizer: Tokenizer, texts: Sequence[str | tuple[str, str]], *, specials: bool = False
+) -> list[Encoding]:
+    """What the library makes of each text or pair of texts; nothing else in raypipe calls it.
+
+    Raises:
+        InputError: the library fails, as it does over a pattern that takes too long for a text.
+    """
+    try:
+        return tokenizer.encode_batch_fast(texts, add_special_tokens=specials)
+    except BaseException as error:
+        if not of_library(error):
+            raise
+        raise InputError(
+            f"the model's tokenizer: the library tokenizers fails over one of {len(texts):,} texts "
+            f"({first_line(error)}); put the model's own tokenizer files into its folder"
+        ) from error
+
+
+def of_library(error: BaseException) -> bool:
+    """Whether the library raised it: its errors have no class of their own, its panics no base."""
+    return type(error) is Exception or type(error).__name__ == "PanicException"
 
 
 def tokenize_batch(
@@ -20,7 +46,7 @@ def tokenize_batch(
     dtype = piece_dtype(tokenizer)
     wanted = max_pieces * CHARACTERS_A_PIECE
     cut = [_cut(text, wanted) for text in texts]
-    found = tokenizer.encode_batch_fast(cut, add_special_tokens=False)
+    found = encoded(tokenizer, cut)
     pieces = [encoding.ids[:max_pieces] for encoding in found]
     for place, text in enumerate(texts):
         if len(cut[place]) < len(text) and len(pieces[place]) < max_pieces:
@@ -40,7 +66,7 @@ def piece_dtype(tokenizer: Tokenizer) -> type[np.uint16] | type[np.uint32]:
 def _pieces_of_long(tokenizer: Tokenizer, text: str, max_pieces: int, wanted: int) -> list[int]:
     while True:
         cut = _cut(text, wanted)
-        pieces: list[int] = tokenizer.encode_batch_fast([cut], add_special_tokens=False)[0].ids
+        pieces: list[int] = encoded(tokenizer, [cut])[0].ids
         if len(pieces) >= max_pieces or len(cut) == len(text):
             return pieces[:max_pieces]
         wanted *= 2

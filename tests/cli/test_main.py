@@ -102,3 +102,12 @@ def test_a_shell_is_offered_what_begins_as_typed(raypipe_cli, typed, offered):
     shell = {"_RAYPIPE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": place}
     done = raypipe_cli(**shell)
     assert (done.returncode, done.stdout.split(), done.stderr) == (0, [offered], "")
+
+
+@pytest.mark.parametrize("out", ["n" * 300, "/proc/nowhere", "/proc/nowhere/below"])
+def test_a_place_where_no_folder_can_be_made_is_bad_input(raypipe_here, out, tmp_path):
+    (tmp_path / "passages.tsv").write_text("0\ta text\n")
+    passages = ("--format", "msmarco-v1", "--input", tmp_path / "passages.tsv")
+    done = raypipe_here("prepare", *passages, "--out", out)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert out.removesuffix("/below") in done.stderr

@@ -1,10 +1,13 @@
 """A command whose stdout or stderr is closed, full, or read by nobody any more."""
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 
 import pytest
+from on_terminal import on_terminal
 
 
 def ran(*arguments, redirected="", **streams):
@@ -66,3 +69,48 @@ def test_where_stderr_is_full_the_exit_code_still_tells(arguments, code):
 def test_what_a_closed_stderr_should_get_is_not_written_to_stdout():
     done = ran("status", "none", redirected="2>&-", capture_output=True)
     assert (done.returncode, done.stdout) == (2, "")
+
+
+ESCAPES = "\x1b]0;owned\x07\x1b[31m\u202e\x9b2J"
+
+
+def test_escape_sequences_of_files_and_names_are_shown_and_not_obeyed(raypipe_cli, tmp_path):
+    run, qrels = tmp_path / "a.run", tmp_path / "qrels.txt"
+    qrels.write_text("q 0 p 1\n")
+    twice = f"q{ESCAPES} Q0 p{ESCAPES} 1 1 x\n"
+    run.write_text(2 * twice)
+    unjudged = tmp_path / "b.run"
+    unjudged.write_text(
+        f"q Q0 p 1 2 x\n{twice}{twice.replace(' Q0 p', ' Q0 r').replace(' 1 1', ' 2 3')}"
+    )
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text("format: 1\n")
+    for arguments in (
+        ("evaluate", run, "--qrels", qrels),
+        ("evaluate", unjudged, "--qrels", qrels),
+        ("pipeline", f"recipe{ESCAPES}", "--out", tmp_path / "out"),
+        ("pipeline", recipe, f"key{ESCAPES}=1", "--out", tmp_path / "out"),
+        ("status", tmp_path / ESCAPES),
+        (f"verb{ESCAPES}",),
+    ):
+        done = raypipe_cli(*arguments)
+        assert not {"\x1b", "\x07", "\u202e", "\x9b"} & {*done.stderr}, arguments
+        assert r"\x1b]0;owned\x07\x1b[31m\u202e\x9b2J" in done.stderr, (arguments, done.stderr)
+
+
+def test_on_a_terminal_the_ids_of_a_run_are_shown_and_colours_are_rich_own(tiny_model, tmp_path):
+    (tmp_path / "qrels.txt").write_text("q 0 p 1\n")
+    run = tmp_path / f"a{ESCAPES}.run"
+    run.write_text("q Q0 p 1 1 x\n")
+    folder = shutil.copytree(tiny_model, tmp_path / f"m{ESCAPES}")
+    body = json.loads((folder / "raypipe.json").read_text())
+    made_by = {"made_by": {"recipe": ESCAPES, "step": 1, "steps": 2}}
+    (folder / "raypipe.json").write_text(json.dumps(body | made_by))
+    for arguments in (
+        ("evaluate", run, "--qrels", tmp_path / "qrels.txt"),
+        ("model", "show", folder),
+    ):
+        shown = on_terminal(*arguments, columns=300)
+        assert shown.exit_code == 0 and r"\x1b]0;owned\x07\x1b[31m\u202e\x9b2J" in shown.raw
+        assert not {"\x07", "\u202e", "\x9b"} & {*shown.raw} and "\x1b]" not in shown.raw
+    assert "\x1b[1m" in on_terminal("evaluate", "-h").raw

@@ -199,6 +199,20 @@ def test_a_cluster_that_does_not_answer_is_an_input_error(use, monkeypatch):
         connect("x:1")
 
 
+@pytest.mark.parametrize("call", ["nodes", "cluster_resources", "get_runtime_context"])
+def test_a_cluster_that_refuses_what_is_asked_after_joining_is_an_input_error(
+    use, monkeypatch, call
+):
+    ray = use([FAR])
+
+    def refuse():
+        raise RuntimeError("a token that nobody asked for")
+
+    monkeypatch.setattr(ray, call, refuse)
+    with pytest.raises(InputError, match=r"RAY_ADDRESS x:1: a token .*Expected a running"):
+        connect("x:1", allow_open=call == "cluster_resources")
+
+
 @pytest.fixture
 def dashboard():
     """A server that answers with `status` and remembers what it was asked."""

@@ -129,3 +129,13 @@ def test_stores_alone_are_asked_for_once_a_worker_not_once_a_shard(work, opened)
     work.stage.spec = None  # whoever asks for it fails
     task = Task(work.stage, ledger, ("", ""))
     assert perform(task, opened, SHARDS[0], (), lambda rows: None) is not None
+
+
+def test_a_worker_that_comes_after_the_others_have_computed_all_is_no_stranger(work, opened):
+    for shard in SHARDS:
+        perform(work, opened, shard, (), lambda rows: None)
+    task = Task(work.stage, work.ledger, ("nonce/word", "the word"))
+    with pytest.raises(InputError, match="no such file"):
+        introduce(task, work.stage.site)
+    work.ledger.publish()
+    assert introduce(task, work.stage.site)[1]["numerics"] == "toy"

@@ -26,6 +26,8 @@ class Hub:
     ill: dict = field(default_factory=dict)
     """The end of a path -> what becomes of its requests: a status of HTTP, `cut` (the connection
     ends after half of the bytes) or `other` (as many other bytes)."""
+    says: dict = field(default_factory=dict)
+    """What it says in the place of the truth: `sha`, or the name of a header of a file's answer."""
     asked: list = field(default_factory=list)
     """(method, path, token) of every request."""
     url: str = ""
@@ -107,6 +109,7 @@ class Handler(BaseHTTPRequestHandler):
         else:
             siblings = [{"rfilename": name} for name in files]
             body = {"id": repository, "modelId": repository, "sha": commit, "siblings": siblings}
+            body["sha"] = hub.says.get("sha", commit)
         self._answer(200, json.dumps(body).encode(), {"Content-Type": "application/json"})
 
     def _give(self, hub, repository, revision, name, token):
@@ -120,7 +123,7 @@ class Handler(BaseHTTPRequestHandler):
         etag = _entry(name, data)["oid"]
         if name.endswith(".safetensors"):
             etag = hashlib.sha256(data).hexdigest()
-        self._answer(200, data, {"ETag": f'"{etag}"', "X-Repo-Commit": commit})
+        self._answer(200, data, {"ETag": f'"{etag}"', "X-Repo-Commit": commit} | hub.says)
 
     def _refuse(self, status, code, message):
         self._answer(status, b"{}", {"X-Error-Code": code, "X-Error-Message": message})

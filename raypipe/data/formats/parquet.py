@@ -17,6 +17,7 @@ from raypipe.data.files.records import chunks
 from raypipe.data.files.split import Counted, Split
 from raypipe.data.formats.fields import checked_id, titled
 from raypipe.errors import InputError
+from raypipe.regular import reading_parquet
 
 Record = tuple[str, str, str]
 """Id, title and text."""
@@ -38,8 +39,6 @@ def files(inputs: Sequence[Path]) -> list[Path]:
             parquet_columns(path, foreign.PASSAGES, "passage_id", "text")
         except InputError as error:
             problems += error.problems
-        except (pa.ArrowInvalid, OSError) as error:
-            problems.append(f"{path}: cannot be read as Parquet ({error})")
     if problems:
         raise InputError(problems)
     return found
@@ -61,7 +60,7 @@ def _count(stream: BinaryIO, name: str, every: int) -> Counted:
     A row's bytes lie in several places. A changed file is found when the shard is read whose part
     has changed.
     """
-    with pq.ParquetFile(name) as file:
+    with reading_parquet(name), pq.ParquetFile(name) as file:
         num_rows = file.metadata.num_rows
     num_parts = -(-num_rows // every)
     if not num_parts:
@@ -86,20 +85,18 @@ def _records(stream: BinaryIO, *, name: str, at: int, first: int, skip: int) -> 
     """Rows from `first` + `skip` on; the row groups before are not read."""
     path, start = Path(name), first + skip
     columns = parquet_columns(path, foreign.PASSAGES, "passage_id", "text")
-    try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            num_groups = file.num_row_groups
-            sizes = [file.metadata.row_group(group).num_rows for group in range(num_groups)]
-            ends = list(accumulate(sizes))
-            first_group = bisect_right(ends, start)
-            begins = ends[first_group - 1] if first_group else 0
-            groups, wanted = range(first_group, num_groups), list(columns.values())
-            for batch in file.iter_batches(BATCH_ROWS, row_groups=list(groups), columns=wanted):
-                if begins + len(batch) > start:
-                    yield from _rows(path, batch.slice(max(0, start - begins)), columns, begins)
-                begins += len(batch)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(f"{path}: cannot be read as Parquet ({error})") from error
+    with reading_parquet(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        num_groups = file.num_row_groups
+        sizes = [file.metadata.row_group(group).num_rows for group in range(num_groups)]
+        ends = list(accumulate(sizes))
+        first_group = bisect_right(ends, start)
+        begins = ends[first_group - 1] if first_group else 0
+        groups, wanted = range(first_group, num_groups), list(columns.values())
+        for batch in file.iter_batches(BATCH_ROWS, row_groups=list(groups), columns=wanted):
+            batch.validate(full=True)
+            if begins + len(batch) > start:
+                yield from _rows(path, batch.slice(max(0, start - begins)), columns, begins)
+            begins += len(batch)
 
 
 def _rows(

@@ -8,7 +8,9 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
+from raypipe.config.hub import COMMIT
 from raypipe.driver.models.listed import wrong_files
 from raypipe.driver.models.refusals import told
 from raypipe.errors import InputError
@@ -36,13 +38,20 @@ def newest_commit(repository: str, revision: str | None) -> str:
     Offline it is the one that the library's cache has for it.
 
     Raises:
-        InputError: the hub does not say, with the reason.
+        InputError: the hub does not say, with the reason, or what it says is no commit, which the
+            library would take for the name of a folder.
     """
     from huggingface_hub import HfApi
 
     with told(repository, revision):
         found = HfApi(library_name="raypipe").resolve_revision(repository, revision=revision)
-    return str(found.resolved)
+        return _commit(str(found.resolved))
+
+
+def _commit(found: str) -> str:
+    if not COMMIT.fullmatch(found):
+        raise ValueError(f"expected a commit of 40 hexadecimal digits, found {found[:80]!r}")
+    return found
 
 
 def fetched(repository: str, commit: str) -> dict[str, Path]:
@@ -101,13 +110,16 @@ def _check(repository: str, commit: str, folder: Path, files: Mapping[str, str])
 
 def _snapshot(repository: str, commit: str, patterns: list[str]) -> Path:
     """The library's folder of a commit, with the files of these patterns."""
-    from huggingface_hub import snapshot_download
+    from huggingface_hub import get_session, snapshot_download
     from huggingface_hub.utils import (
         are_progress_bars_disabled,
         disable_progress_bars,
         enable_progress_bars,
     )
 
+    hooks = get_session().event_hooks["response"]
+    if _check_names not in hooks:
+        hooks.append(_check_names)
     hidden = not sys.stderr.isatty() and not are_progress_bars_disabled()
     if hidden:  # in a file they are lines without end
         disable_progress_bars()
@@ -125,6 +137,18 @@ def _snapshot(repository: str, commit: str, patterns: list[str]) -> Path:
     finally:
         if hidden:
             enable_progress_bars()
+
+
+def _check_names(answer: Any) -> None:
+    """Returns nothing if the library may name files by what the hub says of one.
+
+    Raises:
+        ValueError: a commit or a hash of a file is a path, which might lead out of the cache.
+    """
+    for name in ("X-Repo-Commit", "X-Linked-Etag", "ETag"):
+        found = answer.headers.get(name, "").removeprefix("W/")
+        if answer.request.method == "HEAD" and ("/" in found or ".." in found):
+            raise ValueError(f"{name}: expected hexadecimal digits, found {found[:80]!r}")
 
 
 def _without_weights(repository: str, commit: str, names: Iterable[str]) -> str:

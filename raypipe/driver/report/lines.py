@@ -3,9 +3,12 @@
 import sys
 import time
 
+from raypipe.errors import visible
+
 
 def stamped(line: str, *, terminal: bool) -> str:
-    """The line, behind the local time unless a person watches it come."""
+    """The `visible` line, behind the local time unless a person watches it come."""
+    line = visible(line)
     return line if terminal else f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}"
 
 

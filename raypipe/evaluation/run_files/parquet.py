@@ -14,7 +14,7 @@ from raypipe.errors import InputError
 from raypipe.evaluation.run_files.columns import encode
 from raypipe.evaluation.run_files.fields import narrowed
 from raypipe.evaluation.run_files.lines import Lines
-from raypipe.regular import check_ratio, check_regular
+from raypipe.regular import check_ratio, check_regular, reading_parquet
 
 _IDS = ("query_id", "passage_id")
 _ROW_BYTES = 16
@@ -40,7 +40,7 @@ def read_parquet(path: Path) -> Lines:
         InputError: other columns or types, damage, or it unpacks to too much (`check_ratio`).
     """
     num_bytes = path.stat().st_size
-    try:
+    with reading_parquet(path):
         found = pq.read_schema(path)
         columns = _columns(path, found.names)
         ids = [columns[own] for own in _IDS]
@@ -48,8 +48,7 @@ def read_parquet(path: Path) -> Lines:
         file = pq.ParquetFile(path, page_checksum_verification=True, read_dictionary=texts)
         check_ratio(path, num_bytes, file.metadata.num_rows * _ROW_BYTES)
         table = file.read(columns=list(columns.values()))
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(f"{path}: cannot be read as Parquet ({error})") from error
+        table.validate(full=True)
     for name in ids:
         check_ratio(path, num_bytes, sum(map(_num_characters, table[name].chunks)))
     if not len(table):
@@ -59,7 +58,8 @@ def read_parquet(path: Path) -> Lines:
 
 def columns_found(path: Path) -> set[str]:
     """Which of a run's columns a Parquet run has; ranks, if there, decide its order."""
-    return set(foreign.columns_of(pq.read_schema(path).names, foreign.RUN))
+    with reading_parquet(path):
+        return set(foreign.columns_of(pq.read_schema(path).names, foreign.RUN))
 
 
 def table_lines(path: Path, table: pa.Table) -> Lines:

@@ -12,6 +12,7 @@ from raypipe.models.tokenizer import read_tokenizer
 from raypipe.regular import check_regular
 from raypipe.text.inputs import Layout
 from raypipe.text.slicing import sliced
+from raypipe.text.tokenize import encoded
 
 MAX_JSON_BYTES = 64_000_000
 """A multilingual model's tokenizer.json has about 35 million."""
@@ -158,13 +159,13 @@ def check_tokenizer(folder: Path, found: Evidence, *, pair: bool) -> Layout | No
     except InputError as error:
         found.refusals += [f"{path}: {problem}" for problem in error.problems]
         return None
-    own = tokenizer.encode("a", "b") if pair else tokenizer.encode("a")
+    own = encoded(tokenizer, [("a", "b") if pair else "a"], specials=True)[0]
     expected = sliced(tokenizer, [["a"], ["b"]] if pair else [["a"]], layout)
     ids, segments = expected.ids.tolist(), expected.segments.tolist()
     if own.ids != ids or (layout.has_segments and own.type_ids != segments):
-        tokens = [str(tokenizer.id_to_token(number)) for number in ids]
+        wanted, made = (" ".join(map(str, map(tokenizer.id_to_token, n))) for n in (ids, own.ids))
         found.refusals.append(
-            f"{path}: expected inputs {' '.join(tokens)} in segments {segments}, found "
-            f"{' '.join(own.tokens)} in {own.type_ids}"
+            f"{path}: expected inputs {wanted} in segments {segments}, found {made} in "
+            f"{own.type_ids}"
         )
     return layout

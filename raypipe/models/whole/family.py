@@ -11,6 +11,7 @@ from raypipe.models.units import check_units
 from raypipe.models.whole import module
 from raypipe.models.whole.files import WholeFiles
 from raypipe.text.inputs import Layout
+from raypipe.text.tokenize import encoded
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -87,8 +88,8 @@ class WholeFamily:
 
     def layout(self, tokenizer: Tokenizer, segments: Sequence[int]) -> Layout:
         """See Family; what the tokenizer itself puts around one text and between two."""
-        plain = tokenizer.encode(TEXT, add_special_tokens=False).ids
-        both = tokenizer.encode(TEXT, TEXT).ids
+        plain = encoded(tokenizer, [TEXT])[0].ids
+        both = encoded(tokenizer, [(TEXT, TEXT)], specials=True)[0].ids
         first, last = ends_of(tokenizer)
         size = len(plain)
         between = tuple(both[1 + size : len(both) - size - 1])
@@ -108,8 +109,8 @@ def ends_of(tokenizer: Tokenizer) -> tuple[int | None, int | None]:
     Raises:
         InputError: there are several on a side.
     """
-    plain = tokenizer.encode(TEXT, add_special_tokens=False).ids
-    whole = tokenizer.encode(TEXT).ids
+    plain = encoded(tokenizer, [TEXT])[0].ids
+    whole = encoded(tokenizer, [TEXT], specials=True)[0].ids
     for num_before in (0, 1):
         num_after = len(whole) - num_before - len(plain)
         if num_after in (0, 1) and whole[num_before : num_before + len(plain)] == plain:

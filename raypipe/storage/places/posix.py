@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from raypipe.errors import CorruptError
+from raypipe.errors import CorruptError, InputError
+from raypipe.regular import check_regular
 from raypipe.storage.doom import wait_for_gc
 from raypipe.storage.files import append_line, make_folder, sync
 from raypipe.storage.holder import label_is_dead, process_label
@@ -56,7 +57,8 @@ class PosixStorage:
     def tail(self, name: str, start: int) -> tuple[bytes, int]:
         """See Storage; `start` is a byte."""
         try:
-            with (self.root / checked_name(name)).open("rb") as file:
+            check_regular(self.root / checked_name(name))
+            with (self.root / name).open("rb") as file:
                 file.seek(start)
                 data = file.read()
         except FileNotFoundError:
@@ -73,7 +75,12 @@ class PosixStorage:
 
     def read(self, name: str) -> bytes:
         """See Storage."""
-        return (self.root / checked_name(name)).read_bytes()
+        path = self.root / checked_name(name)
+        try:
+            check_regular(path)  # a pipe would wait for ever
+        except InputError as error:
+            raise CorruptError(str(error)) from error
+        return path.read_bytes()
 
     def exists(self, name: str) -> bool:
         """See Storage."""
@@ -174,7 +181,7 @@ class PosixStorage:
     def peek(self, name: str) -> bytes | None:
         """See Storage."""
         try:
-            return (self.root / name).read_bytes()
+            return self.read(name)
         except FileNotFoundError:
             return None
 

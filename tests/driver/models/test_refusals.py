@@ -4,6 +4,7 @@ import errno
 
 import pytest
 
+from raypipe.cli.main import run
 from raypipe.driver.models.library import fetched, newest_commit
 from raypipe.driver.models.refusals import told
 from raypipe.errors import InputError
@@ -79,3 +80,27 @@ def test_what_the_library_says_is_repeated_without_credentials(hub, error):
         with told(NAME, None):
             raise error
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        {"sha": "../../../../../outside"},
+        {"sha": "\x1b]0;x\x07"},
+        {"sha": "main"},
+        {"ETag": '"../../../../../outside"'},
+        {"X-Linked-Etag": '"/ABSOLUTE/outside"'},
+        {"X-Repo-Commit": "../../../../../outside"},
+    ],
+    ids=str,
+)
+def test_a_hub_that_answers_with_a_path_is_refused_and_nothing_is_written_outside_the_cache(
+    hub, commit, says, tmp_path, capsys
+):
+    hub.says = {key: said.replace("/ABSOLUTE", str(tmp_path)) for key, said in says.items()}
+    code, _ = run(["model", "show", NAME])
+    told = capsys.readouterr().err
+    assert code == 2 and "digits, found" in told and "Traceback" not in told
+    assert "\x1b" not in told
+    assert {path.name for path in tmp_path.iterdir()} <= {"library", "cache"}
+    assert not list(tmp_path.rglob("outside*"))
