@@ -3,7 +3,7 @@
 import logging
 import secrets
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -106,6 +106,13 @@ class Workspace:
             refs.sources[store] = before
         refs.stores[store] = fingerprint
         self._write_refs(refs)
+
+    def keep(self, places: Collection[str]) -> None:
+        """Refer to other stores too, NAME/FINGERPRINT, until an invocation is complete."""
+        refs = read_refs(self.stores, self.id)
+        if not refs.places().issuperset(places):
+            refs.beside.update(places)
+            self._write_refs(refs)
 
     def forget_sources(self) -> None:
         """Give up the sources, at the end of a complete invocation, and what it did not use."""

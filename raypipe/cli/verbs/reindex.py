@@ -87,8 +87,7 @@ def rollback(
     from raypipe.driver.generations.past import rollback as rolled_back
     from raypipe.driver.verbs.reading import line_of_generations
 
-    workspace = _workspace(folder)
-    made = rolled_back(workspace.stores, line_of_generations(folder), to)
+    made = rolled_back(_workspace(folder), line_of_generations(folder), to)
     told = {"number": made.number, **made.facts}
     text = (
         f"generation {made.number} is current, with the content of {made.facts['rolled_back_to']}"
