@@ -128,7 +128,10 @@ def line_of(generation: dict[str, Any]) -> str:
     for query_set, systems in generation.get("drift", {}).items():
         for system, drift in systems.items():
             found = drift["means"]["overlap@10"]
-            parts.append(f"{system} on {query_set}: overlap@10 {found:.3f}")
+            over = f" over {drift['queries']:,} queries" if "queries" in drift else ""
+            parts.append(f"{system} on {query_set}: overlap@10 {found:.3f}{over}")
+    for query_set, systems in generation.get("not_compared", {}).items():
+        parts += [f"{system} on {query_set}: not {why}" for system, why in systems.items()]
     return ", ".join(parts)
 
 

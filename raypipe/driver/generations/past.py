@@ -99,18 +99,18 @@ def accept(workspace: Workspace, name: str) -> Generation:
 
 
 def _published(workspace: Workspace, generation: Generation) -> Generation:
-    """The generation, after all its stores were kept from gc and found complete."""
+    """The generation; until its record says so, the workspace's refs keep its stores from gc."""
     stores, places = workspace.stores, [f"{a}/{b}" for a, b in generation.stores.items()]
-    workspace.keep(places)
-    for place in places:
-        wait_for_gc(stores, place)
-    gone = [s for s in generation.stores if generation.stored(stores, s) is None]
-    if gone:
-        raise IncompleteError(
-            f"generation {generation.number} of {generation.name}: {len(gone)} of its stores were "
-            f"deleted, first {gone[0]}"
-        )
-    create(stores, generation)
+    with workspace.keeping(places):
+        for place in places:
+            wait_for_gc(stores, place)
+        gone = [s for s in generation.stores if generation.stored(stores, s) is None]
+        if gone:
+            raise IncompleteError(
+                f"generation {generation.number} of {generation.name}: {len(gone)} of its stores "
+                f"were deleted, first {gone[0]}"
+            )
+        create(stores, generation)
     return generation
 
 
