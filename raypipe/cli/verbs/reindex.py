@@ -90,8 +90,7 @@ def rollback(
     from raypipe.driver.generations.past import rollback as rolled_back
     from raypipe.driver.verbs.reading import line_of_generations
 
-    workspace = _workspace(folder)
-    made = rolled_back(workspace.stores, line_of_generations(folder), to)
+    made = rolled_back(_workspace(folder), line_of_generations(folder), to)
     told = {"number": made.number, **made.facts}
     text = (
         f"generation {made.number} is current, with the content of {made.facts['rolled_back_to']}"
@@ -132,7 +131,10 @@ def line_of(generation: dict[str, Any]) -> str:
     for query_set, systems in generation.get("drift", {}).items():
         for system, drift in systems.items():
             found = drift["means"]["overlap@10"]
-            parts.append(f"{system} on {query_set}: overlap@10 {found:.3f}")
+            over = f" over {drift['queries']:,} queries" if "queries" in drift else ""
+            parts.append(f"{system} on {query_set}: overlap@10 {found:.3f}{over}")
+    for query_set, systems in generation.get("not_compared", {}).items():
+        parts += [f"{system} on {query_set}: not {why}" for system, why in systems.items()]
     return ", ".join(parts)
 
 

@@ -23,7 +23,7 @@ def accept_refused(workspace: Workspace, name: str) -> Generation:
     """
     before = _summary(workspace)
     with invocation(workspace, name) as summary:  # nobody else publishes meanwhile
-        made = accept(workspace.stores, name)
+        made = accept(workspace, name)
         workspace.used |= {f"{store}/{of_it}" for store, of_it in made.stores.items()}
         summary["measures"] = made.facts.get("measures", {})
         if before.get("measures") == summary["measures"]:

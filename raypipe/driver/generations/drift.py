@@ -23,6 +23,13 @@ class DriftLimit:
     name: str
     value: float
 
+    def __str__(self) -> str:
+        return f"{self.name}={self.value}"
+
+    def applies(self, drift: "Drift") -> bool:
+        """Whether the drift has what is limited."""
+        return self.name in drift.means or self.name in drift.measures
+
     def problem(self, drift: "Drift") -> str | None:
         """What is beyond the limit; None if the drift is within it."""
         found = drift.means.get(self.name)
@@ -49,6 +56,8 @@ class Drift:
     """Passages in the first 10 of a query that were not there, and that no longer are."""
     moved: tuple[tuple[str, float], ...] = ()
     """The queries that moved most, by their rank-biased overlap, ascending."""
+    queries: int = 0
+    """How many were compared."""
 
     def to_json(self) -> dict[str, Json]:
         """The fields, pairs as lists."""
@@ -62,8 +71,13 @@ def drift(
     newer: pa.Table,
     qrels: pa.Table | None = None,
     measures: Sequence[str] = (),
+    *,
+    num_queries: int = 0,
 ) -> Drift:
-    """The drift between two runs (schema.RUN_FILE) of one query set, by original ids."""
+    """The drift between two runs (schema.RUN_FILE) of the same queries, by original ids.
+
+    Without a judgement there are no measures.
+    """
     before, now = rankings_of(older), rankings_of(newer)
     queries = sorted(before.keys() | now.keys())
     pairs = {query: (before.get(query, []), now.get(query, [])) for query in queries}
@@ -75,10 +89,11 @@ def drift(
     tops = [tuple(set(ranking[: CUTOFFS[0]]) for ranking in pair) for pair in pairs.values()]
     return Drift(
         means={**means, "rbo": _mean(list(rbo.values()))},
-        measures={} if qrels is None else _measured(older, newer, qrels, measures),
+        measures=_measured(older, newer, qrels, measures) if qrels else {},
         gained=sum(len(new - old) for old, new in tops),
         lost=sum(len(old - new) for old, new in tops),
         moved=tuple(sorted(rbo.items(), key=lambda pair: (pair[1], pair[0]))[:SHOWN]),
+        queries=num_queries,
     )
 
 

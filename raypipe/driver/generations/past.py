@@ -1,10 +1,13 @@
 """What was published when, and the way back to it."""
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 from raypipe.driver.generations.publish import create
+from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import IncompleteError, InputError
+from raypipe.storage.doom import wait_for_gc
 from raypipe.storage.generations import (
     Generation,
     forget_refused,
@@ -14,6 +17,7 @@ from raypipe.storage.generations import (
     read_generation,
     refused_generation,
 )
+from raypipe.storage.leases.lease import acquire
 from raypipe.storage.storage import Storage
 
 
@@ -32,14 +36,28 @@ def history(stores: Storage, name: str) -> list[dict[str, Any]]:
     return found
 
 
-def rollback(stores: Storage, name: str, to: int | None = None) -> Generation:
+def rollback(workspace: Workspace, name: str, to: int | None = None) -> Generation:
     """A new generation with the stores of an older one (None: of the one before the newest).
 
     Raises:
         InputError: there is no such generation, or it is the current one.
         IncompleteError: stores that it names were deleted.
-        RefusedError: another invocation has published a generation at the same time.
+        RefusedError: an invocation is working in the workspace, another one has published a
+            generation at the same time, or gc does not end.
     """
+    lease = acquire(workspace.own, LEASE, gone=workspace.gone)
+    try:
+        workspace.settle()
+        return _rolled_back(workspace, name, to)
+    finally:
+        # It is done or not; a lease that cannot be released is free once this process has ended.
+        with suppress(OSError):
+            lease.release()
+        workspace.own.sweep()
+
+
+def _rolled_back(workspace: Workspace, name: str, to: int | None) -> Generation:
+    stores = workspace.stores
     numbers = generation_numbers(stores, name)
     if not numbers:
         raise InputError(none_yet(stores, name))
@@ -50,10 +68,10 @@ def rollback(stores: Storage, name: str, to: int | None = None) -> Generation:
         raise InputError(f"generation {target} of {name} is the current one")
     older = read_generation(stores, name, target)
     facts = {**_told_of(older), "rolled_back_to": target}
-    return _published(stores, Generation(name, numbers[-1] + 1, older.stores, facts))
+    return _published(workspace, Generation(name, numbers[-1] + 1, older.stores, facts))
 
 
-def accept(stores: Storage, name: str) -> Generation:
+def accept(workspace: Workspace, name: str) -> Generation:
     """What the last re-indexing built beyond a limit, as the current generation.
 
     If an earlier acceptance ended before the refusal was removed, this one removes it.
@@ -63,6 +81,7 @@ def accept(stores: Storage, name: str) -> Generation:
         IncompleteError: stores that it names were deleted.
         RefusedError: the generation that it was compared with is no longer current.
     """
+    stores = workspace.stores
     newest = newest_generation(stores, name)
     number = newest.number + 1 if newest else 1
     found = refused_generation(stores, name, number)
@@ -74,19 +93,24 @@ def accept(stores: Storage, name: str) -> Generation:
             f"{name}: nothing was refused after generation {number - 1}, so nothing can be "
             "accepted; what was refused before was compared with an older one: run again"
         )
-    made = _published(stores, Generation(name, number, found.stores, found.facts))
+    made = _published(workspace, Generation(name, number, found.stores, found.facts))
     forget_refused(stores, name, (number,))
     return made
 
 
-def _published(stores: Storage, generation: Generation) -> Generation:
-    gone = [s for s in generation.stores if generation.stored(stores, s) is None]
-    if gone:
-        raise IncompleteError(
-            f"generation {generation.number} of {generation.name}: {len(gone)} of its stores were "
-            f"deleted, first {gone[0]}"
-        )
-    create(stores, generation)
+def _published(workspace: Workspace, generation: Generation) -> Generation:
+    """The generation; until its record says so, the workspace's refs keep its stores from gc."""
+    stores, places = workspace.stores, [f"{a}/{b}" for a, b in generation.stores.items()]
+    with workspace.keeping(places):
+        for place in places:
+            wait_for_gc(stores, place)
+        gone = [s for s in generation.stores if generation.stored(stores, s) is None]
+        if gone:
+            raise IncompleteError(
+                f"generation {generation.number} of {generation.name}: {len(gone)} of its stores "
+                f"were deleted, first {gone[0]}"
+            )
+        create(stores, generation)
     return generation
 
 

@@ -7,17 +7,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from raypipe import schema
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from raypipe.data.qrels import read_qrels
 from raypipe.driver.generations.changes import changes
+from raypipe.driver.generations.compared import counterpart, of_queries
 from raypipe.driver.generations.drift import Drift, DriftLimit, drift
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import System
 from raypipe.driver.recipe.watching import StageResult
 from raypipe.driver.report.measure import Measurement
 from raypipe.errors import LimitError, RefusedError, StorageError, ending_of
-from raypipe.names import Role, StoreName, of_collection, of_queries
-from raypipe.stages.run_tables import with_ids
+from raypipe.names import Role, StoreName, of_collection
 from raypipe.storage.generations import (
     Generation,
     create_generation,
@@ -26,7 +28,6 @@ from raypipe.storage.generations import (
 )
 from raypipe.storage.records import Json
 from raypipe.storage.storage import Storage
-from raypipe.storage.stored import Stored
 
 log = logging.getLogger(__name__)
 _APART = (Role.COUNT, Role.AUDIT)
@@ -59,7 +60,8 @@ def publish(stores: Storage, wanted: Publication, built: Built) -> dict[str, Jso
     Nothing is created if every store and measure is the current generation's.
 
     Raises:
-        LimitError: a run drifted beyond a limit; the build is kept as refused.
+        LimitError: a run drifted beyond a limit, or a limit could not be tried; the build is kept
+            as refused.
         RefusedError: another invocation has published a generation since this one began.
     """
     name, base = built.basis.recipe.name, wanted.base
@@ -68,7 +70,7 @@ def publish(stores: Storage, wanted: Publication, built: Built) -> dict[str, Jso
     if base is not None and _is_same(base, found):
         log.info("nothing changed: generation %d of %s stays current", base.number, name)
         return {"number": base.number, "published": False}
-    problems = _beyond(found, wanted.limits)
+    problems = _beyond(found, base, wanted.limits)
     if problems:
         refuse_generation(stores, found)
         raise LimitError(
@@ -122,7 +124,7 @@ def _generation(
     }
     if base is not None:
         facts |= _changes(stores, base, built.basis)
-        facts["drift"] = _drifts(stores, base, built)
+        facts |= _drifts(stores, base, built)
     return Generation(name, number, {str(s): r.fingerprint for s, r in kept.items()}, facts)
 
 
@@ -143,48 +145,86 @@ def _changes(stores: Storage, base: Generation, basis: Basis) -> dict[str, int]:
     return asdict(changes(basis.ids(), mine, older, base.stored(stores, hashes)))
 
 
-def _drifts(stores: Storage, base: Generation, built: Built) -> dict[str, Json]:
-    """By query set and system, for the systems that both generations have."""
-    found: dict[str, Json] = {}
+def _drifts(stores: Storage, base: Generation, built: Built) -> dict[str, dict[str, Json]]:
+    """By query set and run, its drift, or why it could not be compared: drift and not_compared."""
+    found: dict[str, dict[str, Json]] = {"drift": {}, "not_compared": {}}
     for query_set, systems in built.systems.items():
-        queries = built.basis.queries(query_set)
-        older = base.stored(stores, str(of_queries(query_set)))
-        if older is None or older.identity != queries.identity:
-            log.info("%s: its queries changed, so its runs are not compared", query_set)
-            continue
-        of_set = {s.name: _drift(stores, base, built.basis, query_set, s) for s in systems}
-        found[query_set] = {name: d.to_json() for name, d in of_set.items() if d is not None}
-    return found
+        of_set: dict[str, Json] = {}
+        lacking: dict[str, Json] = {}
+        for system in (system for system in systems if system.produces == "run"):
+            try:
+                of_set[system.name] = _drift(stores, base, built.basis, query_set, system).to_json()
+            except LookupError as error:
+                lacking[system.name] = f"compared with generation {base.number}: {error}"
+                log.info("%s on %s is not %s", system.name, query_set, lacking[system.name])
+        found["drift"][query_set] = of_set
+        if lacking:
+            found["not_compared"][query_set] = lacking
+    return found if found["not_compared"] else {"drift": found["drift"]}
 
 
 def _drift(
     stores: Storage, base: Generation, basis: Basis, query_set: str, system: System
-) -> Drift | None:
-    older = base.stored(stores, system.stored.manifest.store)
-    role = Role.PASSAGES if system.unit == "passages" else Role.DOCUMENTS
-    collection = base.stored(stores, str(of_collection(role)))
-    if system.produces != "run" or older is None or collection is None:
-        return None
-    recipe, queries = basis.recipe, basis.queries(query_set).table(schema.QUERIES)
-    sides: tuple[tuple[Stored, Stored], ...] = (
-        (older, collection),
-        (system.stored, basis.ranked(system.unit)),
-    )
-    before, now = (with_ids(run.whole_table(schema.RUN), queries, rows) for run, rows in sides)
+) -> Drift:
+    """The drift over the queries that both generations have.
+
+    Raises:
+        LookupError: the base has nothing to compare with.
+    """
+    queries = basis.queries(query_set)
+    older = counterpart(stores, base, system.stored, queries)
+    before, kept = older.lines(), older.queries
+    now = of_queries(system.stored, queries, basis.ranked(system.unit), kept)
+    of_older = older.run.stored.manifest.store
+    if len(kept) < queries.num_rows or of_older != system.stored.manifest.store:
+        log.info(
+            "%s on %s is compared with %s of generation %d over %d of its %d queries, the ones "
+            "that both have with the same id and text",
+            *(system.name, query_set, of_older, base.number, len(kept), queries.num_rows),
+        )
+    recipe = basis.recipe
     qrels = recipe.queries[query_set].qrels_of(system.unit)
     if recipe.evaluate is None or qrels is None:
-        return drift(before, now)
-    return drift(before, now, read_qrels(Path(qrels)), recipe.evaluate.measures)
+        return drift(before, now, num_queries=len(kept))
+    judged = read_qrels(Path(qrels))
+    judged = judged.filter(pc.is_in(judged["query_id"], pa.array(sorted(kept), pa.string())))
+    return drift(before, now, judged, recipe.evaluate.measures, num_queries=len(kept))
 
 
-def _beyond(generation: Generation, limits: Sequence[DriftLimit]) -> list[str]:
-    """Each limit that a system of a query set is beyond."""
-    problems = []
-    for query_set, systems in generation.facts.get("drift", {}).items():
+def _beyond(
+    generation: Generation, base: Generation | None, limits: Sequence[DriftLimit]
+) -> list[str]:
+    """Each limit that a system of a query set is beyond, or that could not be tried."""
+    if base is None:
+        return []
+    problems, tried = [], set()
+    for query_set, systems in generation.facts["drift"].items():
         for system, body in systems.items():
             measures: dict[str, Any] = body["measures"]
             pairs = {name: (pair[0], pair[1]) for name, pair in measures.items()}
-            found = Drift(means=body["means"], measures=pairs)
-            lines = (limit.problem(found) for limit in limits)
-            problems += [f"{system} on {query_set}: {line}" for line in lines if line]
-    return problems
+            found = Drift(means=body["means"], measures=pairs, queries=body["queries"])
+            where = f"{system} on {query_set}, over {found.queries} queries"
+            for limit in limits:
+                line = limit.problem(found)
+                if limit.applies(found):
+                    tried.add(limit)
+                    problems += [f"{where}: {line}"] if line else []
+                elif any(_measured(g, query_set, system) for g in (base, generation)):
+                    tried.add(limit)
+                    problems.append(
+                        f"{where}: {limit} could not be tried: none of them is judged now"
+                    )
+    told = ", ".join(map(str, limits))
+    for query_set, systems in generation.facts.get("not_compared", {}).items():
+        for system, why in systems.items() if limits else ():
+            problems.append(f"{system} on {query_set}: {told} could not be tried: not {why}")
+            tried.update(limits)
+    return problems + [
+        f"{limit} could not be tried: no query set has a run to try it on"
+        for limit in limits
+        if limit not in tried
+    ]
+
+
+def _measured(generation: Generation, query_set: str, system: str) -> bool:
+    return bool(generation.facts.get("measures", {}).get(query_set, {}).get(system))

@@ -108,7 +108,9 @@ def test_beyond_a_limit_the_build_is_kept_and_not_current(nights):
     nights.run(TEXTS)
     other = {name: f"query {text} run" for name, text in TEXTS.items()}
     other |= {f"x{name}": text for name, text in TEXTS.items()}
-    with pytest.raises(LimitError, match=r"dense on test: overlap@10 0\.\d+ < 0.9") as caught:
+    with pytest.raises(
+        LimitError, match=r"dense on test, over 2 queries: overlap@10 0\.\d+ < 0.9"
+    ) as caught:
         nights.run(other, max_drift=("overlap@10=0.9",))
     assert caught.value.exit_code == 5 and nights.summary()["exit"] == 5
     assert generation_numbers(nights.stores, "nightly") == [1]
@@ -166,13 +168,13 @@ def test_older_generations_are_retired_but_the_kept_ones(nights):
     assert retired_numbers(nights.stores, "nightly") == [1, 2]
 
 
-def test_a_query_set_that_changed_is_not_compared(nights, caplog):
+def test_of_a_query_set_that_changed_the_queries_of_both_are_compared(nights, caplog):
     nights.run(TEXTS)
     (nights.folder / "queries.tsv").write_text("1\tthe zebra\n3\tof shards\n")
     caplog.set_level("INFO", "raypipe")
     made = nights.run(TEXTS, max_drift=("overlap@10=1",))["generation"]
-    assert made["drift"] == {} and "its queries changed" in caplog.text
-    assert made["number"] == 2
+    assert made["drift"]["test"]["dense"]["queries"] == 1 and made["number"] == 2
+    assert "of generation 1 over 1 of its 2 queries" in caplog.text
 
 
 def test_a_base_whose_stores_are_gone_is_replaced_without_counts_of_changes(nights):
