@@ -6,12 +6,14 @@ Otherwise yesterday's success would be read as today's after a typo in the recip
 import json
 from pathlib import Path
 
-from raypipe.errors import CorruptError, RaypipeError
+from raypipe.errors import CorruptError, InputError, RaypipeError
+from raypipe.regular import check_regular
 
 
 def last_run(folder: Path) -> str | None:
     """The id of the invocation that summary.json is about; None if it cannot be read."""
     try:
+        check_regular(folder / "summary.json")
         return str(json.loads((folder / "summary.json").read_bytes())["run"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
@@ -45,6 +47,8 @@ def record_early_end(folder: Path, before: str | None, code: int, reason: str) -
         standing = read_summary(folder) or {}
     except CorruptError:
         standing = {}
+    except InputError:
+        return  # no file, which cannot be replaced
     if last_run(folder) != before or (lease is not None and lease.life() is not Life.DEAD):
         return
     ended = {"status": "failed", "exit": code, "reason": reason, "ended": now()}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from raypipe.driver.mirror import write_out
 from raypipe.errors import CorruptError
+from raypipe.regular import check_regular
 from raypipe.storage.records import Json, digest
 
 FILE = "summary.json"
@@ -38,8 +39,10 @@ def read_summary(folder: Path) -> dict[str, Json] | None:
 
     Raises:
         CorruptError: its bytes are not those that were written.
+        InputError: it is a folder, a pipe or a device.
     """
     path = folder / FILE
+    check_regular(path)
     try:
         data = path.read_bytes()
     except FileNotFoundError:

@@ -42,7 +42,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 def replace_file(path: Path, data: bytes) -> None:
     """Write the bytes with `replacing`; a file that already holds them is not touched."""
-    if path.exists() and path.read_bytes() == data:
+    if path.is_file() and path.read_bytes() == data:
         sweep_beside(path)
         return
     with replacing(path) as stream:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from raypipe.errors import CorruptError
+from raypipe.regular import check_regular
 from raypipe.storage.doom import wait_for_gc
 from raypipe.storage.files import append_line, make_folder, sync
 from raypipe.storage.holder import label_is_dead, process_label
@@ -73,7 +74,7 @@ class PosixStorage:
 
     def read(self, name: str) -> bytes:
         """See Storage."""
-        return (self.root / checked_name(name)).read_bytes()
+        return _content(self.root / checked_name(name))
 
     def exists(self, name: str) -> bool:
         """See Storage."""
@@ -174,7 +175,7 @@ class PosixStorage:
     def peek(self, name: str) -> bytes | None:
         """See Storage."""
         try:
-            return (self.root / name).read_bytes()
+            return _content(self.root / name)
         except FileNotFoundError:
             return None
 
@@ -209,6 +210,11 @@ class PosixStorage:
 
     def __getstate__(self) -> dict[str, object]:
         return {"root": self.root, "uri": self.uri, "_owner": self._owner, "_verified": set()}
+
+
+def _content(path: Path) -> bytes:
+    check_regular(path)  # a pipe would be waited for, and a device may have no end
+    return path.read_bytes()
 
 
 def _write_durably(path: Path, data: bytes) -> None:
