@@ -10,6 +10,7 @@ from typing import Any
 from raypipe.errors import InputError
 from raypipe.leaderboard.boards import BOARDS, Board
 from raypipe.leaderboard.findings import Finding, broken, does_not_apply, holds
+from raypipe.regular import check_regular
 
 FIELDS = ("team", "model_description", "paper", "code", "type")
 TYPES = ("full ranking", "reranking")
@@ -38,6 +39,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
     Raises:
         InputError: it is not a JSON object.
     """
+    check_regular(path)
     try:
         body = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:

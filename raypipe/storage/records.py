@@ -30,15 +30,15 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def hash_file(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal.
+def hash_file(path: Path, algorithm: str = "sha256") -> str:
+    """SHA-256 of a file, or another hash, in hexadecimal.
 
     Raises:
         InputError: the path is a folder, a pipe or a device.
     """
     check_regular(path)
     with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+        return hashlib.file_digest(stream, algorithm).hexdigest()
 
 
 def hash_once(path: Path) -> str:

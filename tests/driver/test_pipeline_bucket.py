@@ -155,3 +155,35 @@ def test_rows_are_copied_from_the_generation_before_in_a_bucket(job, tmp_path, b
         "generations/tiny/0000002.json",
     ]
     assert verify(open_workspace(tmp_path / "bucket")) == []
+
+
+def flipped_once(chosen):
+    """A damage of the first answer about each name that is chosen: one bit in its middle; and
+    the names."""
+    done = []
+
+    def damage(request, body):
+        kind = chosen(request.key)
+        if kind is None or kind in done:
+            return body
+        done.append(kind)
+        middle = len(body) // 2
+        return body[:middle] + bytes([body[middle] ^ 1]) + body[middle + 1 :]
+
+    return damage, done
+
+
+@pytest.mark.fault(48, "a flipped bit in the first reply about each of 4 inputs: fetched again")
+def test_an_input_that_a_bucket_gives_with_a_flipped_bit_is_fetched_again(
+    job, bucket_server, tmp_path
+):
+    job(place="folder")
+    damage, done = flipped_once(lambda key: key if key.startswith("data/") else None)
+    forget, bucket_server.forget = bucket_server.forget, lambda: None
+    try:
+        bucket_server.damage = damage
+        assert job()["exit"] == 0
+    finally:
+        bucket_server.forget = forget
+    assert len(done) == 4
+    assert payloads(tmp_path / "bucket") == payloads(tmp_path / "folder") != {}

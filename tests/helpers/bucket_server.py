@@ -38,6 +38,8 @@ class Request:
 
 Fault = Callable[[Request], "tuple[int, str, bool] | None"]
 """Status and code to answer instead, and whether the request is carried out all the same."""
+Damage = Callable[[Request, bytes], bytes]
+"""An object's bytes, as long as they were, in place of those that were read."""
 
 
 class BucketServer:
@@ -46,6 +48,7 @@ class BucketServer:
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.fault: Fault = lambda request: None
+        self.damage: Damage = lambda request, body: body
         self._client: Any = None
         self._lock = threading.Lock()
         self._server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -61,9 +64,10 @@ class BucketServer:
         self._server.stop()
 
     def forget(self) -> None:
-        """Count from here, and fail no more."""
+        """Count from here, and fail and damage no more."""
         self.requests.clear()
         self.fault = lambda request: None
+        self.damage = lambda request, body: body
 
     def counts(self) -> dict[str, int]:
         """Requests since `forget`, by kind."""
@@ -86,6 +90,17 @@ class BucketServer:
             aws_secret_access_key="secret",
         )
 
+    def _read(self, request: Request, environ: dict, start_response: Callable) -> bytes:
+        """The answer's body, as `damage` leaves what was read from an object."""
+        told: list[Any] = []
+        body = b"".join(self._answer(environ, lambda *given: told.extend(given[:2])))
+        if request.method == "GET" and not request.listing and told[0].startswith("20"):
+            body = self.damage(request, body)
+            # As of an object that was written without one: not every tool writes a checksum.
+            told[1] = [each for each in told[1] if "checksum" not in each[0].lower()]
+        start_response(*told)
+        return body
+
     def _one_at_a_time(self, environ: dict, start_response: Callable) -> Iterable[bytes]:
         _, _, key = environ["PATH_INFO"].lstrip("/").partition("/")
         query = parse_qs(environ.get("QUERY_STRING", ""))
@@ -94,7 +109,7 @@ class BucketServer:
             self.requests.append(request)
             failing = self.fault(request)
             if failing is None:
-                return list(self._answer(environ, start_response))
+                return [self._read(request, environ, start_response)]
             status, code, carried_out = failing
             if carried_out:
                 list(self._answer(environ, lambda *given: None))

@@ -140,8 +140,8 @@ class Finished:
         """The collection's passages or documents."""
         passages = unit == "passages"
         stored = self.stored(of_collection(Role.PASSAGES if passages else Role.DOCUMENTS))
-        index = self.find(of_collection(Role.IDS if passages else Role.DOCUMENT_IDS))
-        return Ranked(unit, stored, index)
+        ids = of_collection(Role.IDS if passages else Role.DOCUMENT_IDS)
+        return Ranked(unit, stored, self.stored(ids) if self.has(ids) else None)
 
     def queries(self, query_set: str) -> pa.Table:
         """A query set, schema.QUERIES; a query's row is its position."""

@@ -1,17 +1,21 @@
 """Input files in a bucket: read from copies beside the workspace, fetched again when they change.
 
 A copy lies at INPUTS/DIGEST/NAME. The digest is that of the object's address, size and ETag, so a
-changed object has another copy.
+changed object has another copy. A copy has the MD5 that the bucket tells, or was given twice: the
+ETag is no MD5 where a bucket encrypts with a key of one's own. Of an object that was written in
+parts no MD5 is told, and what was given is taken.
 """
 
+import base64
 import os
+import re
 import shutil
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from raypipe.errors import LEAVE_INPUTS, InputError
+from raypipe.errors import LEAVE_INPUTS, InputError, StorageError
 from raypipe.storage.files import make_folder, replace_file
 from raypipe.storage.places.bucket_errors import Asked, bucket_errors
 from raypipe.storage.records import digest, hash_file
@@ -24,6 +28,7 @@ def copied(uri: str, folder: Path) -> dict[Path, str]:
 
     Raises:
         InputError: nothing is there, it changed while it was fetched, or see `bucket_errors`.
+        StorageError: its bytes arrived damaged, twice.
     """
     filesystem, root = _opened(uri)
     found: dict[Path, str] = {}
@@ -85,24 +90,37 @@ def _keys(filesystem: Any, root: str, uri: str) -> list[str]:
 
 
 def _copy(filesystem: Any, key: str, folder: Path) -> Path:
-    before = _version(filesystem, key)
+    before, md5 = _version(filesystem, key)
     copy = folder / digest(f"{key} {before}".encode())[:32] / key.rpartition("/")[2]
     note = copy.with_name(_HASH)
     if copy.exists() and note.exists() and hash_file(copy) == note.read_text():
         return copy
     note.unlink(missing_ok=True)
     _fetch(filesystem, key, copy)
-    if _version(filesystem, key) != before:
+    if md5 and hash_file(copy, "md5") != md5:
+        first = hash_file(copy)
+        _fetch(filesystem, key, copy)
+        if hash_file(copy, "md5") != md5 and hash_file(copy) != first:
+            raise StorageError(
+                f"{key}: its bytes arrived damaged: expected their MD5 {md5}, found two others; "
+                "run the same command again"
+            )
+    if _version(filesystem, key)[0] != before:
         raise InputError(f"{key}: it was written while it was fetched. {LEAVE_INPUTS}")
     replace_file(note, hash_file(copy).encode())
     return copy
 
 
-def _version(filesystem: Any, key: str) -> str:
-    """What changes with an object's bytes: its ETag and size; without an ETag its time."""
+def _version(filesystem: Any, key: str) -> tuple[str, str]:
+    """What changes with an object's bytes: its ETag and size, without an ETag its time; its MD5.
+
+    The MD5 is empty where none is told.
+    """
     filesystem.invalidate_cache()
     told = filesystem.info(key)
-    return f"{told.get('ETag') or told.get('etag') or written(told)} {told['size']}"
+    etag = str(told.get("ETag") or told.get("etag") or written(told))
+    md5 = base64.b64decode(told.get("md5Hash", "")).hex() or etag.strip('"')
+    return f"{etag} {told['size']}", md5 if re.fullmatch("[0-9a-f]{32}", md5) else ""
 
 
 def _fetch(filesystem: Any, key: str, target: Path) -> None:

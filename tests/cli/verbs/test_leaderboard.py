@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 
@@ -40,3 +41,17 @@ def test_the_template_is_json_on_stdout_that_pack_asks_to_be_filled_in(capsys):
         "type": "full ranking",
     }
     assert run(["leaderboard", "template", "--task", "local"])[0] == 2
+
+
+@pytest.mark.fault(50, "a pipe in the place of metadata, or of an earlier submission's: refused")
+def test_metadata_that_never_end_are_refused_unread(tmp_path, raypipe_here):
+    run_file = write(tmp_path / "run.tsv", GOOD)
+    whole, pipe = tmp_path / "whole.json", tmp_path / "earlier" / "20261101-a-metadata.json"
+    whole.write_text("{}")
+    pipe.parent.mkdir()
+    os.mkfifo(pipe)
+    for given in (["--metadata", pipe], ["--metadata", whole, "--submissions", pipe.parent]):
+        sides = ["--dev", run_file, "--eval", run_file, "--id", "20261120-b"]
+        done = raypipe_here("leaderboard", "pack", *sides, *given, "--out", tmp_path / "out")
+        assert done.returncode == 2 and f"{pipe}: expected a file, found a pipe" in done.stderr
+    assert not list(tmp_path.rglob("*.bz2"))
