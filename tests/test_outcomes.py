@@ -550,7 +550,7 @@ def _(world):
     return world.run("rollback", world.work)
 
 
-@outcome("rollback beside another one", 4)
+@outcome("rollback beside another one", 0)
 def _(world):
     done = []
 
