@@ -124,6 +124,7 @@ def invoke(tmp_path_factory, tiny_model, tiny_mono):
                 names["reranker"]: {"path": str(tiny_mono)},
             },
             "stages": stages,
+            "runs": {"tsv": True},
             "resources": {"backend": "inline", "device": "cpu", "shard_queries": 2},
             "stores": str(root / "stores"),
         }

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from raypipe.driver.mirror import begin, copy_out, is_copied_out
-from raypipe.driver.summaries import carried, new_summary, now
+from raypipe.driver.summaries import carried, new_summary, now, standing_of
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import CorruptError, LimitError, StorageError, ending_of
 from raypipe.storage.leases.lease import Lease, acquire
@@ -59,9 +59,7 @@ def invocation(workspace: Workspace, recipe: str) -> Iterator[dict[str, Any]]:
         except BaseException as error:
             code, reason = ending_of(error)
             summary |= {"status": "failed", "exit": code, "reason": reason}
-            if (
-                "last_complete" in summary or not workspace.written
-            ):  # so what an earlier invocation left still stands
+            if not workspace.written:  # so what an earlier invocation left still stands
                 summary.setdefault("files", before)
             raise
         finally:
@@ -89,7 +87,7 @@ def _stores(workspace: Workspace) -> dict[str, Any]:
 def _files_before(workspace: Workspace) -> dict[str, str]:
     """The hashes of the files that stand since earlier invocations, if the last one said them."""
     try:
-        return dict((workspace.read_summary() or {}).get("files", {}))
+        return dict(standing_of(workspace.read_summary() or {}).get("files", {}))
     except CorruptError:
         return {}
 

@@ -106,8 +106,7 @@ def _copy_out(folder: Path, names: list[str]) -> None:
         if copied.get(name) != sha256:
             own.replace(name, (folder / name).read_bytes())
             copied[name] = sha256
-    standing = sorted(name for name in copied if (folder / name).exists())
-    lines = (f"{copied[name]} {name}\n" for name in standing)
+    lines = (f"{copied[name]} {name}\n" for name in sorted(copied))
     replace_file(folder / COPIED, "".join(lines).encode())
 
 

@@ -24,6 +24,7 @@ RECIPE = {
         "rrf": {"do": "fuse", "runs": ["dense", "mono"], "method": "rrf", "depth": 15},
     },
     "evaluate": {"measures": ["nDCG@10", "RR@10"], "baseline": "dense"},
+    "runs": {"tsv": True},
 }
 
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from raypipe.driver.invocation import invocation
 from raypipe.driver.summaries import read_summary, write_summary
+from raypipe.driver.workspace import Workspace
 from raypipe.storage.places.bucket import BucketStorage
 
 RECIPE = """
@@ -109,6 +111,18 @@ def test_a_driver_killed_before_its_work_hides_none_either(mine, raypipe_here, t
     write_summary(Path("work"), read_summary(Path("work")) | running)
     *found, (line,) = told("table")
     assert tuple(found) == expected and "(killed: exit 3, " in line
+    (refs,) = Path("work/stores/refs").iterdir()
+    refs.unlink()
+    lost = raypipe_here("verify", "work")
+    assert lost.returncode == 3 and "that the last invocation used are in no refs" in lost.stdout
+
+
+def test_a_complete_summary_holds_no_earlier_one(tmp_path):
+    """Also of an invocation that runs no stage, as `reindex --accept`."""
+    for _ in range(2):
+        with invocation(Workspace(tmp_path / "work"), "mine"):
+            pass
+    assert "last_complete" not in read_summary(tmp_path / "work")
 
 
 def test_what_failed_in_its_work_is_not_complete(mine, raypipe_here, told):

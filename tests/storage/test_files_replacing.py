@@ -1,5 +1,6 @@
 """A file that takes another's place is whole, durable, and alone."""
 
+import errno
 import os
 
 import pytest
@@ -28,6 +29,12 @@ def test_an_error_leaves_the_old_file_and_nothing_beside_it(tmp_path):
         file.write(b"half")
         raise RuntimeError
     assert path.read_bytes() == b"old" and names(tmp_path) == ["x.tsv"]
+
+
+def test_a_full_disk_is_told_with_the_file_that_was_written(tmp_path):
+    with pytest.raises(OSError) as told, replacing(tmp_path / "x.tsv"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert told.value.filename == str(tmp_path / "x.tsv")
 
 
 def test_bytes_are_durable_before_the_name_and_the_name_after(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from raypipe.driver.forecast.seen import SeenStores
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import System
 from raypipe.evaluation.exports import MSMARCO_DEPTH
-from raypipe.stages.outlook.outlook import mean_bytes
+from raypipe.stages.outlook.outlook import ID_BYTES, mean_bytes
 
 SCORE_BYTES = 11
 """Nine digits with a point, and often a sign or a zero before it."""
@@ -35,12 +35,13 @@ def run_files(
                     found[name] = float((folder / name).stat().st_size)
                     continue
                 run, ranked = seen.of(system.stored).run, seen.of(basis.ranked(system.unit)).sample
-                assert run is not None and ranked is not None  # as every run and collection have
+                assert run is not None  # as every run has
+                id_bytes = ID_BYTES if ranked is None else ranked.id_bytes
                 lines, others = run.lines, len(f" Q0    {system.name}\n") + SCORE_BYTES
                 if ending.startswith("tsv"):
                     lines, others = np.minimum(lines, MSMARCO_DEPTH), len("\t\t\n")
                 digits = sum(np.maximum(lines - 10**place + 1, 0.0) for place in range(7))
-                of_line = query_bytes + ranked.id_bytes + others
+                of_line = query_bytes + id_bytes + others
                 num_bytes = run.total(lines * of_line + digits)
                 found[name] = num_bytes * (PACKED if ending.endswith(".gz") else 1.0)
     return found

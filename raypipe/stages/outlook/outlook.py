@@ -24,6 +24,10 @@ Int64 = NDArray[np.int64]
 Float64 = NDArray[np.float64]
 
 
+ID_BYTES = 20.0
+"""Of an id where no sample of them is known."""
+
+
 def mean_bytes(texts: pa.ChunkedArray) -> float:
     """The average length of texts in UTF-8; 0.0 of none."""
     return float(pc.mean(pc.binary_length(texts)).as_py() or 0.0)
@@ -36,7 +40,7 @@ class Sample:
     texts: Sequence[str]
     num_rows: int
     """Of the whole table."""
-    id_bytes: float = 20.0
+    id_bytes: float = ID_BYTES
     """Of a row's id, on average."""
 
     @property

@@ -58,7 +58,7 @@ def test_each_point_has_the_bytes_of_its_recipe_run_apart(whole, reranked, tmp_p
         apart = tmp_path / str(number)
         run_pipeline(recipe, apart, Options(), watcher=Silent())
         own = outputs(out / "points" / name)
-        assert len(own) == 1 + 4 * 2 + 1
+        assert len(own) == 1 + 4 + 1
         assert without_costs(own) == without_costs(outputs(apart))
 
 
