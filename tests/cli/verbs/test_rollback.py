@@ -195,3 +195,32 @@ def test_a_rollback_and_an_invocation_in_its_workspace_refuse_each_other(work, m
     paused = Pause(monkeypatch, at_the_record, lambda: rollback(work))
     assert (reindex(work), paused.ended) == (0, 4)
     assert "is working here" in capsys.readouterr().err
+
+
+def test_a_rollback_that_is_late_waits_for_the_deletion_that_began_and_is_refused(
+    work, monkeypatch
+):
+    late, begun, codes = threading.Event(), threading.Event(), []
+
+    def waiting():
+        late.set()
+        begun.wait()
+
+    def going_back():
+        claims = lambda count, call, name, *data: call == "replace" and name.startswith("refs/")  # noqa: E731
+        Pause(monkeypatch, claims, waiting)
+        codes.append(rollback(work))
+
+    def resume():
+        begun.set()
+        thread.join(timeout=0.5)
+
+    thread = threading.Thread(target=going_back)
+    thread.start()
+    late.wait()
+    deletes = lambda count, call, name, *data: call == "delete" and "/manifest" in name  # noqa: E731
+    Pause(monkeypatch, deletes, resume)
+    assert retire_and_delete(work) == 0
+    thread.join()
+    assert codes == [3]
+    assert_whole(work, 3)
