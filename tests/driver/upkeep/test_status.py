@@ -1,11 +1,10 @@
 import shutil
 import subprocess
 import sys
-import time
 
 import pytest
 from small_invocation import Watching
-from tiny_workspace import RECIPE, run
+from tiny_workspace import run
 
 from raypipe.driver.invocation import invocation
 from raypipe.driver.pipeline import Options, run_pipeline
