@@ -184,7 +184,9 @@ def world(two_nights, tmp_path):
 def read(world):
     """The exit code in summary.json, and that of `status`."""
     try:
-        said = json.loads((world.work / "summary.json").read_bytes())["exit"]
+        summary = json.loads((world.work / "summary.json").read_bytes())
+        said = summary["exit"]
+        assert summary["status"] == {None: "running", 0: "complete"}.get(said, "failed")
     except (FileNotFoundError, ValueError):
         said = None
     return said, world.run("status", world.work)
@@ -276,7 +278,6 @@ for name, code, act in (
     ("complete, and published", 0, changed()),
     ("complete, and gc ran", 0, changed("--keep", "9")),
     ("a bug", 1, changed(at=("stores/", bug))),
-    ("a bug after the work was published", 1, changed("--keep", "9", at=("gc/clock", bug))),
     ("a mistyped key of the recipe", 2, in_recipe("stages", "stagse")),
     ("a recipe that is no YAML", 2, in_recipe("format: 1", "format: [")),
     ("no such recipe", 2, words("reindex", "none.yaml", "--out", "{work}")),
@@ -325,6 +326,11 @@ for name, code, act in (
         changed("--keep", "9", at=("gc/clock", killed(signal.SIGTERM))),
     ),
     ("gc that failed", 0, warned(at=("gc/clock", failing(errno.EIO)), said="Input/output error")),
+    (
+        "generations that cannot be retired",
+        0,
+        warned("--keep", "2", at=(".retired", failing(errno.EIO)), said="none was retired"),
+    ),
     ("a full disk below stdout", 0, warned(stdout="/dev/full", said="No space left on device")),
     (
         "a full disk below stdout, --json",
@@ -537,6 +543,18 @@ for verb in ("table", "history", "report"):
         return world.run(verb, world.work, stdout="/dev/full")
 
 
+@outcome("help on a full disk below stdout", 3, summary=0)
+def _(world):
+    return world.night("-h", stdout="/dev/full")
+
+
+@outcome("a bug after the work was published", 1)
+def _(world):
+    code = changed("--keep", "9", at=("gc/clock", bug))(world)
+    assert json.loads((world.work / "summary.json").read_text())["generation"]["number"] == 3
+    return code
+
+
 @outcome("plan beyond --budget", 5, summary=0)
 def _(world):
     world.change()
@@ -609,7 +627,7 @@ def beside(world, act):
 
 
 @pytest.mark.fault(
-    45, "73 outcomes: where a workspace can be written, process, summary and `status` agree"
+    45, "75 outcomes: where a workspace can be written, process, summary and `status` agree"
 )
 @pytest.mark.parametrize("name", OUTCOMES)
 def test_process_summary_and_status_agree(world, name):
@@ -659,6 +677,9 @@ def test_what_a_refused_job_leaves(world, monkeypatch, job):
     if job.stem in MEASURING:
         return
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    if job.stem == "train":  # what no cluster mends is wrong too
+        assert world.run("r.yaml", "--out", "s3://none/x", job=job) == 2
+        assert "RAY_ADDRESS: " in world.told
     shown = world.folder / "stdout"
     assert world.run("-h", stdout=shown, job=job) == 0 and read(world) == (0, 0)
     assert f"raypipe {job.stem} " in shown.read_text() and "--out" in shown.read_text()

@@ -13,18 +13,17 @@ LEFT = "a pipe was closed before all was written to it, as stdout is by `| head`
 
 
 class _Lasting(io.FileIO):
-    """A file whose first failed write is kept; from then on what is written is dropped."""
+    """A file of which a write that failed is kept, and not raised."""
 
     error: OSError | None = None
 
     def write(self, data: Any, /) -> int:
         """The number of bytes that were taken."""
-        if self.error is None:
-            try:
-                return super().write(data)
-            except OSError as error:
-                self.error = error
-        return memoryview(data).nbytes
+        try:
+            return super().write(data)
+        except OSError as error:
+            self.error = error
+            return memoryview(data).nbytes
 
 
 def make_lasting() -> None:

@@ -1,14 +1,12 @@
 """Workspaces in a bucket: `--out s3://...`, on one machine and then on another."""
 
 import json
-from pathlib import Path
 from threading import Thread
 
 import pytest
 
 import raypipe
 from raypipe.cli.main import run
-from raypipe.cli.workspaces import with_folders
 from raypipe.driver.mirror import copy_out, mirror_of, write_out
 from raypipe.driver.verbs.single_stage import search_recipe
 from raypipe.storage.leases.lease import acquire
@@ -97,9 +95,8 @@ def test_commands_and_functions_read_a_workspace_in_a_bucket(
     uri = f"{bucket_uri}/work"
     assert run(["reindex", recipe, "--out", uri])[0] == 0
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another machine"))
-    *_, folder = with_folders(["search", "--index", uri])
     search = search_recipe(
-        Path(folder), tmp_path / "queries.tsv", model=None, depth=2, k1=None, b=None
+        mirror_of(uri), tmp_path / "queries.tsv", model=None, depth=2, k1=None, b=None
     )
     assert (search.stores, search.collection.input) == (
         f"{uri}/stores", (f"{bucket_uri}/data/passages.tsv",),
