@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, load_file
 
 from raypipe.errors import InputError
+from raypipe.regular import check_ratio
 from raypipe.storage.records import hash_file
 
 logger = logging.getLogger(__name__)
@@ -85,8 +85,12 @@ def _read_npz(file: Path) -> dict[str, torch.Tensor]:
     """The arrays of numbers; an array of objects would be a pickle and is refused."""
     try:
         with np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (ValueError, zipfile.BadZipFile) as error:
+            sizes = [member.file_size for member in archive.zip.infolist()]
+            check_ratio(file, file.stat().st_size, sum(sizes))
+            arrays = {name: np.asarray(archive[name]) for name in archive.files}
+    except InputError:
+        raise
+    except Exception as error:  # of numpy, zipfile, zlib, a lack of memory: a file may bring any
         raise InputError(f"{file}: expected arrays of numbers by name: {error}") from error
     odd = sorted(name for name, array in arrays.items() if array.dtype.kind not in "fiub")
     if odd:

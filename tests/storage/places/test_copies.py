@@ -2,7 +2,7 @@
 
 import pytest
 
-from raypipe.errors import InputError
+from raypipe.errors import InputError, StorageError
 from raypipe.storage.places import copies
 from raypipe.storage.places.bucket import BucketStorage
 from raypipe.storage.places.copies import copied, forget_others, on_this_node
@@ -39,6 +39,25 @@ def test_a_copy_is_kept_until_the_object_or_the_copy_changes(place, bucket_serve
     assert second != first and asked == 1 and second.read_bytes() == b"changed"
     forget_others(tmp_path, {second: ""})
     assert second.exists() and not first.exists()
+
+
+@pytest.mark.fault(48, "other bytes twice in a row: refused; a tag that is no MD5: taken")
+def test_bytes_that_arrive_damaged_twice_are_refused_and_a_tag_need_not_be_an_md5(
+    place, bucket_server, tmp_path
+):
+    asked = []
+
+    def other_each_time(request, body):
+        asked.append(request)
+        return bytes([len(asked)]) + body[1:]
+
+    bucket_server.damage = other_each_time
+    with pytest.raises(StorageError, match="part-1.tsv: its bytes arrived damaged"):
+        copied(f"{place.uri}/data/part-1.tsv", tmp_path)
+    assert len(asked) == 2
+    bucket_server.damage = lambda request, body: b"!" + body[1:]  # as its own tag is not of these
+    (copy,) = copied(f"{place.uri}/data/part-1.tsv", tmp_path)
+    assert copy.read_bytes() == b"!ata/part-1.tsv"
 
 
 def test_an_object_that_is_written_while_it_is_fetched_is_refused(place, tmp_path, monkeypatch):
