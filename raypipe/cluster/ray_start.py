@@ -38,8 +38,8 @@ ENVIRONMENT = {
     "RAY_gcs_rpc_server_reconnect_timeout_s": "10",  # notice a dead head soon; reruns are cheap
 }
 OF_CLIENT = {**ENVIRONMENT, "RAY_gcs_rpc_server_reconnect_timeout_s": "600"}
-"""A client of Ray ends its process with exit code 1 so many seconds after its head. The driver of a joined
-cluster looks for the head itself, and ends before that with its own code."""
+"""A client of Ray ends its process with exit code 1 so many seconds after its head. The driver of a
+joined cluster looks for the head itself, and ends before that with its own code."""
 HEAD_FAILURES = 5
 """So many failures to reach a cluster's head, a second apart, mean that it has ended."""
 
