@@ -6,6 +6,7 @@ event: its shard returns to the queue, and a new actor replaces it.
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import ray
@@ -30,7 +31,7 @@ from raypipe.cluster.backend import (
 )
 from raypipe.cluster.ray_actor import death
 from raypipe.cluster.ray_processes import Kind, RayProcesses
-from raypipe.cluster.ray_start import LocalRay
+from raypipe.cluster.ray_start import JoinedRay, LocalRay, answer_of
 from raypipe.errors import first_line
 from raypipe.storage.records import Shard
 
@@ -72,13 +73,20 @@ class RayBackend:
     worker's number is also the word by which its process knows what is meant for it.
     """
 
-    def __init__(self, *, threads: int = 1, local: LocalRay | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        threads: int = 1,
+        local: LocalRay | None = None,
+        joined: JoinedRay | None = None,
+    ) -> None:
         """Ray must be initialised; each actor gets `threads` threads.
 
-        `local` is given for a cluster that only this process uses.
+        `local` is given for a cluster that only this process uses, `joined` for any other.
         """
         self._local = local
-        self._processes = RayProcesses(threads=threads, local=local)
+        self._cluster = local or joined
+        self._processes = RayProcesses(threads=threads, local=local, ended=self._ended)
         self._workers: dict[int, _Worker] = {}
         self._work: dict[Any, tuple[int, Shard | None]] = {}
         self._polls: dict[Any, int] = {}
@@ -112,19 +120,22 @@ class RayBackend:
         self._work[run] = (worker, shard)
 
     def check(self) -> None:
-        """Returns nothing while every daemon started here runs; otherwise Ray's calls may hang.
+        """Returns nothing while the cluster's head runs; otherwise Ray's calls may hang.
 
         Raises:
-            IncompleteError: a daemon has ended.
+            IncompleteError: the head has ended, or one of its daemons that was started here.
         """
-        if self._local is not None:
-            self._local.check()
+        if self._cluster is not None:
+            self._cluster.check()
+
+    def _ended(self) -> bool:
+        return self._cluster is not None and self._cluster.ended()
 
     def wait(self, seconds: float) -> list[Event]:
         """See Backend.
 
         Raises:
-            IncompleteError: a daemon of the cluster that this process started has ended.
+            IncompleteError: see `check`.
         """
         self.check()
         self._poll()
@@ -172,7 +183,7 @@ class RayBackend:
 
     def capacity(self, needs: Needs) -> int:
         """See RayProcesses."""
-        return self._processes.capacity(needs)
+        return answer_of(partial(self._processes.capacity, needs), self.check)
 
     def now(self) -> float:
         """See Backend."""
@@ -180,14 +191,15 @@ class RayBackend:
 
     def close(self) -> None:
         """See Backend; leaves the cluster, and ends it if this process started it."""
-        if self._local is None or not self._local.ended():  # Ray's calls would wait for it
+        ended = self._ended()
+        if not ended:  # Ray's calls would wait for it
             for worker in list(self._workers):
                 self.kill(worker)
             self.end_idle()
-        if self._local is None:
-            ray.shutdown()
-        else:
+        if self._local is not None:
             self._local.close()
+        elif not ended:
+            ray.shutdown()
 
     def _poll(self) -> None:
         """Ask for the heartbeats of every worker that answered the last request."""
@@ -241,7 +253,9 @@ class RayBackend:
             if worker.reused:  # perhaps it died between two tasks, and this one is not to blame
                 self._open(number, None, worker.kind, worker.task)
                 return None
-            dead = {node["NodeID"] for node in ray.nodes() if not node["Alive"]}
+            dead = {
+                node["NodeID"] for node in answer_of(ray.nodes, self.check) if not node["Alive"]
+            }
             return death(number, error, node_is_dead=worker.node in dead)
         if worker.unreachable_since is not None:
             return self._lose(number, "it answers again, but its work was lost on the way")

@@ -107,9 +107,9 @@ class IdleActors:
 class RayProcesses:
     """Actors on the connected cluster, by what their processes were started with."""
 
-    def __init__(self, *, threads: int, local: LocalRay | None) -> None:
-        """See RayBackend."""
-        self._threads, self._local = threads, local
+    def __init__(self, *, threads: int, local: LocalRay | None, ended: Callable[[], bool]) -> None:
+        """See RayBackend; `ended` says whether Ray's calls may hang."""
+        self._threads, self._local, self._ended = threads, local, ended
         self._idle = IdleActors(self.end, seconds=IDLE_SECONDS if local else IDLE_SECONDS_JOINED)
 
     def kind(self, needs: Needs) -> Kind:
@@ -156,8 +156,8 @@ class RayProcesses:
         return True
 
     def end(self, actor: Any) -> None:
-        """End an actor's process now; nothing where a daemon has ended, as Ray's calls may hang."""
-        if not (self._local and self._local.ended()):
+        """End an actor's process now; nothing where the head has ended, as Ray's calls may hang."""
+        if not self._ended():
             ray.kill(actor, no_restart=True)
 
     def end_idle(self) -> None:

@@ -3,11 +3,15 @@
 import json
 import logging
 import os
+import socket
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from functools import partial
 from queue import Empty, SimpleQueue
+from typing import TypeVar
 
 import psutil
 import ray
@@ -29,6 +33,7 @@ from raypipe.errors import (
     first_line,
 )
 
+Answer = TypeVar("Answer")
 JOIN_SECONDS = 60.0
 OBJECT_STORE_BYTES = 200 << 20  # only shard numbers and paths pass through it, never rows
 
@@ -38,6 +43,11 @@ ENVIRONMENT = {
     "RAY_DEDUP_LOGS": "0",
     "RAY_gcs_rpc_server_reconnect_timeout_s": "10",  # notice a dead head soon; reruns are cheap
 }
+OF_CLIENT = {**ENVIRONMENT, "RAY_gcs_rpc_server_reconnect_timeout_s": "600"}
+"""A client of Ray ends its process with exit code 1 so many seconds after its head. The driver of a
+joined cluster looks for the head itself, and ends before that with its own code."""
+HEAD_FAILURES = 5
+"""So many failures to reach a cluster's head, a second apart, mean that it has ended."""
 
 
 class LocalRay:
@@ -82,6 +92,60 @@ class LocalRay:
             if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
                 return name
         return None
+
+
+class JoinedRay:
+    """A cluster that was joined, and whether its head still answers; Ray's own calls may hang."""
+
+    def __init__(self) -> None:
+        """This process must have joined it."""
+        self._head: str = ray.get_runtime_context().gcs_address
+        self._failures = 0
+        self._asked = time.monotonic()
+
+    def ended(self) -> bool:
+        """Whether the head has ended, as far as `check` knows."""
+        return self._failures >= HEAD_FAILURES
+
+    def check(self) -> None:
+        """Returns nothing while the head answers, or has not been silent for long.
+
+        Raises:
+            IncompleteError: it has ended.
+        """
+        if not self.ended() and time.monotonic() - self._asked >= 1.0:
+            self._asked = time.monotonic()
+            host, _, port = self._head.rpartition(":")
+            try:
+                socket.create_connection((host.strip("[]"), int(port)), timeout=1.0).close()
+                self._failures = 0
+            except OSError:
+                self._failures += 1
+        if self.ended():
+            raise IncompleteError(
+                f"the head of the Ray cluster at {self._head} has ended; committed work is kept, "
+                "and the same command resumes, on a new cluster too"
+            )
+
+
+def answer_of(call: Callable[[], Answer], check: Callable[[], None]) -> Answer:
+    """What a call of Ray returns or raises, unless `check` raises first.
+
+    Where the head has ended, Ray may wait for a minute and then end the whole process. So it waits
+    in a thread that may be abandoned.
+    """
+    done: Future[Answer] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(call())
+        except BaseException as error:  # raised by the waiting thread
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="call of Ray", daemon=True).start()
+    while not wait([done], timeout=1.0).done:
+        check()
+    return done.result()
 
 
 def start_local(*, num_cpus: int, num_gpus: int = 0, threads: int = 1) -> LocalRay:
@@ -161,7 +225,7 @@ def connect(address: str, *, allow_open: bool = False) -> dict[str, float]:
         RefusedError: other machines can reach the cluster, and it does not require a token.
     """
     _refuse_second()
-    os.environ.update(ENVIRONMENT)
+    os.environ.update(OF_CLIENT)
     keep_token_private(create=False)
     dashboard = _join(address)
     try:

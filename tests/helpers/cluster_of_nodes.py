@@ -45,6 +45,14 @@ class Nodes:
         """Start a node that joins."""
         self._nodes.append(self._start(f"--address={self._host}:{self._port}", "--num-cpus=1"))
 
+    def head(self) -> list[psutil.Process]:
+        """Every process of the head."""
+        return tree(self._head)
+
+    def first(self) -> list[psutil.Process]:
+        """Every process of the first node."""
+        return tree(self._nodes[0])
+
     def below(self) -> list[psutil.Process]:
         """Every process of the nodes, not of the head."""
         return [one for node in self._nodes for one in tree(node)]

@@ -79,7 +79,7 @@ def started(place: Place, chosen: Devices, *, num_cpus: int) -> Backend:
     from raypipe.cluster.ray_pool import RayBackend
 
     if place.joins:
-        return RayBackend(threads=chosen.threads)
+        return RayBackend(threads=chosen.threads, joined=ray_start.JoinedRay())
     local = ray_start.start_local(
         num_cpus=max(devices.num_cores(), num_cpus),
         num_gpus=chosen.num_gpus,
