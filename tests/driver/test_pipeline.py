@@ -198,7 +198,7 @@ def test_repeated_passage_ids_are_refused_and_told_in_the_summary(small_files, t
     files = shutil.copytree(small_files, tmp_path / "files")
     text = (files / "passages.tsv").read_text()
     (files / "passages.tsv").write_text(text + text.split("\n")[0] + "\n")
-    with pytest.raises(InputError, match="row 300"):
+    with pytest.raises(InputError, match=r"passages\.tsv: line 301"):
         pipeline(files, tmp_path / "w")
     summary = json.loads((tmp_path / "w" / "summary.json").read_text())
     assert (summary["status"], summary["exit"]) == ("failed", 2)

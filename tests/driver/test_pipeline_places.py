@@ -20,7 +20,7 @@ def test_nothing_may_fail_or_is_forbidden_unless_asked(tmp_path):
     execution = Execution(Workspace(tmp_path), None, None, None)
     assert (execution.max_failed_rows, execution.numerics_one) == (0, False)
     assert execution.may_run(of_queries("dev")) and execution.should_stop() is None
-    assert Options() == Options(None, None, False, None, False, None)
+    assert Options() == Options(None, None, False, None, False)
     assert place.TrainOptions() == place.TrainOptions(None, False)
     basis = Basis(None, None)
     assert (basis.needs, basis.budget_tokens, basis.models) == (Needs(), None, {})

@@ -67,7 +67,7 @@ def test_problems_with_an_override_name_it_and_the_nearest_key(text: str, proble
         "override stages.bm25.depht=10: stages.bm25.depht: unknown key; did you mean depth?"
         " known here: do, index, bm25, rm3, ann, depth",
         "override stage.bm25.depth=10: stage: unknown key; did you mean stages? known here:"
-        " format, name, collection, queries, models, stages, evaluate, resources, stores,"
+        " format, name, collection, queries, models, stages, evaluate, runs, resources, stores,"
         " overrides",
     ]
     assert problems(text, overrides=["stages.bm25.depth=ten"]) == [
