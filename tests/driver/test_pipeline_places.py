@@ -66,6 +66,7 @@ def ray(monkeypatch):
 
     monkeypatch.setattr(ray_start, "connect", connect)
     monkeypatch.setattr(ray_start, "start_local", local)
+    monkeypatch.setattr(ray_start, "JoinedRay", lambda: "joined")
     monkeypatch.setattr(ray_pool, "RayBackend", lambda **given: asked.append(("backend", given)))
     monkeypatch.setattr(devices, "num_cores", lambda: 5)
     return asked
@@ -87,7 +88,7 @@ def test_a_cluster_is_joined_and_one_of_our_own_is_begun(ray):
     started(joined, CUDA, num_cpus=6)
     started(Place("ray"), CUDA, num_cpus=6)
     assert ray == [
-        ("connect", "x:1", True), ("connect", "x:1", False), ("backend", {"threads": 3}),
+        ("connect", "x:1", True), ("connect", "x:1", False), ("backend", {"threads": 3, "joined": "joined"}),
         ("local", {"num_cpus": 6, "num_gpus": 2, "threads": 3}),
         ("backend", {"threads": 3, "local": "local"}),
     ]  # fmt: skip
@@ -98,7 +99,7 @@ def test_a_cluster_is_joined_and_one_of_our_own_is_begun(ray):
     place.backend_of(recipe(), CUDA, place.TrainOptions())
     place.backend_of(recipe(workers=1), CUDA, place.TrainOptions())
     assert ray == [
-        ("connect", "x:1", True), ("backend", {"threads": 3}),
+        ("connect", "x:1", True), ("backend", {"threads": 3, "joined": "joined"}),
         ("local", {"num_cpus": 8, "num_gpus": 2, "threads": 3}),
         ("backend", {"threads": 3, "local": "local"}),
         ("local", {"num_cpus": 5, "num_gpus": 2, "threads": 3}),
