@@ -241,14 +241,16 @@ def test_a_failing_job_fails_and_its_log_names_file_line_store_and_shard(
     head, files, tmp_path, raypipe_here
 ):
     bad = tmp_path / "passages.tsv"
-    bad.write_bytes(b"0\ta lease\n1\ta zebra\n2\tbroken \xff\xfe bytes\n3\ta shard\n")
+    good = b"".join(b"%d\ta lease\n" % row for row in range(3000))
+    # Far from the first passages, which the driver reads before it starts anything.
+    bad.write_bytes(good + b"3000\tbroken \xff\xfe bytes\n3001\ta shard\n")
     out = tmp_path / "work"
     job = ("python", "jobs/encode.py", "--collection", bad, "--model", files / "model")
     submitted = head.submit(*job, "--out", out)
     log, _ = submitted.communicate()
     assert submitted.returncode == 1
-    assert f"{bad}: line 3: not UTF-8" in log
-    assert "in passages@collection: shard 00000 rows [0, 4)" in log
+    assert f"{bad}: line 3,001: not UTF-8" in log
+    assert "in passages@collection: shard 00000 rows [0, 3002)" in log
     assert "raypipe: exit 2 " in log
     assert (summary(out)["status"], summary(out)["exit"]) == ("failed", 2)
     assert raypipe_here("status", out).returncode == 2
