@@ -1,6 +1,7 @@
 """The script that compares the results of two commits notices what differs."""
 
 import importlib.util
+import json
 from pathlib import Path
 
 import pytest
@@ -10,54 +11,59 @@ spec = importlib.util.spec_from_file_location("golden", path)
 golden = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(golden)
 TABLE = """\
-| system | AP (n=2) | ms/query |
-|--------|----------|----------|
-| bm25   | {value}   | {time}      |
+| system | AP (n=2)  | ms/query | more |
+|--------|-----------|----------|------|
+| bm25   | {value}   | {time}   | -    |
 
-| system | AP          |
-|--------|-------------|
-| mono   | +0.1 [0, 1] |
+- 2 topics
 """
+LATEX = "\\toprule\nsystem & AP & ms/query \\\\\n\\midrule\nbm25 & {value} & {time} \\\\\n"
+CSV = "query_set,ms_per_query,AP\ndev,{time},{value}\nexit 0\n"
+TABLES = {"table.md": TABLE, "analysis/latex.json": LATEX, "analysis/csv.json": CSV}
 
 
-def workspace(folder, run="q Q0 p 1 1 s\n", value="0.25", time="3.1"):
-    for name, text in (("runs/dev/s.trec", run), ("measures/dev.tsv", "q\ts\tAP\t0.25\n")):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    (folder / "table.md").write_text(TABLE.format(value=value, time=time))
-    return folder
+def results(folder, run="q Q0 p 1 1 s\n", value="0.25", time="3.1"):
+    analysis = {"columns": ["AP", "ms/query, derived"], "rows": [[value, time]], "seconds": time}
+    texts = {name: text.format(value=value, time=time) for name, text in TABLES.items()}
+    texts |= {
+        "runs/dev/s.trec": run,
+        "measures/dev.tsv": "q\ts\tAP\t0.25\n",
+        "analysis/depth.dev.json": json.dumps(analysis),
+        "analysis/making.json": time,
+        "log.jsonl": time,
+    }
+    for name, text in texts.items():
+        (folder / "out" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "out" / name).write_text(text)
+    golden.workspace_results(folder / "out", folder / "results")
+    return folder / "results"
 
 
 def test_times_may_differ_and_nothing_else(tmp_path):
-    before = workspace(tmp_path / "a")
-    assert golden.differences(before, workspace(tmp_path / "b", time="9.9")) == []
+    before = results(tmp_path / "a")
+    assert golden.differences(before, results(tmp_path / "b", time="19.9")) == []
+    assert len(list(before.rglob("*.*"))) == 6
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"run": "q Q0 p 1 1.0 s\n"}, "runs/dev/s.trec: not the same"),
-        ({"value": "0.26"}, "table (0, 'bm25', 'AP (n=2)'): 0.25 -> 0.26"),
-    ],
-)
-def test_a_line_or_a_cell_that_differs_is_named(tmp_path, settings, words):
-    before = workspace(tmp_path / "a")
-    (problem,) = golden.differences(before, workspace(tmp_path / "b", **settings))
-    assert words in problem
+def test_every_file_with_another_line_or_cell_is_named(tmp_path):
+    before = results(tmp_path / "a")
+    assert golden.differences(before, results(tmp_path / "b", value="0.26")) == [
+        f"results/{name}: not the same" for name in sorted([*TABLES, "analysis/depth.dev.json"])
+    ]
+    after = results(tmp_path / "c", run="q Q0 p 1 1.0 s\n")
+    assert golden.differences(before, after) == ["results/runs/dev/s.trec: not the same"]
 
 
-def test_a_file_that_is_gone_and_a_workspace_without_runs_are_named(tmp_path):
-    before, after = workspace(tmp_path / "a"), workspace(tmp_path / "b")
-    (after / "runs" / "dev" / "s.trec").unlink()
-    assert len(golden.differences(before, after)) == 1
-    (before / "runs" / "dev" / "s.trec").unlink()
-    assert golden.differences(before, after) == ["a: no runs"]
+@pytest.mark.parametrize("there", ["before", "after"])
+def test_a_file_that_is_gone_is_named_and_one_left_out_is_not(tmp_path, monkeypatch, there):
+    folders = {"before": results(tmp_path / "a"), "after": results(tmp_path / "b")}
+    name = "runs/dev/s.trec"
+    gone = folders["after" if there == "before" else "before"]
+    (gone / name).unlink()
+    assert golden.differences(*folders.values()) == [f"results/{name}: only {there}"]
+    monkeypatch.setitem(golden.LEFT, "results/runs/*", "runs")
+    assert golden.differences(*folders.values()) == []
 
 
-def test_cells_are_known_by_table_row_and_column():
-    assert golden.cells(TABLE.format(value="1", time="2")) == {
-        (0, "bm25", "system"): "bm25",
-        (0, "bm25", "AP (n=2)"): "1",
-        (1, "mono", "system"): "mono",
-        (1, "mono", "AP"): "+0.1 [0, 1]",
-    }
+def test_no_results_at_all_are_a_difference(tmp_path):
+    assert golden.differences(tmp_path / "a", tmp_path / "b") == ["a: no results"]
