@@ -88,10 +88,12 @@ def test_a_cluster_is_joined_and_one_of_our_own_is_begun(ray):
     started(joined, CUDA, num_cpus=6)
     started(Place("ray"), CUDA, num_cpus=6)
     assert ray == [
-        ("connect", "x:1", True), ("connect", "x:1", False), ("backend", {"threads": 3, "joined": "joined"}),
+        ("connect", "x:1", True),
+        ("connect", "x:1", False),
+        ("backend", {"threads": 3, "joined": "joined"}),
         ("local", {"num_cpus": 6, "num_gpus": 2, "threads": 3}),
         ("backend", {"threads": 3, "local": "local"}),
-    ]  # fmt: skip
+    ]
     ray.clear()
     options = place.TrainOptions(ray_address="x:1", allow_open_cluster=True)
     assert place.devices_of(recipe(), options).num_actors == 2
@@ -99,9 +101,10 @@ def test_a_cluster_is_joined_and_one_of_our_own_is_begun(ray):
     place.backend_of(recipe(), CUDA, place.TrainOptions())
     place.backend_of(recipe(workers=1), CUDA, place.TrainOptions())
     assert ray == [
-        ("connect", "x:1", True), ("backend", {"threads": 3, "joined": "joined"}),
+        ("connect", "x:1", True),
+        ("backend", {"threads": 3, "joined": "joined"}),
         ("local", {"num_cpus": 8, "num_gpus": 2, "threads": 3}),
         ("backend", {"threads": 3, "local": "local"}),
         ("local", {"num_cpus": 5, "num_gpus": 2, "threads": 3}),
         ("backend", {"threads": 3, "local": "local"}),
-    ]  # fmt: skip
+    ]
