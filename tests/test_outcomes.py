@@ -626,8 +626,27 @@ def beside(world, act):
     return act()
 
 
+@outcome("refused, while another night began and ended", 2, 0, 0)
+def _(world):
+    begun, go = os.pipe(), os.pipe()
+    world.write(bad_yaml="format: 1\nnone: 1\n")
+
+    def wait():
+        os.write(begun[1], b".")
+        os.read(go[0], 1)
+
+    words = ("reindex", world.folder / "files" / "bad.yaml", "--out", world.work)
+    pid = world.start(*words, at=("<bad.yaml", wait))
+    assert os.read(begun[0], 1) and changed()(world) == 0
+    os.write(go[1], b"." * 9)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    for end in (*begun, *go):
+        os.close(end)
+    return code
+
+
 @pytest.mark.fault(
-    45, "75 outcomes: where a workspace can be written, process, summary and `status` agree"
+    45, "76 outcomes: where a workspace can be written, process, summary and `status` agree"
 )
 @pytest.mark.parametrize("name", OUTCOMES)
 def test_process_summary_and_status_agree(world, name):
