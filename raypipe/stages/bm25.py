@@ -20,9 +20,9 @@ from raypipe.engines.lucene.search import LuceneSearcher, search_all
 from raypipe.stages.outlook.outlook import ExpectedRun, Outlook, Seen
 from raypipe.stages.outlook.runs import run_outlook
 from raypipe.stages.outlook.tables import listed_bytes
-from raypipe.stages.query_blocks import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
 from raypipe.stages.run_tables import run_table
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
+from raypipe.stages.tables import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
 from raypipe.stages.texts.ids import ids_of_rows
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec

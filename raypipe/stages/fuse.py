@@ -1,84 +1,54 @@
 """The stage that fuses several runs of a query set into one."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
-import numpy as np
 import pyarrow as pa
 
 from raypipe.ranking.fuse import fuse_tables
-from raypipe.stages.outlook.outlook import ExpectedRun, Outlook, Seen
-from raypipe.stages.outlook.runs import LINE_SECONDS, expected_run, run_outlook
-from raypipe.stages.outlook.tables import run_bytes
-from raypipe.stages.query_blocks import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
 from raypipe.stages.run_tables import read_queries_of_run
-from raypipe.stages.stage import Needs, Opened, Site, Sizing
+from raypipe.stages.tables import RUN_ROW_BYTES, Sides, TableStage
 from raypipe.storage.records import Json, Shard
-from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, spec_over
 
 
-@dataclass(frozen=True)
-class FuseStage:
-    """See ranking.fuse for the methods and their equations."""
+def fuse_stage(
+    name: str,
+    runs: Mapping[str, Stored],
+    sides: Sides,
+    method: str,
+    depth: int,
+    weights: Sequence[float] | None = None,
+    k: float | None = None,
+) -> TableStage:
+    """See ranking.fuse for the methods and their equations.
 
-    name: str
-    runs: Mapping[str, Stored]
-    """The runs in the recipe's order, which `alternate` and `weighted` follow."""
-    sides: Sides
-    method: str
-    depth: int
-    weights: Sequence[float] | None = None
-    k: float | None = None
-    needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
+    Args:
+        name: of the fused run.
+        runs: in the recipe's order, which `alternate` and `weighted` follow.
+        sides: the queries, and the passages or documents.
+        method: alternate, rrf or weighted.
+        depth: number of candidates that are kept of each query.
+        weights: by run, of `weighted` alone.
+        k: of `rrf` alone.
+    """
+    settings: dict[str, Json] = {}
+    if method == "weighted":
+        settings["weights"] = list(weights) if weights else None
+    if method == "rrf":
+        settings["k"] = k
+    params: dict[str, Json] = {"method": method, "depth": depth, "order": list(runs)}
+    stores = {f"run.{each}": run for each, run in runs.items()} | sides.stores()
+    spec = spec_over("fuse", 1, params | settings, stores, produces="run")
 
-    @property
-    def spec(self) -> StageSpec:
-        """The runs in order, the method and its settings."""
-        params: dict[str, Json] = {"method": self.method, "depth": self.depth}
-        params["order"] = list(self.runs)
-        if self.method == "weighted":
-            params["weights"] = list(self.weights) if self.weights else None
-        if self.method == "rrf":
-            params["k"] = self.k
-        stores = {f"run.{name}": run for name, run in self.runs.items()} | self.sides.stores()
-        return spec_over("fuse", 1, params, stores, produces="run")
-
-    def shards(self, sizing: Sizing) -> list[Shard]:
-        """Query blocks."""
-        return query_blocks(self.sides.queries, sizing)
-
-    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
-        return RUN_ROW_BYTES * self.depth * num_rows
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; lists of which nothing is known are taken to have half in common."""
-        runs = [expected_run(seen.of(run)) for run in self.runs.values()]
-        means = [run.total(run.lines) / max(1, run.num_queries) for run in runs]
-        wide = max(range(len(runs)), key=lambda at: means[at])
-        others = (sum(means) - means[wide]) / 2
-        lines = np.minimum(self.depth, runs[wide].lines + others)
-        run = ExpectedRun(lines, self.sides.queries.num_rows, runs[0].num_passages)
-        seconds = sum(each.total(each.lines) for each in runs) * LINE_SECONDS
-        num_bytes = None
-        if self.method != "weighted" and len(lines):
-            in_both = min(1.0, others / max(1.0, float(lines.mean())))
-            num_bytes = run_bytes(run, self.name, in_both=in_both)
-        return run_outlook(run, self.name, seconds, num_bytes=num_bytes)
-
-    def open(self, site: Site) -> Opened:
-        """See Stage; each block's fused run."""
-        return opened_blocks(site, self._block)
-
-    def _block(self, shard: Shard) -> pa.Table:
+    def block(shard: Shard) -> pa.Table:
         return fuse_tables(
-            [read_queries_of_run(run, shard.start, shard.stop) for run in self.runs.values()],
-            method=self.method,
-            scored_by=self.name,
-            weights=self.weights if self.method == "weighted" else None,
-            k=self.k if self.method == "rrf" else None,
-            depth=self.depth,
+            [read_queries_of_run(run, shard.start, shard.stop) for run in runs.values()],
+            method=method,
+            scored_by=name,
+            weights=weights if method == "weighted" else None,
+            k=k if method == "rrf" else None,
+            depth=depth,
         )
+
+    num_bytes = RUN_ROW_BYTES * depth * sides.queries.num_rows
+    return TableStage(name, spec, sides.queries, block, lambda: num_bytes)

@@ -1,10 +1,8 @@
 """The stage that reads an existing ranking as a run of this collection and query set."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,115 +14,89 @@ from raypipe.errors import InputError
 from raypipe.evaluation.run_files.parts import NotInPartsError, read_parts
 from raypipe.evaluation.run_files.runs import read_run
 from raypipe.ranking.order import ranks as ranks_of
-from raypipe.stages.outlook.outlook import ExpectedRun, Outlook, Seen
-from raypipe.stages.outlook.runs import LINE_SECONDS, run_outlook
-from raypipe.stages.query_blocks import Sides, opened_blocks
-from raypipe.stages.stage import Needs, Opened, Site, Sizing
+from raypipe.stages.tables import Sides, TableStage
 from raypipe.stages.texts.ids import holds_documents, id_index
 from raypipe.storage.records import Json, Shard, hash_file
-from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, spec_over
 from raypipe.vocabulary import BreakTies
 
 MAX_SHOWN = 10
 
 
-@dataclass(frozen=True)
-class ReadRunStage:
-    """The file's lines in their order, by query row."""
+def read_stage(
+    name: str,
+    file: Path,
+    sides: Sides,
+    ids: Stored,
+    *,
+    of_larger: bool = False,
+    break_ties: BreakTies = "id",
+    unjudged: frozenset[str] = frozenset(),
+) -> TableStage:
+    """The file's lines in their order, by query row, with its ranks and scores.
 
-    name: str
-    file: Path
-    sides: Sides
-    ids: Stored
-    of_larger: bool = False
-    """Whether the file ranks a larger collection: lines of passages that are not here go."""
-    break_ties: BreakTies = "id"
-    """How the file's equal scores are ordered; see `read_run`."""
-    unjudged: frozenset[str] = frozenset()
-    """Queries of the queries file that the set leaves out; so do the run's lines of them."""
-    needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
+    With `of_larger`, ranks count the lines that are kept, and the facts say how many lines the
+    file has and how many of them were left out. It raises InputError for ids that are not in the
+    collection or the query set, with the first ten, and if no line is kept.
 
-    @property
-    def spec(self) -> StageSpec:
-        """The file, the collection and the queries."""
-        content = {"content:run": hash_file(self.file)}
-        params: dict[str, Json] = {"name": self.name}
-        params |= {"of_larger": True} if self.of_larger else {}
-        params |= {"break_ties": "rank"} if self.break_ties == "rank" else {}
-        return spec_over("read", 1, params, self.sides.stores(), produces="run", content=content)
+    Args:
+        name: of the run.
+        file: see `read_run`.
+        sides: the queries, and the passages or documents.
+        ids: the id index of these.
+        of_larger: whether the file ranks a larger collection: lines of passages that are not here
+            are left out.
+        break_ties: how the file's equal scores are ordered; see `read_run`.
+        unjudged: queries of the queries file that the set leaves out; so are the run's lines of
+            them.
+    """
+    content = {"content:run": hash_file(file)}
+    params: dict[str, Json] = {"name": name}
+    params |= {"of_larger": True} if of_larger else {}
+    params |= {"break_ties": "rank"} if break_ties == "rank" else {}
 
-    def shards(self, sizing: Sizing) -> list[Shard]:
-        """One shard."""
-        return [Shard(0, 0, self.sides.queries.num_rows)]
-
-    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage; the existing file is larger."""
-        return 0
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; the lines of the file, which is read."""
-        table = read_run(self.file)
-        counts = Counter(table["query_id"].to_pylist())
-        lines = np.array([*counts.values()], np.float64)
-        passages = seen.of(self.sides.collection).num_rows
-        run = ExpectedRun(lines, min(len(counts), self.sides.queries.num_rows), passages)
-        seconds = len(table) * LINE_SECONDS
-        known = {"left_out": 0, "lines": len(table)} if self.of_larger else {}
-        notes = (f"{self.name}: lines that will be left out are counted",) if self.of_larger else ()
-        expected = run_outlook(run, self.name, seconds)
-        return replace(expected, facts={**expected.facts, **known}, notes=notes)
-
-    def open(self, site: Site) -> Opened:
-        """See Stage; the run, with the file's ranks and scores.
-
-        With `of_larger`, ranks count the lines that are kept, and the facts say how many lines the
-        file has and how many of them were left out. Its `run` raises InputError for ids that are
-        not in the collection or the query set, with the first ten, and if no line is kept.
-        """
-        return opened_blocks(site, self._block)
-
-    def _block(self, shard: Shard) -> pa.Table | tuple[pa.Table, Mapping[str, Json]]:
-        query_ids = self.sides.queries.table(schema.QUERIES)["query_id"].to_pylist()
+    def block(shard: Shard) -> pa.Table | tuple[pa.Table, Mapping[str, Json]]:
+        query_ids = sides.queries.table(schema.QUERIES)["query_id"].to_pylist()
         rows = _Rows(
             {query_id: row for row, query_id in enumerate(query_ids)},
-            id_index(self.sides.collection, self.ids),
-            self.of_larger,
+            id_index(sides.collection, ids),
+            of_larger,
         )
         try:  # in parts, since the ids of a whole run are large
-            found = [rows.of(part) for part in read_parts(self.file, break_ties=self.break_ties)]
+            found = [rows.of(part) for part in read_parts(file, break_ties=break_ties)]
         except NotInPartsError:
             rows.unknown_queries.clear()
             rows.unknown_passages.clear()
-            found = [rows.of(read_run(self.file, break_ties=self.break_ties))]
-        self._refuse("query", rows.unknown_queries - self.unjudged)
-        self._refuse("passage", rows.unknown_passages)
+            found = [rows.of(read_run(file, break_ties=break_ties))]
+        kind = "document" if holds_documents(sides.collection) else "passage"
+        for each, unknown in (
+            ("query", rows.unknown_queries - unjudged),
+            (kind, rows.unknown_passages),
+        ):
+            if problems := unknown_ids(file, each, unknown):
+                raise InputError(problems)
         queries, passages, ranks, scores = (np.concatenate(c) for c in zip(*found, strict=True))
         order = np.lexsort((ranks, queries))
         order = order[queries[order] >= 0]
         columns = [column[order] for column in (queries, passages, ranks, scores)]
-        if not self.of_larger:
-            return self._table(columns)
+        if not of_larger:
+            return _table(columns, name)
         kept = columns[1] >= 0
         if not kept.any():
             raise InputError(
-                f"{self.file}: expected a ranking of a larger collection, found no line of this one"
+                f"{file}: expected a ranking of a larger collection, found no line of this one"
             )
         columns = [column[kept] for column in columns]
         columns[2] = ranks_of(columns[0])
-        return self._table(columns), {"lines": len(kept), "left_out": int((~kept).sum())}
+        return _table(columns, name), {"lines": len(kept), "left_out": int((~kept).sum())}
 
-    def _table(self, columns: Sequence[NDArray[np.generic]]) -> pa.Table:
-        names = pa.repeat(pa.scalar(self.name, pa.string()), len(columns[0]))
-        return pa.table([*columns, names], schema=schema.RUN)
+    spec = spec_over("read", 1, params, sides.stores(), produces="run", content=content)
+    return TableStage(name, spec, sides.queries, block, divided=False)
 
-    def _refuse(self, kind: str, unknown: set[str]) -> None:
-        if kind == "passage" and holds_documents(self.sides.collection):
-            kind = "document"
-        problems = unknown_ids(self.file, kind, unknown)
-        if problems:
-            raise InputError(problems)
+
+def _table(columns: Sequence[NDArray[np.generic]], name: str) -> pa.Table:
+    names = pa.repeat(pa.scalar(name, pa.string()), len(columns[0]))
+    return pa.table([*columns, names], schema=schema.RUN)
 
 
 def unknown_ids(file: Path, kind: str, unknown: set[str]) -> list[str]:

@@ -116,19 +116,19 @@ def search(folder: Path, size: int) -> None:
 
 def merge(folder: Path, size: int) -> None:
     """The parts of `search`."""
-    from raypipe.stages.search import MergeStage
+    from raypipe.stages.search import merge_stage
 
     stores, stage, sides = _search(folder)
     parts = stores.reopened("parts", stage.spec.fingerprint())
-    stores.finished(MergeStage("dense", parts, sides, 1000), _sizing(), store="run")
+    stores.finished(merge_stage("dense", parts, sides, 1000), _sizing(), store="run")
 
 
 def _search(folder: Path):
     """The stores that `_write_vectors` made, the stage over them, and what a run is of."""
     from given_stores import Stores
 
-    from raypipe.stages.query_blocks import Sides
     from raypipe.stages.search import PartsStage
+    from raypipe.stages.tables import Sides
 
     stores = Stores(folder)
     made = json.loads((folder / "made.json").read_text())

@@ -23,8 +23,8 @@ from raypipe.cluster.scheduling.report import Limits
 from raypipe.errors import InputError
 from raypipe.models.folder.loading import resolve_model
 from raypipe.stages.encode import EncodeStage
-from raypipe.stages.query_blocks import Sides
 from raypipe.stages.stage import Needs, Opened, Payload, Sizing, ranges
+from raypipe.stages.tables import Sides
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.spec import StageSpec

@@ -9,16 +9,15 @@ from raypipe.errors import CorruptError, InputError, RefusedError
 
 
 def test_an_input_that_changes_while_it_is_read_is_refused(mendable, invoke, tmp_path, monkeypatch):
-    from raypipe.stages.read_run import ReadRunStage
+    from raypipe.stages import read_run
 
-    block = ReadRunStage._block
+    read = read_run.read_parts
 
-    def changing(self, shard):
-        table = block(self, shard)
+    def changing(*arguments, **settings):
+        yield from read(*arguments, **settings)
         appended(b"q1 Q0 p8 6 0.5 x\n")(mendable / RUN)
-        return table
 
-    monkeypatch.setattr(ReadRunStage, "_block", changing)
+    monkeypatch.setattr(read_run, "read_parts", changing)
     with pytest.raises(InputError, match=r"given\.test: .*inputs\.content:run"):
         invoke()
     monkeypatch.undo()

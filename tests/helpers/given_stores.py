@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.stages.query_blocks import Sides
 from raypipe.stages.reuse.hashes import HashesStage
 from raypipe.stages.stage import Site, Sizing
+from raypipe.stages.tables import Sides
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.payloads.tokens import write_tokens

@@ -13,8 +13,8 @@ from raypipe.engines.lucene.feedback import Rm3
 from raypipe.engines.lucene.pack import pack_folder
 from raypipe.errors import CorruptError
 from raypipe.stages.bm25 import Bm25Stage, IndexStage, open_index
-from raypipe.stages.query_blocks import Sides
 from raypipe.stages.stage import Site, Sizing
+from raypipe.stages.tables import Sides
 from raypipe.storage.payloads.tables import read_table, write_table
 from raypipe.storage.places.posix import PosixStorage
 

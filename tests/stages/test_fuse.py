@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from raypipe import schema
-from raypipe.stages.fuse import FuseStage
+from raypipe.stages.fuse import fuse_stage
 from raypipe.stages.stage import Sizing
 
 
@@ -14,7 +14,7 @@ def rows_of(table):
 def fused(stores):
     """A stage that fuses runs of three queries by RRF, with changes."""
     given = {"name": "f", "sides": stores.sides(3), "method": "rrf", "depth": 10}
-    return lambda runs, **settings: FuseStage(runs=runs, **{**given, **settings})
+    return lambda runs, **settings: fuse_stage(runs=runs, **{**given, **settings})
 
 
 @pytest.mark.parametrize("block", [1, 3])

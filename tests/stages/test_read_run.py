@@ -5,8 +5,8 @@ import pytest
 from raypipe import schema
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.parts import NotInPartsError, read_parts
-from raypipe.stages.query_blocks import Sides
-from raypipe.stages.read_run import ReadRunStage
+from raypipe.stages.read_run import read_stage
+from raypipe.stages.tables import Sides
 from raypipe.stages.texts.ids import IdsStage
 
 
@@ -26,7 +26,7 @@ def test_a_given_run_keeps_its_order_scores_and_ranks_by_query_row(stores, tmp_p
         tmp_path, "q2 Q0 p1 1 5 t\nq2 Q0 p0 2 4 t\nq0 Q0 p2 1 0.5 t\nq0 Q0 p1 2 0.25 t\n"
     )
     ids = stores.finished(IdsStage(collection))
-    stored = stores.finished(ReadRunStage("given", file, Sides(queries, collection), ids))
+    stored = stores.finished(read_stage("given", file, Sides(queries, collection), ids))
     assert rows_of(stored.whole_table(schema.RUN)) == [
         (0, 2, 1, 0.5, "given"), (0, 1, 2, 0.25, "given"),
         (2, 1, 1, 5.0, "given"), (2, 0, 2, 4.0, "given"),
@@ -38,9 +38,9 @@ def test_lines_of_queries_that_the_set_leaves_out_are_left_out_and_no_stranger(s
     collection, queries = stores.passages(["a", "b"]), stores.queries("x")
     ids, sides = stores.finished(IdsStage(collection)), Sides(queries, collection)
     file = run_file(tmp_path, "q7 Q0 p1 1 5 t\nq0 Q0 p1 1 4 t\nq7 Q0 p0 2 3 t\n")
-    read = ReadRunStage("given", file, sides, ids, unjudged=frozenset({"q7", "q8"}))
+    read = read_stage("given", file, sides, ids, unjudged=frozenset({"q7", "q8"}))
     assert rows_of(stores.finished(read).whole_table(schema.RUN)) == [(0, 1, 1, 4.0, "given")]
-    strange = ReadRunStage("other", file, sides, ids, unjudged=frozenset({"q8"}))
+    strange = read_stage("other", file, sides, ids, unjudged=frozenset({"q8"}))
     with pytest.raises(InputError, match="1 query ids are not in the query set, first q7;"):
         stores.finished(strange)
 
@@ -52,7 +52,7 @@ def test_a_run_of_many_parts_is_the_same_and_so_is_one_whose_queries_stand_apart
     collection, queries = stores.passages(["a", "b", "c"]), stores.queries(*"vwxyz")
     lines = [f"q{q} Q0 p{p} {p + 1} {-p - q} t\n" for q in (3, 0, 4, 1) for p in range(3)]
     ids, sides = stores.finished(IdsStage(collection)), Sides(queries, collection)
-    whole = stores.finished(ReadRunStage("given", run_file(tmp_path, "".join(lines)), sides, ids))
+    whole = stores.finished(read_stage("given", run_file(tmp_path, "".join(lines)), sides, ids))
     expected = rows_of(whole.whole_table(schema.RUN))
     assert len(expected) == 12
     monkeypatch.setattr("raypipe.evaluation.run_files.lines.BLOCK_BYTES", 30)
@@ -64,7 +64,7 @@ def test_a_run_of_many_parts_is_the_same_and_so_is_one_whose_queries_stand_apart
             list(parts(file))
     else:
         assert len(list(parts(file))) == 4
-    stored = stores.finished(ReadRunStage("other", file, sides, ids))
+    stored = stores.finished(read_stage("other", file, sides, ids))
     assert [line[:4] for line in rows_of(stored.whole_table(schema.RUN))] == [
         line[:4] for line in expected
     ]
@@ -79,7 +79,7 @@ def test_an_unknown_id_in_a_part_before_the_lines_that_stand_apart_is_told_once(
     monkeypatch.setattr("raypipe.stages.read_run.read_parts", partial(read_parts, num_lines=1))
     text = "q0 Q0 p9 1 5 t\nq1 Q0 p1 1 5 t\nq0 Q0 p1 2 4 t\n"
     with pytest.raises(InputError, match="given.trec: 1 passage ids are not in the collection"):
-        stores.finished(ReadRunStage("given", run_file(tmp_path, text), sides, ids))
+        stores.finished(read_stage("given", run_file(tmp_path, text), sides, ids))
 
 
 @pytest.mark.fault(27, "unknown query ids and passage ids are counted, and the first are named")
@@ -95,14 +95,14 @@ def test_ids_that_nobody_has_are_refused(stores, tmp_path, line, said):
     collection, queries = stores.passages(["a", "b"]), stores.queries("x", "y")
     ids, sides = stores.finished(IdsStage(collection)), Sides(queries, collection)
     with pytest.raises(InputError, match=said):
-        stores.finished(ReadRunStage("given", run_file(tmp_path, line), sides, ids))
+        stores.finished(read_stage("given", run_file(tmp_path, line), sides, ids))
 
 
 def larger(stores, tmp_path, text, *, of_larger=True):
     collection, queries = stores.passages(["a", "b", "c"]), stores.queries("x", "y", "z")
     sides, ids = Sides(queries, collection), stores.finished(IdsStage(collection))
     file = run_file(tmp_path, text)
-    return stores.finished(ReadRunStage("given", file, sides, ids, of_larger=of_larger))
+    return stores.finished(read_stage("given", file, sides, ids, of_larger=of_larger))
 
 
 def test_a_ranking_of_a_larger_collection_keeps_its_own_passages_with_ranks_and_counts_the_others(

@@ -6,7 +6,7 @@ import pytest
 from raypipe import schema
 from raypipe.engines.exact.products import NumpyProducts
 from raypipe.stages import products
-from raypipe.stages.search import MergeStage, PartsStage
+from raypipe.stages.search import PartsStage, merge_stage
 from raypipe.stages.stage import Site, Sizing
 from raypipe.storage.payloads.tables import read_table
 from raypipe.storage.records import Shard
@@ -27,7 +27,7 @@ def test_spans_and_query_blocks_do_not_show_in_the_run(stores, actors, block):
     queries = stores.vectors(*asked, skipped=[1])
     sizing = Sizing(num_actors=actors, shard_queries=block)
     parts = stores.finished(PartsStage("dense", embeddings, queries, 3), sizing)
-    run = stores.finished(MergeStage("dense", parts, stores.sides(5), 3), sizing).whole_table(
+    run = stores.finished(merge_stage("dense", parts, stores.sides(5), 3), sizing).whole_table(
         schema.RUN
     )
     products = dot(np.concatenate(asked), np.concatenate(arrays))
@@ -54,7 +54,7 @@ def test_a_search_has_a_shard_for_each_span_and_block(stores):
     }
     assert len(names) == 4
     sides = stores.sides(4)
-    merged = {MergeStage("dense", queries, sides, depth).spec.fingerprint() for depth in (3, 4)}
+    merged = {merge_stage("dense", queries, sides, depth).spec.fingerprint() for depth in (3, 4)}
     assert len(merged) == 2
 
 

@@ -6,14 +6,14 @@ import pytest
 from raypipe import schema
 from raypipe.models.folder.loading import resolve_model
 from raypipe.stages.bm25 import Bm25Stage, IndexStage
-from raypipe.stages.fuse import FuseStage
-from raypipe.stages.query_blocks import Sides
+from raypipe.stages.fuse import fuse_stage
 from raypipe.stages.scoring.candidates import Part
 from raypipe.stages.scoring.requests import Request
-from raypipe.stages.scoring.rerank import AggregateStage, PairsStage, RerankStage
+from raypipe.stages.scoring.rerank import aggregate_stage, pairs_stage, rerank_stage
 from raypipe.stages.scoring.score import score_base
-from raypipe.stages.search import MergeStage, PartsStage
+from raypipe.stages.search import PartsStage, merge_stage
 from raypipe.stages.stage import Needs, Sizing, ranges
+from raypipe.stages.tables import Sides
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.training import job
@@ -74,11 +74,12 @@ def made(stores):
     k0, k1 = Request(k0=2), Request(k1=2)
     vectors, one = stores.vectors(np.ones((2, 2)), np.ones((1, 2))), stores.sides(1)
     return {
-        "rerank": RerankStage("m", run, BASE, k0, "keep", one, (Part(candidates, alone),)),
-        "pairs": PairsStage("d", run, BASE, k1, one, (Part(candidates, pairs),)),
-        "aggregate": AggregateStage("a", run, pairs, k1, "sum", "keep", one),
-        "fuse": FuseStage("f", {"a": run, "b": run}, one, "rrf", 5),
-        "merge": MergeStage("s", run, one, 5),
+        "sides": one,
+        "rerank": rerank_stage("m", run, BASE, k0, "keep", one, (Part(candidates, alone),)),
+        "pairs": pairs_stage("d", run, BASE, k1, one, (Part(candidates, pairs),)),
+        "aggregate": aggregate_stage("a", run, pairs, k1, "sum", "keep", one),
+        "fuse": fuse_stage("f", {"a": run, "b": run}, one, "rrf", 5),
+        "merge": merge_stage("s", run, one, 5),
         "parts": PartsStage("s", vectors, vectors, 5),
     }
 
@@ -98,7 +99,7 @@ def test_the_spec_of_a_ranking_says_what_it_is_and_names_its_sides_and_where_the
 ):
     spec = made[name].spec
     assert spec.produces == produces
-    for side, stored in made[name].sides.stores().items():
+    for side, stored in made["sides"].stores().items():
         assert (spec.inputs[side], spec.origins[side]) == (stored.identity, stored.origin)
     assert spec.inputs.keys() == spec.origins.keys()
 

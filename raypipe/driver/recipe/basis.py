@@ -18,9 +18,9 @@ from raypipe.driver.recipe.collection import counted_collection
 from raypipe.driver.recipe.stores import Stores
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, StoreName, of_collection, of_queries, tokens_of
-from raypipe.stages.query_blocks import Sides
 from raypipe.stages.reuse.hashes import HashesStage
 from raypipe.stages.stage import Needs, Stage
+from raypipe.stages.tables import Sides
 from raypipe.stages.texts.ids import IdsStage
 from raypipe.stages.texts.queries import QueriesStage
 from raypipe.stages.texts.tokenize import TokenizeStage

@@ -16,7 +16,7 @@ from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import Scorer
 from raypipe.ranking.candidates import Keys
 from raypipe.stages.encode import as_stored
-from raypipe.stages.query_blocks import Sides
+from raypipe.stages.tables import Sides
 from raypipe.stages.texts.ids import column_of_rows
 from raypipe.stages.texts.reading import Strings
 from raypipe.stages.texts.tokenize import BATCH_ROWS, pieces_of

@@ -26,9 +26,9 @@ from raypipe.stages.outlook.lengths import (
 )
 from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.outlook.tables import scores_bytes
-from raypipe.stages.query_blocks import Sides
 from raypipe.stages.scoring.candidates import SCORE_BYTES
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
+from raypipe.stages.tables import Sides
 from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec

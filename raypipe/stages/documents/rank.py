@@ -1,26 +1,15 @@
 """The stages between runs of passages and runs of documents."""
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
 from raypipe.ranking.documents import document_run, log_odds, passage_run, probabilities
 from raypipe.stages.documents.passage_map import PassageMap
-from raypipe.stages.outlook.outlook import ExpectedRun, Outlook, Seen
-from raypipe.stages.outlook.runs import LINE_SECONDS, expected_run, run_outlook
-from raypipe.stages.query_blocks import (
-    RUN_ROW_BYTES,
-    Sides,
-    num_lines,
-    opened_blocks,
-    query_blocks,
-)
 from raypipe.stages.run_tables import read_queries_of_run
-from raypipe.stages.stage import Needs, Opened, Site, Sizing
+from raypipe.stages.tables import RUN_ROW_BYTES, Sides, TableStage, num_lines
 from raypipe.storage.records import Json, Shard
-from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, spec_over
 
 Conversion = Literal["none", "log-odds", "probability", "probability-of-log"]
@@ -34,119 +23,86 @@ _CONVERT = {
 }
 
 
-@dataclass(frozen=True)
-class DocumentsRunStage:
-    """A run of documents from a run of their passages; see ranking.documents for the methods."""
+def documents_run_stage(
+    name: str,
+    run: Stored,
+    passage_map: Stored,
+    sides: Sides,
+    method: str,
+    k: int | None,
+    conversion: Conversion,
+    depth: int,
+) -> TableStage:
+    """A run of documents from a run of their passages; see ranking.documents for the methods.
 
-    name: str
-    run_store: Stored
-    map: Stored
-    sides: Sides
-    """The queries and the documents."""
-    method: str
-    k: int | None
-    conversion: Conversion
-    depth: int
-    needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
+    Args:
+        name: of the run of documents.
+        run: of passages.
+        passage_map: see MapStage.
+        sides: the queries and the documents.
+        method: how the scores of a document's passages become its own.
+        k: of k-max-avgp; None of the other methods.
+        conversion: what becomes of a passage's score first.
+        depth: number of documents that are kept of each query.
+    """
+    params: dict[str, Json] = {"method": method, "depth": depth, "k": k, "conversion": conversion}
+    stores = {"run": run, "map": passage_map} | sides.stores()
 
-    @property
-    def spec(self) -> StageSpec:
-        """The run, the map, and how the passages' scores become the document's."""
-        params: dict[str, Json] = {"method": self.method, "depth": self.depth}
-        params |= {"k": self.k, "conversion": self.conversion}
-        stores = {"run": self.run_store, "map": self.map} | self.sides.stores()
-        return spec_over("documents-run", 1, params, stores, produces="run")
-
-    def shards(self, sizing: Sizing) -> list[Shard]:
-        """Query blocks."""
-        return query_blocks(self.sides.queries, sizing)
-
-    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
-        return RUN_ROW_BYTES * min(self.depth * num_rows, num_lines(self.run_store))
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; documents are found with all their passages, or not at all."""
-        run = expected_run(seen.of(self.run_store))
-        documents = seen.of(self.sides.collection).num_rows
-        mean = max(1.0, run.num_passages / max(1, documents))
-        lines = np.minimum(self.depth, run.lines / mean)
-        found = ExpectedRun(lines, run.num_queries, documents)
-        return run_outlook(found, self.name, run.total(run.lines) * LINE_SECONDS)
-
-    def open(self, site: Site) -> Opened:
-        """See Stage; each block's run of documents."""
-        known = PassageMap(self.map)
-
-        def block(shard: Shard) -> pa.Table:
-            run = read_queries_of_run(self.run_store, shard.start, shard.stop)
-            rows = run["passage_row"].to_numpy()
-            return document_run(
-                run,
-                known.documents(rows),
-                known.windows(rows),
-                method=self.method,
-                scored_by=self.name,
-                k=self.k or 1,
-                depth=self.depth,
-                convert=_CONVERT[self.conversion],
-            )
-
-        return opened_blocks(site, block)
-
-
-@dataclass(frozen=True)
-class PassagesRunStage:
-    """A run of all passages of a run's documents, in the order of the documents."""
-
-    name: str
-    run_store: Stored
-    map: Stored
-    sides: Sides
-    """The queries and the passages."""
-    documents: int
-    at_most: int | None
-    needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
-
-    @property
-    def spec(self) -> StageSpec:
-        """The run, the map, and how many documents and passages are taken."""
-        params: dict[str, Json] = {"documents": self.documents, "at_most": self.at_most}
-        stores = {"run": self.run_store, "map": self.map} | self.sides.stores()
-        return spec_over("passages-run", 1, params, stores, produces="run")
-
-    def shards(self, sizing: Sizing) -> list[Shard]:
-        """Query blocks."""
-        return query_blocks(self.sides.queries, sizing)
-
-    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage; with the mean number of passages of a document."""
-        passages, documents = (
-            int(self.map.manifest.records[0].facts[name]) for name in ("rows", "documents")
+    def block(shard: Shard) -> pa.Table:
+        lines, known = read_queries_of_run(run, shard.start, shard.stop), PassageMap(passage_map)
+        rows = lines["passage_row"].to_numpy()
+        return document_run(
+            lines,
+            known.documents(rows),
+            known.windows(rows),
+            method=method,
+            scored_by=name,
+            k=k or 1,
+            depth=depth,
+            convert=_CONVERT[conversion],
         )
-        lines = min(self.documents * num_rows, num_lines(self.run_store))
-        return RUN_ROW_BYTES * lines * -(-passages // max(1, documents))
 
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; every document has the mean number of passages."""
-        run = expected_run(seen.of(self.run_store))
-        passages = seen.of(self.sides.collection).num_rows
-        mean = passages / max(1, run.num_passages)
-        mean = mean if self.at_most is None else min(mean, self.at_most)
-        lines = np.minimum(self.documents, run.lines) * mean
-        found = ExpectedRun(lines, run.num_queries, passages)
-        return run_outlook(found, self.name, found.total(lines) * LINE_SECONDS)
+    spec = spec_over("documents-run", 1, params, stores, produces="run")
 
-    def open(self, site: Site) -> Opened:
-        """See Stage; each block's run of passages."""
-        known = PassageMap(self.map)
+    def num_bytes() -> int:
+        return RUN_ROW_BYTES * min(depth * sides.queries.num_rows, num_lines(run))
 
-        def block(shard: Shard) -> pa.Table:
-            run = read_queries_of_run(self.run_store, shard.start, shard.stop)
-            run = run.filter(pa.array(run["rank"].to_numpy() <= self.documents))
-            places, rows = known.passages(run["passage_row"].to_numpy(), self.at_most)
-            return passage_run(run, places, rows, scored_by=self.name)
+    return TableStage(name, spec, sides.queries, block, num_bytes)
 
-        return opened_blocks(site, block)
+
+def passages_run_stage(
+    name: str,
+    run: Stored,
+    passage_map: Stored,
+    sides: Sides,
+    documents: int,
+    at_most: int | None,
+) -> TableStage:
+    """A run of all passages of a run's documents, in the order of the documents.
+
+    Args:
+        name: of the run of passages.
+        run: of documents.
+        passage_map: see MapStage.
+        sides: the queries and the passages.
+        documents: number of documents of each query whose passages are taken.
+        at_most: number of passages of a document, the first ones; None for all.
+    """
+    params: dict[str, Json] = {"documents": documents, "at_most": at_most}
+    stores = {"run": run, "map": passage_map} | sides.stores()
+
+    def block(shard: Shard) -> pa.Table:
+        lines = read_queries_of_run(run, shard.start, shard.stop)
+        lines = lines.filter(pa.array(lines["rank"].to_numpy() <= documents))
+        known = PassageMap(passage_map)
+        places, rows = known.passages(lines["passage_row"].to_numpy(), at_most)
+        return passage_run(lines, places, rows, scored_by=name)
+
+    def num_bytes() -> int:  # with the mean number of passages of a document
+        facts = passage_map.manifest.records[0].facts
+        of_document = -(-int(facts["rows"]) // max(1, int(facts["documents"])))
+        num_taken = min(documents * sides.queries.num_rows, num_lines(run))
+        return RUN_ROW_BYTES * num_taken * of_document
+
+    spec = spec_over("passages-run", 1, params, stores, produces="run")
+    return TableStage(name, spec, sides.queries, block, num_bytes)

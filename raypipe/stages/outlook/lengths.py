@@ -7,7 +7,7 @@ import numpy as np
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import layouts_of
 from raypipe.stages.outlook.outlook import Int64, ModelInputs, Seen
-from raypipe.stages.query_blocks import Sides
+from raypipe.stages.tables import Sides
 from raypipe.storage.payloads.tokens import Flat, Offsets
 from raypipe.text.pairs import TextSlice, cut_to
 

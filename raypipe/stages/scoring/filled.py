@@ -12,11 +12,11 @@ from raypipe.analysis.depth import reranked_at
 from raypipe.ranking.blend import Blend
 from raypipe.ranking.candidates import Keys, missing, pairs
 from raypipe.ranking.order import begins
-from raypipe.stages.query_blocks import Sides, opened_blocks, query_blocks
 from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.scoring.candidates import SCORE_BYTES, Part, keys_of
 from raypipe.stages.scoring.rerank import scored_pairs
 from raypipe.stages.stage import Needs, Opened, Site, Sizing
+from raypipe.stages.tables import Sides, opened_blocks, query_blocks
 from raypipe.storage.records import Json, Shard, canonical, digest
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, spec_over

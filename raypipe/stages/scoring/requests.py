@@ -8,7 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe.ranking.candidates import Keys, pairs, singles
-from raypipe.stages.query_blocks import num_lines
+from raypipe.stages.tables import num_lines
 from raypipe.storage.records import Json, canonical, digest
 from raypipe.storage.stored import Stored
 

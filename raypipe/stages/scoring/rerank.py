@@ -1,9 +1,7 @@
 """The stages that make runs and pairs by selecting from tables of scores."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
-from typing import ClassVar
+from dataclasses import asdict
 
 import numpy as np
 import pyarrow as pa
@@ -12,136 +10,83 @@ from raypipe import schema
 from raypipe.ranking.blend import Blend
 from raypipe.ranking.by_key import aggregate_by_key, rerank_by_key
 from raypipe.ranking.candidates import Keys
-from raypipe.stages.outlook.outlook import Outlook, Seen
-from raypipe.stages.outlook.runs import LINE_SECONDS, expected_run, reranked_outlook
-from raypipe.stages.outlook.tables import scores_bytes
-from raypipe.stages.query_blocks import (
-    RUN_ROW_BYTES,
-    Sides,
-    num_lines,
-    opened_blocks,
-    query_blocks,
-)
 from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.scoring.candidates import SCORE_BYTES, Part, find_scores, keys_of
 from raypipe.stages.scoring.requests import Request
-from raypipe.stages.stage import Needs, Opened, Site, Sizing
+from raypipe.stages.tables import RUN_ROW_BYTES, Sides, TableStage, num_lines
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, spec_over
 
 
-@dataclass(frozen=True)
-class RerankStage:
-    """A run whose first k0 candidates are in a monoBERT model's order."""
+def rerank_stage(
+    name: str,
+    run: Stored,
+    base: StageSpec,
+    request: Request,
+    tail: str,
+    sides: Sides,
+    parts: Sequence[Part] = (),
+    blend: Blend | None = None,
+) -> TableStage:
+    """A run whose first k0 candidates are in a monoBERT model's order.
 
-    name: str
-    run_store: Stored
-    base: StageSpec
-    request: Request
-    tail: str
-    sides: Sides
-    parts: tuple[Part, ...] = ()
-    needs: Needs = Needs()
-    blend: Blend | None = None
-    """None: candidates are ordered by the model's scores alone."""
-    skips_rows: ClassVar[bool] = False
+    Its spec names what the scores depend on, the run, k0, tail and blend, but no part.
 
-    @property
-    def spec(self) -> StageSpec:
-        """What the scores depend on, the run, k0, tail and blend, but not the table's parts."""
-        params = {**self.request.to_json(), "scores": self.base.without_derived()}
-        params["tail"] = self.tail
-        if self.blend is not None:
-            params["blend"] = asdict(self.blend)
-        stores = {"run": self.run_store} | self.sides.stores()
-        return spec_over("rerank", 1, params, stores, produces="run")
+    Args:
+        name: of the reranked run.
+        run: the candidates.
+        base: see score_base.
+        request: with k0.
+        tail: whether candidates after k0 are kept.
+        sides: the queries and the passages.
+        parts: where the scores are.
+        blend: None if candidates are ordered by the model's scores alone.
+    """
+    params = {**request.to_json(), "scores": base.without_derived(), "tail": tail}
+    if blend is not None:
+        params["blend"] = asdict(blend)
 
-    def shards(self, sizing: Sizing) -> list[Shard]:
-        """Query blocks."""
-        return query_blocks(self.sides.queries, sizing)
-
-    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
-        return RUN_ROW_BYTES * num_lines(self.run_store)
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; the lines are those of the run, or the first k0 of them."""
-        run = expected_run(seen.of(self.run_store))
-        return reranked_outlook(run, self.request.k, self.tail, self.name)
-
-    def open(self, site: Site) -> Opened:
-        """See Stage; each block's run."""
-        return opened_blocks(site, self._block)
-
-    def _block(self, shard: Shard) -> pa.Table:
-        run = read_queries_of_run(self.run_store, shard.start, shard.stop)
-        wanted = self.request.keys(run)
-        scores, failed = find_scores(
-            self.parts, wanted, (shard.start, shard.stop), what=f"{self.name}, {shard}"
-        )
-        if self.blend is not None:
-            scores = self.blend.of_run(run, wanted, scores, last=self.request.k)
+    def block(shard: Shard) -> pa.Table:
+        lines = read_queries_of_run(run, shard.start, shard.stop)
+        wanted = request.keys(lines)
+        queries = (shard.start, shard.stop)
+        scores, failed = find_scores(parts, wanted, queries, what=f"{name}, {shard}")
+        if blend is not None:
+            scores = blend.of_run(lines, wanted, scores, last=request.k)
         return rerank_by_key(
-            run,
-            wanted,
-            scores,
-            k=self.request.k,
-            tail=self.tail,
-            scored_by=self.name,
-            failed=failed,
+            lines, wanted, scores, k=request.k, tail=tail, scored_by=name, failed=failed
         )
 
+    spec = spec_over("rerank", 1, params, {"run": run} | sides.stores(), produces="run")
+    return TableStage(name, spec, sides.queries, block, lambda: RUN_ROW_BYTES * num_lines(run))
 
-@dataclass(frozen=True)
-class PairsStage:
-    """Every p(i, j) of a run's first k1 candidates, or of a draw of them."""
 
-    name: str
-    run_store: Stored
-    base: StageSpec
-    request: Request
-    sides: Sides
-    parts: tuple[Part, ...] = ()
-    needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
+def pairs_stage(
+    name: str,
+    run: Stored,
+    base: StageSpec,
+    request: Request,
+    sides: Sides,
+    parts: Sequence[Part] = (),
+) -> TableStage:
+    """Every p(i, j) of a run's first k1 candidates, or of a draw of them: schema.SCORES, sorted.
 
-    @property
-    def spec(self) -> StageSpec:
-        """What the probabilities depend on, the run and the request, but not the table's parts."""
-        params = {**self.request.to_json(), "scores": self.base.without_derived()}
-        stores = {"run": self.run_store} | self.sides.stores()
-        return spec_over("pairs", 1, params, stores, produces="pairs")
+    Pairs in quarantine are left out. Its spec names what the probabilities depend on, the run and
+    the request, but no part. The arguments are those of `rerank_stage`, `request` with k1.
+    """
+    params = {**request.to_json(), "scores": base.without_derived()}
 
-    def shards(self, sizing: Sizing) -> list[Shard]:
-        """Query blocks."""
-        return query_blocks(self.sides.queries, sizing)
+    def block(shard: Shard) -> tuple[pa.Table, dict[str, Json]]:
+        lines = read_queries_of_run(run, shard.start, shard.stop)
+        return scored_pairs(parts, request.keys(lines), shard, name)
 
-    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
-        return SCORE_BYTES * self.request.num_candidates(self.run_store)
+    spec = spec_over("pairs", 1, params, {"run": run} | sides.stores(), produces="pairs")
 
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; all ordered pairs of the run's first candidates."""
-        run = expected_run(seen.of(self.run_store))
-        number = run.total(self.request.expected(run.lines))
-        first = np.minimum(self.request.k, run.lines)
-        num_bytes = scores_bytes(first, number, run.num_passages, pairs=True)
-        return Outlook(
-            num_rows=run.num_queries,
-            num_bytes=num_bytes,
-            cpu_seconds=number * LINE_SECONDS,
-            facts={"rows": round(number), "failed": 0},
-            run=run,
-        )
+    def num_bytes() -> int:
+        return SCORE_BYTES * request.num_candidates(run)
 
-    def open(self, site: Site) -> Opened:
-        """See Stage; schema.SCORES of each block, sorted; pairs in quarantine are left out."""
-        return opened_blocks(site, self._block, schema.SCORES)
-
-    def _block(self, shard: Shard) -> tuple[pa.Table, dict[str, Json]]:
-        run = read_queries_of_run(self.run_store, shard.start, shard.stop)
-        return scored_pairs(self.parts, self.request.keys(run), shard, self.name)
+    return TableStage(name, spec, sides.queries, block, num_bytes, schema.SCORES)
 
 
 def scored_pairs(
@@ -155,60 +100,45 @@ def scored_pairs(
     return pa.table(columns, schema=schema.SCORES), {"failed": int(failed.sum())}
 
 
-@dataclass(frozen=True)
-class AggregateStage:
-    """A run whose first k1 candidates are ordered by their aggregated probabilities."""
+def aggregate_stage(
+    name: str,
+    run: Stored,
+    pairs: Stored,
+    request: Request,
+    method: str,
+    tail: str,
+    sides: Sides,
+) -> TableStage:
+    """A run whose first k1 candidates are ordered by their aggregated probabilities.
 
-    name: str
-    run_store: Stored
-    """The run from which the pairs were made."""
-    pairs: Stored
-    request: Request
-    method: str
-    tail: str
-    sides: Sides
-    needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
+    It raises InputError if pairs that the method needs are missing, with their number.
 
-    @property
-    def spec(self) -> StageSpec:
-        """The pairs, the run and the method; since 2, ties keep the order of the run."""
-        params = {**self.request.to_json(), "method": self.method, "tail": self.tail}
-        stores = {"run": self.run_store, "pairs": self.pairs} | self.sides.stores()
-        return spec_over("aggregate", 2, params, stores, produces="run")
+    Args:
+        name: of the run.
+        run: that from which the pairs were made; ties keep its order since version 2.
+        pairs: see pairs_stage.
+        request: that of the pairs.
+        method: sum, binary, min, max or sample.
+        tail: whether candidates after k1 are kept.
+        sides: the queries and the passages.
+    """
+    params = {**request.to_json(), "method": method, "tail": tail}
+    stores = {"run": run, "pairs": pairs} | sides.stores()
 
-    def shards(self, sizing: Sizing) -> list[Shard]:
-        """Query blocks."""
-        return query_blocks(self.sides.queries, sizing)
-
-    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
-        return RUN_ROW_BYTES * num_lines(self.run_store)
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; the lines are those of the run, or the first k1 of them."""
-        run = expected_run(seen.of(self.run_store))
-        return reranked_outlook(run, self.request.k, self.tail, self.name)
-
-    def open(self, site: Site) -> Opened:
-        """See Stage; each block's run.
-
-        Its `run` raises InputError if pairs that the method needs are missing, with their number.
-        """
-        any_failed = any(record.facts["failed"] for record in self.pairs.manifest.records)
-        return opened_blocks(site, partial(self._block, any_failed))
-
-    def _block(self, any_failed: bool, shard: Shard) -> pa.Table:
-        run = read_queries_of_run(self.run_store, shard.start, shard.stop)
-        held = read_queries_of_run(self.pairs, shard.start, shard.stop, schema.SCORES)
+    def block(shard: Shard) -> pa.Table:
+        lines = read_queries_of_run(run, shard.start, shard.stop)
+        scored = read_queries_of_run(pairs, shard.start, shard.stop, schema.SCORES)
         return aggregate_by_key(
-            run,
-            self.request.keys(run),
-            keys_of(held),
-            held["score"].to_numpy(),
-            method=self.method,
-            k=self.request.k,
-            tail=self.tail,
-            scored_by=self.name,
-            some_failed=any_failed,
+            lines,
+            request.keys(lines),
+            keys_of(scored),
+            scored["score"].to_numpy(),
+            method=method,
+            k=request.k,
+            tail=tail,
+            scored_by=name,
+            some_failed=any(record.facts["failed"] for record in pairs.manifest.records),
         )
+
+    spec = spec_over("aggregate", 2, params, stores, produces="run")
+    return TableStage(name, spec, sides.queries, block, lambda: RUN_ROW_BYTES * num_lines(run))

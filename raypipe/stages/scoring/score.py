@@ -20,12 +20,12 @@ from raypipe.stages.opening import Stopwatch, open_model
 from raypipe.stages.outlook.lengths import pair_inputs, sampled_pairs
 from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.outlook.tables import scores_bytes
-from raypipe.stages.query_blocks import Sides
 from raypipe.stages.reuse.division import Division, divide
 from raypipe.stages.scoring.candidates import SCORE_BYTES, Part, passages_of
 from raypipe.stages.scoring.older_scores import OlderScores, ScoresByText, older_scores
 from raypipe.stages.scoring.token_rows import TokenRows
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
+from raypipe.stages.tables import Sides
 from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec, settings_digest

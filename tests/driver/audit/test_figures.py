@@ -16,7 +16,7 @@ from raypipe.driver.recipe.system import System
 from raypipe.models.folder.loading import resolve_model
 from raypipe.stages.audit.sample import Limits, Scored
 from raypipe.stages.audit.stage import AuditStage
-from raypipe.stages.query_blocks import Sides
+from raypipe.stages.tables import Sides
 
 OWN = [(0, 0, 3.0), (0, 1, 2.0), (1, 0, 3.0), (1, 2, 2.5), (2, 1, 1.0)]
 FP32 = [(0, 0, 1.5), (0, 1, 2.0), (1, 0, 3.0), (1, 2, 2.5), (2, 1, np.nan)]

@@ -9,9 +9,9 @@ from raypipe.driver.pipeline import run_pipeline
 from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import StorageError
-from raypipe.stages.fuse import FuseStage
-from raypipe.stages.query_blocks import Sides
+from raypipe.stages.fuse import fuse_stage
 from raypipe.stages.stage import Sizing
+from raypipe.stages.tables import Sides
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.records import Manifest, Record, Shard
@@ -19,7 +19,7 @@ from raypipe.storage.stored import Stored
 
 QUERIES = Stored(None, Manifest("queries@dev", "f", (Record(Shard(0, 0, 1000), "aa", 9),), ()))
 COLLECTION = Stored(None, Manifest("passages@collection", "f", (), ()))
-FUSED = FuseStage("fused", {}, Sides(QUERIES, COLLECTION), method="rrf", depth=1000)
+FUSED = fuse_stage("fused", {}, Sides(QUERIES, COLLECTION), method="rrf", depth=1000)
 NEEDED = 32 * 1000 * 1000  # 32 bytes a row of a run
 
 

@@ -9,18 +9,19 @@ from raypipe.errors import StorageError
 from raypipe.models.folder.loading import resolve_model
 from raypipe.stages.bm25 import Bm25Stage, IndexStage
 from raypipe.stages.encode import EncodeStage
-from raypipe.stages.fuse import FuseStage
-from raypipe.stages.query_blocks import Sides
+from raypipe.stages.fuse import fuse_stage
 from raypipe.stages.scoring.candidates import CandidatesStage
 from raypipe.stages.scoring.requests import Request
-from raypipe.stages.scoring.rerank import AggregateStage, PairsStage, RerankStage
+from raypipe.stages.scoring.rerank import aggregate_stage, pairs_stage, rerank_stage
 from raypipe.stages.scoring.score import ScoreStage
 from raypipe.stages.scoring.token_rows import PassageTokensStage
-from raypipe.stages.search import MergeStage, PartsStage
+from raypipe.stages.search import PartsStage, merge_stage
+from raypipe.stages.tables import Sides
 from raypipe.stages.texts.ids import IdsStage
 from raypipe.stages.texts.prepare import ConvertStage, CountStage
 from raypipe.stages.texts.tokenize import TokenizeStage
 from raypipe.storage.records import Manifest, Record, Shard
+from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
 
 SHARDS = [Shard(0, 0, 100), Shard(1, 100, 300), Shard(2, 300, 400)]
@@ -75,7 +76,7 @@ def facts(num_bytes, compressed):
         (IdsStage(STORED), 24 * 300),
         (Bm25Stage("b", SIDES, STORED, 0.9, 0.4, 50), 32 * 50 * 300),
         (PartsStage("p", STORED, STORED, 50), 32 * 50 * 300),
-        (MergeStage("m", STORED, SIDES, 50), 32 * 50 * 300),
+        (merge_stage("m", STORED, SIDES, 50), 32 * 50 * 300 * 3 // 4),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -96,6 +97,7 @@ RUN = stored(
 """10 queries with 120 lines."""
 
 
+BASE = StageSpec("scores", 1)
 ALL, FIRST, SAMPLE = Request(k0=5), Request(k1=7), Request(k1=7, sample=2)
 
 
@@ -103,20 +105,20 @@ ALL, FIRST, SAMPLE = Request(k0=5), Request(k1=7), Request(k1=7, sample=2)
     ("stage", "expected"),
     [
         (IndexStage(COLLECTION), 3 * 1600 * 3 // 4),
-        (FuseStage("f", {}, SIDES, method="rrf", depth=50), 32 * 50 * 300),
+        (fuse_stage("f", {}, SIDES, method="rrf", depth=50), 32 * 50 * 300 * 3 // 4),
         (CandidatesStage(None, 1, RUN, ALL, ()), 20 * 120),
         # 7 of each of 10 queries, each with the 6 others, or with 2 of them.
         (CandidatesStage(None, 1, RUN, FIRST, ()), 20 * 70 * 6),
         (CandidatesStage(None, 1, RUN, SAMPLE, ()), 20 * 70 * 2),
         (CandidatesStage(None, 1, RUN, Request(k1=7, sample=9), ()), 20 * 70 * 6),
         (CandidatesStage(None, 1, RUN, Request(k1=50), ()), 20 * 120 * 49),
-        (PairsStage("p", RUN, None, FIRST, SIDES), 24 * 70 * 6),
+        (pairs_stage("p", RUN, BASE, FIRST, SIDES), 24 * 70 * 6 * 3 // 4),
         (PassageTokensStage(COLLECTION, None, None), 1600 + 8 * 300),
         (PassageTokensStage(stored(Record(Shard(0, 0, 1), "aa", 5)), None, None), 1500 + 8 * 300),
         (PassageTokensStage(stored(), None, None), 8 * 300),
         (ScoreStage(None, None, None, None, None, False, SIDES, STORED), 24 * 300),
-        (RerankStage("r", RUN, None, ALL, "keep", SIDES), 32 * 120),
-        (AggregateStage("a", RUN, RUN, FIRST, "sum", "keep", SIDES), 32 * 120),
+        (rerank_stage("r", RUN, BASE, ALL, "keep", SIDES), 32 * 120 * 3 // 4),
+        (aggregate_stage("a", RUN, RUN, FIRST, "sum", "keep", SIDES), 32 * 120 * 3 // 4),
         (CountStage([], "msmarco-v1"), 0),
     ],
     ids=lambda value: type(value).__name__,

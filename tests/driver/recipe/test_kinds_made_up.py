@@ -42,54 +42,32 @@ from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import System
 from raypipe.names import of_stage
-from raypipe.stages.first import FirstStage
+from raypipe.stages.first import first_stage
 
 
 def system(basis: Basis, name: str, stage: First, query_set: str) -> System:
     store = of_stage(name, query_set)
-    stored = basis.stores.ensure(store, FirstStage(name, basis.sides(query_set), stage.depth))
+    stored = basis.stores.ensure(store, first_stage(name, basis.sides(query_set), stage.depth))
     return System(name, "run", stored, Chain((store,)), "collection", "none")
 ''',
     "stages/first.py": '''\
 """The first passages of a collection as a run."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 
-from raypipe.stages.query_blocks import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
 from raypipe.stages.run_tables import dense_table
-from raypipe.stages.stage import Needs
+from raypipe.stages.tables import TableStage
 from raypipe.storage.stored import spec_over
 
 
-@dataclass(frozen=True)
-class FirstStage:
-    name: str
-    sides: Sides
-    depth: int
-    needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
+def first_stage(name, sides, depth):
+    def block(shard):
+        rows = np.tile(np.arange(depth), (shard.num_rows, 1))
+        scores = np.tile(np.linspace(1, 0.5, depth, dtype=np.float32), (shard.num_rows, 1))
+        return dense_table(shard.start, rows, scores, scored_by=name)
 
-    @property
-    def spec(self):
-        params = {"depth": self.depth, "name": self.name}
-        return spec_over("first", 1, params, self.sides.stores(), produces="run")
-
-    def shards(self, sizing):
-        return query_blocks(self.sides.queries, sizing)
-
-    def estimated_bytes(self, num_rows, num_planned):
-        return RUN_ROW_BYTES * self.depth * num_rows
-
-    def open(self, site):
-        return opened_blocks(site, self._block)
-
-    def _block(self, shard):
-        rows = np.tile(np.arange(self.depth), (shard.num_rows, 1))
-        scores = np.tile(np.linspace(1, 0.5, self.depth, dtype=np.float32), (shard.num_rows, 1))
-        return dense_table(shard.start, rows, scores, scored_by=self.name)
+    spec = spec_over("first", 1, {"depth": depth, "name": name}, sides.stores(), produces="run")
+    return TableStage(name, spec, sides.queries, block)
 ''',
 }
 EDITS = {
@@ -234,17 +212,3 @@ def test_its_stores_are_kept_by_gc_while_they_are_referred_to(command, finished)
     command("gc", "work", "--yes")
     command("verify", "work")
     assert (finished / "stores" / "start.test").is_dir()
-
-
-@pytest.mark.slow
-def test_its_bytes_are_estimated_before_work_starts(place):
-    code = (
-        "from raypipe.driver.machine.space import estimated_bytes\n"
-        "from raypipe.stages.first import FirstStage\n"
-        "from raypipe.storage.records import Shard\n"
-        "print(estimated_bytes(FirstStage('x', None, 10), [Shard(0, 0, 7)], [Shard(0, 0, 7)]))\n"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(place)}
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=place)
-    assert done.stdout == f"{32 * 10 * 7}\n", done.stderr

@@ -12,7 +12,7 @@ from raypipe.stages.ann.ivf_pq import CodesStage, TrainStage
 from raypipe.stages.ann.opened import opened_graph, opened_lists
 from raypipe.stages.ann.recall import RecallStage, measured
 from raypipe.stages.ann.search import AnnSearchStage
-from raypipe.stages.search import MergeStage, PartsStage
+from raypipe.stages.search import PartsStage, merge_stage
 from raypipe.stages.stage import Site, Sizing
 from raypipe.storage.spec import StageSpec
 
@@ -59,7 +59,7 @@ def search(stores, place, kind, depth=9, refine=2, blocks=5, **effort):
 
 def exact(stores, place, depth):
     parts = stores.finished(PartsStage("near", *place, depth))
-    return stores.finished(MergeStage("near", parts, stores.sides(11), depth))
+    return stores.finished(merge_stage("near", parts, stores.sides(11), depth))
 
 
 def lines(run):

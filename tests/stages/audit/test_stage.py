@@ -17,8 +17,8 @@ from raypipe.stages.audit.sample import Limits, Scored
 from raypipe.stages.audit.stage import AuditStage
 from raypipe.stages.in_memory import encode_texts, score_texts
 from raypipe.stages.outlook.outlook import ExpectedRun, Outlook, Sample
-from raypipe.stages.query_blocks import Sides
 from raypipe.stages.stage import Sizing
+from raypipe.stages.tables import Sides
 
 TEXTS = ["zebra", "a lease of shards", "rank", "query the zebra", "model token batch"]
 MOST = Limits(50, 1000)

@@ -3,9 +3,9 @@
 import pytest
 
 from raypipe import schema
-from raypipe.stages.documents.rank import DocumentsRunStage, PassagesRunStage
-from raypipe.stages.query_blocks import Sides
+from raypipe.stages.documents.rank import documents_run_stage, passages_run_stage
 from raypipe.stages.stage import Sizing
+from raypipe.stages.tables import Sides
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def sides(stores, documents):
 
 def documents_stage(stores, run, known, sides, **settings):
     given = {"method": "maxp", "k": None, "conversion": "none", "depth": 10, **settings}
-    return DocumentsRunStage("d", run, known, sides, **given)
+    return documents_run_stage("d", run, known, sides, **given)
 
 
 def lines_of(stored):
@@ -77,7 +77,7 @@ def test_the_passages_of_a_run_of_documents_are_all_of_the_first_documents(
     stores, split, sides, size
 ):
     run = stores.run([(0, 4, 3.0), (0, 0, 2.0), (0, 1, 1.0)], [(2, 1, 5.0)])
-    stage = PassagesRunStage("p", run, split()[2], sides, documents=2, at_most=2)
+    stage = passages_run_stage("p", run, split()[2], sides, documents=2, at_most=2)
     found = stores.finished(stage, Sizing(shard_queries=size))
     assert lines_of(found) == [
         (0, 6, 1, 3.0, "p"),
@@ -91,8 +91,8 @@ def test_the_passages_of_a_run_of_documents_are_all_of_the_first_documents(
 
 def test_all_passages_of_a_document_are_taken_unless_a_number_is_given(stores, split, sides):
     run = stores.run([(0, 0, 1.0)])
-    stage = PassagesRunStage("p", run, split()[2], sides, documents=100, at_most=None)
+    stage = passages_run_stage("p", run, split()[2], sides, documents=100, at_most=None)
     assert [line[1] for line in lines_of(stores.finished(stage))] == [0, 1, 2]
-    other = PassagesRunStage("p", run, split()[2], sides, documents=99, at_most=None)
+    other = passages_run_stage("p", run, split()[2], sides, documents=99, at_most=None)
     assert stage.spec.fingerprint() != other.spec.fingerprint()
     assert (stage.spec.produces, sorted(stage.spec.inputs)[1]) == ("run", "map")

@@ -6,8 +6,8 @@ from stage_inputs import candidates_of, pieces
 from raypipe import schema
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.scorer import Scorer
-from raypipe.stages.query_blocks import Sides
 from raypipe.stages.scoring.score import ScoreStage, score_base
+from raypipe.stages.tables import Sides
 
 
 class Scoring:

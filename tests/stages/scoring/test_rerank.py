@@ -1,4 +1,3 @@
-from dataclasses import replace
 
 import pytest
 from given_scores import BASE, BLOCKS, lines_of, part_of
@@ -7,7 +6,7 @@ from raypipe import schema
 from raypipe.errors import InputError
 from raypipe.ranking.blend import Blend
 from raypipe.stages.scoring.requests import Request
-from raypipe.stages.scoring.rerank import AggregateStage, PairsStage, RerankStage
+from raypipe.stages.scoring.rerank import aggregate_stage, pairs_stage, rerank_stage
 from raypipe.stages.stage import Sizing
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import spec_over
@@ -25,7 +24,7 @@ MONO = [(0, 10, -1, 2.0), (0, 20, -1, 3.0), (0, 30, -1, 1.0), (1, 20, -1, 0.5), 
 @pytest.mark.parametrize("block", [1, 2, 7])
 def test_a_reranked_run_is_written_by_query_block_with_its_tail_below(stores, run, block):
     part = part_of(stores, MONO, blocks=[2])
-    stage = RerankStage("mono", run, BASE, Request(k0=3), "keep", stores.sides(3), (part,))
+    stage = rerank_stage("mono", run, BASE, Request(k0=3), "keep", stores.sides(3), (part,))
     made = stores.finished(stage, Sizing(shard_queries=block))
     assert lines_of(made) == [
         (0, 20, 1, 3.0, "mono"), (0, 10, 2, 2.0, "mono"), (0, 30, 3, 1.0, "mono"),
@@ -40,7 +39,7 @@ def test_a_reranked_run_is_written_by_query_block_with_its_tail_below(stores, ru
 
 def test_a_reranked_run_without_its_tail_and_with_a_failed_candidate(stores, run):
     part = part_of(stores, MONO, skipped=[1])
-    stage = RerankStage("mono", run, BASE, Request(k0=3), "drop", stores.sides(3), (part,))
+    stage = rerank_stage("mono", run, BASE, Request(k0=3), "drop", stores.sides(3), (part,))
     rows = [(query, row) for query, row, *_ in lines_of(stores.finished(stage))]
     assert rows == [(0, 10), (0, 30), (1, 30), (1, 20), (2, 50)]
 
@@ -48,8 +47,12 @@ def test_a_reranked_run_without_its_tail_and_with_a_failed_candidate(stores, run
 def test_a_blended_run_is_ordered_by_the_runs_scores_too_over_the_first_k0(stores, run):
     """z of query 0 is 1, 1/2 and 0 for passages 30, 10 and 20; of query 1, 1 and 0."""
     part = part_of(stores, MONO, skipped=[3])
-    plain = RerankStage("mono", run, BASE, Request(k0=3), "keep", stores.sides(3), (part,))
-    stage = replace(plain, blend=Blend(4.0, "raw"))
+    sides = stores.sides(3)
+
+    def blended(blend):
+        return rerank_stage("mono", run, BASE, Request(k0=3), "keep", sides, (part,), blend)
+
+    plain, stage = blended(None), blended(Blend(4.0, "raw"))
     assert lines_of(stores.finished(stage)) == [
         (0, 30, 1, 5.0, "mono"), (0, 10, 2, 4.0, "mono"), (0, 20, 3, 3.0, "mono"),
         (0, 40, 4, 6.0, "bm25"),
@@ -58,19 +61,19 @@ def test_a_blended_run_is_ordered_by_the_runs_scores_too_over_the_first_k0(store
     ]  # fmt: skip
     assert "blend" not in plain.spec.params
     assert stage.spec.params["blend"] == {"weight": 4.0, "scale": "raw"}
-    (change,) = stage.spec.diff(replace(plain, blend=Blend(5.0, "raw")).spec)
+    (change,) = stage.spec.diff(blended(Blend(5.0, "raw")).spec)
     assert str(change) == "params.blend.weight 4.0 -> 5.0"
 
 
 def test_what_names_a_reranked_run_is_its_request_tail_scores_and_run(stores, run):
     sides = stores.sides(3)
-    stage = RerankStage("mono", run, BASE, Request(k0=3), "keep", sides)
+    stage = rerank_stage("mono", run, BASE, Request(k0=3), "keep", sides)
     names = {stage.spec.fingerprint()}
     for change in (
-        RerankStage("mono", run, BASE, Request(k0=2), "keep", sides),
-        RerankStage("mono", run, BASE, Request(k0=3), "drop", sides),
-        RerankStage("mono", run, StageSpec("scores", 1), Request(k0=3), "keep", sides),
-        RerankStage("mono", stores.run(*BLOCKS[:1]), BASE, Request(k0=3), "keep", sides),
+        rerank_stage("mono", run, BASE, Request(k0=2), "keep", sides),
+        rerank_stage("mono", run, BASE, Request(k0=3), "drop", sides),
+        rerank_stage("mono", run, StageSpec("scores", 1), Request(k0=3), "keep", sides),
+        rerank_stage("mono", stores.run(*BLOCKS[:1]), BASE, Request(k0=3), "keep", sides),
     ):
         names.add(change.spec.fingerprint())
     assert len(names) == 5
@@ -82,8 +85,8 @@ def test_other_texts_are_told_by_their_digests_alone(stores, run, kind):
         sides = stores.sides(3)
         base = spec_over("scores", 1, {}, sides.stores(), produces="scores")
         if kind == "rerank":
-            return RerankStage("mono", run, base, Request(k0=3), "keep", sides).spec
-        return PairsStage("duo", run, base, Request(k1=3), sides).spec
+            return rerank_stage("mono", run, base, Request(k0=3), "keep", sides).spec
+        return pairs_stage("duo", run, base, Request(k1=3), sides).spec
 
     sides = ["inputs.collection", "inputs.queries"]
     told = [change.field for change in spec().diff(spec())]
@@ -95,20 +98,22 @@ DUO = [(0, 10, 20, 0.25), (0, 10, 30, 0.5), (0, 20, 10, 0.75), (0, 20, 30, 1.0),
        (0, 30, 10, 0.5), (0, 30, 20, 0.0), (1, 20, 30, 0.25), (1, 30, 20, 0.875)]  # fmt: skip
 
 
-def pairs_of(stores, run, **settings):
+def pairs_of(stores, run, sides=None, **settings):
     part = part_of(stores, DUO, blocks=[4], **settings)
-    stage = PairsStage("duo", run, BASE, Request(k1=3), stores.sides(3), (part,))
+    sides = sides or stores.sides(3)
+    stage = pairs_stage("duo", run, BASE, Request(k1=3), sides, (part,))
     return stage, stores.finished(stage, Sizing(shard_queries=2))
 
 
 def test_pairs_are_the_scores_of_the_first_k1_by_query_block(stores, run):
-    stage, made = pairs_of(stores, run)
+    sides = stores.sides(3)
+    stage, made = pairs_of(stores, run, sides)
     assert lines_of(made, schema.SCORES) == DUO
     assert [dict(r.facts) for r in made.manifest.records] == [
         {"rows": 6, "failed": 0},
         {"rows": 2, "failed": 0},
     ]
-    other = PairsStage("duo", run, BASE, Request(k1=2), stage.sides)
+    other = pairs_stage("duo", run, BASE, Request(k1=2), sides)
     assert other.spec.fingerprint() != stage.spec.fingerprint()
 
 
@@ -129,7 +134,7 @@ def test_pairs_in_quarantine_are_left_out_and_counted(stores, run):
 )
 def test_aggregated_runs_have_the_order_of_their_sums(stores, run, method, expected):
     _, pairs = pairs_of(stores, run)
-    stage = AggregateStage("duo-x", run, pairs, Request(k1=3), method, "keep", stores.sides(3))
+    stage = aggregate_stage("duo-x", run, pairs, Request(k1=3), method, "keep", stores.sides(3))
     found = lines_of(stores.finished(stage, Sizing(shard_queries=2)))
     assert [(row, score) for query, row, _, score, _ in found if query == 0] == [
         *expected, (40, 6.0),
@@ -142,7 +147,7 @@ def test_aggregated_runs_have_the_order_of_their_sums(stores, run, method, expec
 
 def test_an_aggregate_of_failed_pairs_uses_the_others_and_drops_who_has_none(stores, run):
     _, pairs = pairs_of(stores, run, skipped=[2, 6])
-    stage = AggregateStage("duo-sum", run, pairs, Request(k1=3), "sum", "drop", stores.sides(3))
+    stage = aggregate_stage("duo-sum", run, pairs, Request(k1=3), "sum", "drop", stores.sides(3))
     found = lines_of(stores.finished(stage))
     # 20 keeps p(20, 30) alone; 20 of query 1 has no pair left and is ranked nowhere.
     assert [(q, row, score) for q, row, _, score, _ in found] == [
@@ -152,13 +157,14 @@ def test_an_aggregate_of_failed_pairs_uses_the_others_and_drops_who_has_none(sto
 
 def test_a_pair_that_nobody_scored_is_never_made_up(stores, run):
     _, pairs = pairs_of(stores, run)
-    stage = AggregateStage("duo-sum", run, pairs, Request(k1=4), "sum", "keep", stores.sides(3))
+    stage = aggregate_stage("duo-sum", run, pairs, Request(k1=4), "sum", "keep", stores.sides(3))
     with pytest.raises(InputError, match="duo-sum: 6 of 14 pairs that sum needs"):
         stores.finished(stage)
 
 
 def test_what_names_an_aggregate_is_its_method_tail_request_run_and_pairs(stores, run):
-    paired, pairs = pairs_of(stores, run)
+    sides = stores.sides(3)
+    _, pairs = pairs_of(stores, run, sides)
     names = set()
     for request, method, tail in [
         (Request(k1=3), "sum", "keep"),
@@ -166,6 +172,6 @@ def test_what_names_an_aggregate_is_its_method_tail_request_run_and_pairs(stores
         (Request(k1=3), "sum", "drop"),
         (Request(k1=2), "sum", "keep"),
     ]:
-        stage = AggregateStage("duo", run, pairs, request, method, tail, paired.sides)
+        stage = aggregate_stage("duo", run, pairs, request, method, tail, sides)
         names.add(stage.spec.fingerprint())
     assert len(names) == 4

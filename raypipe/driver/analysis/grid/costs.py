@@ -8,7 +8,7 @@ from raypipe.config.pipeline.kinds import Aggregate
 from raypipe.driver.analysis.finished import Finished
 from raypipe.driver.analysis.grid.filled import Stages
 from raypipe.names import of_stage
-from raypipe.stages.query_blocks import num_lines
+from raypipe.stages.tables import num_lines
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from raypipe.analysis.tradeoff import K0S, K1S
 from raypipe.config.pipeline.kinds import DuoScore, MonoScore
 from raypipe.driver.analysis.finished import Finished
 from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
-from raypipe.stages.query_blocks import Sides
 from raypipe.stages.scoring.blending import blend_and_depth
 from raypipe.stages.scoring.filled import FilledStage, Grid
+from raypipe.stages.tables import Sides
 from raypipe.storage.stored import Stored
 
 

@@ -9,7 +9,7 @@ from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.system import System
 from raypipe.names import of_stage
 from raypipe.stages.scoring.requests import Request
-from raypipe.stages.scoring.rerank import AggregateStage
+from raypipe.stages.scoring.rerank import aggregate_stage
 
 
 def system(
@@ -19,7 +19,7 @@ def system(
     pairs = inputs[stage.pairs]
     assert pairs.ranked is not None and pairs.chain.asked  # as all pairs have
     request = Request(k1=stage.k1, sample=stage.m, seed=stage.seed)
-    aggregate = AggregateStage(
+    aggregate = aggregate_stage(
         name,
         pairs.ranked,
         pairs.stored,

@@ -9,7 +9,7 @@ from raypipe.driver.recipe.kinds.score import blend_of, model_of
 from raypipe.driver.recipe.system import System
 from raypipe.errors import InputError
 from raypipe.names import of_stage
-from raypipe.stages.documents.rank import Conversion, DocumentsRunStage
+from raypipe.stages.documents.rank import Conversion, documents_run_stage
 
 
 def system(
@@ -21,7 +21,7 @@ def system(
         InputError: the passages' scores do not have what is aggregated.
     """
     before = inputs[stage.run]
-    made = DocumentsRunStage(
+    made = documents_run_stage(
         name,
         before.stored,
         basis.passage_map(),

@@ -7,7 +7,7 @@ from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.system import System
 from raypipe.names import of_stage
-from raypipe.stages.fuse import FuseStage
+from raypipe.stages.fuse import fuse_stage
 
 
 def system(
@@ -15,7 +15,7 @@ def system(
 ) -> System:
     """The runs of a query set, fused into one."""
     unit = inputs[stage.runs[0]].unit
-    fuse = FuseStage(
+    fuse = fuse_stage(
         name,
         {run: inputs[run].stored for run in stage.runs},
         basis.sides(query_set, unit),

@@ -7,7 +7,7 @@ from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.system import System
 from raypipe.names import of_stage
-from raypipe.stages.documents.rank import PassagesRunStage
+from raypipe.stages.documents.rank import passages_run_stage
 
 
 def system(
@@ -15,7 +15,7 @@ def system(
 ) -> System:
     """All passages of a run's first documents."""
     before = inputs[stage.run]
-    made = PassagesRunStage(
+    made = passages_run_stage(
         name,
         before.stored,
         basis.passage_map(),

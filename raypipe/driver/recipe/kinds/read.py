@@ -7,7 +7,7 @@ from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import System
 from raypipe.errors import InputError
 from raypipe.names import of_stage
-from raypipe.stages.read_run import ReadRunStage
+from raypipe.stages.read_run import read_stage
 from raypipe.storage.stored import Stored
 
 
@@ -23,7 +23,7 @@ def system(basis: Basis, name: str, stage: Read, query_set: str) -> System:
     sides = basis.sides(query_set, stage.of)
     ids = basis.ids() if stage.of == "passages" else basis.document_ids()
     larger = stage.larger_collection
-    read = ReadRunStage(
+    read = read_stage(
         name,
         file,
         sides,

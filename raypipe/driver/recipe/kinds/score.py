@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from raypipe.config.pipeline.kinds import DuoScore, MonoScore
 from raypipe.driver.models.opened import check_kind
@@ -15,7 +16,7 @@ from raypipe.names import of_stage
 from raypipe.ranking.blend import Blend
 from raypipe.stages.scoring import blending
 from raypipe.stages.scoring.requests import Request
-from raypipe.stages.scoring.rerank import PairsStage, RerankStage
+from raypipe.stages.scoring.rerank import pairs_stage, rerank_stage
 from raypipe.stages.scoring.score import score_base
 from raypipe.stages.stage import Stage
 
@@ -35,25 +36,24 @@ def system(
     before, model = inputs[stage.run], model_of(basis, name, stage)
     run, sides = before.stored, basis.sides(query_set)
     base = score_base(model, sides.collection, sides.queries)
-    final: RerankStage | PairsStage
     blended = ""
     if isinstance(stage, MonoScore):
         k, request = stage.k0, Request(k0=stage.k0, seed=stage.seed)
         blend = blend_of(model, name, stage)
-        final = RerankStage(name, run, base, request, stage.tail, sides, blend=blend)
+        final = partial(rerank_stage, name, run, base, request, stage.tail, sides, blend=blend)
         blended = "" if blend is None else f", blend {blend.weight:g}"
     else:
         k, request = stage.k1, Request(k1=stage.k1, sample=stage.sample, seed=stage.seed)
-        final = PairsStage(name, run, base, request, sides)
+        final = partial(pairs_stage, name, run, base, request, sides)
     table = ScoreTable(basis, stage.model, query_set, model, base)
 
     def complete(stands: bool) -> tuple[Stage, Chain]:
         parts, chain = table.parts(request, run, stands=stands)
-        return replace(final, parts=parts), chain
+        return final(parts=parts), chain
 
     store = of_stage(name, query_set)
     asked = Asked(base.fingerprint(), request, run.identity, run)
-    stored, chain = basis.stores.select(store, final, complete)
+    stored, chain = basis.stores.select(store, final(), complete)
     return System(
         name,
         stage.produces,

@@ -14,7 +14,7 @@ from raypipe.driver.recipe.system import System
 from raypipe.engines.lucene.feedback import Rm3
 from raypipe.names import Role, of_stage, tokens_of
 from raypipe.stages.bm25 import Bm25Stage
-from raypipe.stages.search import MergeStage, PartsStage
+from raypipe.stages.search import PartsStage, merge_stage
 from raypipe.stages.tune import TuneStage, chosen
 from raypipe.storage.stored import Stored
 
@@ -78,7 +78,7 @@ def dense_system(
     parts, store = of_stage(name, query_set, Role.PARTS), of_stage(name, query_set)
     search = PartsStage(name, encoded.stored, of_queries, stage.depth)
     found = basis.stores.ensure(parts, search)
-    merge = MergeStage(name, found, basis.sides(query_set), stage.depth)
+    merge = merge_stage(name, found, basis.sides(query_set), stage.depth)
     merged = basis.stores.ensure(store, merge)
     tokens, query_vectors = tokens_of(encoded.model, query_set), of_stage(stage.index, query_set)
     chain = Chain((tokens, query_vectors, parts, store))

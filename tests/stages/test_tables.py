@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 from raypipe import schema
-from raypipe.stages.query_blocks import Sides, num_lines, opened_blocks, query_blocks
 from raypipe.stages.stage import Opened, Site, Sizing
+from raypipe.stages.tables import Sides, num_lines, opened_blocks, query_blocks
 from raypipe.storage.payloads.tables import read_table
 from raypipe.storage.records import Shard
 

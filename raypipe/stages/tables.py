@@ -1,20 +1,54 @@
-"""What stages share that write one table for each block of queries."""
+"""Stages whose rows cost next to nothing: a function makes the table of each block of queries."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, nothing, ranges
+from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, nothing, ranges
 from raypipe.storage.payloads.tables import write_table
 from raypipe.storage.records import Json, Shard
+from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored
 
 RUN_ROW_BYTES = 32
 """Bytes of a line: query row, passage row, score, rank, and the name of the scoring system."""
 Block = Callable[[Shard], pa.Table | tuple[pa.Table, Mapping[str, Json]]]
 """The table of a block's queries, and its facts other than the number of rows."""
+
+
+@dataclass(frozen=True)
+class TableStage:
+    """A table by query row, made block by block; a kind of stage is one such function."""
+
+    name: str
+    """Of the run; error messages say it."""
+    spec: StageSpec
+    queries: Stored
+    block: Block
+    num_bytes: Callable[[], int] = lambda: 0
+    """Estimated, of the whole payload; 0 if it is small. It may read the inputs' records."""
+    columns: pa.Schema = schema.RUN
+    divided: bool = True
+    """Into blocks of queries; otherwise one shard holds all of them."""
+    needs: Needs = Needs()
+    skips_rows: ClassVar[bool] = False
+
+    def shards(self, sizing: Sizing) -> list[Shard]:
+        """Query blocks, or one shard."""
+        if not self.divided:
+            return [Shard(0, 0, self.queries.num_rows)]
+        return query_blocks(self.queries, sizing)
+
+    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
+        """See Stage."""
+        return self.num_bytes() * num_rows // max(1, num_planned)
+
+    def open(self, site: Site) -> Opened:
+        """See Stage; the table of each block. Its `run` raises what the function does."""
+        return opened_blocks(site, self.block, self.columns)
 
 
 @dataclass(frozen=True, slots=True)
