@@ -5,16 +5,16 @@ a rendered name apart, whatever the names are:
 
     bm25.dev  embeddings  embeddings.dev       what a stage makes, including its query vectors
     parts@dense.dev  tune@bm25  centres@lists  a stage's intermediate results
+    pieces@mono.dev  scores@mono.dev
     recall@near.dev                            of an approximate search, against exact search
     audit@mono.dev                             of scores in a lower precision, some in fp32
-    filled@pairs.dev                           what the cells of a grid need beside a stage's pairs
+    filled@pairs.dev  filled-pieces@pairs.dev  what a grid's cells need beside a stage's pairs
     count@collection  passages@collection  ids@collection  hashes@collection
     documents@collection  windows@collection  homes@collection  map@collection
     document-ids@collection                    of a collection whose passages are parts of documents
     queries@dev
     hub@OWNER--NAME                            the files of a hub's model
     tokens@minilm  tokens@minilm.dev           of the collection; of a query set
-    candidates@mono.dev.1  pieces@mono.dev.1  scores@mono.dev.1
     examples@NAME  weights@NAME                of a training set; of a training
     weights@NAME.PHASE                         of a phase of a training
 """
@@ -51,7 +51,6 @@ class Role(Enum):
     QUERIES = "queries"
     HUB = "hub"
     TOKENS = "tokens"
-    CANDIDATES = "candidates"
     PIECES = "pieces"
     SCORES = "scores"
     RESULT = ""
@@ -59,6 +58,7 @@ class Role(Enum):
     PARTS = "parts"
     TUNE = "tune"
     FILLED = "filled"
+    FILLED_PIECES = "filled-pieces"
     CENTRES = "centres"
     RECALL = "recall"
     AUDIT = "audit"
@@ -79,13 +79,13 @@ _THINGS = {
     Role.QUERIES: Thing.QUERIES,
     Role.HUB: Thing.MODEL,
     Role.TOKENS: Thing.MODEL,
-    Role.CANDIDATES: Thing.MODEL,
-    Role.PIECES: Thing.MODEL,
-    Role.SCORES: Thing.MODEL,
     Role.RESULT: Thing.STAGE,
     Role.PARTS: Thing.STAGE,
+    Role.PIECES: Thing.STAGE,
+    Role.SCORES: Thing.STAGE,
     Role.TUNE: Thing.STAGE,
     Role.FILLED: Thing.STAGE,
+    Role.FILLED_PIECES: Thing.STAGE,
     Role.CENTRES: Thing.STAGE,
     Role.RECALL: Thing.STAGE,
     Role.AUDIT: Thing.STAGE,
@@ -103,8 +103,6 @@ class StoreName:
     """Name of the stage, model, query set, training set or training; `collection` for the
     collection."""
     query_set: str | None = None
-    number: int | None = None
-    """Number of the part of a growing table, from 1."""
     phase: str | None = None
     """A training's phase."""
     _rendered: str = field(init=False, compare=False, repr=False)
@@ -113,9 +111,8 @@ class StoreName:
         """Render the name once."""
         marked = f"{self.role.value}@" if self.role is not Role.RESULT else ""
         query_set = f".{self.query_set}" if self.query_set is not None else ""
-        number = f".{self.number}" if self.number is not None else ""
         phase = f".{self.phase}" if self.phase is not None else ""
-        rendered = f"{marked}{self.owner}{query_set}{number}{phase}"
+        rendered = f"{marked}{self.owner}{query_set}{phase}"
         object.__setattr__(self, "_rendered", rendered)
 
     @property
@@ -150,11 +147,6 @@ def of_stage(name: str, query_set: str | None = None, role: Role = Role.RESULT) 
 def tokens_of(model: str, query_set: str | None = None) -> StoreName:
     """The name of a model's word pieces, of the collection or of a query set."""
     return StoreName(Role.TOKENS, model, query_set)
-
-
-def scoring_of(role: Role, model: str, query_set: str, number: int) -> StoreName:
-    """The name of one part of a model's growing table of scores: CANDIDATES, PIECES or SCORES."""
-    return StoreName(role, model, query_set, number)
 
 
 def of_training(role: Role, name: str, phase: str | None = None) -> StoreName:

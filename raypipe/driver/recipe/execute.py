@@ -10,7 +10,6 @@ from raypipe.cluster.loop import run
 from raypipe.cluster.scheduling.report import Report, report_of
 from raypipe.cluster.worker import worker_facts
 from raypipe.driver.machine.space import check_space
-from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.older import older_stores
 from raypipe.driver.recipe.watching import Backends, StageResult, Watcher
 from raypipe.driver.referring import begun_store, complete_store
@@ -102,13 +101,6 @@ class Execution:
         """See Stores."""
         manifest = read_manifest(self.workspace.stores, str(name), spec.fingerprint())
         return None if manifest is None else Stored(self.workspace.stores, manifest)
-
-    def select(
-        self, name: StoreName, stage: Stage, complete: Callable[[bool], tuple[Stage, Chain]]
-    ) -> tuple[Stored, Chain]:
-        """See Stores."""
-        completed, chain = complete(self.find(name, stage.spec) is not None)
-        return self.ensure(name, completed), chain
 
     def _tell_change(self, store: str, spec: StageSpec) -> None:
         before = self.workspace.refs().get(store)

@@ -1,11 +1,10 @@
 """`--frozen`: refuse before any work when a setting differs from the last invocation's."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from raypipe.config import Recipe
 from raypipe.driver.recipe.basis import Basis
-from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.graph import Graph
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import RefusedError
@@ -79,11 +78,11 @@ class _Compared:
         return Stored(stores, manifest)
 
     def find(self, name: StoreName, spec: StageSpec) -> Stored | None:
-        """See Stores; no table is completed."""
-        return None
-
-    def select(
-        self, name: StoreName, stage: Stage, complete: Callable[[bool], tuple[Stage, Chain]]
-    ) -> tuple[Stored, Chain]:
-        """See Stores; does not complete the table that is selected from."""
-        return self.ensure(name, stage), Chain()
+        """See Stores; that of the last invocation, if its settings are the same."""
+        store, stores = str(name), self.workspace.stores
+        before = self.workspace.refs().get(store)
+        found = None if before is None else find_spec(stores, store, before)
+        if before is None or found is None or found.settings_diff(spec):
+            return None
+        manifest = read_manifest(stores, store, before)
+        return None if manifest is None else Stored(stores, manifest)

@@ -1,11 +1,7 @@
 """The stores of earlier invocations from which rows can be copied."""
 
-from collections.abc import Collection, Iterator
-from dataclasses import replace
-from itertools import count
-
 from raypipe.driver.workspace import Workspace, read_refs
-from raypipe.names import StoreName
+from raypipe.names import Role, StoreName
 from raypipe.storage.generations import Generation
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.store_records import find_spec, read_manifest
@@ -18,12 +14,17 @@ def older_stores(
     """Complete stores of this name and of the same settings, the most likely source first.
 
     Those of the current generation come before what this workspace used last, and that before what
-    it used until then. Of a growing table, the older stores of every part are given.
+    it used until then. Scores are copied from those of every stage.
     """
     stores, found = workspace.stores, []
     current = dict(base.stores) if base is not None else {}
     refs = read_refs(stores, workspace.id)
-    for store in map(str, _parts(name, current.keys() | refs.stores.keys())):
+    names = [str(name)]
+    if name.role is Role.SCORES:
+        mark = f"{Role.SCORES.value}@"
+        known = dict.fromkeys((*current, *refs.stores, *refs.sources))
+        names += [other for other in known if other.startswith(mark) and other != str(name)]
+    for store in names:
         fingerprints = [current[store]] if store in current else []
         fingerprints += refs.older(store, spec.fingerprint())
         for fingerprint in dict.fromkeys(fingerprints):
@@ -36,15 +37,3 @@ def older_stores(
             ):
                 found.append(Stored(stores, manifest))
     return found
-
-
-def _parts(name: StoreName, known: Collection[str]) -> Iterator[StoreName]:
-    """The store itself; of a growing table every part that is known."""
-    if name.number is None:
-        yield name
-        return
-    for number in count(1):
-        part = replace(name, number=number)
-        if str(part) not in known:
-            return
-        yield part

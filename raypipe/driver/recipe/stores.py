@@ -1,9 +1,7 @@
 """The interface through which a recipe's graph gets its stores."""
 
-from collections.abc import Callable
 from typing import Protocol
 
-from raypipe.driver.recipe.chain import Chain
 from raypipe.names import StoreName
 from raypipe.stages.stage import Stage
 from raypipe.storage.spec import StageSpec
@@ -21,12 +19,3 @@ class Stores(Protocol):
 
     def find(self, name: StoreName, spec: StageSpec) -> Stored | None:
         """The store of this specification if it is complete; nothing is computed."""
-
-    def select(
-        self, name: StoreName, stage: Stage, complete: Callable[[bool], tuple[Stage, Chain]]
-    ) -> tuple[Stored, Chain]:
-        """The finished store of a selection from a growing table, and the stores that it took.
-
-        `stage` gives the spec; `complete(stands)` first completes the table and returns the stage
-        that selects from it. With `stands` the selection is already stored.
-        """

@@ -23,12 +23,12 @@ class Inferences:
 
     alone: int
     """What its chain asks for, each candidate once: its cost if it were the only system."""
-    computed: int | None
-    """Those that were computed for it, beyond what earlier systems had; None if unknown."""
-    copied: int | None
-    """Those whose scores were copied from an older store in the place of being computed."""
+    computed: int
+    """Those that were computed for it, beyond what earlier systems had."""
+    copied: int
+    """Those whose scores were copied, from an earlier system's or from an older store."""
 
-    def to_json(self) -> dict[str, int | None]:
+    def to_json(self) -> dict[str, int]:
         """The entries of summary.json."""
         return {"inferences": self.alone, "computed": self.computed, "copied": self.copied}
 
@@ -59,8 +59,7 @@ def inferences(
         counted.update(new)
         rows = sum(results[store].num_rows for store in new)
         copied = min(rows, sum(results[store].num_copied_when_made for store in new))
-        known = (rows - copied, copied) if chain.whole else (None, None)
-        found[system.name] = Inferences(alone, *known)
+        found[system.name] = Inferences(alone, rows - copied, copied)
     return found
 
 

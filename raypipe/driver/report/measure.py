@@ -25,7 +25,7 @@ from raypipe.evaluation.difference import Difference, differences
 from raypipe.evaluation.exports import write_msmarco, write_trec
 from raypipe.evaluation.measured import Measured, warn_of
 from raypipe.evaluation.measures import evaluate
-from raypipe.names import StoreName
+from raypipe.names import Role, StoreName
 from raypipe.stages.run_tables import with_ids
 from raypipe.storage.files import replace_file
 from raypipe.vocabulary import Unit, units
@@ -202,8 +202,12 @@ def _differences(
 
 
 def _ms(chain: Chain, results: Mapping[StoreName, StageResult], num_queries: int) -> float | None:
-    """Milliseconds per query over the stores of a chain; None if a time is unknown."""
-    if chain.held:
+    """Milliseconds per query over the stores of a chain; None if a time is unknown.
+
+    Scores that were copied took their time elsewhere.
+    """
+    scores = [results[s] for s in chain.stores if s.role is Role.SCORES and s in results]
+    if any(result.num_copied_when_made for result in scores):
         return None
     seconds = [results[s].working_seconds if s in results else None for s in chain.stores]
     known = [s for s in seconds if s is not None]

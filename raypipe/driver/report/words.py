@@ -14,13 +14,13 @@ WORDS = {
     Role.DOCUMENT_IDS: "ids of the documents",
     Role.QUERIES: "queries",
     Role.TOKENS: "word pieces",
-    Role.CANDIDATES: "candidates",
     Role.PIECES: "word pieces of the candidates",
     Role.SCORES: "scores",
     Role.RESULT: "",
     Role.PARTS: "in parts",
     Role.TUNE: "tuning",
     Role.FILLED: "what the grid lacks",
+    Role.FILLED_PIECES: "word pieces of what the grid lacks",
     Role.CENTRES: "centres",
     Role.RECALL: "recall against exact search",
     Role.AUDIT: "audit",
@@ -32,9 +32,8 @@ WORDS = {
 
 
 def words_of(name: StoreName) -> str:
-    """`dense on test`, `mono on dev: scores, part 2`, `collection: ids`."""
+    """`dense on test`, `mono on dev: scores`, `collection: ids`."""
     owner = name.owner if name.phase is None else f"{name.owner}, phase {name.phase}"
     owner += "" if name.query_set is None else f" on {name.query_set}"
-    part = "" if name.number in (None, 1) else f", part {name.number}"
     what = WORDS[name.role]
-    return f"{owner}: {what}{part}" if what else f"{owner}{part}"
+    return f"{owner}: {what}" if what else owner

@@ -1,221 +1,177 @@
-"""The candidates that remain to be scored: one part of a growing table of scores.
+"""The candidates of a run that a reranker is asked to score, in order, read block by block."""
 
-Scores are kept by model, collection and queries, whatever run requested them. Part n of a table is
-two stores: the candidates, fixed by the first worker to commit them, and their scores. A request
-gets a part with the candidates that no earlier part has committed; it may be empty.
-"""
-
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import ClassVar
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.errors import IncompleteError
-from raypipe.ranking.candidates import Keys, missing, positions
-from raypipe.stages.outlook.outlook import Outlook, Seen
-from raypipe.stages.outlook.runs import LINE_SECONDS, expected_run
-from raypipe.stages.outlook.tables import keys_bytes
-from raypipe.stages.scoring.requests import Asking, Request
-from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
-from raypipe.storage.payloads.tables import read_table, write_table
-from raypipe.storage.records import Shard
-from raypipe.storage.spec import StageSpec
+from raypipe.ranking.candidates import Keys, pairs, singles
+from raypipe.stages.run_tables import read_queries_of_run
+from raypipe.stages.tables import num_lines
+from raypipe.storage.payloads.tables import read_table
+from raypipe.storage.records import Json
 from raypipe.storage.stored import Stored
 
-CANDIDATE_BYTES = 20
-SCORE_BYTES = 24
-IN_COMMON = (
-    "scores that an earlier request over another run has in common with this one are counted twice"
-)
+Int64 = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Part:
-    """One part of a table of scores."""
-
-    candidates: Stored
-    scores: Stored | None
-    """Its committed scores; None before they are planned."""
-
-    def keys(self, start: int = 0, stop: int | None = None) -> Keys:
-        """The part's candidates of rows [start, stop)."""
-        (record,) = self.candidates.manifest.records
-        path = self.candidates.path(record)
-        return keys_of(read_table(path, schema.CANDIDATES, start=start, stop=stop))
-
-    @property
-    def sha256(self) -> str:
-        """Hash of the candidates, which their store's fingerprint does not determine."""
-        return self.candidates.manifest.records[0].sha256
+class Candidates(Protocol):
+    """What a score stage is asked for; rows number the candidates from 0 in the order of keys."""
 
     @property
     def num_rows(self) -> int:
-        """Number of candidates of the part."""
-        return int(self.candidates.manifest.records[0].facts["rows"])
+        """Their number."""
 
-    def scored(self, queries: tuple[int, int] | None = None) -> pa.Table:
-        """Committed scores (schema.SCORES) of query rows [start, stop), and some of other rows."""
-        tables = []
-        for record in self.scores.manifest.records if self.scores else ():
-            first, last = record.facts["first_query"], record.facts["last_query"]
-            if queries is None or (first < queries[1] and last >= queries[0]):
-                assert self.scores is not None
-                tables.append(read_table(self.scores.path(record), schema.SCORES))
-        return pa.concat_tables(tables) if tables else schema.SCORES.empty_table()
+    def keys(self, start: int, stop: int) -> Keys:
+        """Those of rows [start, stop): (query row, passage row, other row), sorted."""
 
-    def failed(self) -> Keys:
-        """Candidates in quarantine: they have no score and are never ranked."""
-        rows = self.scores.manifest.skipped_rows if self.scores else ()
-        whole = self.keys() if rows else _NO_KEYS
-        first, second, third = (part[list(rows)] for part in whole)
-        return first, second, third
+    def passages(self) -> Int64:
+        """The rows of their passages, ascending, each once."""
+
+    def stores(self) -> dict[str, Stored]:
+        """What they are read from, by names in a spec."""
+
+    def to_json(self) -> dict[str, Json]:
+        """The settings in a spec."""
 
 
-def keys_of(table: pa.Table) -> Keys:
-    """The key columns of candidates or scores, int64."""
-    names = ("query_row", "passage_row", "other_row")
-    first, second, third = (table[name].to_numpy().astype(np.int64) for name in names)
-    return first, second, third
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Which candidates of a run are requested."""
 
-
-def passages_of(keys: Keys) -> NDArray[np.int64]:
-    """Rows of the passages among candidates, ascending, each once."""
-    distinct = np.unique(np.concatenate(keys[1:]))
-    return distinct[distinct >= 0]
-
-
-def find_scores(
-    parts: Sequence[Part], wanted: Keys, queries: tuple[int, int], *, what: str
-) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """(scores float32 [N], NaN for a missing one; whether each is in quarantine, bool [N]).
-
-    Raises:
-        IncompleteError: no part has scored some candidates; the message gives their number.
-    """
-    tables = [part.scored(queries) for part in parts]
-    held = pa.concat_tables(tables) if tables else schema.SCORES.empty_table()
-    places = positions(wanted, keys_of(held))
-    scores = np.full(len(places), np.nan, np.float32)
-    found = places >= 0
-    scores[found] = held["score"].to_numpy()[places[found]]
-    failed = np.zeros(len(places), bool)
-    for part in parts:
-        failed |= ~missing(wanted, part.failed())
-    failed &= ~found
-    lacking = int((~found & ~failed).sum())
-    if lacking:
-        raise IncompleteError(
-            f"{what}: {lacking} of {len(places)} candidates have no score; score them first: "
-            "a missing score is never made up"
-        )
-    return scores, failed
-
-
-def unscored(
-    wanted: Keys, parts: Sequence[Part], beat: Callable[[], None] = lambda: None
-) -> NDArray[np.bool_]:
-    """Whether each candidate is neither scored in a part nor in quarantine there, bool [N]."""
-    lacking = np.ones(len(wanted[0]), bool)
-    for part in parts:
-        beat()
-        lacking &= missing(wanted, keys_of(part.scored()))
-        lacking &= missing(wanted, part.failed())
-    return lacking
-
-
-@dataclass(frozen=True)
-class CandidatesStage:
-    """The requested candidates that no earlier part has committed; fixed once."""
-
-    base: StageSpec
-    """What the scores depend on; see score.score_base."""
-    part: int
-    run_store: Stored
-    request: Asking
-    held: tuple[Part, ...]
-    needs: Needs = Needs()
-    skips_rows: ClassVar[bool] = False
+    k0: int | None = None
+    """For a monoBERT model: the first k0."""
+    k1: int | None = None
+    """For a duoBERT model: every ordered pair of the first k1."""
+    sample: int | None = None
+    """For a duoBERT model: the number of pairs drawn for each candidate."""
+    seed: int = 0
 
     @property
-    def spec(self) -> StageSpec:
-        """The table and the number of the part; the first to commit the part fixes its content."""
-        return candidates_spec(self.base, self.part)
+    def k(self) -> int:
+        """Number of candidates per query that are reordered."""
+        found = self.k0 if self.k1 is None else self.k1
+        assert found is not None
+        return found
 
-    def shards(self, sizing: Sizing) -> list[Shard]:
-        """One shard; its record has the number of rows."""
-        return [Shard(0, 0, 1)]
+    def keys(self, run: pa.Table) -> Keys:
+        """The requested candidates of a run (schema.RUN), sorted."""
+        columns = [run[name].to_numpy() for name in ("query_row", "passage_row", "rank")]
+        if self.k1 is None:
+            return singles(*columns, k0=self.k)
+        return pairs(*columns, k1=self.k1, sample=self.sample, seed=self.seed)
 
-    def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
-        """See Stage."""
-        return CANDIDATE_BYTES * self.request.num_candidates(self.run_store)
+    def num_keys(self, run: pa.Table) -> int:
+        """The number of the requested candidates of a run (schema.RUN)."""
+        return int(self.counts(run, 1 + int(run["query_row"].to_numpy().max(initial=-1))).sum())
 
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; exact if the run is there and all earlier parts are.
+    def counts(self, run: pa.Table, num_queries: int) -> Int64:
+        """The number of the requested candidates of each query row, int64 [num_queries]."""
+        kept = run["query_row"].to_numpy()[run["rank"].to_numpy() <= self.k]
+        lengths = np.bincount(kept, minlength=num_queries).astype(np.int64)
+        if self.k1 is None:
+            return lengths
+        others = lengths - 1 if self.sample is None else np.minimum(self.sample, lengths - 1)
+        found: Int64 = lengths * others
+        return found
 
-        Of a run that is only expected, parts of the same run have the first of its candidates, and
-        those of other runs none.
-        """
-        request, run = self.request, expected_run(seen.of(self.run_store))
-        assert isinstance(request, Request)  # a grid of cells is filled, never foreseen
-        there = [part for part in self.held if seen.has(part.candidates)]
-        before = [seen.of(part.candidates).facts for part in self.held if part not in there]
-        first = np.minimum(request.k, run.lines)
-        own, wanted = self.run_store.identity, run.total(request.expected(run.lines))
-        if seen.has(self.run_store):  # the candidates themselves are known
-            keys = request.keys(self.run_store.whole_table(schema.RUN))
-            new = unscored(keys, there)
-            wanted, lacking = float(len(new)), float(new.sum())
-            passages = float(len(passages_of((keys[0][new], keys[1][new], keys[2][new]))))
-            unknown = bool(before)
-        else:
-            lacking, passages = wanted, run.total(first)
-            unknown = bool(there) or any(facts["run"] != own for facts in before)
-        same = sum(int(facts["rows"]) for facts in before if facts["run"] == own)
-        number = max(0.0, lacking - same)
-        duo = request.k1 is not None
-        return Outlook(
-            num_rows=1,
-            num_bytes=keys_bytes(first, number, run.num_passages, pairs=duo),
-            cpu_seconds=wanted * LINE_SECONDS,
-            facts={
-                "rows": round(number),
-                "wanted": round(wanted),
-                "request": request.digest(self.run_store),
-                "run": own,
-                "first": request.k,
-                "passages": round(min(passages, number)),
-            },
-            run=run,
-            notes=(IN_COMMON,) if unknown else (),
-        )
+    def to_json(self) -> dict[str, Json]:
+        """The request in a fingerprint; a seed matters only for a draw."""
+        body: dict[str, Json] = {"k0": self.k0, "k1": self.k1, "sample": self.sample}
+        return {**body, "seed": None if self.sample is None else self.seed}
 
-    def open(self, site: Site) -> Opened:
-        """See Stage; the payload is schema.CANDIDATES, sorted."""
-        return Opened(partial(self._run, site.scratch))
-
-    def _run(self, scratch: Path, shard: Shard, skip: Rows, beat: Beat) -> Payload:
-        beat(())
-        wanted = self.request.keys(self.run_store.whole_table(schema.RUN))
-        lacking = unscored(wanted, self.held, lambda: beat(()))
-        first, second, third = (column[lacking] for column in wanted)
-        table = pa.table([first.astype(np.int32), second, third], schema=schema.CANDIDATES)
-        path = scratch / "candidates.parquet"
-        num_rows = write_table(path, schema.CANDIDATES, [table])
-        asked = self.request.digest(self.run_store)
-        return Payload(path, {"rows": num_rows, "request": asked, "wanted": len(lacking)})
+    def num_candidates(self, run: Stored) -> int:
+        """An upper bound: the number of lines, for a duoBERT model times the pairs of each."""
+        if self.k1 is None:
+            return num_lines(run)
+        others = self.k1 - 1 if self.sample is None else min(self.sample, self.k1 - 1)
+        return min(num_lines(run), self.k1 * run.num_rows) * others
 
 
-def candidates_spec(base: StageSpec, part: int) -> StageSpec:
-    """The spec of part n of a table of scores, from 1."""
-    inputs = {"scores": base.fingerprint()}
-    return StageSpec("candidates", 1, {"part": part}, inputs, "candidates")
+class RunCandidates:
+    """The requested candidates of a run."""
+
+    def __init__(self, run: Stored, request: Request) -> None:
+        """Reads nothing yet."""
+        self.run, self.request = run, request
+        self._edges: Int64 | None = None
+        self._block: tuple[int, int, Keys] | None = None
+
+    def __getstate__(self) -> tuple[Stored, Request]:
+        """Without what was read: each worker reads what it needs."""
+        return self.run, self.request
+
+    def __setstate__(self, state: tuple[Stored, Request]) -> None:
+        """See __getstate__."""
+        RunCandidates.__init__(self, *state)
+
+    @property
+    def num_rows(self) -> int:
+        """See Candidates."""
+        return int(self._first_rows()[-1])
+
+    def keys(self, start: int, stop: int) -> Keys:
+        """See Candidates; those of a whole shard of the run are kept for the next rows."""
+        found = []
+        while start < stop:
+            first, last, keys = self._block_at(start)
+            end = min(stop, last)
+            found.append(tuple(column[start - first : end - first] for column in keys))
+            start = end
+        columns = zip(*found, strict=True) if found else ([np.empty(0, np.int64)] for _ in range(3))
+        first_column, second, third = (np.concatenate(parts) for parts in columns)
+        return first_column, second, third
+
+    def passages(self) -> Int64:
+        """See Candidates."""
+        found = [np.empty(0, np.int64)]
+        for table in self._tables():
+            rows = table["passage_row"].to_numpy()
+            found.append(np.unique(rows[table["rank"].to_numpy() <= self.request.k]))
+        return np.unique(np.concatenate(found))
+
+    def stores(self) -> dict[str, Stored]:
+        """See Candidates."""
+        return {"run": self.run}
+
+    def to_json(self) -> dict[str, Json]:
+        """See Candidates."""
+        return self.request.to_json()
+
+    def _tables(self) -> Iterator[pa.Table]:
+        for record in self.run.manifest.records:
+            yield read_table(self.run.path(record), schema.RUN)
+
+    def _first_rows(self) -> Int64:
+        """The row of each query's first candidate, and the number of all: int64 [queries + 1]."""
+        if self._edges is None:
+            counts = np.zeros(self.run.num_rows, np.int64)
+            for table in self._tables():
+                counts += self.request.counts(table, self.run.num_rows)
+            self._edges = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        return self._edges
+
+    def _block_at(self, row: int) -> tuple[int, int, Keys]:
+        """The first row, the last row + 1 and the keys of the run's shard that has this row."""
+        if self._block is None or not self._block[0] <= row < self._block[1]:
+            edges = self._first_rows()
+            query = int(np.searchsorted(edges, row, side="right")) - 1
+            shards = [record.shard for record in self.run.manifest.records]
+            shard = next(s for s in shards if s.start <= query < s.stop)
+            keys = self.request.keys(read_queries_of_run(self.run, shard.start, shard.stop))
+            self._block = int(edges[shard.start]), int(edges[shard.stop]), keys
+        return self._block
 
 
-_NONE = np.empty(0, np.int64)
-_NO_KEYS: Keys = (_NONE, _NONE, _NONE)
+def rows_of(candidates: Candidates, rows: Sequence[int]) -> Keys:
+    """The keys of scattered rows, in their order."""
+    found = [candidates.keys(row, row + 1) for row in rows]
+    none = np.empty(0, np.int64)
+    first, second, third = (
+        np.concatenate([none, *(key[side] for key in found)]) for side in range(3)
+    )
+    return first, second, third

@@ -1,6 +1,5 @@
 """The stages that make runs and pairs by selecting from tables of scores."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
 
 import numpy as np
@@ -9,10 +8,9 @@ import pyarrow as pa
 from raypipe import schema
 from raypipe.ranking.blend import Blend
 from raypipe.ranking.by_key import aggregate_by_key, rerank_by_key
-from raypipe.ranking.candidates import Keys
 from raypipe.stages.run_tables import read_queries_of_run
-from raypipe.stages.scoring.candidates import SCORE_BYTES, Part, find_scores, keys_of
-from raypipe.stages.scoring.requests import Request
+from raypipe.stages.scoring.candidates import Request
+from raypipe.stages.scoring.scored import SCORE_BYTES, Scored, keys_of
 from raypipe.stages.tables import RUN_ROW_BYTES, Sides, TableStage, num_lines
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
@@ -26,12 +24,12 @@ def rerank_stage(
     request: Request,
     tail: str,
     sides: Sides,
-    parts: Sequence[Part] = (),
+    scored: Scored,
     blend: Blend | None = None,
 ) -> TableStage:
     """A run whose first k0 candidates are in a monoBERT model's order.
 
-    Its spec names what the scores depend on, the run, k0, tail and blend, but no part.
+    Its spec names what the scores depend on, the run, k0, tail and blend.
 
     Args:
         name: of the reranked run.
@@ -40,7 +38,7 @@ def rerank_stage(
         request: with k0.
         tail: whether candidates after k0 are kept.
         sides: the queries and the passages.
-        parts: where the scores are.
+        scored: the scores.
         blend: None if candidates are ordered by the model's scores alone.
     """
     params = {**request.to_json(), "scores": base.without_derived(), "tail": tail}
@@ -51,7 +49,7 @@ def rerank_stage(
         lines = read_queries_of_run(run, shard.start, shard.stop)
         wanted = request.keys(lines)
         queries = (shard.start, shard.stop)
-        scores, failed = find_scores(parts, wanted, queries, what=f"{name}, {shard}")
+        scores, failed = scored.find(wanted, queries, what=f"{name}, {shard}")
         if blend is not None:
             scores = blend.of_run(lines, wanted, scores, last=request.k)
         return rerank_by_key(
@@ -68,18 +66,22 @@ def pairs_stage(
     base: StageSpec,
     request: Request,
     sides: Sides,
-    parts: Sequence[Part] = (),
+    scored: Scored,
 ) -> TableStage:
     """Every p(i, j) of a run's first k1 candidates, or of a draw of them: schema.SCORES, sorted.
 
     Pairs in quarantine are left out. Its spec names what the probabilities depend on, the run and
-    the request, but no part. The arguments are those of `rerank_stage`, `request` with k1.
+    the request. The arguments are those of `rerank_stage`, `request` with k1.
     """
     params = {**request.to_json(), "scores": base.without_derived()}
 
     def block(shard: Shard) -> tuple[pa.Table, dict[str, Json]]:
-        lines = read_queries_of_run(run, shard.start, shard.stop)
-        return scored_pairs(parts, request.keys(lines), shard, name)
+        wanted = request.keys(read_queries_of_run(run, shard.start, shard.stop))
+        queries = (shard.start, shard.stop)
+        scores, failed = scored.find(wanted, queries, what=f"{name}, {shard}")
+        first, second, third = (column[~failed] for column in wanted)
+        columns = [first.astype(np.int32), second, third, scores[~failed]]
+        return pa.table(columns, schema=schema.SCORES), {"failed": int(failed.sum())}
 
     spec = spec_over("pairs", 1, params, {"run": run} | sides.stores(), produces="pairs")
 
@@ -87,17 +89,6 @@ def pairs_stage(
         return SCORE_BYTES * request.num_candidates(run)
 
     return TableStage(name, spec, sides.queries, block, num_bytes, schema.SCORES)
-
-
-def scored_pairs(
-    parts: Sequence[Part], wanted: Keys, shard: Shard, name: str
-) -> tuple[pa.Table, dict[str, Json]]:
-    """The scores of a block's pairs (schema.SCORES), and how many of them are in quarantine."""
-    queries = (shard.start, shard.stop)
-    scores, failed = find_scores(parts, wanted, queries, what=f"{name}, {shard}")
-    first, second, third = (column[~failed] for column in wanted)
-    columns = [first.astype(np.int32), second, third, scores[~failed]]
-    return pa.table(columns, schema=schema.SCORES), {"failed": int(failed.sum())}
 
 
 def aggregate_stage(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -17,17 +17,15 @@ from raypipe.errors import RowsFailed
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.ranking.candidates import Keys
 from raypipe.stages.opening import Stopwatch, open_model
-from raypipe.stages.outlook.lengths import pair_inputs, sampled_pairs
-from raypipe.stages.outlook.outlook import Outlook, Seen
-from raypipe.stages.outlook.tables import scores_bytes
 from raypipe.stages.reuse.division import Division, divide
-from raypipe.stages.scoring.candidates import SCORE_BYTES, Part, passages_of
+from raypipe.stages.scoring.candidates import Candidates
 from raypipe.stages.scoring.older_scores import OlderScores, ScoresByText, older_scores
+from raypipe.stages.scoring.scored import SCORE_BYTES
 from raypipe.stages.scoring.token_rows import TokenRows
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.stages.tables import Sides
 from raypipe.storage.payloads.tables import write_table
-from raypipe.storage.records import Shard
+from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec, settings_digest
 from raypipe.storage.stored import Stored, spec_over
 
@@ -51,49 +49,47 @@ def score_base(model: ModelFolder, collection: Stored, queries: Stored) -> Stage
     return spec_over("scores", 2, params, stores, produces="scores", reuse_key=reuse_key)
 
 
-def score_spec(base: StageSpec, part: Part) -> StageSpec:
-    """The spec of a part's scores: what a score depends on, and the candidates.
+def score_spec(
+    base: Json, origins: Mapping[str, str], reuse_key: str, candidates: Candidates
+) -> StageSpec:
+    """The spec of the scores of candidates.
 
-    The first request to come fixes the candidates of a part, so their bytes are in it too; the
-    stores behind them are named for those who look for a score's texts.
+    Args:
+        base: what a score depends on; `score_base`, without_derived.
+        origins: those of the base: they name the stores of a score's texts.
+        reuse_key: that of the base.
+        candidates: to score.
     """
-    params = {"base": base.without_derived()}
-    spec = spec_over(
-        "score",
-        1,
-        params,
-        {"candidates": part.candidates},
-        produces="scores",
-        content={"candidates.rows": part.sha256},
-        reuse_key=base.reuse_key,
-    )
-    return replace(spec, origins={**spec.origins, **base.origins})
+    params, stores = {"base": base, **candidates.to_json()}, candidates.stores()
+    spec = spec_over("score", 2, params, stores, produces="scores", reuse_key=reuse_key)
+    return replace(spec, origins={**spec.origins, **origins})
 
 
 @dataclass(frozen=True)
 class ScoreStage:
-    """One score for each candidate of one part."""
+    """One score for each candidate; a score that an older store has is copied."""
 
     base: StageSpec
-    part: Part
+    candidates: Candidates
     model: ModelFolder
     query_tokens: Stored
     passage_tokens: Stored
     whole: bool
-    """Whether passage_tokens has every passage of the collection, or only those of the part."""
+    """Whether passage_tokens has every passage of the collection, or only the candidates."""
     sides: Sides
     hashes: Stored
     """Of the collection's texts."""
     budget_tokens: int | None = None
     needs: Needs = Needs()
     older: tuple[OlderScores, ...] = ()
-    """Older parts from which scores are copied."""
+    """Older stores from which scores are copied."""
     skips_rows: ClassVar[bool] = True
 
     @property
     def spec(self) -> StageSpec:
         """What a score depends on, and the candidates."""
-        return score_spec(self.base, self.part)
+        base = self.base
+        return score_spec(base.without_derived(), base.origins, base.reuse_key, self.candidates)
 
     def reusing(self, older: Sequence[Stored]) -> ScoreStage:
         """See Copying."""
@@ -106,28 +102,11 @@ class ScoreStage:
         queries = _mean_pieces(self.query_tokens)
         passages = _mean_pieces(self.passage_tokens) + 1
         tokens = min(conventions.total_limit, 2 + queries + conventions.num_passages * passages)
-        return ranges(self.part.num_rows, max(1, int(sizing.shard_tokens / tokens)))
+        return ranges(self.candidates.num_rows, max(1, int(sizing.shard_tokens / tokens)))
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         return SCORE_BYTES * num_rows
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; the inputs are those of passages that a search of a sample finds."""
-        asked = seen.of(self.part.candidates)
-        number, duo = float(asked.facts["rows"]), self.model.reranker.num_passages == 2
-        texts = sampled_pairs(seen, self.sides, self.model, int(asked.facts["first"]))
-        inputs = pair_inputs(self.model, texts, number)
-        num_bytes = 0.0
-        if asked.run is not None:
-            first = np.minimum(float(asked.facts["first"]), asked.run.lines)
-            num_bytes = scores_bytes(first, number, asked.run.num_passages, pairs=duo)
-        return Outlook(
-            num_rows=round(number),
-            num_bytes=num_bytes,
-            inputs=inputs,
-            num_inferences=number,
-        )
 
     def open(self, site: Site) -> Opened:
         """See Stage; schema.SCORES of a shard's candidates in order, without those of `skip`.
@@ -147,7 +126,7 @@ class _OpenedScores:
         self._stage, self._scratch, self._scorer = stage, scratch, scorer
         self._queries = TokenRows(stage.query_tokens)
         self._passages = TokenRows(stage.passage_tokens)
-        self._rows = None if stage.whole else passages_of(stage.part.keys())
+        self._rows = None if stage.whole else stage.candidates.passages()
         self._older = ScoresByText(stage.older, stage.hashes, stage.sides.queries, scorer.numerics)
 
     def run(self, shard: Shard, skip: Rows, beat: Beat) -> Payload:
@@ -155,7 +134,7 @@ class _OpenedScores:
         stage, watch = self._stage, Stopwatch(self._scorer)
         kept = np.setdiff1d(np.arange(shard.start, shard.stop), np.asarray(list(skip), np.int64))
         query_rows, first, second = (
-            column[kept - shard.start] for column in stage.part.keys(shard.start, shard.stop)
+            column[kept - shard.start] for column in stage.candidates.keys(shard.start, shard.stop)
         )
         keys = (query_rows, first, second)
         copied = self._older.find(keys)

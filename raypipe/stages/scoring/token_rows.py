@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import open_tokenizer
-from raypipe.stages.outlook.outlook import Outlook, Seen
-from raypipe.stages.scoring.candidates import Part, passages_of
+from raypipe.stages.scoring.candidates import Candidates
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.stages.texts.ids import column_of_rows
 from raypipe.stages.texts.reading import Strings
@@ -24,7 +23,6 @@ from raypipe.stages.texts.tokenize import (
     SHARD_ROWS,
     piece_settings,
     pieces_of,
-    pieces_outlook,
     refuse_other_inputs,
 )
 from raypipe.storage.payloads.tokens import (
@@ -74,7 +72,7 @@ class PassageTokensStage:
     """Word pieces of only those passages that are among the candidates."""
 
     collection: Stored
-    candidates: Part
+    candidates: Candidates
     model: ModelFolder
     needs: Needs = Needs()
     skips_rows: ClassVar[bool] = False
@@ -83,33 +81,23 @@ class PassageTokensStage:
     def spec(self) -> StageSpec:
         """The collection, the candidates, the tokenizer and its library."""
         params = piece_settings(self.model, self.model.conventions.prefix("passage"))
-        stores = {"texts": self.collection, "candidates": self.candidates.candidates}
-        content = {"candidates.rows": self.candidates.sha256}
-        return spec_over("tokenize-passages", 2, params, stores, produces="tokens", content=content)
+        params["candidates"] = self.candidates.to_json()
+        stores = {"texts": self.collection, **self.candidates.stores()}
+        return spec_over("tokenize-passages", 3, params, stores, produces="tokens")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Ranges of these passages, in row order."""
-        return _ranges(len(passages_of(self.candidates.keys())), sizing)
+        num_rows = len(self.candidates.passages())
+        return ranges(num_rows, min(sizing.shard_rows, SHARD_ROWS))
 
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         collection = self.collection
         return collection.num_bytes * num_rows // max(1, collection.num_rows) + 8 * num_rows
 
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; of candidates that are not there yet, each has a passage of its own."""
-        asked = self.candidates.candidates
-        if seen.has(asked):
-            shards = self.shards(seen.sizing)
-        else:
-            expected = int(seen.of(asked).facts["passages"])
-            shards = _ranges(min(expected, seen.of(self.collection).num_rows), seen.sizing)
-        pieces = seen.pieces(self.collection, self.model, self.model.conventions.prefix("passage"))
-        return pieces_outlook(pieces, shards[-1].stop, shards)
-
     def open(self, site: Site) -> Opened:
         """See Stage; pieces of a shard's passages, uint16 or uint32 flat with offsets."""
-        tokenizer, rows = open_tokenizer(self.model), passages_of(self.candidates.keys())
+        tokenizer, rows = open_tokenizer(self.model), self.candidates.passages()
         sample = rows[:: -(-len(rows) // SAMPLED_TEXTS) or 1]
         texts = column_of_rows(self.collection, sample, "text")
         refuse_other_inputs(tokenizer, texts, self.model)
@@ -137,7 +125,3 @@ class PassageTokensStage:
         path = scratch / f"{shard.index}.safetensors"
         write_tokens(path, flat, offsets)
         return Payload(path, {"rows": shard.num_rows, "pieces": len(flat)})
-
-
-def _ranges(num_rows: int, sizing: Sizing) -> list[Shard]:
-    return ranges(num_rows, min(sizing.shard_rows, SHARD_ROWS))

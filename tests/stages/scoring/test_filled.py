@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from raypipe import schema
-from raypipe.stages.scoring.filled import Grid
+from raypipe.stages.scoring.grid import Grid
 
 FIRST = {0: [10, 11, 12, 13, 14, 15], 1: [20, 21, 22], 2: [30]}
 SCORES = {10: 0.1, 11: 0.5, 12: 0.3, 13: 0.9, 14: 0.2, 15: 0.8, 20: 0.4, 21: 0.7, 22: 0.6, 30: 0.5}

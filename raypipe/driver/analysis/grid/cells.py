@@ -13,12 +13,12 @@ from raypipe.analysis.depth import cut, reranked_at
 from raypipe.analysis.tradeoff import NUM_SEEDS, Cell, Setting, cell_run, settings, wanted_pairs
 from raypipe.driver.analysis.finished import Finished
 from raypipe.driver.analysis.grid.costs import aggregates_of
-from raypipe.driver.analysis.grid.filled import Stages, filled, filled_stage, k0s_of, k1s_of
+from raypipe.driver.analysis.grid.filled import Stages, filled, grid_of, k0s_of, k1s_of
 from raypipe.driver.analysis.measuring import measured, measures_of, needed
 from raypipe.evaluation.measured import Measured
 from raypipe.ranking.candidates import Keys, missing
-from raypipe.stages.scoring.candidates import keys_of
-from raypipe.stages.scoring.filled import FilledStage
+from raypipe.stages.scoring.grid import Grid
+from raypipe.stages.scoring.scored import keys_of
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,14 @@ class Scores:
         return self._needed(self.stages.duo.run)
 
     @cached_property
-    def lacking(self) -> FilledStage:
-        """The stage of the pairs that the grid needs and that the recipe did not score."""
-        return filled_stage(self.finished, self.query_set, self.stages)
+    def grid(self) -> Grid:
+        """The pairs that the grid needs and that the recipe did not score."""
+        return grid_of(self.finished, self.query_set, self.stages)
 
     @cached_property
     def added(self) -> pa.Table | None:
         """The pairs that --fill scored, schema.SCORES; None if the grid was not filled."""
-        found = filled(self.finished, self.lacking)
+        found = filled(self.finished, self.query_set, self.stages, self.grid)
         return None if found is None else found.whole_table(schema.SCORES)
 
     @cached_property
@@ -89,7 +89,7 @@ class Scores:
     def reranked(self, k0: int) -> pa.Table:
         """The first reranker's run with so many candidates."""
         by, tail = self.stages.duo.run, self.stages.mono.tail
-        blend = self.lacking.grid.blend
+        blend = self.grid.blend
         return reranked_at(self.first, self.scored, scored_by=by, depth=k0, tail=tail, blend=blend)
 
     def cell(self, setting: Setting, *, run: pa.Table | None = None) -> Computed | None:
@@ -142,7 +142,7 @@ def cells_of(finished: Finished, query_set: str, stages: Stages) -> Found:
     grid = settings(k0s, k1s_of(stages.duo, scores.scored))
     runs = {k0: scores.reranked(k0) for k0 in k0s}
     cells = [scores.cell(setting, run=runs[setting.k0]) for setting in grid]
-    needed = scores.lacking.grid.keys(scores.scored)
+    needed = scores.grid.all_keys
     num_absent = int(np.count_nonzero(missing(needed, scores.held[0])))
     added = None if scores.added is None else len(scores.added)
     return Found([each.cell for each in cells if each is not None], len(grid), num_absent, added)

@@ -10,10 +10,10 @@ from raypipe.analysis.depth import depths_up_to, longest
 from raypipe.analysis.tradeoff import K0S, K1S
 from raypipe.config.pipeline.kinds import DuoScore, MonoScore
 from raypipe.driver.analysis.finished import Finished
-from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
+from raypipe.names import Role, StoreName, of_stage
 from raypipe.stages.scoring.blending import blend_and_depth
-from raypipe.stages.scoring.filled import FilledStage, Grid
-from raypipe.stages.tables import Sides
+from raypipe.stages.scoring.grid import Grid
+from raypipe.stages.scoring.score import score_spec
 from raypipe.storage.stored import Stored
 
 
@@ -55,11 +55,11 @@ def k1s_of(duo: DuoScore, scored: pa.Table) -> list[int]:
     return depths_up_to(min(duo.k1, longest(scored)), K1S)
 
 
-def filled_stage(finished: Finished, query_set: str, stages: Stages) -> FilledStage:
-    """The stage of the pairs that the grid needs and that the recipe did not score."""
+def grid_of(finished: Finished, query_set: str, stages: Stages) -> Grid:
+    """The pairs that the grid needs and that the recipe did not score."""
     first = finished.stored(of_stage(stages.mono.run, query_set))
     scored = finished.stored(of_stage(stages.duo.run, query_set))
-    grid = Grid(
+    return Grid(
         first=first,
         scored=scored,
         scored_by=stages.duo.run,
@@ -69,9 +69,6 @@ def filled_stage(finished: Finished, query_set: str, stages: Stages) -> FilledSt
         k1=k1s_of(stages.duo, scored.whole_table(schema.RUN))[-1],
         blend=blend_and_depth(scored),
     )
-    queries, passages = of_queries(query_set), of_collection(Role.PASSAGES)
-    sides = Sides(finished.stored(queries), finished.stored(passages))
-    return FilledStage(str(store_of(stages, query_set)), grid, sides)
 
 
 def store_of(stages: Stages, query_set: str) -> StoreName:
@@ -79,6 +76,9 @@ def store_of(stages: Stages, query_set: str) -> StoreName:
     return of_stage(stages.name, query_set, Role.FILLED)
 
 
-def filled(finished: Finished, stage: FilledStage) -> Stored | None:
-    """The store of `filled_stage`; None if it was not filled, or is not complete."""
-    return finished.beside(stage.name, stage.spec.fingerprint())
+def filled(finished: Finished, query_set: str, stages: Stages, grid: Grid) -> Stored | None:
+    """The store of a grid's scores; None if it was not filled, or is not complete."""
+    own = finished.stored(of_stage(stages.name, query_set, Role.SCORES)).spec
+    origins = {name: own.origins[name] for name in ("collection", "queries")}
+    spec = score_spec(own.params["base"], origins, own.reuse_key, grid)
+    return finished.beside(str(store_of(stages, query_set)), spec.fingerprint())

@@ -6,28 +6,23 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import numpy as np
-
-from raypipe import schema
 from raypipe.driver.analysis.finished import Finished
 from raypipe.driver.analysis.grid.costs import costs_of
-from raypipe.driver.analysis.grid.filled import Stages, filled, filled_stage, stages_of, store_of
+from raypipe.driver.analysis.grid.filled import Stages, filled, grid_of, stages_of, store_of
 from raypipe.driver.machine.inputs import with_copies
 from raypipe.driver.machine.place import Place, backends_at
 from raypipe.driver.machine.signals import interruptible
 from raypipe.driver.models.named import with_folders
 from raypipe.driver.recipe.basis import Basis
-from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.kinds.score import model_of
-from raypipe.driver.recipe.score_table import ScoreTable
+from raypipe.driver.recipe.score_table import scored
 from raypipe.driver.recipe.watching import Watcher
 from raypipe.driver.summaries import standing_of
 from raypipe.driver.working import basis_at, devices_for, sizing_of
 from raypipe.driver.workspace import LEASE
 from raypipe.errors import InputError, RefusedError
 from raypipe.names import StoreName
-from raypipe.stages.scoring.candidates import unscored
 from raypipe.stages.scoring.score import score_base
 from raypipe.stages.stage import Stage
 from raypipe.storage.leases.lease import acquire
@@ -107,33 +102,23 @@ class _Work:
     stages: Stages
 
     def __post_init__(self) -> None:
-        """Open the model and the table of its scores."""
-        self.stage = filled_stage(self.finished, self.query_set, self.stages)
-        model = model_of(self.basis, self.stages.name, self.stages.duo)
+        """Open the model, and refuse another one than the recipe's pairs were scored with."""
+        self.grid = grid_of(self.finished, self.query_set, self.stages)
+        self.model = model_of(self.basis, self.stages.name, self.stages.duo)
         sides = self.basis.sides(self.query_set)
-        base = score_base(model, sides.collection, sides.queries)
-        _check_same(self.finished, self.stages, self.stage.grid.pairs, base.without_derived())
-        self.table = ScoreTable(self.basis, self.stages.duo.model, self.query_set, model, base)
+        base = score_base(self.model, sides.collection, sides.queries)
+        _check_same(self.finished, self.stages, self.grid.pairs, base.without_derived())
 
     def line(self) -> str:
         """How much there is to score."""
-        keys = self.stage.grid.keys(self.stage.grid.scored.whole_table(schema.RUN))
-        num = int(np.count_nonzero(unscored(keys, self.table.held())))
-        found = costs_of(self.finished, self.query_set, self.stages)
+        num, found = self.grid.num_rows, costs_of(self.finished, self.query_set, self.stages)
         time = "" if found.pair is None else f", {num * found.pair / 1000:,.0f} s as measured here"
-        already = "" if num == len(keys[0]) else f" ({len(keys[0]) - num:,} more are scored)"
-        return f"{store_of(self.stages, self.query_set)}: {num:,} pairs to score{time}{already}"
+        return f"{store_of(self.stages, self.query_set)}: {num:,} pairs to score{time}"
 
     def complete(self) -> None:
         """Score them."""
-
-        def selecting(stands: bool) -> tuple[Stage, Chain]:
-            grid = self.stage.grid
-            parts, chain = self.table.parts(grid, grid.scored, stands=stands)
-            return self.stage.of(parts), chain
-
-        name = store_of(self.stages, self.query_set)
-        self.basis.stores.select(name, self.stage, selecting)
+        store, name = store_of(self.stages, self.query_set), self.stages.duo.model
+        scored(self.basis, store, name, self.model, self.grid)
 
 
 @dataclass(frozen=True)
@@ -155,16 +140,11 @@ class _LastStores:
         """See Stores."""
         return self.execution.find(name, spec)
 
-    def select(
-        self, name: StoreName, stage: Stage, complete: Callable[[bool], tuple[Stage, Chain]]
-    ) -> tuple[Stored, Chain]:
-        """See Stores."""
-        return self.execution.select(name, stage, complete)
-
 
 def _is_filled(finished: Finished, query_set: str, stages: Stages) -> bool:
     """Whether the store is complete, and referred to, so that gc keeps it for this workspace."""
-    found = filled(finished, filled_stage(finished, query_set, stages))
+    grid = grid_of(finished, query_set, stages)
+    found = filled(finished, query_set, stages, grid)
     if found is None:
         return False
     return finished.workspace.refs().get(found.manifest.store) == found.manifest.fingerprint

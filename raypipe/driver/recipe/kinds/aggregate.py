@@ -8,7 +8,7 @@ from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.system import System
 from raypipe.names import of_stage
-from raypipe.stages.scoring.requests import Request
+from raypipe.stages.scoring.candidates import Request
 from raypipe.stages.scoring.rerank import aggregate_stage
 
 

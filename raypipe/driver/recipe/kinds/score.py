@@ -2,23 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 
 from raypipe.config.pipeline.kinds import DuoScore, MonoScore
 from raypipe.driver.models.opened import check_kind
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Asked, Chain
-from raypipe.driver.recipe.score_table import ScoreTable
+from raypipe.driver.recipe.score_table import scored
 from raypipe.driver.recipe.system import System
 from raypipe.errors import InputError
 from raypipe.models.folder.model_folder import ModelFolder, starting_weights
-from raypipe.names import of_stage
+from raypipe.names import Role, of_stage
 from raypipe.ranking.blend import Blend
 from raypipe.stages.scoring import blending
-from raypipe.stages.scoring.requests import Request
+from raypipe.stages.scoring.candidates import Request, RunCandidates
 from raypipe.stages.scoring.rerank import pairs_stage, rerank_stage
 from raypipe.stages.scoring.score import score_base
-from raypipe.stages.stage import Stage
 
 
 def system(
@@ -35,29 +33,25 @@ def system(
     """
     before, model = inputs[stage.run], model_of(basis, name, stage)
     run, sides = before.stored, basis.sides(query_set)
-    base = score_base(model, sides.collection, sides.queries)
-    blended = ""
+    base, store = score_base(model, sides.collection, sides.queries), of_stage(name, query_set)
     if isinstance(stage, MonoScore):
         k, request = stage.k0, Request(k0=stage.k0, seed=stage.seed)
-        blend = blend_of(model, name, stage)
-        final = partial(rerank_stage, name, run, base, request, stage.tail, sides, blend=blend)
-        blended = "" if blend is None else f", blend {blend.weight:g}"
     else:
         k, request = stage.k1, Request(k1=stage.k1, sample=stage.sample, seed=stage.seed)
-        final = partial(pairs_stage, name, run, base, request, sides)
-    table = ScoreTable(basis, stage.model, query_set, model, base)
-
-    def complete(stands: bool) -> tuple[Stage, Chain]:
-        parts, chain = table.parts(request, run, stands=stands)
-        return final(parts=parts), chain
-
-    store = of_stage(name, query_set)
+    scores = of_stage(name, query_set, Role.SCORES)
+    found, chain = scored(basis, scores, stage.model, model, RunCandidates(run, request))
+    blended = ""
+    if isinstance(stage, MonoScore):
+        blend = blend_of(model, name, stage)
+        blended = "" if blend is None else f", blend {blend.weight:g}"
+        final = rerank_stage(name, run, base, request, stage.tail, sides, found, blend)
+    else:
+        final = pairs_stage(name, run, base, request, sides, found)
     asked = Asked(base.fingerprint(), request, run.identity, run)
-    stored, chain = basis.stores.select(store, final(), complete)
     return System(
         name,
         stage.produces,
-        stored,
+        basis.stores.ensure(store, final),
         before.chain.then(chain, Chain((store,), asked=(asked,))),
         f"{stage.run}, first {k}{blended}",
         stage.model,
