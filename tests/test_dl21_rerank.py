@@ -26,9 +26,9 @@ def test_a_run_of_others_is_scored_and_nothing_beside_it_tokenised(
     given = read_run(run)
     first = given.filter(pc.less_equal(given["rank"], 20))
     named = len(set(first["passage_id"].to_pylist()))
-    assert summary["stages"]["pieces@model.queries.1"]["rows"] == named
+    assert summary["stages"]["pieces@score.queries"]["rows"] == named
     assert summary["stages"]["passages@collection"]["rows"] == 33_184
-    assert summary["stages"]["scores@model.queries.1"]["rows"] == first.num_rows
+    assert summary["stages"]["scores@score.queries"]["rows"] == first.num_rows
     measured = summary["measures"]["queries"]
     assert measured["run"] == measured["score"], "the depth is unchanged"
     ours = read_run(out / "runs" / "queries" / "score.trec")

@@ -1,7 +1,6 @@
 """Names of stores: no two render alike, whatever a recipe's own names are."""
 
 import re
-from itertools import product
 
 import pytest
 from hypothesis import given
@@ -23,7 +22,6 @@ from raypipe.names import (
     of_queries,
     of_stage,
     of_training,
-    scoring_of,
     tokens_of,
 )
 from raypipe.storage.storage import checked_name
@@ -47,8 +45,8 @@ def every_name(owners, query_sets):
         for query_set in query_sets:
             yield from (tokens_of(owner, query_set), of_stage(owner, query_set))
             yield of_stage(owner, query_set, Role.PARTS)
-            for role, number in product((Role.CANDIDATES, Role.PIECES, Role.SCORES), (1, 2)):
-                yield scoring_of(role, owner, query_set, number)
+            for role in (Role.PIECES, Role.SCORES, Role.FILLED, Role.FILLED_PIECES):
+                yield of_stage(owner, query_set, role)
 
 
 def test_no_two_stores_of_any_vocabulary_render_alike():
@@ -83,7 +81,7 @@ def test_equal_parts_are_one_key_and_other_parts_another():
         (of_stage("bm25", role=Role.TUNE), "tune@bm25"),
         (tokens_of("minilm"), "tokens@minilm"),
         (tokens_of("minilm", "dev"), "tokens@minilm.dev"),
-        (scoring_of(Role.SCORES, "mono", "dev", 2), "scores@mono.dev.2"),
+        (of_stage("mono", "dev", Role.SCORES), "scores@mono.dev"),
         (of_training(Role.WEIGHTS, "repbert"), "weights@repbert"),
     ],
 )

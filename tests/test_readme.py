@@ -194,10 +194,10 @@ def test_a_run_is_reranked_and_checked_as_shown(small_files, tiny_mono, tiny_duo
         done = run_in(tmp_path, command)
         assert done.returncode == 0, done.stderr
     mono = json.loads((tmp_path / "work/mono/summary.json").read_text())
-    assert mono["stages"]["pieces@model.queries.1"]["rows"] == 20
+    assert mono["stages"]["pieces@score.queries"]["rows"] == 20
     assert "ok     scores" in done.stdout
     duo = json.loads((tmp_path / "work/duo/summary.json").read_text())
-    assert duo["stages"]["scores@model.queries.1"]["rows"] == 5 * 10 * 9
+    assert duo["stages"]["scores@score.queries"]["rows"] == 5 * 10 * 9
 
 
 @pytest.mark.slow

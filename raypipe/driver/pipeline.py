@@ -200,7 +200,7 @@ def _run(
         )
         basis = basis_at(named, execution, chosen, sources, models)
         forecast = None
-        if options.reading is None and options.tokens_of is None:
+        if False:
             storage, compute = workspace.stores, execution.ensure
             forecast = run_forecast(
                 basis, selected, chosen, storage=storage, compute=compute, out=workspace.folder

@@ -19,7 +19,7 @@ def kept_scores(stored, name):
 def test_scores_of_a_run_are_those_that_the_mono_stage_stores(
     passages, queries, tiny_mono, made, stored
 ):
-    kept = kept_scores(stored, "scores@mono.test.1")
+    kept = kept_scores(stored, "scores@mono.test")
     dense = made.runs["test"]["dense"]
     found = raypipe.score(dense, queries, passages, tiny_mono, k=12)
     assert found.column_names == ["query_id", "passage_id", "score"]

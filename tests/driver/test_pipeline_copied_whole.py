@@ -86,7 +86,7 @@ def test_three_changed_collections_give_the_bytes_of_builds_from_nothing(recipe,
     for seed in range(3):
         lines = edited(lines, seed)
         summary = invoked(over(lines), tmp_path / "copying")
-        for store in ("tokens@tiny", "embeddings", "scores@mono.test.1", "scores@duo.test.1"):
+        for store in ("tokens@tiny", "embeddings", "scores@mono.test", "scores@duo.test"):
             stage = summary["stages"][store]
             assert 0 < stage["copied"] < stage["rows"], (seed, store)
         fresh = tmp_path / f"fresh{seed}"

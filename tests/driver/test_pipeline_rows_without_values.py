@@ -103,7 +103,7 @@ resources: {{backend: inline, device: cpu, shard_tokens: 3000, max_failed_rows: 
     summary = run_pipeline(
         load_recipe(recipe, source="p"), out, Options(), watcher=Silent()
     ).summary
-    assert summary["stages"]["scores@mono.test.1"]["shards"]["quarantined"] == 8
+    assert summary["stages"]["scores@mono.test"]["shards"]["quarantined"] == 8
     table = read_run(out / "runs" / "test" / "mono.trec")
     assert table.num_rows == 4 * 58
     assert not set(spoilt.ids) & set(table["passage_id"].to_pylist())

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 from raypipe.config import load_recipe
 from raypipe.driver import pipeline
 from raypipe.driver.recipe import walking
-from raypipe.names import Role, of_collection, of_queries, of_stage, scoring_of, tokens_of
+from raypipe.names import Role, of_collection, of_queries, of_stage, tokens_of
 
-SCORES = scoring_of(Role.SCORES, "m", "dev", 1)
+SCORES = of_stage("m", "dev", Role.SCORES)
 
 
 RECIPE = """
@@ -27,7 +27,7 @@ def test_only_computes_a_stages_own_stores_and_its_models_scores():
     recipe = load_recipe(RECIPE, source="x")
     allowed = pipeline._allowed(recipe, ["mono"])
     assert allowed(of_stage("mono", "dev")) and allowed(SCORES) is False
-    assert allowed(scoring_of(Role.SCORES, "mono", "dev", 1)) and allowed(tokens_of("mono", "dev"))
+    assert allowed(of_stage("mono", "dev", Role.SCORES)) and allowed(tokens_of("mono", "dev"))
     for store in (of_stage("dense", "dev"), tokens_of("tiny"), of_queries("dev")):
         assert not allowed(store)
     assert not allowed(of_collection(Role.PASSAGES))

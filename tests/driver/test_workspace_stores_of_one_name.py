@@ -31,7 +31,7 @@ def test_scores_in_two_scales_are_whole_and_kept_until_one_is_no_longer_asked_fo
     def invoke(text):
         recipe = load_recipe(text, source="scales")
         run_pipeline(recipe, folder / "work", Options(), watcher=Silent())
-        return open_workspace(folder / "work"), [*folder.glob("work/stores/scores@mono.test.1/*")]
+        return open_workspace(folder / "work"), [*folder.glob("work/stores/scores@mono.test/*")]
 
     for _ in range(2):  # the second time all is there
         work, stores = invoke(text)

@@ -1,9 +1,9 @@
-"""Scores of candidates by hand, as the parts of a table."""
+"""Scores of candidates by hand."""
+
+import numpy as np
 
 from raypipe import schema
-from raypipe.stages.scoring.candidates import (
-    Part,
-)
+from raypipe.stages.scoring.scored import Scored
 from raypipe.storage.spec import StageSpec
 
 BASE = StageSpec("scores", 1, {"weights_sha256": "w"})
@@ -16,12 +16,30 @@ BLOCKS = (
 )
 
 
-def part_of(stores, lines, *, blocks=None, skipped=()):
-    """A part whose candidates are the lines' keys; lines are (query, passage, other, score)."""
-    keys = [[line[i] for line in lines] for i in range(3)]
-    candidates = stores.tables(
-        schema.CANDIDATES, keys, ranges=[(0, 1)], facts=[{"rows": len(lines)}]
-    )
+class Given:
+    """Candidates (query, passage, other passage or -1) that a test names one by one."""
+
+    def __init__(self, *lines):
+        columns = [[line[side] for line in lines] for side in range(3)]
+        self.columns = [np.array(column, np.int64) for column in columns]
+        self.num_rows = len(lines)
+
+    def keys(self, start, stop):
+        return tuple(column[start:stop] for column in self.columns)
+
+    def passages(self):
+        rows = np.unique(np.concatenate(self.columns[1:]))
+        return rows[rows >= 0]
+
+    def stores(self):
+        return {}
+
+    def to_json(self):
+        return {"lines": [column.tolist() for column in self.columns]}
+
+
+def scored_of(stores, lines, *, blocks=None, skipped=()):
+    """Scores of lines (query, passage, other, score), in shards that begin at `blocks`."""
     edges = [0, *(blocks or []), len(lines)]
     tables, facts = [], []
     for start, stop in zip(edges, edges[1:], strict=False):
@@ -31,7 +49,7 @@ def part_of(stores, lines, *, blocks=None, skipped=()):
         facts.append({"rows": len(own), "first_query": first, "last_query": last})
     ranges = list(zip(edges, edges[1:], strict=False))
     scores = stores.tables(schema.SCORES, *tables, ranges=ranges, facts=facts, skipped=skipped)
-    return Part(candidates, scores)
+    return Scored(Given(*lines), scores)
 
 
 def lines_of(stored, columns=schema.RUN):

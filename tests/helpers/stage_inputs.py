@@ -2,10 +2,8 @@
 
 import numpy as np
 
-from raypipe import schema
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.opening import open_tokenizer
-from raypipe.stages.scoring.candidates import Part
 from raypipe.text.pairs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 
@@ -24,14 +22,6 @@ def shards_of(stored):
 def pieces(model, texts):
     tokenizer = open_tokenizer(model)
     return [tokenizer.encode(one, add_special_tokens=False).ids for one in texts]
-
-
-def candidates_of(stores, *lines):
-    columns = [[line[i] for line in lines] for i in range(3)]
-    return Part(
-        stores.tables(schema.CANDIDATES, columns, ranges=[(0, 1)], facts=[{"rows": len(lines)}]),
-        None,
-    )
 
 
 def alone(model, rows, side):

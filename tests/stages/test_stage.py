@@ -2,15 +2,16 @@
 
 import numpy as np
 import pytest
+from given_scores import Given
 
 from raypipe import schema
 from raypipe.models.folder.loading import resolve_model
 from raypipe.stages.bm25 import Bm25Stage, IndexStage
 from raypipe.stages.fuse import fuse_stage
-from raypipe.stages.scoring.candidates import Part
-from raypipe.stages.scoring.requests import Request
+from raypipe.stages.scoring.candidates import Request
 from raypipe.stages.scoring.rerank import aggregate_stage, pairs_stage, rerank_stage
 from raypipe.stages.scoring.score import score_base
+from raypipe.stages.scoring.scored import Scored
 from raypipe.stages.search import PartsStage, merge_stage
 from raypipe.stages.stage import Needs, Sizing, ranges
 from raypipe.stages.tables import Sides
@@ -67,16 +68,16 @@ def made(stores):
     run = stores.run([(0, 1, 2.0), (0, 2, 1.0)])
     lines = [[0, 0], [1, 2], [2, 1]]
     facts = [{"rows": 2, "first_query": 0, "last_query": 0, "failed": 0}]
-    candidates = stores.tables(schema.CANDIDATES, lines, ranges=[(0, 1)], facts=facts)
     pairs = stores.tables(schema.SCORES, [*lines, [0.25, 0.75]], ranges=[(0, 1)], facts=facts)
     singles = [[0, 0], [1, 2], [-1, -1]]
     alone = stores.tables(schema.SCORES, [*singles, [1.0, 2.0]], ranges=[(0, 1)], facts=facts)
     k0, k1 = Request(k0=2), Request(k1=2)
     vectors, one = stores.vectors(np.ones((2, 2)), np.ones((1, 2))), stores.sides(1)
+    first, both = Given((0, 1, -1), (0, 2, -1)), Given((0, 1, 2), (0, 2, 1))
     return {
         "sides": one,
-        "rerank": rerank_stage("m", run, BASE, k0, "keep", one, (Part(candidates, alone),)),
-        "pairs": pairs_stage("d", run, BASE, k1, one, (Part(candidates, pairs),)),
+        "rerank": rerank_stage("m", run, BASE, k0, "keep", one, Scored(first, alone)),
+        "pairs": pairs_stage("d", run, BASE, k1, one, Scored(both, pairs)),
         "aggregate": aggregate_stage("a", run, pairs, k1, "sum", "keep", one),
         "fuse": fuse_stage("f", {"a": run, "b": run}, one, "rrf", 5),
         "merge": merge_stage("s", run, one, 5),

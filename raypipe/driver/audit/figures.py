@@ -19,8 +19,8 @@ from raypipe.ranking.rescored import rescored
 from raypipe.stages.audit.sample import Int64, Scored
 from raypipe.stages.run_tables import with_ids
 from raypipe.stages.scoring.blending import blend_and_depth
-from raypipe.stages.scoring.candidates import keys_of
-from raypipe.stages.scoring.requests import Request
+from raypipe.stages.scoring.candidates import Request
+from raypipe.stages.scoring.scored import keys_of
 
 Lists = dict[int, dict[Hashable, float]]
 

@@ -1,6 +1,11 @@
 """The stores of earlier invocations from which rows can be copied."""
 
-from raypipe.driver.workspace import Workspace, read_refs
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+
+from raypipe.driver.workspace import Refs, Workspace, read_refs
+from raypipe.errors import CorruptError
 from raypipe.names import Role, StoreName
 from raypipe.storage.generations import Generation
 from raypipe.storage.spec import StageSpec
@@ -14,26 +19,34 @@ def older_stores(
     """Complete stores of this name and of the same settings, the most likely source first.
 
     Those of the current generation come before what this workspace used last, and that before what
-    it used until then. Scores are copied from those of every stage.
+    it used until then. Scores are copied from those of every stage of the query set, and of every
+    workspace of the same root, own ones first.
     """
     stores, found = workspace.stores, []
     current = dict(base.stores) if base is not None else {}
     refs = read_refs(stores, workspace.id)
-    names = [str(name)]
-    if name.role is Role.SCORES:
-        mark = f"{Role.SCORES.value}@"
-        known = dict.fromkeys((*current, *refs.stores, *refs.sources))
-        names += [other for other in known if other.startswith(mark) and other != str(name)]
-    for store in names:
-        fingerprints = [current[store]] if store in current else []
-        fingerprints += refs.older(store, spec.fingerprint())
-        for fingerprint in dict.fromkeys(fingerprints):
-            manifest = read_manifest(stores, store, fingerprint)
-            settings = find_spec(stores, store, fingerprint)
-            if (
-                manifest is not None
-                and settings is not None
-                and settings.reuse_key == spec.reuse_key
-            ):
-                found.append(Stored(stores, manifest))
+    places = [(str(name), current[str(name)])] if str(name) in current else []
+    places += [(str(name), each) for each in refs.older(str(name), "")]
+    if name.role in (Role.SCORES, Role.FILLED):
+        places += [place for each in (current, refs.stores, refs.sources) for place in each.items()]
+        for others in _other_refs(workspace):
+            places += [*others.stores.items(), *others.sources.items()]
+        scores = re.compile(rf"(scores|filled)@[^.]+\.{name.query_set}(\.\d+)?")  # once in parts
+        places = [place for place in places if scores.fullmatch(place[0])]
+    for store, fingerprint in dict.fromkeys(places):
+        if (store, fingerprint) == (str(name), spec.fingerprint()):
+            continue
+        manifest = read_manifest(stores, store, fingerprint)
+        settings = find_spec(stores, store, fingerprint)
+        if manifest is not None and settings is not None and settings.reuse_key == spec.reuse_key:
+            found.append(Stored(stores, manifest))
     return found
+
+
+def _other_refs(workspace: Workspace) -> Iterator[Refs]:
+    """What the other workspaces of the same stores refer to; a damaged file is left to verify."""
+    for file in sorted(workspace.stores.names("refs/")):
+        other = file.removeprefix("refs/").removesuffix(".json")
+        if other != workspace.id:
+            with suppress(CorruptError):
+                yield read_refs(workspace.stores, other)

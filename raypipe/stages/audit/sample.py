@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.ranking.by_key import lines_of
 from raypipe.ranking.candidates import Keys
-from raypipe.stages.scoring.candidates import keys_of
+from raypipe.stages.scoring.scored import keys_of
 from raypipe.storage.payloads.tables import read_table
 from raypipe.storage.stored import Stored
 

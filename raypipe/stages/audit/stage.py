@@ -26,7 +26,7 @@ from raypipe.stages.outlook.lengths import (
 )
 from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.outlook.tables import scores_bytes
-from raypipe.stages.scoring.candidates import SCORE_BYTES
+from raypipe.stages.scoring.scored import SCORE_BYTES
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.stages.tables import Sides
 from raypipe.storage.payloads.tables import write_table

@@ -61,7 +61,7 @@ def score_spec(
         candidates: to score.
     """
     params, stores = {"base": base, **candidates.to_json()}, candidates.stores()
-    spec = spec_over("score", 2, params, stores, produces="scores", reuse_key=reuse_key)
+    spec = spec_over("score", 1, params, stores, produces="scores", reuse_key=reuse_key)
     return replace(spec, origins={**spec.origins, **origins})
 
 

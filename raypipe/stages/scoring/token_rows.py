@@ -83,7 +83,7 @@ class PassageTokensStage:
         params = piece_settings(self.model, self.model.conventions.prefix("passage"))
         params["candidates"] = self.candidates.to_json()
         stores = {"texts": self.collection, **self.candidates.stores()}
-        return spec_over("tokenize-passages", 3, params, stores, produces="tokens")
+        return spec_over("tokenize-passages", 2, params, stores, produces="tokens")
 
     def shards(self, sizing: Sizing) -> list[Shard]:
         """Ranges of these passages, in row order."""

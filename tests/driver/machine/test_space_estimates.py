@@ -10,8 +10,7 @@ from raypipe.models.folder.loading import resolve_model
 from raypipe.stages.bm25 import Bm25Stage, IndexStage
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.fuse import fuse_stage
-from raypipe.stages.scoring.candidates import CandidatesStage
-from raypipe.stages.scoring.requests import Request
+from raypipe.stages.scoring.candidates import Request
 from raypipe.stages.scoring.rerank import aggregate_stage, pairs_stage, rerank_stage
 from raypipe.stages.scoring.score import ScoreStage
 from raypipe.stages.scoring.token_rows import PassageTokensStage
@@ -106,18 +105,14 @@ ALL, FIRST, SAMPLE = Request(k0=5), Request(k1=7), Request(k1=7, sample=2)
     [
         (IndexStage(COLLECTION), 3 * 1600 * 3 // 4),
         (fuse_stage("f", {}, SIDES, method="rrf", depth=50), 32 * 50 * 300 * 3 // 4),
-        (CandidatesStage(None, 1, RUN, ALL, ()), 20 * 120),
         # 7 of each of 10 queries, each with the 6 others, or with 2 of them.
-        (CandidatesStage(None, 1, RUN, FIRST, ()), 20 * 70 * 6),
-        (CandidatesStage(None, 1, RUN, SAMPLE, ()), 20 * 70 * 2),
-        (CandidatesStage(None, 1, RUN, Request(k1=7, sample=9), ()), 20 * 70 * 6),
-        (CandidatesStage(None, 1, RUN, Request(k1=50), ()), 20 * 120 * 49),
-        (pairs_stage("p", RUN, BASE, FIRST, SIDES), 24 * 70 * 6 * 3 // 4),
+        (pairs_stage("p", RUN, BASE, FIRST, SIDES, None), 24 * 70 * 6 * 3 // 4),
+        (pairs_stage("p", RUN, BASE, SAMPLE, SIDES, None), 24 * 70 * 2 * 3 // 4),
         (PassageTokensStage(COLLECTION, None, None), 1600 + 8 * 300),
         (PassageTokensStage(stored(Record(Shard(0, 0, 1), "aa", 5)), None, None), 1500 + 8 * 300),
         (PassageTokensStage(stored(), None, None), 8 * 300),
         (ScoreStage(None, None, None, None, None, False, SIDES, STORED), 24 * 300),
-        (rerank_stage("r", RUN, BASE, ALL, "keep", SIDES), 32 * 120 * 3 // 4),
+        (rerank_stage("r", RUN, BASE, ALL, "keep", SIDES, None), 32 * 120 * 3 // 4),
         (aggregate_stage("a", RUN, RUN, FIRST, "sum", "keep", SIDES), 32 * 120 * 3 // 4),
         (CountStage([], "msmarco-v1"), 0),
     ],

@@ -147,9 +147,9 @@ CUT = [
     "parts@dense.test",
     "dense.test",
     "tokens@mono.test",
-    "scores@mono.test.1",
+    "scores@mono.test",
     "mono.test",
-    "scores@duo.test.1",
+    "scores@duo.test",
     "duo.test",
     "duo-sum.test",
 ]

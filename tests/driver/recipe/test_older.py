@@ -4,7 +4,7 @@ import pytest
 
 from raypipe.driver.recipe.older import older_stores
 from raypipe.driver.workspace import Workspace
-from raypipe.names import Role, of_stage, scoring_of
+from raypipe.names import Role, of_stage
 from raypipe.storage.generations import Generation
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Shard
@@ -60,10 +60,18 @@ def test_incomplete_stores_other_settings_and_the_store_itself_are_left_out(work
     assert numbers(workspace, NAME) == []
 
 
-def test_of_a_growing_table_every_part_is_a_source(workspace):
-    parts = [scoring_of(Role.SCORES, "mono", "test", number) for number in (1, 2, 4)]
-    for number, part in enumerate(parts):
-        workspace.refer(str(part), store(workspace, part, number))
-    assert numbers(workspace, parts[0]) == [0, 1]  # part 3 is missing, so 4 is not looked for
-    base = Generation("nightly", 1, {str(parts[0]): store(workspace, parts[0], 7)})
-    assert numbers(workspace, parts[1], base) == [7, 0, 1]
+def test_scores_are_copied_from_every_stage_and_workspace_own_ones_first(workspace, tmp_path):
+    names = [of_stage(stage, "test", Role.SCORES) for stage in ("mono", "more", "other")]
+    for number, name in enumerate(names):
+        workspace.refer(str(name), store(workspace, name, number))
+    workspace.refer("vectors", store(workspace, NAME, 9))
+    assert numbers(workspace, names[1]) == [1, 0, 2]
+    base = Generation("nightly", 1, {str(names[0]): store(workspace, names[0], 7)})
+    assert numbers(workspace, names[1], base) == [1, 7, 0, 2]
+    other = Workspace(tmp_path / "second", str(tmp_path / "work" / "stores"))
+    assert numbers(other, names[2]) == [0, 1, 2] and numbers(other, names[2], now=2) == [0, 1]
+    other.refer(str(names[2]), store(other, names[2], 5))
+    assert numbers(other, names[2]) == [5, 0, 1, 2]
+    (damaged,) = (n for n in workspace.stores.names("refs/") if workspace.id in n)
+    (tmp_path / "work" / "stores" / damaged).write_text("{")
+    assert numbers(other, names[2]) == [5]

@@ -9,13 +9,10 @@ from run_with_tails import run_of
 from raypipe import schema
 from raypipe.driver.recipe.chain import Asked, Chain
 from raypipe.driver.report.inferences import BLOCK, _number, inferences
-from raypipe.names import Role, of_stage, scoring_of
-from raypipe.stages.scoring.requests import Request
+from raypipe.names import Role, of_stage
+from raypipe.stages.scoring.candidates import Request
 
-MONO, MORE, DUO = (
-    scoring_of(Role.SCORES, model, "dev", number)
-    for model, number in (("mono", 1), ("mono", 2), ("duo", 1))
-)
+MONO, MORE, DUO = (of_stage(stage, "dev", Role.SCORES) for stage in ("mono", "more", "duo"))
 LENGTHS = {0: 4, 1: 1, 3: 3, 2 * BLOCK + 5: 6}
 """Query row -> candidates; the query of row 2 has none."""
 
@@ -57,10 +54,8 @@ def test_candidates_that_two_requests_have_in_common_count_once(asked):
     assert _number(drawn) == _number(drawn[:1])
 
 
-def system(name, stores, asked, **more):
-    return SimpleNamespace(
-        name=name, chain=Chain((of_stage(name, "dev"), *stores), False, asked, **more)
-    )
+def system(name, stores, asked):
+    return SimpleNamespace(name=name, chain=Chain((of_stage(name, "dev"), *stores), asked))
 
 
 def stored(rows, copied=0):
@@ -86,10 +81,3 @@ def test_a_store_counts_for_the_first_system_that_has_it(asked):
         "both": {"inferences": 17, "computed": 7, "copied": 0},
     }
     assert sum(each["computed"] + each["copied"] for each in found.values()) == 10 + 18 + 7
-
-
-def test_what_was_computed_is_unknown_where_the_store_is_gone(asked):
-    gone = system("mono", (), (asked("mono", k0=3),), whole=False)
-    assert inferences([gone], {})["mono"].to_json() == {
-        "inferences": 10, "computed": None, "copied": None,
-    }  # fmt: skip

@@ -4,7 +4,7 @@ from raypipe.config import Evaluate
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.report.measure import _ms
 from raypipe.driver.report.notes import notes_of
-from raypipe.names import of_stage
+from raypipe.names import Role, of_stage
 
 ONE, TWO = of_stage("a", "dev"), of_stage("b", "dev")
 
@@ -17,7 +17,11 @@ def test_a_systems_time_is_that_of_its_chain_where_all_is_known():
     results = {ONE: stored(1.0), TWO: stored(0.5)}
     assert _ms(Chain((ONE, TWO)), results, 4) == 375.0  # 1500 ms over 4 queries
     assert _ms(Chain((ONE,)), {ONE: stored(1.0)}, 3) == 333.33
-    assert _ms(Chain((ONE, TWO), held=True), results, 4) is None
+    scores = of_stage("a", "dev", Role.SCORES)
+    made = {**results, scores: SimpleNamespace(**vars(stored(0.5)), num_copied_when_made=0)}
+    assert _ms(Chain((ONE, scores)), made, 4) == 375.0
+    made[scores].num_copied_when_made = 1  # a copied score took its time elsewhere
+    assert _ms(Chain((ONE, scores)), made, 4) is None and _ms(Chain((ONE,)), made, 4) == 250.0
     assert _ms(Chain((ONE, TWO)), {ONE: stored(1.0)}, 4) is None
     assert _ms(Chain((ONE, TWO)), {ONE: stored(1.0), TWO: stored(None)}, 4) is None
     assert _ms(Chain(()), results, 4) is None and _ms(Chain((ONE,)), results, 0) is None

@@ -6,7 +6,7 @@ import pytest
 from raypipe.cluster.scheduling.report import Report
 from raypipe.driver.recipe.watching import StageResult
 from raypipe.driver.report import progress
-from raypipe.names import Role, of_stage, scoring_of
+from raypipe.names import Role, of_stage
 
 NAME = of_stage("dense", "test")
 
@@ -52,7 +52,7 @@ def test_a_file_gets_lines_with_times_in_words_of_the_recipe(monkeypatch, noon):
     watcher.ended(NAME, result())
     watcher.ended(NAME, result(reused=True))
     watcher.ended(NAME, result(reused=True, rows=1))
-    watcher.ended(scoring_of(Role.SCORES, "mono", "dev", 2), result(kept=3, lost=2, copied=1100))
+    watcher.ended(of_stage("mono", "dev", Role.SCORES), result(kept=3, lost=2, copied=1100))
     lost = "1 worker lost, 2 workers ended for want of memory"
     assert stream.getvalue().splitlines() == [
         f"2026-11-23 12:00:00 {line}"
@@ -63,7 +63,7 @@ def test_a_file_gets_lines_with_times_in_words_of_the_recipe(monkeypatch, noon):
             "dense on test: 1,200 rows in 1.3 s",
             "dense on test: reused, 1,200 rows",
             "dense on test: reused, 1 row",
-            "mono on dev: scores, part 2: 1,200 rows in 1.3 s, 1,100 of them copied, "
+            "mono on dev: scores: 1,200 rows in 1.3 s, 1,100 of them copied, "
             "3 shards kept, 2 in quarantine",
         )
     ]

@@ -10,7 +10,6 @@ from raypipe.names import (
     of_queries,
     of_stage,
     of_training,
-    scoring_of,
     tokens_of,
 )
 
@@ -25,8 +24,7 @@ from raypipe.names import (
         (of_collection(Role.IDS), "collection: ids"),
         (of_queries("dev"), "dev: queries"),
         (tokens_of("minilm"), "minilm: word pieces"),
-        (scoring_of(Role.SCORES, "mono", "dev", 1), "mono on dev: scores"),
-        (scoring_of(Role.SCORES, "mono", "dev", 2), "mono on dev: scores, part 2"),
+        (of_stage("mono", "dev", Role.SCORES), "mono on dev: scores"),
         (of_training(Role.WEIGHTS, "cip", "first"), "cip, phase first: weights"),
     ],
     ids=str,

@@ -1,7 +1,8 @@
 """What tests of scoring share: score stages over given texts, and what a scorer was given."""
 
 import pytest
-from stage_inputs import candidates_of, pieces
+from given_scores import Given
+from stage_inputs import pieces
 
 from raypipe import schema
 from raypipe.models.folder.loading import resolve_model
@@ -23,7 +24,7 @@ class Scoring:
         held = passages if whole else [passages[row] for row in named]
         return ScoreStage(
             score_base(model, collection, asked),
-            candidates_of(self.stores, *lines),
+            Given(*lines),
             model,
             self.stores.tokens(pieces(model, queries)),
             self.stores.tokens(pieces(model, held)),

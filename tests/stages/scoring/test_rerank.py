@@ -1,11 +1,10 @@
-
 import pytest
-from given_scores import BASE, BLOCKS, lines_of, part_of
+from given_scores import BASE, BLOCKS, lines_of, scored_of
 
 from raypipe import schema
 from raypipe.errors import InputError
 from raypipe.ranking.blend import Blend
-from raypipe.stages.scoring.requests import Request
+from raypipe.stages.scoring.candidates import Request
 from raypipe.stages.scoring.rerank import aggregate_stage, pairs_stage, rerank_stage
 from raypipe.stages.stage import Sizing
 from raypipe.storage.spec import StageSpec
@@ -23,8 +22,8 @@ MONO = [(0, 10, -1, 2.0), (0, 20, -1, 3.0), (0, 30, -1, 1.0), (1, 20, -1, 0.5), 
 
 @pytest.mark.parametrize("block", [1, 2, 7])
 def test_a_reranked_run_is_written_by_query_block_with_its_tail_below(stores, run, block):
-    part = part_of(stores, MONO, blocks=[2])
-    stage = rerank_stage("mono", run, BASE, Request(k0=3), "keep", stores.sides(3), (part,))
+    scored = scored_of(stores, MONO, blocks=[2])
+    stage = rerank_stage("mono", run, BASE, Request(k0=3), "keep", stores.sides(3), scored)
     made = stores.finished(stage, Sizing(shard_queries=block))
     assert lines_of(made) == [
         (0, 20, 1, 3.0, "mono"), (0, 10, 2, 2.0, "mono"), (0, 30, 3, 1.0, "mono"),
@@ -38,19 +37,19 @@ def test_a_reranked_run_is_written_by_query_block_with_its_tail_below(stores, ru
 
 
 def test_a_reranked_run_without_its_tail_and_with_a_failed_candidate(stores, run):
-    part = part_of(stores, MONO, skipped=[1])
-    stage = rerank_stage("mono", run, BASE, Request(k0=3), "drop", stores.sides(3), (part,))
+    scored = scored_of(stores, MONO, skipped=[1])
+    stage = rerank_stage("mono", run, BASE, Request(k0=3), "drop", stores.sides(3), scored)
     rows = [(query, row) for query, row, *_ in lines_of(stores.finished(stage))]
     assert rows == [(0, 10), (0, 30), (1, 30), (1, 20), (2, 50)]
 
 
 def test_a_blended_run_is_ordered_by_the_runs_scores_too_over_the_first_k0(stores, run):
     """z of query 0 is 1, 1/2 and 0 for passages 30, 10 and 20; of query 1, 1 and 0."""
-    part = part_of(stores, MONO, skipped=[3])
+    scored = scored_of(stores, MONO, skipped=[3])
     sides = stores.sides(3)
 
     def blended(blend):
-        return rerank_stage("mono", run, BASE, Request(k0=3), "keep", sides, (part,), blend)
+        return rerank_stage("mono", run, BASE, Request(k0=3), "keep", sides, scored, blend)
 
     plain, stage = blended(None), blended(Blend(4.0, "raw"))
     assert lines_of(stores.finished(stage)) == [
@@ -66,14 +65,14 @@ def test_a_blended_run_is_ordered_by_the_runs_scores_too_over_the_first_k0(store
 
 
 def test_what_names_a_reranked_run_is_its_request_tail_scores_and_run(stores, run):
-    sides = stores.sides(3)
-    stage = rerank_stage("mono", run, BASE, Request(k0=3), "keep", sides)
+    sides, none = stores.sides(3), scored_of(stores, [])
+    stage = rerank_stage("mono", run, BASE, Request(k0=3), "keep", sides, none)
     names = {stage.spec.fingerprint()}
     for change in (
-        rerank_stage("mono", run, BASE, Request(k0=2), "keep", sides),
-        rerank_stage("mono", run, BASE, Request(k0=3), "drop", sides),
-        rerank_stage("mono", run, StageSpec("scores", 1), Request(k0=3), "keep", sides),
-        rerank_stage("mono", stores.run(*BLOCKS[:1]), BASE, Request(k0=3), "keep", sides),
+        rerank_stage("mono", run, BASE, Request(k0=2), "keep", sides, none),
+        rerank_stage("mono", run, BASE, Request(k0=3), "drop", sides, none),
+        rerank_stage("mono", run, StageSpec("scores", 1), Request(k0=3), "keep", sides, none),
+        rerank_stage("mono", stores.run(*BLOCKS[:1]), BASE, Request(k0=3), "keep", sides, none),
     ):
         names.add(change.spec.fingerprint())
     assert len(names) == 5
@@ -82,11 +81,11 @@ def test_what_names_a_reranked_run_is_its_request_tail_scores_and_run(stores, ru
 @pytest.mark.parametrize("kind", ["rerank", "pairs"])
 def test_other_texts_are_told_by_their_digests_alone(stores, run, kind):
     def spec():
-        sides = stores.sides(3)
+        sides, none = stores.sides(3), scored_of(stores, [])
         base = spec_over("scores", 1, {}, sides.stores(), produces="scores")
         if kind == "rerank":
-            return rerank_stage("mono", run, base, Request(k0=3), "keep", sides).spec
-        return pairs_stage("duo", run, base, Request(k1=3), sides).spec
+            return rerank_stage("mono", run, base, Request(k0=3), "keep", sides, none).spec
+        return pairs_stage("duo", run, base, Request(k1=3), sides, none).spec
 
     sides = ["inputs.collection", "inputs.queries"]
     told = [change.field for change in spec().diff(spec())]
@@ -99,9 +98,9 @@ DUO = [(0, 10, 20, 0.25), (0, 10, 30, 0.5), (0, 20, 10, 0.75), (0, 20, 30, 1.0),
 
 
 def pairs_of(stores, run, sides=None, **settings):
-    part = part_of(stores, DUO, blocks=[4], **settings)
+    scored = scored_of(stores, DUO, blocks=[4], **settings)
     sides = sides or stores.sides(3)
-    stage = pairs_stage("duo", run, BASE, Request(k1=3), sides, (part,))
+    stage = pairs_stage("duo", run, BASE, Request(k1=3), sides, scored)
     return stage, stores.finished(stage, Sizing(shard_queries=2))
 
 
@@ -113,7 +112,7 @@ def test_pairs_are_the_scores_of_the_first_k1_by_query_block(stores, run):
         {"rows": 6, "failed": 0},
         {"rows": 2, "failed": 0},
     ]
-    other = pairs_stage("duo", run, BASE, Request(k1=2), sides)
+    other = pairs_stage("duo", run, BASE, Request(k1=2), sides, scored_of(stores, []))
     assert other.spec.fingerprint() != stage.spec.fingerprint()
 
 

@@ -1,17 +1,19 @@
 """Scores of candidates, each computed for its texts alone, and only once."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from stage_inputs import candidates_of, pieces, text
+from given_scores import Given
+from stage_inputs import pieces, text
 
 from raypipe import schema
 from raypipe.errors import RowsFailed
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.scorer import Scorer, load_scorer
 from raypipe.stages.encode import EncodeStage
-from raypipe.stages.scoring.score import score_base, score_spec
+from raypipe.stages.scoring.score import score_base
 from raypipe.stages.stage import Site, Sizing
 from raypipe.storage.records import Shard
 from raypipe.text.pairs import TextSlice as Texts
@@ -105,20 +107,26 @@ def test_shards_of_scores_hold_about_so_many_tokens(scoring, mono, tiny_duo):
     assert counts(mono, 320, [text(89)] * 10) == [5, 5]
 
 
-def test_what_names_a_score_is_its_model_collection_queries_and_candidates(stores, mono, tiny_duo):
+def test_what_names_a_score_is_its_model_collection_queries_and_candidates(
+    stores, scoring, mono, tiny_duo
+):
     duo = resolve_model(str(tiny_duo))
     one, two = stores.passages(["a"]), stores.passages(["b"])
     asked, other = stores.queries("x"), stores.queries("y")
     bases = [score_base(mono, one, asked), score_base(duo, one, asked)]
     bases += [score_base(mono, two, asked), score_base(mono, one, other)]
     assert len({base.fingerprint() for base in bases}) == 4
-    parts = [candidates_of(stores, (0, 1, -1)), candidates_of(stores, (0, 2, -1))]
-    specs = [score_spec(base, part) for base in bases for part in parts]
+    both = [Given((0, 1, -1)), Given((0, 2, -1))]
+    stages = [
+        replace(scoring.stage(mono, ["x"], ["a"], []), base=base, candidates=candidates)
+        for base in bases
+        for candidates in both
+    ]
+    specs = [stage.spec for stage in stages]
     assert len({spec.fingerprint() for spec in specs}) == 8
     told = [change.field for change in specs[0].diff(specs[4])]
     assert told == ["params.base.inputs.collection"]
-    assert specs[0].inputs["candidates.rows"] == parts[0].sha256
-    assert specs[0].origins.keys() == {"candidates", "collection", "queries"}
+    assert specs[0].origins.keys() == {"collection", "queries"}
     # Only another model is another setting.
     assert [spec.reuse_key == specs[0].reuse_key for spec in specs[::2]] == [
         True,

@@ -1,8 +1,8 @@
 import numpy as np
-from stage_inputs import candidates_of, pieces, shards_of, text
+from given_scores import Given
+from stage_inputs import pieces, shards_of, text
 
 from raypipe.models.folder.loading import resolve_model
-from raypipe.stages.scoring.candidates import passages_of
 from raypipe.stages.scoring.token_rows import PassageTokensStage, TokenRows
 from raypipe.stages.stage import Sizing
 
@@ -26,9 +26,7 @@ def test_only_passages_that_candidates_name_are_tokenised_in_row_order(stores, t
     model = resolve_model(str(tiny_mono))
     texts = [text(n) for n in range(6)]
     collection = stores.passages(texts[:3], texts[3:])
-    part = candidates_of(stores, (0, 5, -1), (0, 1, -1), (1, 5, -1), (1, 3, -1))
-    assert passages_of(part.keys()).tolist() == [1, 3, 5]
-    assert passages_of(candidates_of(stores, (0, 4, 2), (0, 2, 4)).keys()).tolist() == [2, 4]
+    part = Given((0, 5, -1), (0, 1, -1), (1, 5, -1), (1, 3, -1))
     beats = []
     stage = PassageTokensStage(collection, part, model)
     stored = stores.finished(stage, Sizing(num_actors=9, shard_rows=2), beats=beats)
@@ -37,20 +35,15 @@ def test_only_passages_that_candidates_name_are_tokenised_in_row_order(stores, t
     assert [flat[a:b].tolist() for a, b in zip(offsets, offsets[1:], strict=False)] == pieces(
         model, [texts[1], texts[3], texts[5]]
     )
-    other = PassageTokensStage(collection, candidates_of(stores, (0, 4, -1)), model)
+    other = PassageTokensStage(collection, Given((0, 4, -1)), model)
     assert other.spec.fingerprint() != stage.spec.fingerprint()
-    assert (
-        stage.spec.inputs["candidates.rows"] == part.sha256 != other.spec.inputs["candidates.rows"]
-    )
-    nothing = stores.finished(PassageTokensStage(collection, candidates_of(stores), model))
+    nothing = stores.finished(PassageTokensStage(collection, Given(), model))
     assert shards_of(nothing) == [(0, 0)] and nothing.manifest.records[0].facts["pieces"] == 0
 
 
 def test_passages_that_candidates_name_get_the_passages_prefix(stores, tiny, tmp_path):
     folder = tiny.make_tiny_reranker(tmp_path / "m", passage_prefix="zebra ", query_prefix="run ")
     model = resolve_model(str(folder))
-    stage = PassageTokensStage(
-        stores.passages(["a", "rank"]), candidates_of(stores, (0, 1, -1)), model
-    )
+    stage = PassageTokensStage(stores.passages(["a", "rank"]), Given((0, 1, -1)), model)
     flat, _ = stores.finished(stage).tokens(0, 1)
     assert flat.tolist() == pieces(model, ["zebra rank"])[0]

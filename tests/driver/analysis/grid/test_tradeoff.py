@@ -4,7 +4,7 @@ import pytest
 from raypipe.analysis.tradeoff import Setting, cell_run, wanted_pairs
 from raypipe.driver.analysis.grid.tradeoff import tradeoff
 from raypipe.driver.analysis.measuring import means
-from raypipe.stages.scoring.candidates import keys_of
+from raypipe.stages.scoring.scored import keys_of
 
 
 def cells(section):

@@ -91,9 +91,9 @@ def test_every_probability_is_kept_and_inferences_are_those_evaluated(finished):
     root, _ = finished
     num_queries = len(lines(root / "work", "first"))
     kept = payloads(root / "stores", "duo.test", schema.SCORES)
-    evaluated = payloads(root / "stores", "scores@duo.test.1", schema.SCORES)
+    evaluated = payloads(root / "stores", "scores@duo.test", schema.SCORES)
     assert kept.num_rows == evaluated.num_rows == num_queries * 4 * 3
-    assert payloads(root / "stores", "scores@mono.test.1", schema.SCORES).num_rows == (
+    assert payloads(root / "stores", "scores@mono.test", schema.SCORES).num_rows == (
         num_queries * 12
     )
 
@@ -137,7 +137,7 @@ def test_runs_and_pairs_are_exported_with_original_ids(finished, tmp_path):
 def test_no_passage_outside_the_run_is_tokenised(finished, files):
     root, summary = finished
     named = {p for ps in lines(root / "work", "first").values() for p in ps[:12]}
-    assert summary["stages"]["pieces@mono.test.1"]["rows"] == len(named)
+    assert summary["stages"]["pieces@mono.test"]["rows"] == len(named)
     tokenised = {path.parent.parent.name for path in root.glob("stores/tokens@*/*/manifest.json")}
     assert tokenised == {"tokens@mono.test", "tokens@duo.test"}
 
@@ -158,9 +158,8 @@ def test_a_blend_orders_by_the_runs_scores_and_the_models_log_odds(run, finished
     told = run(tmp_path / "work", stores, "stages.mono.blend=0.05", until="mono")
     system = told["systems"]["test"]["mono"]
     assert system["reranks"] == "first, first 12, blend 0.05"
-    assert (
-        told["stages"]["scores@mono.test.1"]["reused"] and not told["stages"]["mono.test"]["reused"]
-    )
+    assert told["stages"]["scores@mono.test"]["reused"]
+    assert not told["stages"]["mono.test"]["reused"]
     assert told["systems"]["test"]["first"] == before["systems"]["test"]["first"]
     first, f = (scores_of(root / "work", name) for name in ("first", "mono"))
     found = scores_of(tmp_path / "work", "mono")

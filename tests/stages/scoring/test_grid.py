@@ -1,5 +1,6 @@
 """Which pairs a grid needs beside those that were scored, against brute force."""
 
+from dataclasses import replace
 from itertools import permutations
 from types import SimpleNamespace
 
@@ -55,16 +56,21 @@ def grid():
 
 
 def test_the_pairs_of_every_smaller_k0_are_needed_but_for_those_that_were_scored(grid):
-    found = grid.keys(grid.scored.whole_table(schema.RUN))
+    found = grid.keys(0, grid.num_rows)
     keys = [*zip(*(column.tolist() for column in found), strict=True)]
     expected = (needed(2, 3) | needed(4, 3)) - needed(6, 3)
     assert keys == sorted(expected) and expected
+    assert [*zip(*(column.tolist() for column in grid.keys(1, 3)), strict=True)] == keys[1:3]
+    assert grid.passages().tolist() == sorted({row for key in keys for row in key[1:]})
     assert all(column.dtype == np.int64 for column in found)
-    assert len(keys) <= grid.num_candidates(grid.scored) == 3 * 3 * 6
 
 
-def test_the_request_is_named_by_its_settings_and_stores(grid):
-    names = {grid.digest(grid.scored)}
+def test_a_grid_is_named_by_its_settings_and_stores(grid):
+    def name(grid):
+        stores = {key: stored.identity for key, stored in grid.stores().items()}
+        return repr((grid.to_json(), stores))
+
+    names = {name(grid)}
     for change in ({"k0s": (2, 6)}, {"k1": 2}, {"tail": "drop"}, {"pairs": grid.first}):
-        names.add(Grid(**{**vars(grid), **change}).digest(grid.scored))
+        names.add(name(replace(grid, **change)))
     assert len(names) == 5
