@@ -3,6 +3,7 @@
 import os
 import shutil
 import threading
+import time
 from contextlib import contextmanager
 
 import pytest
@@ -70,16 +71,17 @@ def used_again(used_twice, monkeypatch):
 class Paused(PosixStorage):
     """Calls `meanwhile` once before step number `step` of what gc does to the storage."""
 
-    def __init__(self, root, step, meanwhile):
+    def __init__(self, root, step, meanwhile, waits=None):
         super().__init__(root)
-        self.step, self.meanwhile, self.count = step, meanwhile, 0
+        self.step, self.meanwhile, self.count, self.waits = step, meanwhile, 0, waits
 
     def _next(self):
         self.count += 1
         if self.count == self.step:
             thread = threading.Thread(target=self.meanwhile)
             thread.start()
-            thread.join(timeout=1.0)  # an invocation that met a mark waits; gc goes on
+            while thread.is_alive() and not self.waits.wait(0.01):
+                pass  # until it has ended, or met a mark and waits: then gc goes on
 
     def create(self, name, data):
         self._next()
@@ -110,10 +112,16 @@ PARTS = 20
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_an_invocation_beside_a_paused_gc_keeps_all_that_it_refers_to(used_again, num_steps, part):
+def test_an_invocation_beside_a_paused_gc_keeps_all_that_it_refers_to(
+    used_again, num_steps, part, monkeypatch
+):
     work, again = used_again
     num_found, num_deleted = num_steps
-    ended, threads = [], []
+    ended, threads, waits, sleep = [], [], threading.Event(), time.sleep
+
+    def noted(seconds):
+        waits.set()
+        sleep(min(seconds, 0.01))
 
     def meanwhile():
         threads.append(threading.current_thread())
@@ -121,7 +129,8 @@ def test_an_invocation_beside_a_paused_gc_keeps_all_that_it_refers_to(used_again
         ended.append("complete")
 
     step = 1 + num_found + part * num_deleted // PARTS
-    work.stores = Paused(work.stores.root, step, meanwhile)
+    work.stores = Paused(work.stores.root, step, meanwhile, waits)
+    monkeypatch.setattr(time, "sleep", noted)
     delete(work, find_garbage(work))
     (thread,) = threads
     thread.join()
