@@ -198,7 +198,6 @@ def test_the_command_that_submits_a_date_again_exits_with_1(head):
     assert "Job with submission_id reindex-2026-11-23 already exists" in log
 
 
-@pytest.mark.slow
 @pytest.mark.fault(
     2, "a killed driver of a submitted job: `status` is 3, the next submission completes"
 )
@@ -256,6 +255,7 @@ def test_a_failing_job_fails_and_its_log_names_file_line_store_and_shard(
     assert raypipe_here("status", out).returncode == 2
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_not_shared_is_found_before_work_starts(head, files, tmp_path):
     """The stores' path leads through each process's own folder: elsewhere for the worker."""
     (tmp_path / "apart").mkdir()
