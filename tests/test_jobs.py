@@ -113,11 +113,8 @@ def head(tmp_path_factory):
     process = subprocess.Popen(command, env=variables, stdout=log, stderr=log)
     address = f"http://127.0.0.1:{dashboard}"
     try:
-        deadline = time.monotonic() + 180
         while answer(f"{address}/api/version") is None:
-            assert process.poll() is None and time.monotonic() < deadline, Path(
-                log.name
-            ).read_text()
+            assert process.poll() is None, Path(log.name).read_text()
             time.sleep(0.2)
         yield Head(address, variables, working_dir)
     finally:
@@ -207,9 +204,8 @@ def test_a_killed_driver_leaves_no_success_and_the_next_job_completes(
     out = tmp_path / "work"
     job = ("python", "jobs/pipeline.py", files / "recipe.yaml", "--out", out)
     submitted = head.submit(*job)
-    deadline = time.monotonic() + 180
     while num_committed(out) < 3:
-        assert submitted.poll() is None and time.monotonic() < deadline
+        assert submitted.poll() is None
         time.sleep(0.02)
     lease = lease_state(open_storage(str(out)), "lease.json")
     os.kill(lease.holder.pid, signal.SIGKILL)

@@ -3,10 +3,10 @@
 import os
 import shutil
 import threading
-import time
 from contextlib import contextmanager
 
 import pytest
+from beside import let_run
 from watchers import Silent
 
 from raypipe.config import load_recipe
@@ -71,17 +71,16 @@ def used_again(used_twice, monkeypatch):
 class Paused(PosixStorage):
     """Calls `meanwhile` once before step number `step` of what gc does to the storage."""
 
-    def __init__(self, root, step, meanwhile, waits=None):
+    def __init__(self, root, step, meanwhile, monkeypatch=None):
         super().__init__(root)
-        self.step, self.meanwhile, self.count, self.waits = step, meanwhile, 0, waits
+        self.step, self.meanwhile, self.count = step, meanwhile, 0
+        self._monkeypatch = monkeypatch
 
     def _next(self):
         self.count += 1
         if self.count == self.step:
-            thread = threading.Thread(target=self.meanwhile)
-            thread.start()
-            while thread.is_alive() and not self.waits.wait(0.01):
-                pass  # until it has ended, or met a mark and waits: then gc goes on
+            # An invocation that met a mark waits; gc goes on.
+            let_run(threading.Thread(target=self.meanwhile), self._monkeypatch)
 
     def create(self, name, data):
         self._next()
@@ -117,11 +116,7 @@ def test_an_invocation_beside_a_paused_gc_keeps_all_that_it_refers_to(
 ):
     work, again = used_again
     num_found, num_deleted = num_steps
-    ended, threads, waits, sleep = [], [], threading.Event(), time.sleep
-
-    def noted(seconds):
-        waits.set()
-        sleep(min(seconds, 0.01))
+    ended, threads = [], []
 
     def meanwhile():
         threads.append(threading.current_thread())
@@ -129,8 +124,7 @@ def test_an_invocation_beside_a_paused_gc_keeps_all_that_it_refers_to(
         ended.append("complete")
 
     step = 1 + num_found + part * num_deleted // PARTS
-    work.stores = Paused(work.stores.root, step, meanwhile, waits)
-    monkeypatch.setattr(time, "sleep", noted)
+    work.stores = Paused(work.stores.root, step, meanwhile, monkeypatch)
     delete(work, find_garbage(work))
     (thread,) = threads
     thread.join()

@@ -34,7 +34,6 @@ def in_child(models, environment, threads, names=company.NAMES):
         capture_output=True,
         text=True,
         env={**kept, **environment},
-        timeout=230,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
