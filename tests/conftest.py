@@ -11,7 +11,6 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-import typer.main
 
 from raypipe import numerics
 
@@ -25,9 +24,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 # No machine loses its power here: tests of durability note the calls, and children make them.
 os.fsync = os.fstat
-typer.main.get_command = cache(typer.main.get_command)  # built once, not at each command
 
-if find_spec("hypothesis"):  # a bare machine with a GPU lacks it
+if find_spec("typer"):  # a bare machine with a GPU lacks this package, and the next one
+    import typer.main
+
+    typer.main.get_command = cache(typer.main.get_command)  # built once, not at each command
+if find_spec("hypothesis"):
     from hypothesis import HealthCheck, settings
     from hypothesis.internal.conjecture import providers
 
