@@ -1,5 +1,6 @@
 """What tests share: a process's settings, tiny models, small trainings, the command line."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 
 from raypipe import numerics
 
+gc.disable()  # until the tests are collected: a fifth of what that takes
 numerics.set_strict()  # before any product, as the command line does
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait leave the cores to others
 os.environ.setdefault(
@@ -52,6 +54,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     within = collection_path.relative_to(REPOSITORY / "tests").parts[:1]
     return True if within not in ((), ("gpu",)) else None
+
+
+def pytest_collection_finish() -> None:
+    """Garbage is collected again from here on."""
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

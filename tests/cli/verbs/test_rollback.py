@@ -172,7 +172,7 @@ def test_nor_does_a_rollback_beside_a_paused_deletion(work, num_calls, monkeypat
     assert_whole(work, codes[0])
 
 
-@pytest.mark.parametrize("in_bucket", [False, True])
+@pytest.mark.parametrize("in_bucket", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_before_its_record_a_rollback_has_its_stores_kept(
     tmp_path, request, monkeypatch, in_bucket
 ):
