@@ -113,11 +113,8 @@ def head(tmp_path_factory):
     process = subprocess.Popen(command, env=variables, stdout=log, stderr=log)
     address = f"http://127.0.0.1:{dashboard}"
     try:
-        deadline = time.monotonic() + 180
         while answer(f"{address}/api/version") is None:
-            assert process.poll() is None and time.monotonic() < deadline, Path(
-                log.name
-            ).read_text()
+            assert process.poll() is None, Path(log.name).read_text()
             time.sleep(0.2)
         yield Head(address, variables, working_dir)
     finally:
@@ -198,7 +195,6 @@ def test_the_command_that_submits_a_date_again_exits_with_1(head):
     assert "Job with submission_id reindex-2026-11-23 already exists" in log
 
 
-@pytest.mark.slow
 @pytest.mark.fault(
     2, "a killed driver of a submitted job: `status` is 3, the next submission completes"
 )
@@ -208,9 +204,8 @@ def test_a_killed_driver_leaves_no_success_and_the_next_job_completes(
     out = tmp_path / "work"
     job = ("python", "jobs/pipeline.py", files / "recipe.yaml", "--out", out)
     submitted = head.submit(*job)
-    deadline = time.monotonic() + 180
     while num_committed(out) < 3:
-        assert submitted.poll() is None and time.monotonic() < deadline
+        assert submitted.poll() is None
         time.sleep(0.02)
     lease = lease_state(open_storage(str(out)), "lease.json")
     os.kill(lease.holder.pid, signal.SIGKILL)
@@ -256,6 +251,7 @@ def test_a_failing_job_fails_and_its_log_names_file_line_store_and_shard(
     assert raypipe_here("status", out).returncode == 2
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_not_shared_is_found_before_work_starts(head, files, tmp_path):
     """The stores' path leads through each process's own folder: elsewhere for the worker."""
     (tmp_path / "apart").mkdir()

@@ -56,9 +56,9 @@ def written(value, key=""):
         yield key[1:]
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_the_page_has_every_key_of_a_packaged_recipe(path):
-    assert set(written(yaml.safe_load(path.read_text()))) <= listed()
+def test_the_page_has_every_key_of_a_packaged_recipe():
+    for path in RECIPES:
+        assert set(written(yaml.safe_load(path.read_text()))) <= listed()
 
 
 def test_a_key_has_its_values_its_default_and_its_docstring():

@@ -21,7 +21,8 @@ import typer
 from raypipe.cli.main import app, main, run
 from raypipe.storage.records import seal, unseal
 
-JOBS = sorted((Path(__file__).parents[1] / "jobs").glob("*.py"))
+JOBS_FOLDER = Path(__file__).parents[1] / "jobs"
+JOBS = sorted(JOBS_FOLDER.glob("*.py"))
 RECIPE = """
 format: 1
 name: night
@@ -260,6 +261,12 @@ def warned(*more, said, **child):
 
 
 OUTCOMES = {}
+
+
+def some(names, always):
+    """The names as parameters; those that are not always run are slow."""
+    assert {*always} <= {*names}
+    return [pytest.param(n, marks=[] if n in always else pytest.mark.slow) for n in names]
 
 
 def outcome(name, process, summary="same", status="same"):
@@ -677,7 +684,9 @@ def test_of_every_command_it_is_known_whether_it_works_in_a_workspace():
 
 
 @pytest.mark.fault(45, "every command that ends early leaves no success in the workspace")
-@pytest.mark.parametrize("named", COMMANDS)
+@pytest.mark.parametrize(
+    "named", some(COMMANDS, {"index", "pipeline", "rollback", "gc", "analyse depth", "compare"})
+)
 def test_what_a_mistyped_command_leaves(world, monkeypatch, named):
     out = COMMANDS[named].get("--out")
     where = [world.work] if out is None else ["--out", world.work]
@@ -690,8 +699,9 @@ def test_what_a_mistyped_command_leaves(world, monkeypatch, named):
     assert read(world) == ((2, 2) if named in WORK_IN_ONE else before)
 
 
-@pytest.mark.parametrize("job", JOBS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("job", some([each.stem for each in JOBS], {"pipeline", "train"}))
 def test_what_a_refused_job_leaves(world, monkeypatch, job):
+    job = JOBS_FOLDER / f"{job}.py"
     assert job.stem in {*WORK_IN_ONE, *HAVE_NONE, *MEASURING}
     if job.stem in MEASURING:
         return

@@ -44,6 +44,7 @@ def test_work_is_inline_unless_the_recipe_says_otherwise(recipe):
     assert inline_by_default(said).resources.backend == "ray"
 
 
+@pytest.mark.slow
 def test_a_recipe_is_loaded_without_torch_and_run_without_ray(recipe, tmp_path):
     code = f"import raypipe\nrecipe = raypipe.Recipe.load({recipe!r})"
     assert loaded_after(code, *HEAVY) == []

@@ -90,12 +90,12 @@ def facts_of(name, num_records=0, md5="00"):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OFFICIAL)
-def test_official_counts(name):
-    given = facts_of(name, OFFICIAL[name])
-    assert check_known(given) == []
-    assert check_known(dataclasses.replace(given, num_records=OFFICIAL[name] + 1)) != []
-    assert check_known(facts_of(f"{name}.gz", OFFICIAL[name])) == []
+def test_official_counts():
+    for name in OFFICIAL:
+        given = facts_of(name, OFFICIAL[name])
+        assert check_known(given) == []
+        assert check_known(dataclasses.replace(given, num_records=OFFICIAL[name] + 1)) != []
+        assert check_known(facts_of(f"{name}.gz", OFFICIAL[name])) == []
 
 
 def test_official_archives_and_the_collection_of_documents():

@@ -141,6 +141,7 @@ def test_what_failed_in_its_work_is_not_complete(mine, raypipe_here, told):
     assert told("table")[0] == 0
 
 
+@pytest.mark.slow
 def test_a_workspace_in_a_bucket_is_read_so_on_another_machine(
     mine, raypipe_here, told, bucket_uri, tmp_path, monkeypatch
 ):

@@ -264,6 +264,7 @@ def test_a_model_that_has_changed_since_is_refused_by_name_and_by_the_command(
         searched(tmp_path, tmp_path / "found")
 
 
+@pytest.mark.slow
 def test_it_needs_neither_ray_nor_java_and_a_process_that_ends_gives_it_up(nights):
     code = f"""
 import raypipe, sys

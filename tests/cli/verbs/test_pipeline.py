@@ -82,18 +82,20 @@ def test_a_pipe_gets_markdown_and_lines_with_times_in_words_of_the_recipe(
 
 
 @pytest.mark.slow
-def test_of_a_single_run_the_last_line_names_the_file(finished, inputs, raypipe_cli):
+def test_of_a_single_run_the_last_line_names_the_file(finished, inputs, raypipe_here):
     out, stores = inputs / "one", f"stores={finished}/stores"
-    done = raypipe_cli("pipeline", inputs / "tiny.yaml", "--until", "dense", "--out", out, stores)
+    done = raypipe_here("pipeline", inputs / "tiny.yaml", "--until", "dense", "--out", out, stores)
     assert done.returncode == 0, done.stderr
-    where = done.stderr.splitlines()[-2].rpartition(" s: ")[2]
+    where = done.stderr.splitlines()[-1].rpartition(" s: ")[2]
     assert where == f"{out}/runs/test/dense.trec"
     assert (out / "runs/test/dense.trec").read_text().startswith("1 Q0 ")
 
 
 @pytest.mark.slow
-def test_a_table_is_drawn_on_a_terminal_and_markdown_where_that_is_asked_for(finished, raypipe_cli):
-    piped = raypipe_cli("table", finished).stdout
+def test_a_table_is_drawn_on_a_terminal_and_markdown_where_that_is_asked_for(
+    finished, raypipe_here
+):
+    piped = raypipe_here("table", finished).stdout
     asked = on_terminal("table", finished, "--format", "md", columns=60)
     drawn = on_terminal("table", finished, columns=60)
     assert piped.startswith("## test\n\n| system |") and asked.exit_code == drawn.exit_code == 0

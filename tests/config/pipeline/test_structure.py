@@ -3,9 +3,8 @@ import pytest
 from raypipe.config.pipeline.kinds import KINDS
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
+def test_a_wrong_value_is_told_by_line_key_expected_and_found(text: str, problems):
+    for old, new, expected in [
         ("format: 1", "format: 2", "line 1: format: expected 1; found 2"),
         ("name: tiny\n", "", "line 1: name: missing; it has no default"),
         (
@@ -145,15 +144,12 @@ from raypipe.config.pipeline.kinds import KINDS
             "line 15: stores: expected text; found 2026-11-20, which YAML reads as a"
             " date: quote it",
         ),
-    ],
-)
-def test_a_wrong_value_is_told_by_line_key_expected_and_found(
-    text: str, problems, old: str, new: str, expected: str
-):
-    assert old in text
-    assert (
-        problems(text.replace(old, new, 1), source="a.yaml")[0].removeprefix("a.yaml: ") == expected
-    )
+    ]:
+        assert old in text
+        assert (
+            problems(text.replace(old, new, 1), source="a.yaml")[0].removeprefix("a.yaml: ")
+            == expected
+        )
 
 
 @pytest.mark.parametrize("recipe", ["", "- a\n- b\n", "just text", "3"])

@@ -99,9 +99,8 @@ RUN = stored(
 ALL, FIRST, SAMPLE = Request(k0=5), Request(k1=7), Request(k1=7, sample=2)
 
 
-@pytest.mark.parametrize(
-    ("stage", "expected"),
-    [
+def test_bytes_of_further_stages_by_hand():
+    for stage, expected in [
         (IndexStage(COLLECTION), 3 * 1600 * 3 // 4),
         (FuseStage("f", {}, SIDES, method="rrf", depth=50), 32 * 50 * 300),
         (CandidatesStage(None, 1, RUN, ALL, ()), 20 * 120),
@@ -118,11 +117,8 @@ ALL, FIRST, SAMPLE = Request(k0=5), Request(k1=7), Request(k1=7, sample=2)
         (RerankStage("r", RUN, None, ALL, "keep", SIDES), 32 * 120),
         (AggregateStage("a", RUN, RUN, FIRST, "sum", "keep", SIDES), 32 * 120),
         (CountStage([], "msmarco-v1"), 0),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_bytes_of_further_stages_by_hand(stage, expected):
-    assert estimated_bytes(stage, SHARDS, PENDING) == expected
+    ]:
+        assert estimated_bytes(stage, SHARDS, PENDING) == expected
 
 
 def test_a_plan_without_rows_needs_nothing_and_one_row_all():

@@ -6,6 +6,7 @@ import threading
 from contextlib import contextmanager
 
 import pytest
+from beside import let_run
 from watchers import Silent
 
 from raypipe.config import load_recipe
@@ -70,16 +71,16 @@ def used_again(used_twice, monkeypatch):
 class Paused(PosixStorage):
     """Calls `meanwhile` once before step number `step` of what gc does to the storage."""
 
-    def __init__(self, root, step, meanwhile):
+    def __init__(self, root, step, meanwhile, monkeypatch=None):
         super().__init__(root)
         self.step, self.meanwhile, self.count = step, meanwhile, 0
+        self._monkeypatch = monkeypatch
 
     def _next(self):
         self.count += 1
         if self.count == self.step:
-            thread = threading.Thread(target=self.meanwhile)
-            thread.start()
-            thread.join(timeout=1.0)  # an invocation that met a mark waits; gc goes on
+            # An invocation that met a mark waits; gc goes on.
+            let_run(threading.Thread(target=self.meanwhile), self._monkeypatch)
 
     def create(self, name, data):
         self._next()
@@ -110,7 +111,9 @@ PARTS = 20
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_an_invocation_beside_a_paused_gc_keeps_all_that_it_refers_to(used_again, num_steps, part):
+def test_an_invocation_beside_a_paused_gc_keeps_all_that_it_refers_to(
+    used_again, num_steps, part, monkeypatch
+):
     work, again = used_again
     num_found, num_deleted = num_steps
     ended, threads = [], []
@@ -121,7 +124,7 @@ def test_an_invocation_beside_a_paused_gc_keeps_all_that_it_refers_to(used_again
         ended.append("complete")
 
     step = 1 + num_found + part * num_deleted // PARTS
-    work.stores = Paused(work.stores.root, step, meanwhile)
+    work.stores = Paused(work.stores.root, step, meanwhile, monkeypatch)
     delete(work, find_garbage(work))
     (thread,) = threads
     thread.join()

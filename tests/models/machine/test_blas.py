@@ -54,7 +54,7 @@ def test_the_mode_in_force_is_read_back_and_importing_raypipe_sets_none(given):
     kept = {k: v for k, v in os.environ.items() if k != numerics.VARIABLE}
     environment = kept if given is None else {**kept, numerics.VARIABLE: given}
     done = subprocess.run(
-        [sys.executable, "-c", CHILD], capture_output=True, text=True, env=environment, timeout=120
+        [sys.executable, "-c", CHILD], capture_output=True, text=True, env=environment
     )
     assert done.returncode == 0, done.stderr
     told = done.stdout.strip()
