@@ -80,7 +80,7 @@ def evaluate(
     runs: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RUN...", help="Run files: TREC, MS MARCO, CSV, JSON (ranx) or Parquet."
+            metavar="RUN...", help="Run files: TREC, MS MARCO or Parquet."
         ),
     ],
     qrels: Qrels,

@@ -3,16 +3,13 @@
 import json
 import shutil
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from raypipe import schema
-from raypipe.driver.upkeep.exported_runs import OTHERS
 from raypipe.driver.upkeep.exported_tables import (
     write_embeddings,
-    write_foreign_run,
     write_pairs,
     write_passages,
     write_run,
@@ -28,7 +25,13 @@ from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
 from raypipe.storage.stored import Stored
 
-FORMS = ("numpy", "faiss", "pyserini", "parquet", *OTHERS)
+FORMS = ("numpy", "faiss", "pyserini", "parquet")
+RUNS_IN_TREC = (
+    "it reads the run's .trec file in the workspace; for its columns, read the run that `--to "
+    "parquet` writes with pandas and rename them"
+)
+GONE = {"ranx": RUNS_IN_TREC, "pyterrier": RUNS_IN_TREC}
+"""Forms of earlier versions -> what takes their place."""
 
 
 def export(store: Path | str, to: str, out: Path, *, generation: int | None = None) -> int:
@@ -37,7 +40,7 @@ def export(store: Path | str, to: str, out: Path, *, generation: int | None = No
     numpy: embeddings.npy (fp16 [rows, dim]) and ids.txt. faiss: `index` (flat, inner product) and
     `docid`, pyserini's folder of a dense index; or the index of an `ann` stage, and `docid`.
     pyserini: a Lucene folder, or a collection as JSON lines. parquet: a collection, embeddings, a
-    run or a duoBERT model's pairs, with original ids. ranx and pyterrier: a run in their columns.
+    run or a duoBERT model's pairs, with original ids.
 
     Args:
         store: STORES/NAME or STORES/NAME/FINGERPRINT; see `which_store`.
@@ -51,7 +54,8 @@ def export(store: Path | str, to: str, out: Path, *, generation: int | None = No
         IncompleteError: the store is not complete.
     """
     if to not in FORMS:
-        raise InputError(f"--to {to}: expected one of {', '.join(FORMS)}")
+        instead = f"; {GONE[to]}" if to in GONE else ""
+        raise InputError(f"--to {to}: expected one of {', '.join(FORMS)}{instead}")
     check_folder(out, "--out ")
     if out.exists() and any(out.iterdir()):
         raise InputError(f"{out}: not empty; name a new folder")
@@ -145,6 +149,5 @@ _WRITERS: dict[tuple[str, str], Callable[[Storage, StageSpec, Stored, Path], int
     ("passages", "parquet"): write_passages,
     ("pairs", "parquet"): write_pairs,
     ("run", "parquet"): write_run,
-    **{("run", tool): partial(write_foreign_run, tool) for tool in OTHERS},
 }
 """The exporting functions, by what a store holds and the requested form."""

@@ -1,4 +1,4 @@
-"""Finished stores as Parquet files, under our names and those of ranx and PyTerrier."""
+"""Finished stores as Parquet files."""
 
 from pathlib import Path
 
@@ -7,7 +7,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from raypipe import schema
-from raypipe.driver.upkeep.exported_runs import write_for
 from raypipe.driver.upkeep.upstream import row_ids, sides_of
 from raypipe.stages.run_tables import with_ids
 from raypipe.stages.texts.ids import ids_of_rows
@@ -52,23 +51,9 @@ def write_passages(stores: Storage, spec: StageSpec, stored: Stored, out: Path) 
 
 def write_run(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
     """Columns query_id, passage_id, rank and the true score."""
-    table = _run_of(stores, spec, stored)
-    pq.write_table(table, out / "run.parquet")
-    return int(table.num_rows)
-
-
-def _run_of(stores: Storage, spec: StageSpec, stored: Stored) -> pa.Table:
     queries, collection = sides_of(stores, spec)
-    run: pa.Table = stored.whole_table(schema.RUN)
-    return with_ids(run, queries.table(schema.QUERIES), collection)
-
-
-def write_foreign_run(
-    tool: str, stores: Storage, spec: StageSpec, stored: Stored, out: Path
-) -> int:
-    """The columns of one of `exported_runs.OTHERS`."""
-    table = _run_of(stores, spec, stored)
-    write_for(tool, table.select(schema.RUN_FILE.names), out / "run.parquet")
+    table = with_ids(stored.whole_table(schema.RUN), queries.table(schema.QUERIES), collection)
+    pq.write_table(table, out / "run.parquet")
     return int(table.num_rows)
 
 

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.fields import Block, Problems
-from raypipe.evaluation.run_files.lines import lines_of, parsed_blocks, place_of, sniff
+from raypipe.evaluation.run_files.lines import lines_of, parsed_blocks, sniff
 from raypipe.evaluation.run_files.parquet import is_parquet
 from raypipe.evaluation.run_files.refusals import warn
 from raypipe.evaluation.run_files.runs import ordered
@@ -47,7 +47,7 @@ def read_parts(
 
 def _parts(path: Path, num_lines: int, break_ties: BreakTies) -> Iterator[pa.Table]:
     form = sniff(path)
-    problems = Problems(path, place_of(form))
+    problems = Problems(path)
     finished: set[str] = set()
     contradicted: list[str] = []
     for blocks in _of_whole_queries(parsed_blocks(path, form, problems), num_lines):

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from raypipe.errors import InputError
 from raypipe.evaluation.run_files.columns import SHOWN, Codes, places, repeats, unprintable
-from raypipe.evaluation.run_files.lines import Lines, place_of, places_of
+from raypipe.evaluation.run_files.lines import Lines
 from raypipe.vocabulary import BreakTies
 
 logger = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ def refuse(path: Path, lines: Lines, form: str) -> None:
             have white space in them, or ranks that do not order a query's passages; the first ten
             of each, with line numbers.
     """
-    where, wheres = place_of(form), places_of(form)
+    where = "row" if form == "parquet" else "line"
     problems = []
     if lines.score is not None:
         bad = np.flatnonzero(~np.isfinite(lines.score))
@@ -37,7 +37,7 @@ def refuse(path: Path, lines: Lines, form: str) -> None:
         query, passage = _name(lines.queries, group[0]), _name(lines.passages, group[0])
         at_lines = ", ".join(str(number) for number in lines.number[group[:SHOWN]])
         problems.append(
-            f"{path}: {wheres} {at_lines}: query {query} ranks passage {passage} "
+            f"{path}: {where}s {at_lines}: query {query} ranks passage {passage} "
             f"{len(group)} times; keep one"
         )
     problems += _rest(path, len(twice))

@@ -24,9 +24,8 @@ def read_run(path: str | Path, *, break_ties: BreakTies = "id") -> pa.Table:
       column is ignored, with a warning if it contradicts this order.
     - msmarco: the rank; gaps are closed, with a warning; score 1/rank.
     - top1000: unordered candidates; the order of the file is used as rank; score 1/rank.
-    - json, {query: {passage: score}}: as trec.
-    - csv and parquet, with a column for the query, the passage, and the score or the rank under any
-      name of `raypipe.foreign`: the rank if there is one, otherwise as trec.
+    - parquet, with a column for the query, the passage, and the score or the rank under any name of
+      `raypipe.foreign`: the rank if there is one, otherwise as trec.
 
     Ranks begin at 1, or in every query at 0.
 
