@@ -12,12 +12,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from raypipe.errors import InputError
-from raypipe.ranking.by_key import lines_of
 from raypipe.ranking.candidates import Keys, positions
 from raypipe.ranking.documents import log_odds
+from raypipe.ranking.fuse import min_max
 from raypipe.ranking.order import Float32, begins
-from raypipe.ranking.rerank import rerank
-from raypipe.ranking.rules import min_max
+from raypipe.ranking.rerank import lines_of, rerank
 
 Float64 = NDArray[np.float64]
 

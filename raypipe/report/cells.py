@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.config.pipeline.kinds import Aggregate, DuoScore, MonoScore
-from raypipe.evaluation.measured import Measured
+from raypipe.evaluation.measures import Measured
 from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
 from raypipe.ranking.blend import reranked_at
-from raypipe.ranking.by_key import aggregate_by_key
 from raypipe.ranking.candidates import Keys, missing, pairs
+from raypipe.ranking.rerank import aggregate_by_key
 from raypipe.report.finished import Finished
 from raypipe.report.measures import (
     cut,

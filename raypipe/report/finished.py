@@ -26,7 +26,7 @@ from raypipe.driver.sweep.state import point_address, read_sweep
 from raypipe.driver.upkeep.status import open_workspace, standing, status
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import IncompleteError, InputError
-from raypipe.evaluation.measured import Measured
+from raypipe.evaluation.measures import Measured
 from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
 from raypipe.stages.run_tables import read_queries_of_run, with_ids
 from raypipe.stages.texts.ids import all_ids, column_of_rows, id_index, ids_of_rows

@@ -9,10 +9,9 @@ from itertools import permutations
 import numpy as np
 import pyarrow as pa
 
-from raypipe.evaluation.difference import differences
-from raypipe.evaluation.measured import Measured
+from raypipe.evaluation.measures import Measured
 from raypipe.evaluation.names import cutoffs_in
-from raypipe.evaluation.paired import randomisation_tests
+from raypipe.evaluation.paired import differences, randomisation_tests
 from raypipe.ranking.fuse import fuse_tables
 from raypipe.report.finished import Finished
 from raypipe.report.measures import (

@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from raypipe.errors import InputError
-from raypipe.evaluation.measured import Measured
-from raypipe.evaluation.measures import evaluate
+from raypipe.evaluation.measures import Measured, evaluate
 from raypipe.evaluation.names import parse_measures
 from raypipe.evaluation.tables import OUTSIDE, starred
 from raypipe.report.finished import Finished

@@ -4,8 +4,7 @@ import re
 from collections.abc import Mapping
 
 from raypipe.errors import InputError
-from raypipe.evaluation.measured import Measured
-from raypipe.evaluation.measures import grades_of
+from raypipe.evaluation.measures import Measured, grades_of
 from raypipe.report.finished import Finished
 from raypipe.report.measures import (
     about,

@@ -5,10 +5,9 @@ from pathlib import Path
 
 from raypipe.errors import InputError
 from raypipe.evaluation.compare import Comparison, compare
-from raypipe.evaluation.difference import Difference, difference
-from raypipe.evaluation.measured import Measured
-from raypipe.evaluation.measures import evaluate
+from raypipe.evaluation.measures import Measured, evaluate
 from raypipe.evaluation.names import counts_in, parse_measures
+from raypipe.evaluation.paired import Difference, difference
 from raypipe.evaluation.tables import OUTSIDE, Results, rows_of
 from raypipe.report.finished import Finished
 from raypipe.report.measures import about, judgements_of, measures_of

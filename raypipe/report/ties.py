@@ -9,8 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.evaluation.measured import Measured
-from raypipe.evaluation.measures import grades_of
+from raypipe.evaluation.measures import Measured, grades_of
 from raypipe.evaluation.run_files.columns import encode
 from raypipe.evaluation.ties import is_sortable
 from raypipe.report.finished import Finished

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from raypipe.errors import InputError
-from raypipe.evaluation.difference import difference
 from raypipe.evaluation.names import counts_in
-from raypipe.evaluation.paired import randomisation_tests
+from raypipe.evaluation.paired import difference, randomisation_tests
 from raypipe.report.cells import (
     NUM_SEEDS,
     Cell,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import raypipe
 from raypipe.analysis.agreement import FIRST, agreement
-from raypipe.evaluation.difference import difference
+from raypipe.evaluation.paired import difference
 from raypipe.models.machine.device import numerics_class
 from raypipe.models.machine.precision import able
 from raypipe.report.finished import Finished, open_finished

@@ -1,5 +1,5 @@
 from raypipe.driver.summaries import read_summary
-from raypipe.evaluation.difference import Difference
+from raypipe.evaluation.paired import Difference
 from raypipe.evaluation.tables import Row, render, rows_of, title_of
 
 

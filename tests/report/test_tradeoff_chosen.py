@@ -7,8 +7,7 @@ import pytest
 
 from raypipe.cli.main import run
 from raypipe.errors import InputError
-from raypipe.evaluation.difference import difference
-from raypipe.evaluation.paired import randomisation_tests
+from raypipe.evaluation.paired import difference, randomisation_tests
 from raypipe.report import contents
 from raypipe.report.finished import Finished
 from raypipe.report.measures import measured

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from small_workspace import IDS, TEXTS
 
-from raypipe.driver.upkeep import exported_tables
+from raypipe.driver.upkeep import export as exported_tables
 from raypipe.driver.upkeep.export import export
 from raypipe.driver.upkeep.upstream import stored_of
 from raypipe.errors import IncompleteError, InputError

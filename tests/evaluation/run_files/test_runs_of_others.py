@@ -10,8 +10,7 @@ from foreign_tools import AS_WRITTEN, BY_ID, FOREIGN, SCORES
 
 from raypipe.cli.main import run as command
 from raypipe.errors import InputError
-from raypipe.evaluation.run_files.parts import read_parts
-from raypipe.evaluation.run_files.runs import read_run
+from raypipe.evaluation.run_files.runs import read_parts, read_run
 
 WITHOUT_RANKS = ["ranx.run.trec", "ranx.run.parquet", "pyterrier.res.gz"]
 WITH_RANKS = ["pyterrier.parquet"]

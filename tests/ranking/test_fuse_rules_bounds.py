@@ -1,8 +1,7 @@
 import numpy as np
 from ranked_tables import run
 
-from raypipe.ranking.fuse import fuse_tables
-from raypipe.ranking.rules import Ranking, alternate, average, reciprocal_rank, weighted
+from raypipe.ranking.fuse import Ranking, alternate, average, fuse_tables, reciprocal_rank, weighted
 
 
 def ranking(rows, scores):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from raypipe.ranking.rules import Ranking, alternate, average, reciprocal_rank, weighted
+from raypipe.ranking.fuse import Ranking, alternate, average, reciprocal_rank, weighted
 
 
 def ranking(*pairs):
