@@ -210,7 +210,7 @@ def as_csv(tables: Sequence[Results]) -> str:
     What is unknown or not compared is empty. If a run ranks a larger collection, the last two
     columns name it and say what follows.
     """
-    compared = any(row.differences for table in tables for row in table.rows)
+    words = COMPARED if any(row.differences for table in tables for row in table.rows) else ()
     starred = any(table.elsewhere for table in tables)
     told = io.StringIO()
     writer = csv.writer(told, lineterminator="\n")
@@ -219,19 +219,17 @@ def as_csv(tables: Sequence[Results]) -> str:
     measures = [
         name
         for measure in tables[0].measures
-        for name in (measure, *(f"{measure} {word}" for word in COMPARED if compared))
+        for name in (measure, *(f"{measure} {word}" for word in words))
     ]
     writer.writerow([*first, *costs, *measures, *(OF_LARGER if starred else ())])
-    for table in tables:
-        for row in table.rows:
-            cells: list[Any] = [table.query_set, table.unit, row.system, row.reranks, row.model]
-            cells += [row.start_weights_saw, table.num_topics]
-            cells += [row.ms_per_query, row.inferences, row.computed]
-            for measure in table.measures:
-                known = entry(table, row, measure)
-                cells += [known["mean"], *(known.get(word) for word in COMPARED if compared)]
+    for whole in map(_json_table, tables):
+        for system in whole["systems"]:
+            known = {**whole, **system}
+            cells = [known[name] for name in (*first, *costs)]
+            for of_measure in system["measures"].values():
+                cells += [of_measure["mean"], *(of_measure.get(each) for each in words)]
             if starred:
-                larger = row.larger_collection
+                larger = system["larger_collection"]
                 cells += [None, None] if larger is None else [larger, OUTSIDE.removeprefix("* ")]
             writer.writerow(cells)
     return told.getvalue()

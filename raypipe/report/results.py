@@ -1,16 +1,16 @@
 """The systems of a finished pipeline with their measures, compared with the recipe's baseline."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from raypipe.errors import InputError
-from raypipe.evaluation.compare import Comparison, compare
-from raypipe.evaluation.measures import Measured, evaluate
+from raypipe.evaluation.compare import Comparison, compare_measured
+from raypipe.evaluation.measures import warn_of
 from raypipe.evaluation.names import counts_in, parse_measures
 from raypipe.evaluation.paired import Difference, difference
 from raypipe.evaluation.tables import OUTSIDE, Results, rows_of
 from raypipe.report.finished import Finished
-from raypipe.report.measures import about, judgements_of, measures_of
+from raypipe.report.measures import about, judgements_of, measured, measures_of
 from raypipe.report.overview import stale
 from raypipe.storage.files import replace_file
 from raypipe.vocabulary import Unit, units
@@ -49,50 +49,48 @@ def results(
 
 def _results(finished: Finished, query_set: str, unit: Unit, measures: Sequence[str]) -> Results:
     judged = judgements_of(finished, query_set, unit)
-    runs = {
-        name: finished.named(finished.run(name, query_set), query_set, unit)
+    found = {
+        name: measured(finished, query_set, finished.run(name, query_set), measures, unit)
         for name in finished.systems(query_set, unit)
     }
+    means = {name: of_system.mean for name, of_system in found.items()}
+    larger = {name: finished.larger_collection(name) for name in found}
     evaluated = finished.recipe.evaluate
     baseline = evaluated.baseline if evaluated is not None else None
-    baseline = baseline if baseline in runs else None
-    counts = counts_in(measures)
-    apart = counts if baseline is not None else measures
-    comparable = [measure for measure in measures if measure not in apart]
-    measured: dict[str, list[Measured]] = {name: [] for name in runs}
-    rows: list[Comparison] = []
+    comparisons: dict[tuple[str, str], Comparison] = {}
+    differences: dict[str, dict[str, Difference]] = {}
     family = 0
-    larger = {name: finished.larger_collection(name) for name in runs}
-    starred_here = any(each is not None for each in larger.values())
-    where = None if baseline is None else larger[baseline]
-    alike = {name: run for name, run in runs.items() if larger[name] == where}
-    if baseline is not None and comparable:
-        compared = compare(alike, judged, comparable, baseline=baseline, of_set=True)
-        rows, family = compared.rows, compared.family
-        for name, of_system in compared.per_query.items():
-            measured[name].append(of_system)
-    for name, run in runs.items():
-        alone = apart if measured[name] else measures
-        if alone:
-            measured[name].append(evaluate(run, judged, alone, warn=False, of_set=True))
-    means = {
-        name: {m: v for each in of for m, v in each.mean.items()} for name, of in measured.items()
-    }
-    comparisons = {(row.run, row.measure): row for row in rows}
-    told = finished.summary["systems"][query_set]
+    if baseline is not None and baseline in found:
+        alike = {name: of for name, of in found.items() if larger[name] == larger[baseline]}
+        counts = counts_in(measures)
+        comparable = [measure for measure in measures if measure not in counts]
+        if comparable:
+            warn_of(alike)
+            compared = compare_measured(alike, comparable, baseline=baseline)
+            comparisons = {(row.run, row.measure): row for row in compared.rows}
+            family = compared.family
+        known = {key: row.difference for key, row in comparisons.items()}
+        base = alike.pop(baseline).per_query
+        differences = {  # of counts too, which no test compares, as in the pipeline's own table
+            name: {
+                m: known.get((name, m)) or difference(of.per_query[m], base[m]) for m in measures
+            }
+            for name, of in alike.items()
+        }
     notes = finished.summary.get("notes", {}).get(query_set, {}).get(unit)
     described = about(finished, query_set, unit)
+    starred_here = any(each is not None for each in larger.values())
     return Results(
         recipe=finished.recipe.name,
         query_set=query_set,
         unit=unit,
         measures=measures,
         num_topics=len(set(judged["query_id"].to_pylist())),
-        baseline=baseline,
+        baseline=baseline if baseline in found else None,
         rows=rows_of(
-            told,
+            finished.summary["systems"][query_set],
             means,
-            _differences(comparisons, {n: measured[n] for n in alike}, baseline, counts),
+            differences,
             num_queries=len(finished.queries(query_set)),
             larger=larger,
         ),
@@ -105,27 +103,6 @@ def _results(finished: Finished, query_set: str, unit: Unit, measures: Sequence[
         ],
         about=described,
     )
-
-
-def _differences(
-    comparisons: Mapping[tuple[str, str], Comparison],
-    measured: Mapping[str, Sequence[Measured]],
-    baseline: str | None,
-    counts: Sequence[str],
-) -> dict[str, dict[str, Difference]]:
-    """As the pipeline's own table has them, of counts too, which no test compares."""
-    found: dict[str, dict[str, Difference]] = {}
-    for (system, measure), row in comparisons.items():
-        if row.difference is not None:
-            found.setdefault(system, {})[measure] = row.difference
-    if baseline is None:
-        return found
-    for system, (*_, last) in measured.items():
-        if counts and system != baseline:
-            base = measured[baseline][-1].per_query
-            more = {m: difference(last.per_query[m], base[m]) for m in counts}
-            found.setdefault(system, {}).update(more)
-    return found
 
 
 def write_beside(finished: Finished, out: Path, text: str) -> Path:

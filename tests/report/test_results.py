@@ -26,7 +26,9 @@ def test_p_is_that_of_compare_over_the_measures_of_the_table(work):
     runs = {name: work.named(work.run(name, "dev"), "dev") for name in names}
     qrels = read_qrels(work.workspace.folder.parent / "qrels.txt")
     expected = compare(runs, qrels, ["nDCG@10", "RR@10"], baseline="given")
-    assert list(table.comparisons.values()) == expected.rows and table.family == 4
+    found = [str(replace(row, unjudged=0.0)) for row in table.comparisons.values()]
+    assert found == [str(replace(row, unjudged=0.0)) for row in expected.rows], "no table shows it"
+    assert table.family == 4
     assert [row.system for row in table.rows] == names and table.num_topics == 2
     assert [row.values["RR@10"] for row in table.rows][1] == 0.25
 
