@@ -40,7 +40,6 @@ class Judged(NamedTuple):
 
     query_rows: NDArray[np.int64]
     passage_rows: NDArray[np.int64]
-    grades: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -91,8 +90,7 @@ class Ranked:
         passages = self.rows_of(judgements["passage_id"].to_pylist())
         known = (queries >= 0) & (passages >= 0)
         order = np.lexsort((passages[known], queries[known]))
-        grades = judgements["relevance"].to_numpy().astype(np.int64)
-        return Judged(*(each[known][order] for each in (queries, passages, grades)))
+        return Judged(queries[known][order], passages[known][order])
 
 
 def open_finished(folder: Path) -> "Finished":

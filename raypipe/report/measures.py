@@ -81,7 +81,7 @@ def needed(
     cutoffs = [measure.params.get("cutoff") for measure in parsed]
     if None not in cutoffs:
         run = cut(run, most + max(cutoffs))  # up to `most` lines may be in quarantine and left out
-    queries, passages, *_ = finished.judged_rows(query_set)
+    queries, passages = finished.judged_rows(query_set)
     return down_to(run, queries, passages, most=most)
 
 

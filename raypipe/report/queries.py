@@ -17,7 +17,6 @@ from raypipe.report.measures import (
     relevant_grade,
 )
 from raypipe.report.section import Chart, Section, Table, Value
-from raypipe.report.ties import ties_table
 from raypipe.vocabulary import Unit
 
 NUM_QUERIES = 10
@@ -35,7 +34,7 @@ def queries(
 
     A query's change is that of the last system of the recipe against the recipe's baseline, or
     against the first system. The hardest queries are those whose best system is worst. Runs over a
-    larger collection have no part in either. Then what ties of the true scores leave open.
+    larger collection have no part in either.
 
     Args:
         finished: the workspace.
@@ -87,15 +86,12 @@ def queries(
         by_words(measure, starred, {query: texts[query] for query in known}),
         by_relevant(measure, unit, starred, {query: relevant[query] for query in known}),
     ]
-    ties, told = ties_table(finished, query_set, unit, measured)
-    tables += [ties] if ties is not None else []
     tables += [listed(f"{measure} of every query", known)] if each else []
     notes = [
         *about(finished, query_set, unit),
         f"values are {measure}; relevant: grade {least} or higher",
         *_left_out(texts, measured, grades),
         *outside(finished, query_set, systems),
-        *told,
     ]
     name = "queries" if unit == "passages" else "queries of documents"
     of_alike = {shown[name]: values[name] for name in alike}

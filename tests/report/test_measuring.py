@@ -27,7 +27,7 @@ class _Judged:
     """The last passage of one query is judged."""
 
     def judged_rows(self, query_set):
-        return np.array([0]), np.array([11]), np.array([1])
+        return np.array([0]), np.array([11])
 
 
 def test_enough_is_left_where_candidates_are_in_quarantine():

@@ -30,12 +30,9 @@ def counted(monkeypatch):
 def test_no_run_is_measured_twice_for_a_page(finished, counted):
     """Five systems; the first reranker at depth 5, which is a run of its own; two merges."""
     fresh = replace(finished)
-    for section in (overview, depth, fusion):
+    for section in (overview, depth, fusion, queries):
         section(fresh, "test")
     assert len(counted) == len(fresh.systems("test")) + 1 + 2 == 8
-    ties = [table for table in queries(fresh, "test").tables if "ties" in table.columns]
-    mixed = {row[0] for table in ties for row in table.rows if row[table.columns.index("mixed")]}
-    assert len(counted) == 8 + 2 * len(mixed), "the least and the greatest order of each"
 
 
 def test_values_are_those_of_the_run_by_itself(finished):

@@ -72,23 +72,13 @@ def test_every_query_is_listed_on_demand(finished):
     }
 
 
-def test_ties_of_true_scores_leave_a_range_and_queries_left_out_are_told(given):
+def test_queries_left_out_are_told(given):
     section = queries(given, "test")
-    ties = by_title(section)["Ties of the true scores, under every order"]
-    # four topics; one has p1 and p2 of q1 tied: p2 first gives RR 1, p1 first 1/2
-    assert ties.columns == [
-        "system", "measure", "least", "reported", "greatest", "ties", "mixed", "open",
-    ]  # fmt: skip
-    assert ties.rows[0] == ["one", "RR@10", 0.125, 0.25, 0.25, 1, 1, 1]
-    # of three relevant ones: precision 1 or 1/2 at p2
-    assert ties.rows[1][:5] == ["one", "AP", *map(pytest.approx, (1 / 24, 1 / 12, 1 / 12))]
-    assert len(ties.rows) == 3
-    assert section.notes[2:7] == [
+    assert section.notes[2:] == [
         "queries of the set without judgements, counted nowhere: 1",
         "judged queries that are not in the set: 1; they count 0 and are not listed",
         "judged queries without a line in one, which count 0: 1",
         "judged queries without a line in two, which count 0: 2",
-        "systems without ties: two",
     ]
 
 
@@ -98,7 +88,6 @@ def test_a_query_set_of_one_query(given):
     assert tables["RR@10: gained most, two over one"].rows == [["q1", "lone", 1, 0.0, 1.0]]
     assert tables["RR@10: lost most, two over one"].rows == []
     assert section.charts[0].lines == {"two": [(1, 1.0)]}
-    assert "Ties of the true scores, under every order" not in tables
     with pytest.raises(InputError, match="free has no judgements of passages"):
         queries(given, "free")
 
@@ -107,12 +96,8 @@ def test_documents_have_the_same(given_documents):
     section = queries(given_documents, "test", unit="documents", each=True)
     tables = by_title(section)
     assert section.name == "queries of documents"
-    # D7 and D5 are tied: as a file's order of ids in the one run, by row in the other
     assert tables["RR@10 by relevant documents"].rows == [
         ["1", 1, 1.0, 0.5], ["2 to 3", 1, 1.0, 1.0],
     ]  # fmt: skip
-    ties = tables["Ties of the true scores, under every order"]
-    assert ties.rows[0] == ["given", "RR@10", 0.75, 1.0, 1.0, 1, 1, 1]
-    assert ties.rows[2] == ["again", "RR@10", 0.75, 0.75, 1.0, 1, 1, 1]
     with pytest.raises(InputError, match="test has no judgements of passages"):
         queries(given_documents, "test")

@@ -139,7 +139,7 @@ def queries(
     each: Annotated[bool, typer.Option("--each", help="Also every query's value.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """The queries that changed most and the hardest, by length and judgements; ties."""
+    """The queries that changed most and the hardest; by length and by judgements."""
     from raypipe.report.queries import queries as found
 
     finished, sets = _opened(folder, query_set)
