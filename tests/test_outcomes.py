@@ -39,7 +39,7 @@ WORK = "beir encode index pipeline prepare quickstart reindex rollback score sea
 WORK_IN_ONE = {*WORK.split(), "aggregate"}
 """They record how they ended in the workspace in which they work."""
 READ_ONE = {
-    *(f"analyse {name}" for name in ("consistency", "depth", "fusion", "movers", "queries")),
+    *(f"analyse {name}" for name in ("consistency", "depth", "fusion", "queries")),
     *("analyse tradeoff", "analyse training-size", "gc", "history", "plan", "report", "show"),
     *("status", "table", "verify"),
 }

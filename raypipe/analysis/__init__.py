@@ -1,1 +1,1 @@
-"""What a researcher computes from finished runs: functions of tables alone."""
+"""How far two ways of scoring agree, for the audit of precisions."""

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from raypipe.analysis.by_query.aligned import folded
-from raypipe.analysis.plain import plain
 from raypipe.api.opened.index import Index
 from raypipe.cli.output import terminal_width
+from raypipe.report.section import plain
+from raypipe.report.terminal import folded
 
 NUM_LINES = 3
 """Of a passage's text."""

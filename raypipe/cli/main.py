@@ -176,6 +176,20 @@ def _cause(error: OSError) -> str:
     return LEFT if isinstance(error, BrokenPipeError) else error.strerror or str(error)
 
 
+TWO_WORKSPACES = (
+    "a page of two workspaces is no longer made: `raypipe compare` compares their runs, such as "
+    "DIR/runs/SET/SYSTEM.trec and DIR2/runs/SET/SYSTEM.trec, with --qrels FILE"
+)
+GONE = {
+    ("raypipe report", "unexpected extra argument"): TWO_WORKSPACES,
+    ("raypipe report", "--pair"): TWO_WORKSPACES,
+    ("raypipe report", "--out"): TWO_WORKSPACES,
+    ("raypipe analyse", "movers"): "`raypipe show DIR --query ID` shows the ranks of a query's "
+    "passages in every system",
+}
+"""What earlier versions had: (command, part of the refusal) -> what takes its place."""
+
+
 def _refused(error: typer.exceptions.TyperException) -> Ended:
     """The end of a command line that is not understood; of an empty one the help was printed."""
     if not str(error):
@@ -186,6 +200,10 @@ def _refused(error: typer.exceptions.TyperException) -> Ended:
         reason = f"{error.message}. Did you mean {near[0]!r}?"
     say(f"error: {reason}")
     if context is not None:
+        for (command, part), instead in GONE.items():
+            if context.command_path == command and part in reason:
+                say(f"  {instead}")
+                break
         say(f"  `{context.command_path} -h` shows what it takes")
     return Ended(2, reason, told=True)
 

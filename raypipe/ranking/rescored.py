@@ -5,9 +5,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.ranking.by_key import lines_of
 from raypipe.ranking.candidates import Keys, positions
 from raypipe.ranking.order import check_finite, ranks
+from raypipe.ranking.rerank import lines_of
 
 
 def rescored(

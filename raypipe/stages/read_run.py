@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.data.ids import IdIndex
 from raypipe.errors import InputError
-from raypipe.evaluation.run_files.parts import NotInPartsError, read_parts
-from raypipe.evaluation.run_files.runs import read_run
+from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts, read_run
 from raypipe.ranking.order import ranks as ranks_of
 from raypipe.stages.outlook.outlook import ExpectedRun, Outlook, Seen
 from raypipe.stages.outlook.runs import LINE_SECONDS, run_outlook

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import raypipe
 from raypipe.analysis.agreement import FIRST, agreement
-from raypipe.driver.analysis.finished import Finished, open_finished
-from raypipe.driver.analysis.measuring import measured
-from raypipe.evaluation.difference import difference
+from raypipe.evaluation.paired import difference
 from raypipe.models.machine.device import numerics_class
 from raypipe.models.machine.precision import able
+from raypipe.report.finished import Finished, open_finished
+from raypipe.report.measures import measured
 
 DATA = os.environ["RAYPIPE_DATA"]
 SETS = {

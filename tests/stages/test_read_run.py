@@ -4,7 +4,7 @@ import pytest
 
 from raypipe import schema
 from raypipe.errors import InputError
-from raypipe.evaluation.run_files.parts import NotInPartsError, read_parts
+from raypipe.evaluation.run_files.runs import NotInPartsError, read_parts
 from raypipe.stages.query_blocks import Sides
 from raypipe.stages.read_run import ReadRunStage
 from raypipe.stages.texts.ids import IdsStage

@@ -1,4 +1,4 @@
-"""The commands analyse: depth, tradeoff, consistency, fusion, movers, queries, training-size."""
+"""The commands analyse: depth, tradeoff, consistency, fusion, queries, training-size."""
 
 import math
 import os
@@ -12,8 +12,8 @@ from raypipe.cli.options import AsJson, PipelineFolder
 from raypipe.errors import InputError
 
 if TYPE_CHECKING:
-    from raypipe.analysis.section import Section
-    from raypipe.driver.analysis.finished import Finished
+    from raypipe.report.finished import Finished
+    from raypipe.report.section import Section
 
 QuerySet = Annotated[
     str | None, typer.Option("--queries", help="A query set of the recipe; by default each one.")
@@ -23,14 +23,14 @@ QuerySet = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     analyse = typer.Typer(no_args_is_help=True, help="What the runs of a finished pipeline say.")
-    for verb in (depth, tradeoff, consistency, fusion, movers, queries, training_size):
+    for verb in (depth, tradeoff, consistency, fusion, queries, training_size):
         analyse.command()(verb)
     app.add_typer(analyse, name="analyse")
 
 
 def depth(folder: PipelineFolder, query_set: QuerySet = None, as_json: AsJson = False) -> None:
     """Recall of the first stages by depth, and rerankers by their number of candidates."""
-    from raypipe.driver.analysis.depth import depth as found
+    from raypipe.report.depth import depth as found
 
     finished, chosen = _opened(folder, query_set)
     _print([found(finished, each) for each in chosen], as_json)
@@ -60,9 +60,9 @@ def tradeoff(
     as_json: AsJson = False,
 ) -> None:
     """Quality against inferences and time over k0, k1 and the aggregations, from stored scores."""
-    from raypipe.driver.analysis.grid.choosing import check_choice
-    from raypipe.driver.analysis.grid.choosing import chosen as found_elsewhere
-    from raypipe.driver.analysis.grid.tradeoff import tradeoff as found
+    from raypipe.report.tradeoff import check_choice
+    from raypipe.report.tradeoff import chosen as found_elsewhere
+    from raypipe.report.tradeoff import tradeoff as found
 
     if not 0 <= loss < math.inf:
         raise InputError(f"--loss {loss}: expected a number from 0")
@@ -85,9 +85,9 @@ def tradeoff(
 
 
 def _fill(finished: "Finished", query_sets: list[str], allow_open_cluster: bool) -> None:
-    from raypipe.driver.analysis.grid.filling import fill
     from raypipe.driver.report.lines import to_stderr
     from raypipe.driver.report.progress import TerminalWatcher
+    from raypipe.report.fill import fill
 
     with TerminalWatcher(sys.stderr) as watcher:
         fill(
@@ -113,15 +113,15 @@ def consistency(
     as_json: AsJson = False,
 ) -> None:
     """The share of each first stage's passages that a reference run has too, by depth."""
-    from raypipe.driver.analysis.consistency import consistencies
-    from raypipe.driver.analysis.finished import open_finished
+    from raypipe.report.consistency import consistencies
+    from raypipe.report.finished import open_finished
 
     _print(consistencies(open_finished(folder), reference, query_set), as_json)
 
 
 def fusion(folder: PipelineFolder, query_set: QuerySet = None, as_json: AsJson = False) -> None:
     """Every first stage merged in turns with every other, beside the better one alone."""
-    from raypipe.driver.analysis.fusion import fusion as found
+    from raypipe.report.fusion import fusion as found
 
     finished, chosen = _opened(folder, query_set)
     sections = [part for each in chosen if (part := found(finished, each)) is not None]
@@ -132,36 +132,15 @@ def fusion(folder: PipelineFolder, query_set: QuerySet = None, as_json: AsJson =
     _print(sections, as_json)
 
 
-def movers(
-    folder: PipelineFolder,
-    query_set: QuerySet = None,
-    chosen: Annotated[
-        list[str] | None,
-        typer.Option("--query", help="The id of a query: its passages alone. May be repeated."),
-    ] = None,
-    num: Annotated[int, typer.Option(help="Passages of each direction.", min=1)] = 10,
-    as_json: AsJson = False,
-) -> None:
-    """The passages that rerankers moved furthest, with every rank, their texts and grades."""
-    from raypipe.driver.analysis.by_query.finding import sets_of
-    from raypipe.driver.analysis.by_query.movers import movers as found
-
-    finished, sets = _opened(folder, query_set)
-    wanted = sets_of(finished, chosen, sets) if chosen else dict.fromkeys(sets, ())
-    _print([found(finished, each, num=num, chosen=own) for each, own in wanted.items()], as_json)
-
-
 def queries(
     folder: PipelineFolder,
     query_set: QuerySet = None,
     num: Annotated[int, typer.Option(help="Queries in a list.", min=1)] = 10,
-    each: Annotated[
-        bool, typer.Option("--each", help="Also every query's value and share of unjudged rows.")
-    ] = False,
+    each: Annotated[bool, typer.Option("--each", help="Also every query's value.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """The queries that changed most and the hardest, by length and judgements; ties, unjudged."""
-    from raypipe.driver.analysis.by_query.queries import queries as found
+    """The queries that changed most and the hardest; by length and by judgements."""
+    from raypipe.report.queries import queries as found
 
     finished, sets = _opened(folder, query_set)
     _print([found(finished, name, num=num, each=each) for name in sets], as_json)
@@ -171,7 +150,7 @@ def training_size(
     folder: PipelineFolder, query_set: QuerySet = None, as_json: AsJson = False
 ) -> None:
     """The monoBERT stages by the number of examples on which their models were trained."""
-    from raypipe.driver.analysis.training_size import training_size as found
+    from raypipe.report.training import training_size as found
 
     finished, chosen = _opened(folder, query_set)
     sections = [part for each in chosen if (part := found(finished, each)) is not None]
@@ -185,7 +164,7 @@ def training_size(
 
 def _opened(folder: Path, query_set: str | None) -> "tuple[Finished, list[str]]":
     """The workspace, and the query sets with judgements or the one that is named."""
-    from raypipe.driver.analysis.finished import open_finished
+    from raypipe.report.finished import open_finished
 
     finished = open_finished(folder)
     chosen = finished.chosen(query_set)
@@ -204,8 +183,8 @@ def _opened(folder: Path, query_set: str | None) -> "tuple[Finished, list[str]]"
 
 
 def _print(sections: "list[Section]", as_json: bool) -> None:
-    from raypipe.analysis.section import to_text
     from raypipe.cli.output import print_result
+    from raypipe.report.section import to_text
 
     found = {"sections": [section.to_json() for section in sections]}
     print_result(found, "\n\n".join(map(to_text, sections)), as_json=as_json)

@@ -144,9 +144,9 @@ def table(
     ] = None,
 ) -> None:
     """Print the results table of a finished pipeline, for a paper or a program."""
-    from raypipe.driver.analysis.finished import open_finished
-    from raypipe.driver.results.results import results
-    from raypipe.driver.results.writing import in_format, write_beside
+    from raypipe.evaluation.tables import in_format
+    from raypipe.report.finished import open_finished
+    from raypipe.report.results import results, write_beside
 
     if written not in (None, *words(TableFormat)):
         raise InputError(f"--format {written}: expected {listed(TableFormat)}")

@@ -44,8 +44,8 @@ def quickstart(
     if trained is not None:
         both = {**outcome.summary, "train": trained.summary}
         print_result(both, trained.table, as_json=as_json)
-    from raypipe.driver.analysis.finished import open_finished
-    from raypipe.driver.analysis.report import report
+    from raypipe.report.contents import report
+    from raypipe.report.finished import open_finished
 
     page = report(open_finished(out))
     if not as_json:

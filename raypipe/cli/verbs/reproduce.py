@@ -14,7 +14,7 @@ from raypipe.config import Recipe
 from raypipe.errors import IncompleteError, InputError, LimitError
 
 if TYPE_CHECKING:
-    from raypipe.driver.reproduce.plan import Planned
+    from raypipe.report.steps import Planned
 
 
 def register(app: typer.Typer) -> None:
@@ -47,14 +47,12 @@ def reproduce(
     as_json: AsJson = False,
 ) -> None:
     """Run a paper's recipes and print our values beside the published ones."""
-    from raypipe.analysis.reproductions import reproduction
-    from raypipe.analysis.section import to_text
-    from raypipe.analysis.verdicts import failures, unmeasured
     from raypipe.driver.report.lines import to_stderr
-    from raypipe.driver.reproduce.checks import wrong_inputs
-    from raypipe.driver.reproduce.outcome import outcome, write
-    from raypipe.driver.reproduce.plan import plan, unset_variables, variables
-    from raypipe.driver.reproduce.wants import missing, wanted
+    from raypipe.report.inputs import missing, wanted, wrong_inputs
+    from raypipe.report.published import reproduction
+    from raypipe.report.reproduce import failures, outcome, unmeasured, write
+    from raypipe.report.section import to_text
+    from raypipe.report.steps import plan, unset_variables, variables
 
     of, changed = reproduction(name), settings or []
     steps = plan(of, out, data=data, only=only or [], settings=changed, env=os.environ)

@@ -1,17 +1,15 @@
 """The commands report and show: what a workspace says as a whole, and of one query."""
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from raypipe.cli.options import AsJson, Folder, PipelineFolder
 from raypipe.cli.output import terminal_width
-from raypipe.errors import InputError
 
 if TYPE_CHECKING:
-    from raypipe.driver.analysis.by_query.show import Shown
+    from raypipe.report.show import Shown
 
 
 def register(app: typer.Typer) -> None:
@@ -20,44 +18,15 @@ def register(app: typer.Typer) -> None:
     app.command()(show)
 
 
-def report(
-    folder: Folder,
-    other: Annotated[
-        Path | None,
-        typer.Argument(metavar="[DIR2]", help="A pipeline's workspace to set beside the first."),
-    ] = None,
-    pair: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="A=B", help="With DIR2: compare DIR's system A with DIR2's system B too."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="With DIR2: where the page is written.  [default: DIR-beside-DIR2]"),
-    ] = None,
-) -> None:
+def report(folder: Folder) -> None:
     """Write report.html, one page of what the runs say, and its numbers as analysis/*.json."""
-    from raypipe.driver.analysis.finished import open_finished
-    from raypipe.driver.analysis.pages.training import trained_folder
-    from raypipe.driver.analysis.report import report as written
-    from raypipe.driver.analysis.report import report_beside, report_training
+    from raypipe.report.contents import report as written
+    from raypipe.report.contents import report_training
+    from raypipe.report.finished import open_finished
+    from raypipe.report.training import trained_folder
 
-    if other is None:
-        if pair or out is not None:
-            raise InputError("--pair and --out: expected two workspaces, DIR and DIR2")
-        trained = trained_folder(folder)
-        print(written(open_finished(folder)) if trained is None else report_training(trained))
-        return
-    pairs = [_pair(text) for text in pair or []]
-    print(report_beside(open_finished(folder), open_finished(other), out, pairs))
-
-
-def _pair(text: str) -> tuple[str, str]:
-    one, equals, other = text.partition("=")
-    if not (one and equals and other):
-        raise InputError(f"--pair {text}: expected A=B, a system of each workspace")
-    return one, other
+    trained = trained_folder(folder)
+    print(written(open_finished(folder)) if trained is None else report_training(trained))
 
 
 def show(
@@ -76,9 +45,9 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """A query's candidates side by side in every system: ranks, true scores, grades and texts."""
-    from raypipe.driver.analysis.by_query.query_page import write_page
-    from raypipe.driver.analysis.by_query.show import show as found
-    from raypipe.driver.analysis.finished import open_finished
+    from raypipe.report.finished import open_finished
+    from raypipe.report.show import show as found
+    from raypipe.report.show import write_page
 
     finished = open_finished(folder)
     parts = found(finished, query_id, query_set=query_set, systems=systems or (), num=num)
@@ -92,8 +61,8 @@ def show(
 
 
 def _text(part: "Shown", width: int) -> str:
-    from raypipe.analysis.by_query.aligned import aligned, folded, values
-    from raypipe.analysis.plain import plain
+    from raypipe.report.section import plain
+    from raypipe.report.terminal import aligned, folded, values
 
     query = part.query
     head = f"query {query.query_id} of {query.query_set}, {part.unit}: {query.text}"

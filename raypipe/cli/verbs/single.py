@@ -194,7 +194,7 @@ def fuse(
     break_ties: Ties = "id",
     as_json: AsJson = False,
 ) -> None:
-    """Combine run files into one: fused.trec and fused.tsv in the folder."""
+    """Combine run files into one: fused.trec in the folder."""
     from raypipe.driver.verbs.fuse_files import fuse_files
 
     missing = [f"--runs {path}: no such file" for path in runs if not path.exists()]
@@ -218,7 +218,7 @@ def export(
     store: Annotated[
         str, typer.Argument(help="STORES/NAME or STORES/NAME/FINGERPRINT; STORES may be a bucket.")
     ],
-    to: Annotated[str, typer.Option(help="numpy, faiss, pyserini, parquet, ranx or pyterrier.")],
+    to: Annotated[str, typer.Option(help="numpy, faiss, pyserini or parquet.")],
     out: Annotated[Path, typer.Option("--out", help="A new folder.")],
     generation: FromGeneration = None,
     as_json: AsJson = False,

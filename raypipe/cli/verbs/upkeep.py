@@ -79,9 +79,7 @@ def gc(
 def evaluate(
     runs: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="RUN...", help="Run files: TREC, MS MARCO, CSV, JSON (ranx) or Parquet."
-        ),
+        typer.Argument(metavar="RUN...", help="Run files: TREC, MS MARCO or Parquet."),
     ],
     qrels: Qrels,
     measures: Measures = MEASURED,
@@ -91,7 +89,7 @@ def evaluate(
     """Measure run files against judgements."""
     from raypipe.cli.terminal import show_columns
     from raypipe.data.qrels import read_qrels
-    from raypipe.evaluation.of_file import evaluate_file
+    from raypipe.evaluation.measures import evaluate_file
 
     ties = checked(break_ties)
     missing = [f"{path}: no such file" for path in [*runs, *on_disk(qrels)] if not path.exists()]

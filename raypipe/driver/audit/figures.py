@@ -11,10 +11,10 @@ from raypipe import schema
 from raypipe.analysis.agreement import Agreement, agreement
 from raypipe.driver.audit.stores import Audited
 from raypipe.driver.recipe.basis import Basis
-from raypipe.evaluation.difference import Difference, difference
 from raypipe.evaluation.measures import evaluate
-from raypipe.ranking.by_key import aggregate_by_key, lines_of
+from raypipe.evaluation.paired import Difference, difference
 from raypipe.ranking.candidates import positions
+from raypipe.ranking.rerank import aggregate_by_key, lines_of
 from raypipe.ranking.rescored import rescored
 from raypipe.stages.audit.sample import Int64, Scored
 from raypipe.stages.run_tables import with_ids

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from raypipe.driver.audit.figures import Figures
-from raypipe.evaluation.difference import Difference
+from raypipe.evaluation.paired import Difference
 from raypipe.markdown import bullet, markdown_table
 
 METHOD = (

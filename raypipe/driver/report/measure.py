@@ -19,12 +19,11 @@ from raypipe.driver.recipe.system import System
 from raypipe.driver.recipe.watching import StageResult
 from raypipe.driver.report.inferences import Inferences, inferences
 from raypipe.driver.report.notes import apart_of, notes_of
-from raypipe.driver.report.table import OUTSIDE, render, rows_of, title_of
 from raypipe.driver.workspace import Workspace
-from raypipe.evaluation.difference import Difference, differences
 from raypipe.evaluation.exports import write_msmarco, write_trec
-from raypipe.evaluation.measured import Measured, warn_of
-from raypipe.evaluation.measures import evaluate
+from raypipe.evaluation.measures import Measured, evaluate, warn_of
+from raypipe.evaluation.paired import Difference, differences
+from raypipe.evaluation.tables import OUTSIDE, render, rows_of, title_of
 from raypipe.names import StoreName
 from raypipe.stages.run_tables import with_ids
 from raypipe.storage.files import replace_file

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config.yaml.overrides import value_text
-from raypipe.driver.report.table import one_digit
 from raypipe.driver.sweep.state import Row, Sweep
+from raypipe.evaluation.tables import one_digit
 from raypipe.markdown import bullet, cell, markdown_table
 from raypipe.names import of_queries
 

@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.ranking.by_key import lines_of
 from raypipe.ranking.candidates import Keys
+from raypipe.ranking.rerank import lines_of
 from raypipe.stages.scoring.candidates import keys_of
 from raypipe.storage.payloads.tables import read_table
 from raypipe.storage.stored import Stored

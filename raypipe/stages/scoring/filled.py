@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.analysis.depth import reranked_at
-from raypipe.ranking.blend import Blend
+from raypipe.ranking.blend import Blend, reranked_at
 from raypipe.ranking.candidates import Keys, missing, pairs
 from raypipe.ranking.order import begins
 from raypipe.stages.query_blocks import Sides, opened_blocks, query_blocks

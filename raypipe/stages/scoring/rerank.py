@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from raypipe import schema
 from raypipe.ranking.blend import Blend
-from raypipe.ranking.by_key import aggregate_by_key, rerank_by_key
 from raypipe.ranking.candidates import Keys
+from raypipe.ranking.rerank import aggregate_by_key, rerank_by_key
 from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.outlook.runs import LINE_SECONDS, expected_run, reranked_outlook
 from raypipe.stages.outlook.tables import scores_bytes

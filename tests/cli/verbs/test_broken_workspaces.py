@@ -10,7 +10,6 @@ import pytest
 VERBS = (
     ("report",),
     ("analyse depth",),
-    ("analyse movers",),
     ("table",),
     ("show", "--query", "q1"),
 )

@@ -14,10 +14,10 @@ from scipy.stats import kendalltau
 from watchers import Silent
 
 from raypipe.config import load_recipe
-from raypipe.driver.analysis.finished import open_finished
 from raypipe.driver.pipeline import Options, run_pipeline
-from raypipe.evaluation.difference import difference
+from raypipe.evaluation.paired import difference
 from raypipe.models.folder.loading import resolve_model
+from raypipe.report.finished import open_finished
 from raypipe.stages.in_memory import encode_texts, score_texts
 
 RECIPE = """

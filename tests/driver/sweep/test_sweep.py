@@ -9,7 +9,6 @@ from watchers import Silent
 
 from raypipe.cli.main import run as run_command
 from raypipe.config import load_recipe, sweep_points
-from raypipe.driver.analysis.finished import open_finished
 from raypipe.driver.invocation import invocation
 from raypipe.driver.mirror import mirror_of
 from raypipe.driver.pipeline import Options, run_pipeline
@@ -19,6 +18,7 @@ from raypipe.driver.upkeep.gc import find_garbage
 from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError, Interrupted, RefusedError
+from raypipe.report.finished import open_finished
 from raypipe.storage.places import copies
 from raypipe.storage.places.bucket import BucketStorage
 

@@ -12,7 +12,7 @@ from raypipe.vocabulary import DEPTH, RRF_K, FusionMethod
 
 
 class Fuse(Kind):
-    """Fuses several runs into one; `raypipe.ranking.rules` has each method's equation."""
+    """Fuses several runs into one; `raypipe.ranking.fuse` has each method's equation."""
 
     labels: ClassVar = {"fuse": "run"}
     references: ClassVar = (Reference(("runs",), "run", "list"),)
