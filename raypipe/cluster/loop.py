@@ -18,10 +18,8 @@ from raypipe.cluster.backend import (
     Task,
 )
 from raypipe.cluster.failures import Failures
-from raypipe.cluster.scheduling.crew import Crew
-from raypipe.cluster.scheduling.pace import Late, Pace, work_of
-from raypipe.cluster.scheduling.report import Limits, Report, report_of
-from raypipe.cluster.scheduling.tail import Tail
+from raypipe.cluster.report import Limits, Report, report_of
+from raypipe.cluster.stragglers import Crew, Late, Pace, Tail, work_of
 from raypipe.errors import IncompleteError, RaypipeError, in_full
 from raypipe.storage.holder import Process
 from raypipe.storage.records import Json, Shard

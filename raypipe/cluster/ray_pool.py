@@ -29,8 +29,7 @@ from raypipe.cluster.backend import (
     Rows,
     Task,
 )
-from raypipe.cluster.ray_actor import death
-from raypipe.cluster.ray_processes import Kind, RayProcesses
+from raypipe.cluster.ray_processes import Kind, RayProcesses, death
 from raypipe.cluster.ray_start import JoinedRay, LocalRay, answer_of
 from raypipe.errors import first_line
 from raypipe.storage.records import Shard

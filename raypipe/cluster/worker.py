@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from raypipe.cluster.backend import Beat, Committed, Mode, Opened, Rows, Site, Task
-from raypipe.cluster.bad_rows import evidence_name
+from raypipe.cluster.failures import evidence_name
 from raypipe.errors import LEAVE_INPUTS, InputError
 from raypipe.package import FOLDER, VERSION
 from raypipe.storage.records import Json, Shard

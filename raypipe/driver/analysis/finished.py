@@ -27,8 +27,8 @@ from raypipe.errors import IncompleteError, InputError
 from raypipe.evaluation.measured import Measured
 from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
 from raypipe.stages.run_tables import read_queries_of_run, with_ids
-from raypipe.storage.store_records import find_spec, read_manifest
-from raypipe.storage.stored import Stored
+from raypipe.storage.ledger import find_spec, read_manifest
+from raypipe.storage.store import Stored
 from raypipe.vocabulary import Unit
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.stages.texts.ids import all_ids, column_of_rows, id_index, ids_of_rows
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 from raypipe.vocabulary import Unit
 
 

@@ -19,14 +19,13 @@ from raypipe.driver.upkeep.exported_tables import (
 )
 from raypipe.driver.upkeep.upstream import row_ids, stored_of, upstream
 from raypipe.driver.upkeep.which_store import which_store
-from raypipe.engines.lucene.index import ROWS_FILE
-from raypipe.engines.lucene.pack import unpack_folder
+from raypipe.engines.lucene.index import ROWS_FILE, unpack_folder
 from raypipe.errors import InputError
 from raypipe.regular import check_folder
 from raypipe.storage.files import appear, folder_beside
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 FORMS = ("numpy", "faiss", "pyserini", "parquet", *OTHERS)
 
@@ -105,7 +104,7 @@ def _graph(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
 
 def _lists(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
     """The centres with all codes as one index of faiss; its ids are rows, as those of a graph."""
-    from raypipe.engines.ann.files import write_index
+    from raypipe.engines.ann import write_index
     from raypipe.stages.ann.opened import opened_lists
 
     encoded, embeddings = upstream(stores, spec, "embeddings")

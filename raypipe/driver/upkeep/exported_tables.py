@@ -13,7 +13,7 @@ from raypipe.stages.run_tables import with_ids
 from raypipe.stages.texts.ids import ids_of_rows
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 ROWS_AT_ONCE = 10_000
 """Embeddings in one part of a Parquet file; in float32 of 768 values they take 30 MB."""

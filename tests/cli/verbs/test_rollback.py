@@ -10,8 +10,8 @@ from io import StringIO
 import pytest
 
 from raypipe.cli.main import run
-from raypipe.storage.places.bucket import BucketStorage
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.bucket import BucketStorage
+from raypipe.storage.posix import PosixStorage
 
 RECIPE = """
 format: 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from raypipe.cluster.scheduling.crew import Crew
+from raypipe.cluster.stragglers import Crew
 from raypipe.storage.records import Shard
 
 SHARDS = [Shard(i, i, i + 1) for i in range(3)]

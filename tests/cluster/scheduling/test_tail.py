@@ -2,10 +2,8 @@
 
 import pytest
 
-from raypipe.cluster.scheduling.crew import Crew
-from raypipe.cluster.scheduling.pace import Pace
-from raypipe.cluster.scheduling.report import Limits
-from raypipe.cluster.scheduling.tail import Tail
+from raypipe.cluster.report import Limits
+from raypipe.cluster.stragglers import Crew, Pace, Tail
 from raypipe.storage.records import Shard
 
 SHARDS = [Shard(i, 10 * i, 10 * i + 10) for i in range(4)]

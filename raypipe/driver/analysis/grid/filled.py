@@ -14,7 +14,7 @@ from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
 from raypipe.stages.query_blocks import Sides
 from raypipe.stages.scoring.blending import blend_and_depth
 from raypipe.stages.scoring.filled import FilledStage, Grid
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from raypipe.stages.stage import Stage
 from raypipe.stages.texts.prepare import CountStage, counted
 from raypipe.storage.records import hash_file
 from raypipe.storage.spec import Change, StageSpec
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 from raypipe.uris import in_bucket
 
 

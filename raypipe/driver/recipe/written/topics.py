@@ -6,7 +6,7 @@ from pathlib import Path
 
 from raypipe.config import Recipe
 from raypipe.config.pipeline.parts import CarTopics, QuerySet
-from raypipe.data.formats.car.topics import (
+from raypipe.data.formats.car_topics import (
     write_judged_topics,
     write_judgements,
     write_released,

@@ -22,7 +22,7 @@ from raypipe.driver.pipeline import Options, run_pipeline
 from raypipe.driver.upkeep.gc import find_garbage
 from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError, RefusedError
-from raypipe.storage.leases.lease import acquire
+from raypipe.storage.lease import acquire
 
 TABLE = "scores@duo.test.2"
 
