@@ -7,8 +7,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from raypipe.cluster.backend import Mode, Rows, Task
+from raypipe.cluster.backend import Mode, Task
 from raypipe.errors import IncompleteError, RaypipeError, RowsFailed, in_full
+from raypipe.stages.stage import Rows
 from raypipe.storage.ledger import Ledger, work_label
 from raypipe.storage.records import Shard
 

@@ -16,22 +16,12 @@ import ray
 from ray.exceptions import OutOfMemoryError as RayOutOfMemoryError
 from ray.exceptions import RayActorError
 
-from raypipe.cluster.backend import (
-    Committed,
-    Lost,
-    Mode,
-    Needs,
-    Opened,
-    OutOfMemory,
-    Preempted,
-    Rows,
-    Site,
-    Task,
-)
+from raypipe.cluster.backend import Committed, Lost, Mode, OutOfMemory, Preempted, Task
 from raypipe.cluster.ray_start import LocalRay, actor_environment
 from raypipe.cluster.worker import introduce, perform
 from raypipe.errors import first_line
 from raypipe.models.machine.memory import give_memory_back
+from raypipe.stages.stage import Needs, Opened, Rows, Site
 from raypipe.storage.holder import Process, this_process
 from raypipe.storage.records import Json, Shard
 

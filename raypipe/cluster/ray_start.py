@@ -19,7 +19,6 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import TypeVar
 from urllib.error import HTTPError
 
@@ -396,32 +395,24 @@ def _submitted() -> dict[str, str]:
 def _join(address: str) -> str:
     """Address of the joined cluster's dashboard, which may be empty.
 
-    If there is no answer or the token is wrong, Ray retries for ever. So it runs in a thread that
-    may be abandoned.
+    If there is no answer or the token is wrong, Ray retries for ever.
     """
-    answers: SimpleQueue[str | Exception] = SimpleQueue()
-    variables = job_environment()
+    end = time.monotonic() + JOIN_SECONDS
 
-    def join() -> None:
-        try:
-            joined = ray.init(
-                address=address,
-                logging_level=logging.ERROR,
-                log_to_driver=False,
-                runtime_env={"env_vars": variables},
-            )
-            answers.put(joined.dashboard_url or "")
-        except Exception as error:  # raised by the waiting thread
-            answers.put(error)
+    def check() -> None:
+        if time.monotonic() > end:
+            raise TimeoutError(f"no answer after {JOIN_SECONDS:.0f} s")
 
-    threading.Thread(target=join, name=f"join {address}", daemon=True).start()
+    settings = {
+        "logging_level": logging.ERROR,
+        "log_to_driver": False,
+        "runtime_env": {"env_vars": job_environment()},
+    }
     try:
-        answer = answers.get(timeout=JOIN_SECONDS)
-    except Empty:
-        answer = TimeoutError(f"no answer after {JOIN_SECONDS:.0f} s")
-    if isinstance(answer, Exception):
-        raise _not_joined(address, answer) from answer
-    return answer
+        joined = answer_of(partial(ray.init, address=address, **settings), check)
+    except Exception as error:
+        raise _not_joined(address, error) from error
+    return joined.dashboard_url or ""
 
 
 def _not_joined(address: str, error: Exception) -> InputError:

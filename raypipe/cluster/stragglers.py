@@ -32,7 +32,7 @@ class Worker:
     """Ready and without a shard; a worker that still opens is not waiting."""
 
 
-class Crew:
+class Workers:
     """Workers by number, with no step that looks at all of them but `single` and `silent`.
 
     At most two workers compute a shard. A try that ended without a record is not made up for while
@@ -214,19 +214,19 @@ NEW = 0
 """The number of no worker: it would have the usual pace."""
 
 
-class Tail:
+class Stragglers:
     """Who tries a late shard too, and who is not needed any more."""
 
-    def __init__(self, crew: Crew, pace: Pace, limits: Limits) -> None:
-        """Looks at the crew and changes nothing in it."""
-        self._crew, self._pace, self._limits = crew, pace, limits
+    def __init__(self, workers: Workers, pace: Pace, limits: Limits) -> None:
+        """Looks at the workers and changes nothing in it."""
+        self._workers, self._pace, self._limits = workers, pace, limits
 
     def second_tries(self, now: float) -> list[tuple[int, Late]]:
         """Workers that wait, each with the shard that it should try too; the latest comes first."""
-        if not self._crew.waiting:
+        if not self._workers.waiting:
             return []
         single, found = self._single(now), []
-        for number in self._crew.waiting:
+        for number in self._workers.waiting:
             if single and self._is_worth_it(single[-1], number):
                 found.append((number, single.pop()))
         return found
@@ -236,17 +236,17 @@ class Tail:
 
         Those that came last go first: they are not the fastest.
         """
-        waiting = list(self._crew.waiting)
+        waiting = list(self._workers.waiting)
         if not waiting:
             return []
-        num_kept = sum(1 for _ in self._crew.single())
-        since = self._crew.workers
+        num_kept = sum(1 for _ in self._workers.single())
+        since = self._workers.workers
         old = [n for n in waiting[:num_kept] if now - since[n].since > self._limits.spare_seconds]
         return [*waiting[num_kept:], *old]
 
     def num_late(self, now: float) -> int:
         """Number of shards that are worth a worker of their own, if nobody waits for them."""
-        if self._crew.waiting:
+        if self._workers.waiting:
             return 0
         return sum(self._is_worth_it(late, NEW) for late in self._single(now))
 
@@ -255,5 +255,5 @@ class Tail:
 
     def _single(self, now: float) -> list[Late]:
         """The shards in work that may have a second try, the latest last."""
-        tries = self._crew.single()
+        tries = self._workers.single()
         return self._pace.latest_last((w.shard, number, now - w.since) for number, w in tries)

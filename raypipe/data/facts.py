@@ -4,13 +4,14 @@ Later it is checked that the file still has the bytes that were counted.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from raypipe.data.files.compression import is_compressed, open_binary
-from raypipe.data.formats.registry import Format, get_format
+from raypipe.data.files.split import Counted
+from raypipe.data.formats.registry import get_format
 from raypipe.errors import LEAVE_INPUTS, CorruptError
 from raypipe.storage.records import hash_file
 
@@ -60,8 +61,6 @@ def count_file(
         InputError: no such file or format, truncated or damaged data.
     """
     kind = get_format(format)
-    if kind.stream is not None:
-        return _count_stream(path, kind, checkpoint_records)
     sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
     num_bytes = 0
 
@@ -71,11 +70,15 @@ def count_file(
         sha256.update(block)
         md5.update(block)
 
-    with open_binary(path, observe=observe) as stream:
-        counted = kind.split.count(stream, str(path), checkpoint_records)
-    compressed = is_compressed(path)
+    if kind.stream is not None:
+        name, compressed = str(path), False
+        counted = Counted(_count_streamed(kind.stream(path, 0, None), observe), (), ())
+    else:
+        with open_binary(path, observe=observe) as stream:
+            counted = kind.split.count(stream, str(path), checkpoint_records)
+        name, compressed = path.name, is_compressed(path)
     return FileFacts(
-        name=path.name,
+        name=name,
         num_bytes=num_bytes,
         sha256=sha256.hexdigest(),
         md5=md5.hexdigest(),
@@ -87,30 +90,18 @@ def count_file(
     )
 
 
-def _count_stream(path: Path, kind: Format, checkpoint_records: int) -> FileFacts:
-    """The facts of a source without lines; its hashes are over the streamed records."""
-    assert kind.stream is not None
-    sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
-    num_bytes = num_records = 0
-    for passage_id, text in kind.stream(path, 0, None):
-        fields = [value.encode("utf-8", "surrogatepass") for value in (passage_id, text)]
+def _count_streamed(
+    passages: Iterator[tuple[str, str]], observe: Callable[[memoryview], None]
+) -> int:
+    """The number of passages of a source without lines, whose bytes are these records."""
+    num_records = 0
+    for passage in passages:
+        fields = [value.encode("utf-8", "surrogatepass") for value in passage]
         # Lengths first, so that no two lists of records have the same bytes.
-        record = b"".join(len(field).to_bytes(8, "little") + field for field in fields)
-        sha256.update(record)
-        md5.update(record)
-        num_bytes += len(record)
+        parts = (len(field).to_bytes(8, "little") + field for field in fields)
+        observe(memoryview(b"".join(parts)))
         num_records += 1
-    return FileFacts(
-        name=str(path),
-        num_bytes=num_bytes,
-        sha256=sha256.hexdigest(),
-        md5=md5.hexdigest(),
-        num_records=num_records,
-        compressed=False,
-        checkpoint_records=checkpoint_records,
-        checkpoints=(),
-        stretches=(),
-    )
+    return num_records
 
 
 BLOCK_BYTES = 1 << 20

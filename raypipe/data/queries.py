@@ -169,19 +169,14 @@ def _of_csv(path: Path, problems: Problems, *, header: foreign.Header) -> Placed
         records = csv.reader(text, delimiter=header.separator, strict=True)
         try:
             next(records)
-            yield from _checked(path, _pairs(records, header), problems, "record")
+            pairs = (_pair(record, header) for record in records if record)
+            yield from _checked(path, pairs, problems, "record")
         except UnicodeError as error:
             problems.add(f"{path}: not UTF-8 ({error})")
         except csv.Error as error:
             problems.add(f"{path}: line {records.line_num:,}: {error}; {QUOTES}")
         except ValueError as error:
             problems.add(f"{path}: line {records.line_num:,}: {error}")
-
-
-def _pairs(records: Iterator[list[str]], header: foreign.Header) -> Iterator[tuple[str, str]]:
-    for record in records:
-        if record:
-            yield _pair(record, header)
 
 
 def _of_tabs(path: Path, problems: Problems, *, header: foreign.Header) -> Placed:

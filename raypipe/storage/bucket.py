@@ -17,12 +17,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import fsspec
 from filelock import FileLock
 
 from raypipe.errors import CorruptError, InputError
 from raypipe.storage.cleanup import wait_for_gc
-from raypipe.storage.copies import Asked, ConflictError, bucket_errors, written
+from raypipe.storage.copies import ConflictError, open_filesystem, written
 from raypipe.storage.holder import label_is_dead, process_label
 from raypipe.storage.records import hash_file
 from raypipe.storage.storage import Entry, Storage, checked_name
@@ -191,15 +190,7 @@ class BucketStorage:
         self.uri = uri.rstrip("/")
         self._owner = owner
         self._cache = Path(tempfile.gettempdir()) / f"raypipe-cache-{os.getuid()}"
-        try:
-            with bucket_errors(self.uri):
-                filesystem, self._root = fsspec.core.url_to_fs(self.uri)
-        except ImportError as error:
-            extra = self.uri.partition("://")[0].replace("gs", "gcs")
-            raise InputError(
-                f"stores: {uri}: {error}; install with `pip install 'raypipe[{extra}]'`"
-            ) from error
-        self._fs = Asked(filesystem, self.uri)
+        self._fs, self._root = open_filesystem(self.uri, "stores: ")
         # s3fs asks for the size of an object before it reads it, unless it reads in one piece.
         self._whole = {"max_concurrency": 1} if self.uri.startswith("s3://") else {}
 

@@ -69,6 +69,25 @@ class Asked:
         return asked
 
 
+def open_filesystem(uri: str, whose: str = "") -> tuple[Asked, str]:
+    """The file system of a URI, and its root there; `whose` begins the message.
+
+    Raises:
+        InputError: the scheme's package is not installed, or see `bucket_errors`.
+    """
+    import fsspec  # only where something is in a bucket
+
+    try:
+        with bucket_errors(uri):
+            filesystem, root = fsspec.core.url_to_fs(uri)
+    except ImportError as error:
+        extra = uri.partition("://")[0].replace("gs", "gcs")
+        raise InputError(
+            f"{whose}{uri}: {error}; install with `pip install 'raypipe[{extra}]'`"
+        ) from error
+    return Asked(filesystem, uri), root
+
+
 @contextmanager
 def bucket_errors(uri: str, *, writes: bool = False) -> Iterator[None]:
     """Turns the libraries' errors into raypipe's; other errors pass.
@@ -172,19 +191,9 @@ def forget_others(folder: Path, kept: Iterable[Path]) -> None:
 
 
 def _opened(uri: str) -> tuple[Any, str]:
-    import fsspec  # only where an input is in a bucket
-
-    try:
-        with bucket_errors(uri):
-            filesystem, root = fsspec.core.url_to_fs(uri)
-    except ImportError as error:
-        extra = uri.partition("://")[0].replace("gs", "gcs")
-        raise InputError(
-            f"{uri}: {error}; install with `pip install 'raypipe[{extra}]'`"
-        ) from error
-    asked = Asked(filesystem, uri)
-    asked.invalidate_cache()
-    return asked, root.rstrip("/")
+    filesystem, root = open_filesystem(uri)
+    filesystem.invalidate_cache()
+    return filesystem, root.rstrip("/")
 
 
 def _keys(filesystem: Any, root: str, uri: str) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate, islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -333,7 +333,7 @@ def _split(stream: BinaryIO, ends: _Ends, name: str) -> Iterator[bytes]:
         yield rest.removesuffix(b"\r")
 
 
-def _csv_replaced(record: _CsvRecord) -> _CsvRecord:
+def _replaced(record: tuple[Any, bytes]) -> tuple[Any, bytes]:
     return record[0], record[1].decode(errors="replace").encode()
 
 
@@ -342,7 +342,7 @@ def _csv_place(number: int, record: _CsvRecord) -> str:
 
 
 RECORDS = Split(
-    place=_csv_place, count=_count_csv, records=_csv_records, before=b"\n", replaced=_csv_replaced
+    place=_csv_place, count=_count_csv, records=_csv_records, before=b"\n", replaced=_replaced
 )
 """Records below a header, numbered from 1."""
 
@@ -377,10 +377,5 @@ def _numbered(stream: BinaryIO, *, name: str, at: int, first: int, skip: int) ->
     return enumerate(lines(stream, name=name, first=first, skip=skip), first + skip + 1)
 
 
-def _line_replaced(record: Line) -> Line:
-    number, line = record
-    return number, line.decode(errors="replace").encode()
-
-
-NUMBERED = replace(LINES, records=_numbered, replaced=_line_replaced)
+NUMBERED = replace(LINES, records=_numbered, replaced=_replaced)
 """Lines with their numbers."""

@@ -12,9 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.engines.lucene.index import ROWS_FILE, analyzer_of, language_of
-from raypipe.engines.lucene.java import Lucene, open_reader, start_jvm, stored_ids
+from raypipe.engines.lucene.java import open_reader, start_jvm, stored_ids
 from raypipe.errors import CorruptError
 
+SAMPLED = 1_000
+"""Number of documents whose ids are read when an index is opened."""
+MAX_CLAUSES = 1 << 20
+"""Limit for the words of one query; Lucene's own limit of 1,024 is too low for long queries."""
 FIRST = 50
 """How many passages Anserini's first search returns (rerankcutoff); most that can give words."""
 FIELD = "contents"
@@ -41,60 +45,6 @@ class Rm3:
         return asdict(self)
 
 
-class Feedback:
-    """Anserini's RM3 over an opened index."""
-
-    def __init__(self, lucene: Lucene, searcher: Any, analyzer: Any) -> None:
-        """Args: jnius' functions, Lucene's searcher with its similarity, and the analyzer."""
-        self._autoclass, _ = lucene
-        self._searcher, self._analyzer = searcher, analyzer
-        sorts = self._autoclass("org.apache.lucene.search.SortField")
-        kind = self._autoclass("org.apache.lucene.search.SortField$Type").STRING_VAL
-        by_id = sorts("id", kind)
-        self._order = self._autoclass("org.apache.lucene.search.Sort")(sorts.FIELD_SCORE, by_id)
-
-    def search(
-        self, text: str, parsed: Any, rm3: Rm3, depth: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """(Lucene documents, scores) of the expanded query, best first, ties by document.
-
-        Anserini sorts equal scores by id, as text. That order counts for the passages that give
-        words, as it does there; ties of the result are by document, also at the cut.
-        """
-        first = self._searcher.search(parsed, FIRST, self._order, True)
-        if not len(first.scoreDocs):
-            return np.empty(0, np.int64), np.empty(0, np.float32)
-        tables = self._autoclass("io.anserini.search.ScoredDocs")
-        docs = tables.fromTopDocs(first, self._searcher)
-        tokens = self._autoclass("io.anserini.analysis.AnalyzerUtils").analyze(self._analyzer, text)
-        arguments = self._autoclass(
-            "io.anserini.search.SearchCollection$Args", include_protected=True
-        )()
-        context = self._autoclass("io.anserini.rerank.RerankerContext")
-        reranker = self._autoclass("io.anserini.rerank.lib.Rm3Reranker")(
-            *(self._analyzer, None, FIELD, rm3.fb_terms, rm3.fb_docs),
-            *(rm3.original_query_weight, False, rm3.filter_terms),
-        )
-        hits = depth + 1
-        while True:
-            arguments.hits = hits
-            asked = context(self._searcher, None, parsed, None, text, tokens, None, arguments)
-            found = reranker.rerank(docs, asked)
-            documents = np.array(list(found.lucene_docids), np.int64)
-            scores = np.array(list(found.scores), np.float32)
-            if len(scores) < hits or scores[depth - 1] > scores[-1]:
-                break
-            hits *= 2  # a tie at the cut goes on below: its smallest documents may be further down
-        best = np.lexsort((documents, -scores))[:depth]
-        return documents[best], scores[best]
-
-
-SAMPLED = 1_000
-"""Number of documents whose ids are read when an index is opened."""
-MAX_CLAUSES = 1 << 20
-"""Limit for the words of one query; Lucene's own limit of 1,024 is too low for long queries."""
-
-
 class LuceneSearcher:
     """An opened index folder; BM25's settings may change between searches."""
 
@@ -108,7 +58,9 @@ class LuceneSearcher:
         self._similarity = autoclass("org.apache.lucene.search.similarities.BM25Similarity")
         self._generator = autoclass("io.anserini.search.query.BagOfWordsQueryGenerator")()
         self._analyzer = analyzer_of(self._lucene, language_of(folder))
-        self._feedback = Feedback(self._lucene, self._searcher, self._analyzer)
+        sorts = autoclass("org.apache.lucene.search.SortField")
+        by_id = sorts("id", autoclass("org.apache.lucene.search.SortField$Type").STRING_VAL)
+        self._order = autoclass("org.apache.lucene.search.Sort")(sorts.FIELD_SCORE, by_id)
         self.rows: NDArray[np.int64] = np.load(folder / ROWS_FILE)
         """Passage row of each document."""
         self.num_documents: int = self._reader.maxDoc()
@@ -126,12 +78,46 @@ class LuceneSearcher:
         self._searcher.setSimilarity(self._similarity(k1, b))
         parsed = self._generator.buildQuery(FIELD, self._analyzer, query)
         if rm3 is not None:
-            found, of_found = self._feedback.search(query, parsed, rm3, depth)
+            found, of_found = self._expanded(query, parsed, rm3, depth)
             return self.rows[found], of_found
         hits = self._searcher.search(parsed, depth).scoreDocs
         documents = np.fromiter((hit.doc for hit in hits), np.int64, count=len(hits))
         scores = np.fromiter((hit.score for hit in hits), np.float32, count=len(hits))
         return self.rows[documents], scores
+
+    def _expanded(
+        self, text: str, parsed: Any, rm3: Rm3, depth: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """(Lucene documents, scores) of the expanded query, best first, ties by document.
+
+        Anserini sorts equal scores by id, as text. That order counts for the passages that give
+        words, as it does there; ties of the result are by document, also at the cut.
+        """
+        autoclass, _ = self._lucene
+        first = self._searcher.search(parsed, FIRST, self._order, True)
+        if not len(first.scoreDocs):
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        tables = autoclass("io.anserini.search.ScoredDocs")
+        docs = tables.fromTopDocs(first, self._searcher)
+        tokens = autoclass("io.anserini.analysis.AnalyzerUtils").analyze(self._analyzer, text)
+        arguments = autoclass("io.anserini.search.SearchCollection$Args", include_protected=True)()
+        context = autoclass("io.anserini.rerank.RerankerContext")
+        reranker = autoclass("io.anserini.rerank.lib.Rm3Reranker")(
+            *(self._analyzer, None, FIELD, rm3.fb_terms, rm3.fb_docs),
+            *(rm3.original_query_weight, False, rm3.filter_terms),
+        )
+        hits = depth + 1
+        while True:
+            arguments.hits = hits
+            asked = context(self._searcher, None, parsed, None, text, tokens, None, arguments)
+            found = reranker.rerank(docs, asked)
+            documents = np.array(list(found.lucene_docids), np.int64)
+            scores = np.array(list(found.scores), np.float32)
+            if len(scores) < hits or scores[depth - 1] > scores[-1]:
+                break
+            hits *= 2  # a tie at the cut goes on below: its smallest documents may be further down
+        best = np.lexsort((documents, -scores))[:depth]
+        return documents[best], scores[best]
 
     def close(self) -> None:
         """Close the index's files; nothing can be searched afterwards."""

@@ -12,10 +12,9 @@ from raypipe.data.formats.car_topics import (
     write_released,
     write_topics,
 )
-from raypipe.data.notes import note_in
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import RefusedError
-from raypipe.storage.files import replace_file, sweep_beside
+from raypipe.storage.files import note_in, replace_file, sweep_beside
 from raypipe.storage.records import Json, hash_file
 
 QUERIES, QRELS, NOTE = "queries.tsv", "qrels.txt", "made-from.json"
