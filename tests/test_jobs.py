@@ -20,8 +20,8 @@ import pytest
 from free_ports import free_ports
 
 from raypipe.storage.holder import wait_until_dead
-from raypipe.storage.leases.state import lease_state
-from raypipe.storage.places.opening import open_storage
+from raypipe.storage.lease import lease_state
+from raypipe.storage.root import open_storage
 
 pytestmark = pytest.mark.ray
 

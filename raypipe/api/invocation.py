@@ -20,7 +20,7 @@ from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
 if TYPE_CHECKING:
     from raypipe.api.opened.ray import Ray
     from raypipe.driver.recipe.watching import Watcher
-    from raypipe.storage.stored import Stored
+    from raypipe.storage.store import Stored
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ class Invocation:
             IncompleteError: it has been removed.
         """
         from raypipe.errors import IncompleteError
-        from raypipe.storage.places.opening import open_storage
-        from raypipe.storage.store_records import read_manifest
-        from raypipe.storage.stored import Stored
+        from raypipe.storage.ledger import read_manifest
+        from raypipe.storage.root import open_storage
+        from raypipe.storage.store import Stored
 
         storage = open_storage(self.recipe.stores or str(self.folder / "stores"))
         fingerprint = self.summary["stages"][str(name)]["fingerprint"]

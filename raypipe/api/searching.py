@@ -93,7 +93,7 @@ def _side(
 
 def _exact(queries: Vectors, passages: Vectors, *, depth: int) -> pa.Table:
     """The run (schema.RUN) of an exact search with two sides of embeddings."""
-    from raypipe.engines.exact.search import topk_block_stream
+    from raypipe.engines.exact import topk_block_stream
     from raypipe.stages.run_tables import dense_table
 
     if passages.shape[1] != queries.shape[1]:

@@ -21,7 +21,7 @@ from raypipe.cluster.backend import (
     Ready,
     Task,
 )
-from raypipe.cluster.bad_rows import evidence_name
+from raypipe.cluster.failures import evidence_name
 from raypipe.stages.stage import Needs, Rows
 from raypipe.storage.ledger import Ledger
 from raypipe.storage.records import Json, Record, Shard

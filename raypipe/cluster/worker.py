@@ -7,10 +7,11 @@ import platform
 from collections.abc import Mapping
 from functools import cache
 
-from raypipe.cluster.backend import Beat, Committed, Mode, Opened, Rows, Site, Task
-from raypipe.cluster.bad_rows import evidence_name
+from raypipe.cluster.backend import Committed, Mode, Task
+from raypipe.cluster.failures import evidence_name
 from raypipe.errors import LEAVE_INPUTS, InputError
 from raypipe.package import FOLDER, VERSION
+from raypipe.stages.stage import Beat, Opened, Rows, Site
 from raypipe.storage.records import Json, Shard
 
 

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from raypipe.storage.files import make_folder, replace_file
-from raypipe.storage.places.opening import open_storage
 from raypipe.storage.records import digest, hash_file
+from raypipe.storage.root import open_storage
 from raypipe.storage.storage import Storage
 from raypipe.uris import in_bucket
 

@@ -22,9 +22,8 @@ from raypipe.models.packed import Product, attend_by_length, groups_of, linear
 from raypipe.models.placed import placed
 from raypipe.models.pooled.finishing import Finishing, load_finishing
 from raypipe.models.pooled.pooling import pool
-from raypipe.text.batching import batches
-from raypipe.text.inputs import Layout, Layouts, make_inputs
-from raypipe.text.pairs import TextSlice, taken
+from raypipe.text.batches import batches
+from raypipe.text.inputs import Layout, Layouts, TextSlice, make_inputs, taken
 
 
 class Encoder:

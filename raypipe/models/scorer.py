@@ -21,9 +21,8 @@ from raypipe.models.machine.precision import set_products
 from raypipe.models.packed import Product, attend_by_length, first_tokens, groups_of, linear
 from raypipe.models.placed import placed
 from raypipe.models.t5.body import T5Body
-from raypipe.text.batching import batches
-from raypipe.text.inputs import Layouts, make_inputs
-from raypipe.text.pairs import TextSlice, cut_to, taken
+from raypipe.text.batches import batches
+from raypipe.text.inputs import Layouts, TextSlice, cut_to, make_inputs, taken
 from raypipe.text.prompts import PromptLayout
 
 Float64 = NDArray[np.float64]

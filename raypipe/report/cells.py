@@ -33,7 +33,7 @@ from raypipe.stages.query_blocks import Sides, num_lines
 from raypipe.stages.scoring.blending import blend_and_depth
 from raypipe.stages.scoring.candidates import keys_of
 from raypipe.stages.scoring.filled import FilledStage, Grid
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 K0S = (50, 100, 200, 500, 1000)
 K1S = (10, 20, 30, 40, 50)

@@ -29,9 +29,9 @@ from raypipe.report.finished import Finished
 from raypipe.stages.scoring.candidates import unscored
 from raypipe.stages.scoring.score import score_base
 from raypipe.stages.stage import Stage
-from raypipe.storage.leases.lease import acquire
+from raypipe.storage.lease import acquire
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 log = logging.getLogger(__name__)
 _NOT_WRITTEN = (errno.EACCES, errno.EPERM, errno.EROFS)

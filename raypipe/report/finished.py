@@ -30,8 +30,8 @@ from raypipe.evaluation.measures import Measured
 from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
 from raypipe.stages.run_tables import read_queries_of_run, with_ids
 from raypipe.stages.texts.ids import all_ids, column_of_rows, id_index, ids_of_rows
-from raypipe.storage.store_records import find_spec, read_manifest
-from raypipe.storage.stored import Stored
+from raypipe.storage.ledger import find_spec, read_manifest
+from raypipe.storage.store import Stored
 from raypipe.vocabulary import Unit
 
 

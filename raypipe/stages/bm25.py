@@ -11,12 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from raypipe import schema
-from raypipe.engines.lucene.analyzers import ENGLISH
-from raypipe.engines.lucene.check import check_index
-from raypipe.engines.lucene.feedback import Rm3
-from raypipe.engines.lucene.index import build_index, index_settings
-from raypipe.engines.lucene.pack import pack_folder, unpack_folder
-from raypipe.engines.lucene.search import LuceneSearcher, search_all
+from raypipe.engines.lucene.index import (
+    ENGLISH,
+    build_index,
+    index_settings,
+    pack_folder,
+    unpack_folder,
+)
+from raypipe.engines.lucene.search import LuceneSearcher, Rm3, check_index, search_all
 from raypipe.stages.outlook.outlook import ExpectedRun, Outlook, Seen
 from raypipe.stages.outlook.runs import run_outlook
 from raypipe.stages.outlook.tables import listed_bytes
@@ -26,7 +28,7 @@ from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizin
 from raypipe.stages.texts.ids import ids_of_rows
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 
 INDEX_BYTES, TEXT_BYTES, PASSAGE_BYTES = 45_000, 1.282, 87.4
 """Of an index: whatever is in it, for a byte of text and for a passage; see docs/plan.md."""

@@ -23,11 +23,10 @@ from raypipe.stages.reuse.hashes import Hashes, TextHashes
 from raypipe.stages.reuse.source import OpenedSource, Source, source_over
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.stages.texts.tokenize import piece_settings
-from raypipe.storage.payloads.tokens import taken
-from raypipe.storage.payloads.vectors import read_vectors, write_vectors
+from raypipe.storage.payloads import read_vectors, taken, write_vectors
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec, settings_digest
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 
 if TYPE_CHECKING:
     from raypipe.models.encoder import Encoder

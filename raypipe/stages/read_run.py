@@ -22,7 +22,7 @@ from raypipe.stages.stage import Needs, Opened, Site, Sizing
 from raypipe.stages.texts.ids import holds_documents, id_index
 from raypipe.storage.records import Json, Shard, hash_file
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 from raypipe.vocabulary import BreakTies
 
 MAX_SHOWN = 10

@@ -20,7 +20,7 @@ from raypipe.stages.run_tables import run_table, with_ids
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.storage.records import Shard, hash_file
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 
 MEASURE_SECONDS = 5e-6
 """CPU time a line of a run that is measured, on the machine of docs/benchmarks.md."""

@@ -19,7 +19,7 @@ from raypipe.names import Role, of_training
 from raypipe.storage.records import hash_file
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 SEMANTICS = 3
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from raypipe.shapes import Count, Shape, fits
-from raypipe.storage.log import events
+from raypipe.storage.ledger import events
 from raypipe.storage.records import Json
 from raypipe.training.job import Job
 

@@ -13,7 +13,7 @@ from raypipe.models.fixed.replay import MODES
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import load_scorer
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 
 MINILM, BASE, LARGE = Shape(6, 384, 12), Shape(12, 768, 12), Shape(24, 1024, 16)

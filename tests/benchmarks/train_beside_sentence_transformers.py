@@ -35,7 +35,7 @@ from raypipe.models.folder.loading import packaged_folder, resolve_model
 from raypipe.models.folder.opening import layouts_of, load_weights, open_tokenizer
 from raypipe.models.folder.presets import PRESETS
 from raypipe.models.machine.device import numerics_class
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 from raypipe.training.model.starting_tensors import starting_tensors
 from raypipe.training.model.trainee import Trainee

@@ -1,7 +1,7 @@
 import pytest
 from scripted_loop import SHARDS
 
-from raypipe.cluster.bad_rows import Case, evidence_name, read_evidence
+from raypipe.cluster.failures import Case, evidence_name, read_evidence
 from raypipe.cluster.simulated import SimulatedLedger
 from raypipe.storage.records import Shard
 

@@ -15,9 +15,9 @@ from raypipe.cluster.backend import (
     Ready,
     Task,
 )
-from raypipe.cluster.bad_rows import read_evidence
+from raypipe.cluster.failures import read_evidence
 from raypipe.cluster.loop import run
-from raypipe.cluster.scheduling.report import Limits
+from raypipe.cluster.report import Limits
 from raypipe.cluster.simulated import SimulatedBackend, SimulatedLedger, World
 from raypipe.errors import IncompleteError, RowsFailed
 from raypipe.stages.stage import Needs

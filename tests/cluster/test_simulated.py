@@ -6,7 +6,7 @@ import pytest
 
 from raypipe.cluster.backend import Task
 from raypipe.cluster.loop import run
-from raypipe.cluster.scheduling.report import Limits
+from raypipe.cluster.report import Limits
 from raypipe.cluster.simulated import SimulatedBackend, SimulatedLedger, World
 from raypipe.errors import IncompleteError
 from raypipe.stages.stage import Needs

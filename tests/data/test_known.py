@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from raypipe.data import known
+from raypipe.data import official as known
 from raypipe.data.facts import FileFacts
-from raypipe.data.known import check_known, check_known_collection, has_dense_ids
+from raypipe.data.official import check_known, check_known_collection, has_dense_ids
 
 FACTS = FileFacts(
     name="collection.tsv",

@@ -9,7 +9,7 @@ import pytest
 from raypipe.driver.invocation import invocation
 from raypipe.driver.summaries import read_summary, write_summary
 from raypipe.driver.workspace import Workspace
-from raypipe.storage.places.bucket import BucketStorage
+from raypipe.storage.bucket import BucketStorage
 
 RECIPE = """
 format: 1

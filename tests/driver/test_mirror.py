@@ -9,8 +9,8 @@ import raypipe
 from raypipe.cli.main import run
 from raypipe.driver.mirror import copy_out, mirror_of, write_out
 from raypipe.driver.verbs.single_stage import search_recipe
-from raypipe.storage.leases.lease import acquire
-from raypipe.storage.places.bucket import BucketStorage
+from raypipe.storage.bucket import BucketStorage
+from raypipe.storage.lease import acquire
 
 RECIPE = """
 format: 1

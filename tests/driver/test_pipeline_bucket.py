@@ -15,7 +15,7 @@ from raypipe.driver.upkeep.gc import delete, find_garbage
 from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError
-from raypipe.storage.places.bucket import BucketStorage
+from raypipe.storage.bucket import BucketStorage
 
 REQUESTS_A_STORE = 10  # two of them for the forecast
 REQUESTS_AN_INVOCATION = 10

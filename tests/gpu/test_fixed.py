@@ -16,8 +16,7 @@ from raypipe.models.fixed.plan import FixedShape, write_plan
 from raypipe.models.fixed.replay import MODES
 from raypipe.models.machine.precision import able
 from raypipe.models.scorer import load_scorer
-from raypipe.text.inputs import Layout, make_inputs
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import Layout, TextSlice, make_inputs
 
 HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 FAR = {"bf16": 2e-2, "fp16": 5e-3}

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))  # the checkout, in
 
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import layouts_of, load_weights
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 from raypipe.training.model.starting_tensors import starting_tensors
 from raypipe.training.model.trainee import Trainee
 from raypipe.training.steps.batch import Batch

@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import layouts_of, load_weights
 from raypipe.models.folder.presets import PRESETS
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 from raypipe.training.model.lowrank import LowRank
 from raypipe.training.model.starting_tensors import starting_tensors
 from raypipe.training.model.trainee import Trainee

@@ -5,7 +5,7 @@ from transformers import BertForPreTraining
 
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import layouts_of, load_weights
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 from raypipe.training.model.pretraining_tensors import pretraining_tensors
 from raypipe.training.model.trainee import Trainee
 from raypipe.training.pretraining.batch import Maker

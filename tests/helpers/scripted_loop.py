@@ -9,7 +9,7 @@ from raypipe.cluster.backend import (
     Task,
 )
 from raypipe.cluster.loop import run
-from raypipe.cluster.scheduling.report import Limits
+from raypipe.cluster.report import Limits
 from raypipe.cluster.simulated import SimulatedLedger
 from raypipe.stages.stage import Needs
 from raypipe.storage.records import Record, Shard

@@ -14,7 +14,7 @@ from raypipe.models.folder.conventions import PairConventions
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import load_scorer, scores_of
-from raypipe.text.pairs import TextSlice, cut_to
+from raypipe.text.inputs import TextSlice, cut_to
 
 RNG = np.random.default_rng(11)
 WORDS = ["lease", "shards", "rank", "zebra", "querying", "of", "passages", "running", "the"]

@@ -22,7 +22,7 @@ from raypipe.report.cells import filled, filled_stage, stages_of
 from raypipe.report.fill import fill
 from raypipe.report.finished import open_finished
 from raypipe.report.tradeoff import tradeoff
-from raypipe.storage.leases.lease import acquire
+from raypipe.storage.lease import acquire
 
 TABLE = "scores@duo.test.2"
 

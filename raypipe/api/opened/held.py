@@ -9,7 +9,7 @@ from raypipe.errors import IncompleteError
 from raypipe.names import Role, StoreName, of_collection, of_stage
 from raypipe.storage.generations import Generation
 from raypipe.storage.storage import Storage
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ class HeldSearch:
 
     def _dense(self, asked: Texts, stage: str, model: str, depth: int, device: str) -> pa.Table:
         from raypipe.driver.models.named import in_folder
-        from raypipe.engines.exact.search import topk_block_stream
+        from raypipe.engines.exact import topk_block_stream
         from raypipe.stages.embeddings import all_vectors
         from raypipe.stages.encode import precision_of, refuse_other_model
         from raypipe.stages.in_memory import encode_texts
@@ -106,7 +106,7 @@ class HeldSearch:
     def _bm25(
         self, asked: Texts, stage: str, k1: float, b: float, rm3: Rm3 | None, depth: int
     ) -> pa.Table:
-        from raypipe.engines.lucene.feedback import Rm3 as Settings
+        from raypipe.engines.lucene.search import Rm3 as Settings
         from raypipe.engines.lucene.search import search_all
         from raypipe.stages.bm25 import open_index
 

@@ -23,8 +23,7 @@ from raypipe.errors import InputError
 from raypipe.names import Role, of_collection, of_queries, of_stage
 from raypipe.stages.run_tables import with_ids
 from raypipe.stages.texts.ids import column_of_rows, id_index
-from raypipe.storage.generation_readers import held_generation
-from raypipe.storage.generations import Generation, generation_numbers
+from raypipe.storage.generations import Generation, generation_numbers, held_generation
 from raypipe.uris import in_bucket
 
 

@@ -11,7 +11,7 @@ from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, of_stage
 from raypipe.stages.audit.sample import Limits, Scored
 from raypipe.stages.audit.stage import AuditStage
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 FIRST = 30
 """Passages of a search of embeddings whose vectors are computed again, for each query. Of

@@ -15,11 +15,11 @@ from raypipe.errors import InputError
 from raypipe.names import Role, StoreName
 from raypipe.stages.outlook.outlook import ExpectedRun, Foreseeing, Outlook
 from raypipe.stages.stage import Stage
+from raypipe.storage.ledger import read_manifest
 from raypipe.storage.records import Json, Manifest, Record, Shard, digest
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
-from raypipe.storage.store_records import read_manifest
-from raypipe.storage.stored import Stored, committed
+from raypipe.storage.store import Stored, committed
 from raypipe.vocabulary import DEPTH
 
 COMPUTED = (Role.COUNT, Role.QUERIES)

@@ -27,9 +27,9 @@ from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import StoreName
 from raypipe.stages.outlook.outlook import ModelInputs
 from raypipe.stages.stage import Stage
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.storage import Storage
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 SLOW_FLOPS = 50e9
 """Of a second of a core: more than most do, so that a short work is not taken for a long one."""

@@ -27,8 +27,7 @@ from raypipe.driver.recipe.written.topics import with_topics
 from raypipe.driver.working import devices_for, sizing_of
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, LimitError
-from raypipe.storage.places.opening import open_storage
-from raypipe.storage.root import check_root
+from raypipe.storage.root import check_root, open_storage
 
 PROBE_SECONDS = 60.0
 KEPT = 8.0

@@ -14,8 +14,8 @@ from raypipe.driver.forecast.flops import flops_of
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.stages.outlook.outlook import ModelInputs
 from raypipe.stages.stage import Site
-from raypipe.storage.payloads.tokens import taken
-from raypipe.text import pairs
+from raypipe.storage.payloads import taken
+from raypipe.text import inputs as pairs
 
 SHARE, LEAST_INPUTS = 0.02, 200
 """Inputs that are computed: at most 2% of all, but of few inputs 200."""

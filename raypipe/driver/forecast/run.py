@@ -15,7 +15,7 @@ from raypipe.errors import StorageError
 from raypipe.names import StoreName
 from raypipe.stages.stage import Stage
 from raypipe.storage.storage import Storage
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 def run_forecast(

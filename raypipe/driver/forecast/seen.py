@@ -23,9 +23,9 @@ from raypipe.stages.outlook.outlook import (
 from raypipe.stages.outlook.records import blocks_of
 from raypipe.stages.stage import Sizing
 from raypipe.stages.texts.tokenize import pieces_of
-from raypipe.storage.payloads.tokens import concatenate
+from raypipe.storage.payloads import concatenate
 from raypipe.storage.records import Json
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 from raypipe.text.resembling import Resembling
 from raypipe.text.word_pieces import WordPieces
 

@@ -24,7 +24,7 @@ def with_copies(
     recipe, made = with_datasets(recipe, folder)
     if not has_copies(recipe):
         return recipe, {}
-    from raypipe.storage.places.copies import copied, forget_others  # only where it is needed
+    from raypipe.storage.copies import copied, forget_others  # only where it is needed
 
     copies: dict[Path, str] = {}
 

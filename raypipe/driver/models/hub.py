@@ -7,12 +7,11 @@ from raypipe.driver.workspace import Workspace
 from raypipe.models.hub.held import HeldFiles
 from raypipe.models.hub.linked import linked_folder
 from raypipe.names import of_hub
-from raypipe.storage.doom import wait_for_gc
-from raypipe.storage.ledger import Ledger
+from raypipe.storage.cleanup import wait_for_gc
+from raypipe.storage.ledger import Ledger, read_manifest, restore_plan, restore_spec
 from raypipe.storage.records import Manifest, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
-from raypipe.storage.store_records import read_manifest, restore_plan, restore_spec
 
 SEMANTICS = 2
 """Increase this when other files are fetched of the same commit."""

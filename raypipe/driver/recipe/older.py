@@ -7,9 +7,9 @@ from itertools import count
 from raypipe.driver.workspace import Workspace, read_refs
 from raypipe.names import StoreName
 from raypipe.storage.generations import Generation
+from raypipe.storage.ledger import find_spec, read_manifest
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.store_records import find_spec, read_manifest
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 def older_stores(

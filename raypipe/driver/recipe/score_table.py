@@ -17,7 +17,7 @@ from raypipe.stages.scoring.score import ScoreStage, score_spec
 from raypipe.stages.scoring.token_rows import PassageTokensStage
 from raypipe.stages.texts.tokenize import TokenizeStage
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, committed
+from raypipe.storage.store import Stored, committed
 
 
 @dataclass(frozen=True)

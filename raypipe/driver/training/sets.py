@@ -26,7 +26,7 @@ from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.names import Role, of_training
 from raypipe.stages.stage import Needs, Sizing
 from raypipe.storage.records import hash_file
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 from raypipe.training.examples.guarding.guard import Guard
 from raypipe.training.examples.guarding.guards import guards_of, lines_about
 from raypipe.training.examples.sources import OfDocuments

@@ -38,7 +38,7 @@ from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError, RaypipeError, RefusedError
 from raypipe.evaluation.names import parse_measures
 from raypipe.storage.files import replace_file
-from raypipe.storage.leases.lease import acquire
+from raypipe.storage.lease import acquire
 from raypipe.storage.records import Manifest, Shard
 from raypipe.training.checkpoints.commit import commit
 from raypipe.training.checkpoints.store import Checkpoints
@@ -174,7 +174,7 @@ def _train(job: Job, at: TrainInvocation, follower: Follower) -> Manifest:
                 commit(job, device=chosen.device)
             else:
                 from raypipe.cluster.ray_pool import RayBackend
-                from raypipe.cluster.training.trainer import train_on_ray
+                from raypipe.cluster.ray_train import train_on_ray
 
                 ray_backend = backends.get()
                 assert isinstance(ray_backend, RayBackend)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from raypipe.errors import RaypipeError
 from raypipe.numerics import STRICT, VARIABLE
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 
 if TYPE_CHECKING:
     from raypipe.models.machine.neighbours import Settled

@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 from raypipe import schema
 from raypipe.driver.upkeep.upstream import row_ids, sides_of, stored_of, upstream
 from raypipe.driver.upkeep.which_store import which_store
-from raypipe.engines.lucene.index import ROWS_FILE
-from raypipe.engines.lucene.pack import unpack_folder
+from raypipe.engines.lucene.index import ROWS_FILE, unpack_folder
 from raypipe.errors import InputError
 from raypipe.regular import check_folder
 from raypipe.stages.run_tables import with_ids
@@ -21,7 +20,7 @@ from raypipe.stages.texts.ids import ids_of_rows
 from raypipe.storage.files import appear, folder_beside
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.storage import Storage
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 ROWS_AT_ONCE = 10_000
 """Embeddings in one part of a Parquet file; in float32 of 768 values they take 30 MB."""
@@ -164,7 +163,7 @@ def _graph(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
 
 def _lists(stores: Storage, spec: StageSpec, stored: Stored, out: Path) -> int:
     """The centres with all codes as one index of faiss; its ids are rows, as those of a graph."""
-    from raypipe.engines.ann.files import write_index
+    from raypipe.engines.ann import write_index
     from raypipe.stages.ann.opened import opened_lists
 
     encoded, embeddings = upstream(stores, spec, "embeddings")

@@ -19,7 +19,7 @@ from raypipe.driver.sweep.state import point_folder, read_sweep, stores_of_point
 from raypipe.driver.workspace import LEASE, Workspace
 from raypipe.errors import InputError
 from raypipe.shapes import Shape, check_shape
-from raypipe.storage.leases.state import living
+from raypipe.storage.lease import living
 
 INCOMPLETE = 3
 log = logging.getLogger(__name__)

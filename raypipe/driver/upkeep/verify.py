@@ -21,9 +21,9 @@ from raypipe.storage.generations import (
     retired_numbers,
     stores_of_record,
 )
+from raypipe.storage.ledger import read_manifest
 from raypipe.storage.records import Json
 from raypipe.storage.root import ROOT_FORMAT, root_damage
-from raypipe.storage.store_records import read_manifest
 
 __all__ = ["Damage", "verify"]
 FILLED = f"{Role.FILLED.value}@"

@@ -9,11 +9,11 @@ from raypipe.config import Recipe, load_recipe, read_resolved
 from raypipe.config.hub import hub_name, is_hub
 from raypipe.config.pipeline.parts import PACKAGED_MODELS, Model
 from raypipe.config.pipeline.splitting import DOCUMENTS
-from raypipe.data.formats.told import format_of
+from raypipe.data.formats.registry import format_of
 from raypipe.driver.mirror import default_stores
 from raypipe.driver.models.named import models_before, one_aside
 from raypipe.errors import InputError
-from raypipe.storage.places.opening import open_storage
+from raypipe.storage.root import open_storage
 from raypipe.uris import dataset_id
 from raypipe.vocabulary import BM25_B, BM25_K1, K0, K1, BreakTies
 

@@ -20,7 +20,7 @@ from raypipe.models.folder.discover import RECORD, Discovered, discover
 from raypipe.models.folder.sentence_transformers import transformer_folder
 from raypipe.package import VERSION
 from raypipe.storage.files import appear, folder_beside
-from raypipe.storage.payloads.writing import writing
+from raypipe.storage.payloads import writing
 
 
 @dataclass(frozen=True, slots=True)

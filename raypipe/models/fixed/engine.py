@@ -21,8 +21,7 @@ from raypipe.models.fixed.gather import compact, gathered, on_device
 from raypipe.models.fixed.plan import FixedShape, write_plan
 from raypipe.models.fixed.step import Step
 from raypipe.models.machine.precision import set_products
-from raypipe.text.inputs import Layout
-from raypipe.text.pairs import TextSlice, taken
+from raypipe.text.inputs import Layout, TextSlice, taken
 
 IN_FLIGHT = 2
 """Batches that the device has and the host does not wait for."""

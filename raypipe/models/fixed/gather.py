@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from raypipe.models.fixed.plan import FixedShape, Int64, parts_of
-from raypipe.text.inputs import Layout
-from raypipe.text.pairs import Flat, TextSlice
+from raypipe.text.inputs import Flat, Layout, TextSlice
 
 
 class Gathered(NamedTuple):

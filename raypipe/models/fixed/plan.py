@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.text.batching import batches
-from raypipe.text.inputs import Layout
-from raypipe.text.pairs import TextSlice
+from raypipe.text.batches import batches
+from raypipe.text.inputs import Layout, TextSlice
 
 Int64 = NDArray[np.int64]
 

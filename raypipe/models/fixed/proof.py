@@ -4,8 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.models.fixed.engine import FixedEngine
-from raypipe.text.inputs import Layout
-from raypipe.text.pairs import TextSlice, taken
+from raypipe.text.inputs import Layout, TextSlice, taken
 
 ALONE = 4
 """Rows that are computed alone."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from raypipe.models.hub.held import NOTE, HeldFiles
 from raypipe.storage.files import replace_file
-from raypipe.storage.places.opening import open_storage
+from raypipe.storage.root import open_storage
 
 
 def linked_folder(held: HeldFiles) -> Path:

@@ -15,7 +15,7 @@ from raypipe.stages.search import exact_lists
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 
 CUTOFF = 10
 """Recall is also measured over the first ranks, which readers see."""

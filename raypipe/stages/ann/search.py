@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from raypipe.engines.ann.machine import faiss_class, faiss_version
+from raypipe.engines.ann_settings import faiss_class, faiss_version
 from raypipe.stages.embeddings import all_vectors, dim_of, query_vectors
 from raypipe.stages.outlook.outlook import ExpectedRun, Outlook, Seen
 from raypipe.stages.outlook.runs import run_outlook
@@ -15,7 +15,7 @@ from raypipe.stages.search import at_most_once_a_second, lists_payload
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class AnnSearchStage:
 
     def open(self, site: Site) -> Opened:
         """See Stage; the index is held in memory. Each payload is the run of a block."""
-        from raypipe.engines.exact.blocks import checked_shards
+        from raypipe.engines.exact_scores import checked_shards
         from raypipe.stages.ann.opened import opened_graph, opened_lists
 
         if self.centres is None:
@@ -84,7 +84,7 @@ class AnnSearchStage:
     def _run(
         self, index: Any, shards: Any, site: Site, shard: Shard, skip: Rows, beat: Beat
     ) -> Payload:
-        from raypipe.engines.ann.search import Effort, approximate_topk
+        from raypipe.engines.ann import Effort, approximate_topk
 
         queries = query_vectors(self.vectors, shard.start, shard.stop)
         found = approximate_topk(

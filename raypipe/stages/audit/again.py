@@ -20,8 +20,8 @@ from raypipe.stages.query_blocks import Sides
 from raypipe.stages.texts.ids import column_of_rows
 from raypipe.stages.texts.reading import Strings
 from raypipe.stages.texts.tokenize import BATCH_ROWS, pieces_of
-from raypipe.storage.payloads.tokens import Flat, Offsets, concatenate, taken
-from raypipe.text.pairs import TextSlice
+from raypipe.storage.payloads import Flat, Offsets, concatenate, taken
+from raypipe.text.inputs import TextSlice
 from raypipe.text.word_pieces import WordPieces
 
 Int64 = NDArray[np.int64]
@@ -52,8 +52,7 @@ class Again:
         self, encoder: Encoder, keys: Keys, beat: Beaten
     ) -> tuple[NDArray[np.float32], int]:
         """Inner products of vectors in fp16, as exact search computes those of stored ones."""
-        from raypipe.engines.exact.blocks import upper_norms
-        from raypipe.engines.exact.score import exact_scores
+        from raypipe.engines.exact_scores import exact_scores, upper_norms
 
         sides = [np.unique(rows, return_inverse=True) for rows in keys[:2]]
         (queries, of_queries), (passages, of_passages) = (

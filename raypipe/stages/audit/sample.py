@@ -11,8 +11,8 @@ from raypipe import schema
 from raypipe.ranking.candidates import Keys
 from raypipe.ranking.rerank import lines_of
 from raypipe.stages.scoring.candidates import keys_of
-from raypipe.storage.payloads.tables import read_table
-from raypipe.storage.stored import Stored
+from raypipe.storage.payloads import read_table
+from raypipe.storage.store import Stored
 
 Int64 = NDArray[np.int64]
 

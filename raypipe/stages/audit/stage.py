@@ -29,10 +29,10 @@ from raypipe.stages.outlook.tables import scores_bytes
 from raypipe.stages.query_blocks import Sides
 from raypipe.stages.scoring.candidates import SCORE_BYTES
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
-from raypipe.storage.payloads.tables import write_table
+from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import spec_over
+from raypipe.storage.store import spec_over
 
 if TYPE_CHECKING:
     from raypipe.stages.audit.again import Again

@@ -13,10 +13,10 @@ from raypipe.stages.documents.windows import first_rows
 from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.reuse.hashes import hashes_of
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
-from raypipe.storage.payloads.mapped import map_tensors, write_tensors
+from raypipe.storage.payloads import map_tensors, write_tensors
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 
 Int64 = NDArray[np.int64]
 MAP_BYTES = 24

@@ -21,7 +21,7 @@ from raypipe.stages.run_tables import read_queries_of_run
 from raypipe.stages.stage import Needs, Opened, Site, Sizing
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 
 Conversion = Literal["none", "log-odds", "probability", "probability-of-log"]
 """What becomes of a score before it is aggregated: nothing; the log-odds of a log-probability; the

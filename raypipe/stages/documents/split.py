@@ -16,10 +16,10 @@ from raypipe.stages.outlook.outlook import Outlook, Sample, Seen
 from raypipe.stages.outlook.tables import table_bytes
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.stages.texts.counted_files import batched
-from raypipe.storage.payloads.tables import write_table
+from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 from raypipe.text.split import Splitting, passages_of
 
 OVERLAP = 3

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
-from raypipe.storage.payloads.mapped import map_tensors, write_tensors
+from raypipe.storage.payloads import map_tensors, write_tensors
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 from raypipe.text.split import Splitting, num_passages
 
 COUNT_BYTES = 4

@@ -8,8 +8,8 @@ from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import layouts_of
 from raypipe.stages.outlook.outlook import Int64, ModelInputs, Seen
 from raypipe.stages.query_blocks import Sides
-from raypipe.storage.payloads.tokens import Flat, Offsets
-from raypipe.text.pairs import TextSlice, cut_to
+from raypipe.storage.payloads import Flat, Offsets
+from raypipe.text.inputs import TextSlice, cut_to
 
 MOST_INPUTS = 20_000
 """Inputs of which an outlook knows the lengths, evenly spaced over the sampled queries."""

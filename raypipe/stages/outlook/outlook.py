@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from raypipe.stages.stage import Sizing, Stage
-from raypipe.storage.payloads.tokens import Flat, Offsets
+from raypipe.storage.payloads import Flat, Offsets
 from raypipe.storage.records import Json, Shard
-from raypipe.storage.stored import Stored
-from raypipe.text.pairs import TextSlice
+from raypipe.storage.store import Stored
+from raypipe.text.inputs import TextSlice
 
 if TYPE_CHECKING:  # it imports tokenizers, and readers of a run need none
     from raypipe.models.folder.model_folder import ModelFolder

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.stages.outlook.outlook import ExpectedRun, Float64, Int64
-from raypipe.storage.payloads.tables import write_table
+from raypipe.storage.payloads import write_table
 
 MADE_UP_LINES = 200_000
 """Lines of a made-up table at most: a second's work."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from raypipe.storage.records import Record, Shard
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 def spread(

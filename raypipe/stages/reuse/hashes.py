@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from raypipe import schema
 from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
-from raypipe.storage.payloads.mapped import map_tensors, tensor_bytes, write_tensors
+from raypipe.storage.payloads import map_tensors, tensor_bytes, write_tensors
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 
 Hashes = NDArray[np.uint64]
 """The first 16 bytes of SHA-256, as two numbers: uint64 [rows, 2]."""

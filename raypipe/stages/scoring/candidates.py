@@ -23,10 +23,10 @@ from raypipe.stages.outlook.runs import LINE_SECONDS, expected_run
 from raypipe.stages.outlook.tables import keys_bytes
 from raypipe.stages.scoring.requests import Asking, Request
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
-from raypipe.storage.payloads.tables import read_table, write_table
+from raypipe.storage.payloads import read_table, write_table
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 CANDIDATE_BYTES = 20
 SCORE_BYTES = 24

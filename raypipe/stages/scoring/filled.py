@@ -18,7 +18,7 @@ from raypipe.stages.scoring.rerank import scored_pairs
 from raypipe.stages.stage import Needs, Opened, Site, Sizing
 from raypipe.storage.records import Json, Shard, canonical, digest
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from raypipe.ranking.candidates import Keys, pairs, singles
 from raypipe.stages.query_blocks import num_lines
 from raypipe.storage.records import Json, canonical, digest
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 class Asking(Protocol):

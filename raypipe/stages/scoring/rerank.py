@@ -28,7 +28,7 @@ from raypipe.stages.scoring.requests import Request
 from raypipe.stages.stage import Needs, Opened, Site, Sizing
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 
 
 @dataclass(frozen=True)

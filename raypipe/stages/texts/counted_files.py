@@ -15,8 +15,8 @@ from raypipe.stages.outlook.outlook import Outlook, Sample, mean_bytes
 from raypipe.stages.outlook.records import sampled_records
 from raypipe.stages.outlook.tables import table_bytes
 from raypipe.stages.stage import Beat, Opened, Payload, Rows, Site, Sizing, ranges
-from raypipe.storage.payloads.tables import write_table
-from raypipe.storage.places.copies import on_this_node
+from raypipe.storage.copies import on_this_node
+from raypipe.storage.payloads import write_table
 from raypipe.storage.records import Shard, canonical, digest
 
 BATCH_RECORDS = 1024

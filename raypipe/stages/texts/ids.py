@@ -11,15 +11,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.data.dense import check_dense_ids
-from raypipe.data.ids import IdIndex, build_id_index
+from raypipe.data.ids import IdIndex, build_id_index, check_dense_ids
 from raypipe.names import Role, of_collection
 from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
-from raypipe.storage.payloads.tables import ROW_GROUP_ROWS, read_table
+from raypipe.storage.payloads import ROW_GROUP_ROWS, read_table
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 
 ID_BYTES = 24
 ID_SECONDS = 3e-6

@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import ClassVar
 
 from raypipe import schema
-from raypipe.data.facts import FileFacts, count_file, from_json, to_json
+from raypipe.data.facts import FileFacts, changed, count_file, from_json, to_json
 from raypipe.data.reading import Errors, read_records
-from raypipe.data.unchanged import changed
 from raypipe.stages.outlook.outlook import Outlook, Seen
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
 from raypipe.stages.texts.counted_files import CountedFiles, Read
-from raypipe.storage.places.copies import on_this_node
+from raypipe.storage.copies import on_this_node
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 @dataclass

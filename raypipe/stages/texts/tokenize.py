@@ -23,7 +23,7 @@ from raypipe.stages.reuse.division import Division, Int64, divide, same_payload
 from raypipe.stages.reuse.source import OpenedSource, Source, source_over
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
 from raypipe.stages.texts.reading import Strings, TextReader
-from raypipe.storage.payloads.tokens import (
+from raypipe.storage.payloads import (
     Flat,
     Offsets,
     concatenate,
@@ -33,8 +33,8 @@ from raypipe.storage.payloads.tokens import (
 )
 from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec, settings_digest
-from raypipe.storage.stored import Stored, spec_over
-from raypipe.text.slicing import first_difference, first_other_prompt
+from raypipe.storage.store import Stored, spec_over
+from raypipe.text.prompts import first_difference, first_other_prompt
 from raypipe.text.word_pieces import WordPieces
 
 BATCH_ROWS = 2048

@@ -23,7 +23,7 @@ from raypipe.models.folder.opening import here
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_sha256
 from raypipe.models.units import unit_names
 from raypipe.storage.files import folder_beside, replace_folder
-from raypipe.storage.payloads.writing import writing
+from raypipe.storage.payloads import writing
 from raypipe.training.checkpoints.export_pretrained import pretrained_config, pretrained_tensors
 from raypipe.training.checkpoints.store import Checkpoint, Checkpoints
 from raypipe.training.checkpoints.trained_on import FILE, trained_on

@@ -12,10 +12,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from raypipe.shapes import Count, Place, Shape, check_shape
-from raypipe.storage.payloads.writing import writing
+from raypipe.storage.ledger import work_label
+from raypipe.storage.payloads import writing
 from raypipe.storage.records import Json, hash_file, seal, unseal
 from raypipe.storage.storage import Storage
-from raypipe.storage.store_records import work_label
 
 KEPT = 2
 """Number of newest checkpoints to keep, besides the best one and those still to be measured."""

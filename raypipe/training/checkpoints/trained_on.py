@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 from raypipe.training.examples.table import distinct
 from raypipe.training.steps.batch import ExampleSource
 

@@ -20,9 +20,8 @@ from raypipe.ranking.blend import Blend
 from raypipe.ranking.candidates import Keys, pairs, positions, singles
 from raypipe.ranking.documents import document_scores, log_odds
 from raypipe.ranking.rerank import rerank
-from raypipe.text.batching import batches
-from raypipe.text.inputs import Layouts, by_length, make_inputs
-from raypipe.text.pairs import TextSlice, taken
+from raypipe.text.batches import batches
+from raypipe.text.inputs import Layouts, TextSlice, by_length, make_inputs, taken
 from raypipe.training.checkpoints.dev_sets import DevData, Documents
 from raypipe.training.model.trainee import Trainee
 from raypipe.training.steps.comm import Comm

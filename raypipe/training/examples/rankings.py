@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.stages.run_tables import read_queries_of_run
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 from raypipe.training.examples.table import pair_keys
 
 Int32 = NDArray[np.int32]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from raypipe.config.training.sets import TrainingSet
 from raypipe.stages.documents.passage_map import PassageMap
 from raypipe.storage.records import Json
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 from raypipe.training.examples.documents import Best, Passages, document_examples
 from raypipe.training.examples.draw import Short, Window
 from raypipe.training.examples.guarding.guard import Dropped

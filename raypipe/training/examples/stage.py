@@ -16,7 +16,7 @@ from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizin
 from raypipe.stages.texts.ids import id_index
 from raypipe.storage.records import Json, Shard, canonical, digest, hash_file
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 from raypipe.training.examples.documents import known_pairs
 from raypipe.training.examples.draw import Short, drawn_examples
 from raypipe.training.examples.empty import nothing_left

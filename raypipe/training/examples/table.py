@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.storage.payloads.mapped import map_tensors, write_tensors
+from raypipe.storage.payloads import map_tensors, write_tensors
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]

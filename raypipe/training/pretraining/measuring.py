@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from raypipe.models.machine.device import BUDGET_TOKENS
-from raypipe.text.batching import batches
+from raypipe.text.batches import batches
 from raypipe.training.model.trainee import Trainee
 from raypipe.training.pretraining.batch import Maker
 from raypipe.training.pretraining.losses import summed_losses

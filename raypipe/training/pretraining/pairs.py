@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 from raypipe.training.pretraining.masking import PAIR, generator
 from raypipe.training.pretraining.sources import Chosen, TextSource, rows_of, texts_of
 

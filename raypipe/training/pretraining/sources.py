@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from raypipe.errors import InputError
 from raypipe.stages.scoring.token_rows import TokenRows
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 from raypipe.training.examples.sampler import permuted
 from raypipe.training.job import Job
 from raypipe.training.pretraining.stretches import Stretches, map_stretches, read

@@ -9,10 +9,10 @@ import numpy as np
 
 from raypipe.errors import InputError
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
-from raypipe.storage.payloads.tokens import map_tokens
+from raypipe.storage.payloads import map_tokens
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored, spec_over
+from raypipe.storage.store import Stored, spec_over
 from raypipe.training.pretraining.stretches import cut, write_stretches
 
 SEMANTICS = 1

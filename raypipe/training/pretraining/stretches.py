@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.storage.payloads.mapped import map_tensors, write_tensors
-from raypipe.text.pairs import TextSlice
+from raypipe.storage.payloads import map_tensors, write_tensors
+from raypipe.text.inputs import TextSlice
 from raypipe.training.steps.texts import Rows
 
 Int32 = NDArray[np.int32]

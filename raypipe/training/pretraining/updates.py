@@ -8,7 +8,7 @@ from torch import Tensor
 from raypipe.errors import InputError
 from raypipe.models.folder.conventions import PretrainedConventions
 from raypipe.models.folder.opening import open_tokenizer
-from raypipe.text.batching import batches
+from raypipe.text.batches import batches
 from raypipe.text.inputs import Layouts
 from raypipe.training.examples.sampler import Sampler
 from raypipe.training.job import Job

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe.models.folder.conventions import Conventions, PairConventions
-from raypipe.text.inputs import Layout
-from raypipe.text.pairs import TextSlice, cut_to, taken
+from raypipe.text.inputs import Layout, TextSlice, cut_to, taken
 from raypipe.training.examples.table import Examples
 from raypipe.training.steps.texts import Rows, gathered
 

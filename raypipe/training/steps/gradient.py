@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from raypipe.models.folder.conventions import Conventions, PairConventions
-from raypipe.text.batching import batches
-from raypipe.text.inputs import Layouts, by_length, make_inputs
-from raypipe.text.pairs import TextSlice, taken
+from raypipe.text.batches import batches
+from raypipe.text.inputs import Layouts, TextSlice, by_length, make_inputs, taken
 from raypipe.training.model.trainee import Trainee
 from raypipe.training.steps.batch import Batch, PairInputs, pair_inputs_of, text_counts
 from raypipe.training.steps.comm import Comm

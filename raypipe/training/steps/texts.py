@@ -6,8 +6,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.storage.payloads.tokens import concatenate
-from raypipe.text.pairs import TextSlice
+from raypipe.storage.payloads import concatenate
+from raypipe.text.inputs import TextSlice
 
 Int64 = NDArray[np.int64]
 

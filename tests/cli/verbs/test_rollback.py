@@ -11,8 +11,8 @@ import pytest
 from beside import let_run
 
 from raypipe.cli.main import run
-from raypipe.storage.places.bucket import BucketStorage
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.bucket import BucketStorage
+from raypipe.storage.posix import PosixStorage
 
 RECIPE = """
 format: 1

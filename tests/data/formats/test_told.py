@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from raypipe.data.formats.told import format_of
+from raypipe.data.formats.registry import format_of
 from raypipe.errors import InputError
 
 

@@ -13,8 +13,8 @@ from raypipe.models.folder.loading import resolve_model
 from raypipe.stages.encode import EncodeStage
 from raypipe.stages.stage import Sizing
 from raypipe.stages.texts.tokenize import TokenizeStage
-from raypipe.storage.store_records import read_manifest
-from raypipe.storage.stored import Stored
+from raypipe.storage.ledger import read_manifest
+from raypipe.storage.store import Stored
 
 
 @pytest.fixture

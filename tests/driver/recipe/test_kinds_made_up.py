@@ -61,7 +61,7 @@ import numpy as np
 from raypipe.stages.query_blocks import RUN_ROW_BYTES, Sides, opened_blocks, query_blocks
 from raypipe.stages.run_tables import dense_table
 from raypipe.stages.stage import Needs
-from raypipe.storage.stored import spec_over
+from raypipe.storage.store import spec_over
 
 
 @dataclass(frozen=True)

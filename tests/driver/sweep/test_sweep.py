@@ -19,8 +19,8 @@ from raypipe.driver.upkeep.status import open_workspace, status
 from raypipe.driver.upkeep.verify import verify
 from raypipe.errors import InputError, Interrupted, RefusedError
 from raypipe.report.finished import open_finished
-from raypipe.storage.places import copies
-from raypipe.storage.places.bucket import BucketStorage
+from raypipe.storage import copies
+from raypipe.storage.bucket import BucketStorage
 
 GRID = ("stages.mono.k0=[2, 4]", "stages.both.k=[1]")
 NAMES = [f"stages.mono.k0={k0},stages.both.k=1" for k0 in (2, 4)]

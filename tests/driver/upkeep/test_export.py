@@ -15,10 +15,10 @@ from raypipe.driver.upkeep import export as exported_tables
 from raypipe.driver.upkeep.export import export
 from raypipe.driver.upkeep.upstream import stored_of
 from raypipe.errors import IncompleteError, InputError
-from raypipe.storage.places.opening import open_storage
+from raypipe.storage.ledger import find_spec
 from raypipe.storage.records import seal, unseal
-from raypipe.storage.store_records import find_spec
-from raypipe.storage.stored import Stored
+from raypipe.storage.root import open_storage
+from raypipe.storage.store import Stored
 
 
 @pytest.fixture

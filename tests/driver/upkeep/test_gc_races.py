@@ -15,9 +15,9 @@ from raypipe.driver.upkeep.gc import delete, find_garbage
 from raypipe.driver.upkeep.verify import verify
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import RefusedError
-from raypipe.storage.doom import doom, doomed_places
-from raypipe.storage.leases.lease import acquire
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.cleanup import doom, doomed_places
+from raypipe.storage.lease import acquire
+from raypipe.storage.posix import PosixStorage
 
 RECIPE = """
 format: 1
@@ -169,7 +169,7 @@ def test_what_is_used_again_since_it_was_found_stays_with_its_payloads(used_agai
 def test_a_gc_that_lost_its_lease_stops(used_again, monkeypatch):
     work, _ = used_again
     found = find_garbage(work)
-    monkeypatch.setattr("raypipe.storage.leases.lease.Lease.lost", property(lambda lease: True))
+    monkeypatch.setattr("raypipe.storage.lease.Lease.lost", property(lambda lease: True))
     with pytest.raises(RefusedError, match="another gc has taken over"):
         delete(work, found)
     assert all(work.stores.exists(name) for files in found.stores.values() for name in files)

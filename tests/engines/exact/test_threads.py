@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from raypipe.engines.exact.threads import AHEAD, in_order
+from raypipe.engines.exact_candidates import AHEAD, in_order
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

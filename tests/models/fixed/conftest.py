@@ -5,7 +5,7 @@ import pytest
 import random_bert
 
 from raypipe.models.folder.loading import resolve_model
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 
 SHAPE = random_bert.Shape(layers=3, hidden=64, heads=4, words=1000)
 

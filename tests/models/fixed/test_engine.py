@@ -8,8 +8,7 @@ from raypipe.models.fixed import engine as engine_module
 from raypipe.models.fixed.clock import HostClock
 from raypipe.models.fixed.engine import IN_FLIGHT, Busy, FixedEngine
 from raypipe.models.fixed.plan import FixedShape
-from raypipe.text.inputs import Layout
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import Layout, TextSlice
 
 LAYOUT = Layout(101, (102,), 102, (0,))
 SHAPE = FixedShape(64, 20)

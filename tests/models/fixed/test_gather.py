@@ -6,8 +6,7 @@ import torch
 
 from raypipe.models.fixed.gather import compact, gathered, on_device
 from raypipe.models.fixed.plan import FixedShape, write_plan
-from raypipe.text.inputs import Layout, make_inputs
-from raypipe.text.pairs import TextSlice, taken
+from raypipe.text.inputs import Layout, TextSlice, make_inputs, taken
 
 RNG = np.random.default_rng(3)
 LAYOUTS = [

@@ -3,8 +3,7 @@
 import numpy as np
 
 from raypipe.models.fixed.plan import FixedShape, parts_of, write_plan
-from raypipe.text.inputs import Layout
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import Layout, TextSlice
 
 LAYOUT = Layout(101, (102,), 102, (0,))
 

@@ -12,7 +12,7 @@ from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.hub.held import NOTE, HeldFiles, read_note
 from raypipe.models.hub.linked import linked_folder
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import hash_file
 
 

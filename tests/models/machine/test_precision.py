@@ -17,7 +17,7 @@ from raypipe.models.machine.neighbours import settle
 from raypipe.models.machine.precision import able, auto, refuse_unable, set_products
 from raypipe.models.packed import TILE_ROWS, linear
 from raypipe.models.scorer import load_scorer
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 
 DRAW = np.random.default_rng(3)
 LENGTHS = [*range(1, 40), 60, 61, 100, 200]

@@ -18,7 +18,7 @@ from raypipe.models.machine.neighbours import Settled, Shape, settled
 from raypipe.models.machine.quantised import TILE_ROWS, int8_linear
 from raypipe.models.packed import linear
 from raypipe.models.scorer import load_scorer
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 
 VNNI = {"avx512_vnni": True}
 

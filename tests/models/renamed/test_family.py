@@ -32,8 +32,7 @@ from raypipe.models.folder.opening import layouts_of, load_weights, open_tokeniz
 from raypipe.models.scorer import load_scorer
 from raypipe.stages.in_memory import encode_texts
 from raypipe.stages.texts.tokenize import refuse_other_inputs
-from raypipe.text.inputs import make_inputs
-from raypipe.text.pairs import taken
+from raypipe.text.inputs import make_inputs, taken
 from raypipe.text.tokenize import tokenize_batch
 from raypipe.training.checkpoints.export import merged
 from raypipe.training.model.lowrank import LowRank

@@ -18,7 +18,7 @@ from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import load_scorer
 from raypipe.models.whole import KINDS
 from raypipe.stages.texts.tokenize import refuse_other_inputs
-from raypipe.text.pairs import taken
+from raypipe.text.inputs import taken
 from raypipe.text.tokenize import tokenize_batch
 
 DUO = {"kind": "duo", "query_limit": 8, "passage_limit": 8, "total_limit": 40,

@@ -11,11 +11,11 @@ from raypipe.stages.scoring.candidates import CandidatesStage, Part, find_scores
 from raypipe.stages.scoring.requests import Request
 from raypipe.stages.stage import Site
 from raypipe.storage.ledger import Ledger
-from raypipe.storage.payloads.tables import read_table, write_table
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.payloads import read_table, write_table
+from raypipe.storage.posix import PosixStorage
 from raypipe.storage.records import Shard
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 BASE = StageSpec("scores", 1)
 

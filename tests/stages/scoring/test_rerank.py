@@ -10,7 +10,7 @@ from raypipe.stages.scoring.requests import Request
 from raypipe.stages.scoring.rerank import AggregateStage, PairsStage, RerankStage
 from raypipe.stages.stage import Sizing
 from raypipe.storage.spec import StageSpec
-from raypipe.storage.stored import spec_over
+from raypipe.storage.store import spec_over
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from raypipe.errors import CorruptError
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 from raypipe.training.checkpoints.store import Checkpoints
 
 

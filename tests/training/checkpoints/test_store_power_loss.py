@@ -4,7 +4,7 @@ import pytest
 import torch
 from lost_power import noting_disk
 
-from raypipe.storage.places.posix import PosixStorage
+from raypipe.storage.posix import PosixStorage
 from raypipe.training.checkpoints.store import Checkpoints
 
 

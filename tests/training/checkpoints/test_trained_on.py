@@ -3,7 +3,7 @@ import hashlib
 import numpy as np
 from training_texts import ONE, TWO
 
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 from raypipe.training.checkpoints import trained_on
 
 

@@ -4,7 +4,7 @@ import gradients
 import numpy as np
 import torch
 
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 from raypipe.training.steps.batch import Batch
 from raypipe.training.steps.comm import Solo
 from raypipe.training.steps.gradient import backward

@@ -6,7 +6,7 @@ from raypipe.driver.recipe.system import System
 from raypipe.models.folder.model_folder import starting_weights
 from raypipe.names import of_stage
 from raypipe.stages.encode import EncodeStage, refuse_other_model
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 def system(basis: Basis, name: str, stage: Encode) -> System:

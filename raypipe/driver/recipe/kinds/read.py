@@ -8,7 +8,7 @@ from raypipe.driver.recipe.system import System
 from raypipe.errors import InputError
 from raypipe.names import of_stage
 from raypipe.stages.read_run import ReadRunStage
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 
 def system(basis: Basis, name: str, stage: Read, query_set: str) -> System:

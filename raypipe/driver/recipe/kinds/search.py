@@ -11,12 +11,12 @@ from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.kinds.encode import vectors
 from raypipe.driver.recipe.system import System
-from raypipe.engines.lucene.feedback import Rm3
+from raypipe.engines.lucene.search import Rm3
 from raypipe.names import Role, of_stage, tokens_of
 from raypipe.stages.bm25 import Bm25Stage
 from raypipe.stages.search import MergeStage, PartsStage
 from raypipe.stages.tune import TuneStage, chosen
-from raypipe.storage.stored import Stored
+from raypipe.storage.store import Stored
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from raypipe.models.scorer import load_scorer
 from raypipe.report.depth import depth
 from raypipe.report.finished import open_finished
 from raypipe.report.results import results
-from raypipe.text.pairs import TextSlice
+from raypipe.text.inputs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
 
 
