@@ -8,8 +8,8 @@ from raypipe.config.training.recipe import Validate
 from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
 from raypipe.training import fit
-from raypipe.training.checkpoints.store import Checkpoints
-from raypipe.training.steps.comm import Solo
+from raypipe.training.checkpoints import Checkpoints
+from raypipe.training.comm import Solo
 
 
 class Course:

@@ -5,9 +5,9 @@ import numpy as np
 from raypipe.config.training.sets import TrainingSet
 from raypipe.models.folder.conventions import PairConventions
 from raypipe.text.pairs import TextSlice
-from raypipe.training.examples.table import Examples, pair_keys
-from raypipe.training.model.starting_tensors import starting_tensors
-from raypipe.training.steps.batch import ExampleSource
+from raypipe.training.batch import ExampleSource
+from raypipe.training.examples import Examples, pair_keys
+from raypipe.training.start import starting_tensors
 
 
 class Texts:

@@ -6,16 +6,14 @@ from typing import Any
 
 from raypipe.cluster.training.worker_events import note_worker
 from raypipe.errors import IncompleteError, RaypipeError, first_line
-from raypipe.training.checkpoints.commit import commit
-from raypipe.training.checkpoints.history import history_of
-from raypipe.training.checkpoints.measuring import Measuring, progress_of
-from raypipe.training.checkpoints.store import Checkpoints
+from raypipe.training.checkpoints import Checkpoints, history_of
+from raypipe.training.comm import Solo, make_deterministic
+from raypipe.training.export import commit
 from raypipe.training.job import Job
-from raypipe.training.model.worker import trainee_of
 from raypipe.training.progress import write_progress
-from raypipe.training.steps.comm import Solo
-from raypipe.training.steps.determinism import make_deterministic
-from raypipe.training.steps.update import load_weights_
+from raypipe.training.start import trainee_of
+from raypipe.training.steps import load_weights_
+from raypipe.training.validate import Measuring, progress_of
 
 ROOM_SECONDS = 5.0
 """Resources released by earlier stages are counted as free only after a moment."""

@@ -89,7 +89,7 @@ class TrainedModel(Section):
 
 
 class Loss(Section):
-    """The loss by name; `raypipe.training.steps.losses` has each equation."""
+    """The loss by name; `raypipe.training.losses` has each equation."""
 
     name: LossName
     margin: Annotated[Positive, Source("CIP at TREC 2021 DL")] = 1.0

@@ -19,7 +19,7 @@ from raypipe.driver.analysis.pages.writing import TWINS, write_with_twins
 from raypipe.driver.reproduce.plan import Planned
 from raypipe.driver.summaries import read_summary
 from raypipe.errors import IncompleteError
-from raypipe.training.checkpoints.history import best_of, measured_sets
+from raypipe.training.checkpoints import best_of, measured_sets
 from raypipe.vocabulary import units
 
 Found = dict[tuple[str, str | None, str, str], float]

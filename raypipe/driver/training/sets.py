@@ -27,10 +27,8 @@ from raypipe.names import Role, of_training
 from raypipe.stages.stage import Needs, Sizing
 from raypipe.storage.records import hash_file
 from raypipe.storage.stored import Stored
-from raypipe.training.examples.guarding.guard import Guard
-from raypipe.training.examples.guarding.guards import guards_of, lines_about
-from raypipe.training.examples.sources import OfDocuments
-from raypipe.training.examples.stage import ExamplesStage
+from raypipe.training.examples_stage import ExamplesStage, OfDocuments
+from raypipe.training.guard import Guard, guards_of, lines_about
 from raypipe.training.job import (
     DevPassages,
     DevStores,
@@ -38,8 +36,8 @@ from raypipe.training.job import (
     TrainStores,
     conventions_of_training,
 )
-from raypipe.training.pretraining.stage import StretchesStage
-from raypipe.training.steps.objective import BATCH_LOSSES
+from raypipe.training.losses import BATCH_LOSSES
+from raypipe.training.stretches import StretchesStage
 from raypipe.vocabulary import K_MAX
 
 

@@ -40,12 +40,12 @@ from raypipe.evaluation.names import parse_measures
 from raypipe.storage.files import replace_file
 from raypipe.storage.leases.lease import acquire
 from raypipe.storage.records import Manifest, Shard
-from raypipe.training.checkpoints.commit import commit
-from raypipe.training.checkpoints.store import Checkpoints
+from raypipe.training.checkpoints import Checkpoints
+from raypipe.training.comm import Solo
+from raypipe.training.export import commit
 from raypipe.training.fit import fit
 from raypipe.training.job import Job, conventions_of_training
-from raypipe.training.model.start_weights import drawn_lines
-from raypipe.training.steps.comm import Solo
+from raypipe.training.start import drawn_lines
 
 SHARD = Shard(0, 0, 1)
 

@@ -15,7 +15,7 @@ from raypipe.storage.payloads.tokens import write_tokens
 from raypipe.storage.payloads.vectors import write_vectors
 from raypipe.storage.payloads.writing import writing
 from raypipe.storage.places.posix import PosixStorage
-from raypipe.training.checkpoints.store import Checkpoints
+from raypipe.training.checkpoints import Checkpoints
 
 
 @contextmanager

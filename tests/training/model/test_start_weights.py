@@ -7,7 +7,7 @@ from safetensors.torch import load_file, save_file
 
 from raypipe.config.training.load import load_training
 from raypipe.driver.training.place import start_model
-from raypipe.training.model.start_weights import drawn_lines, missing_problems
+from raypipe.training.start import drawn_lines, missing_problems
 
 BODY = {
     "format": 1, "name": "p", "collections": {"c": {"format": "msmarco-v1", "input": "c.tsv"}},
