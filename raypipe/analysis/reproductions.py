@@ -7,7 +7,7 @@ from pydantic import Field
 
 from raypipe.analysis.published import PUBLISHED, read_packaged
 from raypipe.config.fields import Section
-from raypipe.config.yaml.words import did_you_mean, listed
+from raypipe.config.words import did_you_mean, listed
 from raypipe.errors import InputError
 
 How = Literal["the authors' weights", "retrained", "our own baseline", "their run, measured here"]

@@ -13,7 +13,7 @@ from typing import Any
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from raypipe.config.training.recipe import Training, Validate, steps_of
+from raypipe.config.training import Training, Validate, steps_of
 from raypipe.errors import InputError
 from raypipe.shapes import Count, Place, Shape, check_shape
 from raypipe.storage.payloads.writing import writing

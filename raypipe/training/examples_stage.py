@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.config.training.sets import TrainingSet
+from raypipe.config.training import TrainingSet
 from raypipe.errors import InputError
 from raypipe.stages.documents.passage_map import PassageMap
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing

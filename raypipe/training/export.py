@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from raypipe.config.training.recipe import steps_of
+from raypipe.config.training import steps_of
 from raypipe.errors import InputError
 from raypipe.models.folder.adapter_tensors import PEFT
 from raypipe.models.folder.adapters import adapter_folder

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from raypipe.config.training.recipe import steps_of
+from raypipe.config.training import steps_of
 from raypipe.errors import InputError, RaypipeError, RefusedError
 from raypipe.storage.records import Json
 from raypipe.training.checkpoints import Checkpoints, History, history_of, unmeasured

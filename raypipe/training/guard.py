@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from raypipe.config import Training
-from raypipe.config.training.sets import DevSet, Guarded
+from raypipe.config.training import DevSet, Guarded
 from raypipe.data.python_docs.text import words
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from raypipe.config.training.sets import TrainingSet
+from raypipe.config.training import TrainingSet
 from raypipe.data.files.compression import open_binary
 from raypipe.data.files.records import lines
 from raypipe.data.qrels import read_qrels

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raypipe.config.training.recipe import steps_of
+from raypipe.config.training import steps_of
 from raypipe.errors import InputError
 from raypipe.models.folder.conventions import Conventions, PairConventions
 from raypipe.models.machine.device import BUDGET_TOKENS

@@ -8,8 +8,7 @@ from packaged_recipes import ENV
 from raypipe.analysis.published import TIME, cells, sources
 from raypipe.analysis.reproductions import inputs, names, reproduction
 from raypipe.config import Recipe, named_recipe, named_training, recipe_text, verb_of
-from raypipe.config.pipeline.paths import recipe_inputs
-from raypipe.config.training.paths import training_inputs
+from raypipe.config.paths import recipe_inputs, training_inputs
 from raypipe.errors import InputError
 
 NAMES = ["bm25", "car", "cip", "duobert", "monobert", "multistage", "repbert"]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mutants_of import BEYOND_JSON, as_json, mutants_of, structures_of
 
 from raypipe.cluster.bad_rows import evidence_name, read_evidence
-from raypipe.config.training.recipe import Validate
+from raypipe.config.training import Validate
 from raypipe.driver.early_end import last_run
 from raypipe.driver.summaries import new_summary, write_summary
 from raypipe.driver.training.curves import ordered, values_of

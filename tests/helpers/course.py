@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import torch
 
-from raypipe.config.training.recipe import Validate
+from raypipe.config.training import Validate
 from raypipe.storage.places.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
 from raypipe.training import fit

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from raypipe.config.training.sets import TrainingSet
+from raypipe.config.training import TrainingSet
 from raypipe.models.folder.conventions import PairConventions
 from raypipe.text.pairs import TextSlice
 from raypipe.training.batch import ExampleSource

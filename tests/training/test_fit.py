@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from course import Course, Second
 
-from raypipe.config.training.recipe import Validate
+from raypipe.config.training import Validate
 from raypipe.errors import InputError, Interrupted, RefusedError
 from raypipe.training import export as commit
 from raypipe.training import fit

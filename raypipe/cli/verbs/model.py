@@ -37,7 +37,7 @@ def show(
 ) -> None:
     """Print a model folder's settings, their sources and its weights; exits with 2 if unusable."""
     from raypipe.config.hub import hub_name
-    from raypipe.config.pipeline.parts import PACKAGED_MODELS
+    from raypipe.config.parts import PACKAGED_MODELS
     from raypipe.models.convert.describe import describe
 
     named = None if path in PACKAGED_MODELS else hub_name(path, Path())

@@ -9,7 +9,7 @@ import typer
 
 from raypipe.cli.options import AsJson, OpenCluster, Out, RecipeName
 from raypipe.config import Training, named_training
-from raypipe.config.training.phases import PhasedTraining
+from raypipe.config.phases import PhasedTraining
 
 if TYPE_CHECKING:
     from raypipe.driver.training.place import TrainOptions

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from raypipe.analysis.depth import depths_up_to, longest
 from raypipe.analysis.section import Chart, Section, Table
-from raypipe.config.pipeline.kinds import Read
+from raypipe.config.stages import Read
 from raypipe.driver.analysis.finished import Finished
 from raypipe.errors import InputError
 from raypipe.evaluation.consistency import CUTOFFS

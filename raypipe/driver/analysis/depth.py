@@ -7,7 +7,7 @@ from raypipe.analysis.depth import (
     reranked_at,
 )
 from raypipe.analysis.section import Chart, Section, Table, Value
-from raypipe.config.pipeline.kinds import MonoScore
+from raypipe.config.stages import MonoScore
 from raypipe.driver.analysis.finished import Finished
 from raypipe.driver.analysis.measuring import (
     about,

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from raypipe import schema
 from raypipe.config import Recipe, load_recipe, read_resolved
-from raypipe.config.pipeline.kinds import Read
-from raypipe.config.pipeline.larger import larger_collections
-from raypipe.config.pipeline.units import units_of
+from raypipe.config.recipe import larger_collections
+from raypipe.config.rules import units_of
+from raypipe.config.stages import Read
 from raypipe.driver.analysis.ranked import Judged, Ranked
 from raypipe.driver.machine.inputs import with_copies
 from raypipe.driver.models.named import with_folders

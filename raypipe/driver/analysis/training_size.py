@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from raypipe.analysis.section import Chart, Section, Table, Value
-from raypipe.config.pipeline.kinds import MonoScore
+from raypipe.config.stages import MonoScore
 from raypipe.driver.analysis.finished import Finished
 from raypipe.driver.analysis.measuring import about, measures_of, of_system
 from raypipe.driver.models.opened import opened

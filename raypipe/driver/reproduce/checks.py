@@ -6,9 +6,9 @@ from itertools import islice
 from pathlib import Path
 
 from raypipe.config import Collection, Recipe, Training
-from raypipe.config.pipeline.kinds import DuoScore, Encode, MonoScore, Read
-from raypipe.config.pipeline.parts import PACKAGED_MODELS
-from raypipe.config.training.phases import PhasedTraining, trainings_of
+from raypipe.config.parts import PACKAGED_MODELS
+from raypipe.config.phases import PhasedTraining, trainings_of
+from raypipe.config.stages import DuoScore, Encode, MonoScore, Read
 from raypipe.data.files.compression import open_binary
 from raypipe.data.files.records import lines
 from raypipe.data.files.split import LINES

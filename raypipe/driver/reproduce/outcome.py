@@ -11,8 +11,8 @@ from raypipe.analysis.section import Section
 from raypipe.analysis.tradeoff import DRAWS, K0S, K1S
 from raypipe.analysis.verdicts import section_of
 from raypipe.config import Recipe
-from raypipe.config.pipeline.kinds import DuoScore, MonoScore
-from raypipe.config.training.phases import PhasedTraining
+from raypipe.config.phases import PhasedTraining
+from raypipe.config.stages import DuoScore, MonoScore
 from raypipe.driver.analysis.finished import open_finished
 from raypipe.driver.analysis.measuring import about
 from raypipe.driver.analysis.pages.writing import TWINS, write_with_twins

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from raypipe.analysis.reproductions import Reproduction, Step, inputs
 from raypipe.config import Recipe, Training, named_recipe, named_training, recipe_text, verb_of
-from raypipe.config.training.phases import PhasedTraining
-from raypipe.config.yaml.words import did_you_mean, listed
+from raypipe.config.phases import PhasedTraining
+from raypipe.config.words import did_you_mean, listed
 from raypipe.errors import InputError
 
 STORES = "stores"

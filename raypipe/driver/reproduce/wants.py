@@ -8,8 +8,7 @@ from typing import Any
 
 from raypipe.analysis.reproductions import Input, Reproduction, inputs
 from raypipe.config import Recipe
-from raypipe.config.pipeline.paths import recipe_inputs
-from raypipe.config.training.paths import training_inputs
+from raypipe.config.paths import recipe_inputs, training_inputs
 from raypipe.driver.reproduce.plan import Planned
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
-from raypipe.config.training.recipe import steps_of
+from raypipe.config.training import steps_of
 from raypipe.driver.training.curves import Curves, ordered, values_of
 from raypipe.storage.records import Json
 from raypipe.training.checkpoints import history_of

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Training
-from raypipe.config.training.recipe import steps_of
-from raypipe.config.training.rules import schedule_problems
-from raypipe.config.training.sets import DevSet
-from raypipe.config.yaml.document import dotted
+from raypipe.config.training import DevSet, steps_of
+from raypipe.config.training_rules import schedule_problems
+from raypipe.config.yaml import dotted
 from raypipe.data.queries import read_queries
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.execute import Execution

@@ -8,8 +8,8 @@ from typing import Any
 
 from raypipe.config import Training, missing_training_inputs
 from raypipe.config.hub import is_hub
-from raypipe.config.training.phases import PhasedTraining, resolved_training, trainings_of
-from raypipe.config.training.rules import kind_of
+from raypipe.config.phases import PhasedTraining, resolved_training, trainings_of
+from raypipe.config.training_rules import kind_of
 from raypipe.driver.invocation import invocation, work_begins
 from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.signals import interruptible

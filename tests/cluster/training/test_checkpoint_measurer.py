@@ -12,7 +12,7 @@ import pytest
 from raypipe.cluster.training import checkpoint_measurer
 from raypipe.cluster.training.checkpoint_measurer import Beside, has_room
 from raypipe.cluster.training.worker_events import events, note_problem, note_worker
-from raypipe.config.training.recipe import Validate
+from raypipe.config.training import Validate
 from raypipe.errors import IncompleteError, InputError
 from raypipe.storage.places.posix import PosixStorage
 from raypipe.training.checkpoints import History

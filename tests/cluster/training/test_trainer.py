@@ -10,7 +10,7 @@ import pytest
 from raypipe.cluster.training import trainer
 from raypipe.cluster.training.trainer import train_on_ray
 from raypipe.cluster.training.worker_events import events, note_problem, note_worker
-from raypipe.config.training.recipe import Validate
+from raypipe.config.training import Validate
 from raypipe.errors import IncompleteError, InputError, RefusedError
 from raypipe.storage.holder import this_process
 from raypipe.storage.places.posix import PosixStorage

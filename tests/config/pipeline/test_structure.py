@@ -1,6 +1,6 @@
 import pytest
 
-from raypipe.config.pipeline.kinds import KINDS
+from raypipe.config.stages import KINDS
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from types import SimpleNamespace
 
 from course import Second
 
-from raypipe.config.training.recipe import Validate
+from raypipe.config.training import Validate
 from raypipe.training import validate as measuring
 from raypipe.training.comm import Solo
 

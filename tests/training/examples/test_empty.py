@@ -1,7 +1,7 @@
 import pytest
 from training_texts import wanted
 
-from raypipe.config.training.sets import TrainingSet
+from raypipe.config.training import TrainingSet
 from raypipe.training.examples_stage import nothing_left
 from raypipe.training.negatives import Short
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from raypipe.config.training.sets import TrainingSet
+from raypipe.config.training import TrainingSet
 from raypipe.errors import InputError
 from raypipe.training.examples import pair_keys
 from raypipe.training.guard import Dropped, Guard

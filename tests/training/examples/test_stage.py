@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from training_texts import keys, wanted
 
-from raypipe.config.training.documents import TrainDocuments
+from raypipe.config.training import TrainDocuments
 from raypipe.training.examples import NO_RUN, Examples, permuted
 from raypipe.training.examples_stage import ExamplesStage, OfDocuments, _first
 from raypipe.training.guard import Guard

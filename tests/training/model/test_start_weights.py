@@ -5,7 +5,7 @@ import yaml
 from masked_texts import make_pretrained
 from safetensors.torch import load_file, save_file
 
-from raypipe.config.training.load import load_training
+from raypipe.config.load import load_training
 from raypipe.driver.training.place import start_model
 from raypipe.training.start import drawn_lines, missing_problems
 

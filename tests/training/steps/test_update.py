@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from raypipe.config.training.recipe import Optimiser
+from raypipe.config.training import Optimiser
 from raypipe.errors import InputError
 from raypipe.training import steps as update
 from raypipe.training.examples import Sampler

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from raypipe.config.pipeline.kinds import Aggregate, DuoScore, MonoScore
+from raypipe.config.stages import Aggregate, DuoScore, MonoScore
 from raypipe.driver.analysis.finished import Finished
 
 

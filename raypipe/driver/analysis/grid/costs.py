@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from raypipe.analysis.tradeoff import Cell
-from raypipe.config.pipeline.kinds import Aggregate
+from raypipe.config.stages import Aggregate
 from raypipe.driver.analysis.finished import Finished
 from raypipe.driver.analysis.grid.filled import Stages
 from raypipe.names import of_stage

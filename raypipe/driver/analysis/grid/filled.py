@@ -8,7 +8,7 @@ import pyarrow as pa
 from raypipe import schema
 from raypipe.analysis.depth import depths_up_to, longest
 from raypipe.analysis.tradeoff import K0S, K1S
-from raypipe.config.pipeline.kinds import DuoScore, MonoScore
+from raypipe.config.stages import DuoScore, MonoScore
 from raypipe.driver.analysis.finished import Finished
 from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
 from raypipe.stages.query_blocks import Sides

@@ -2,7 +2,7 @@
 
 from raypipe.analysis.section import Table, Value
 from raypipe.config import Recipe, settings
-from raypipe.config.training.recipe import Training
+from raypipe.config.training import Training
 
 GIVEN, COMMAND = "recipe", "command line"
 

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from raypipe.analysis.tradeoff import Cell, Setting
-from raypipe.config.pipeline.kinds import Aggregate
+from raypipe.config.stages import Aggregate
 from raypipe.driver.analysis.grid.costs import Costs, costs_of
 from raypipe.driver.analysis.grid.filled import Stages
 

@@ -11,12 +11,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from raypipe.config.fields import Name, Section
-from raypipe.config.pipeline.structure import structural_problems
-from raypipe.config.training.recipe import Training
-from raypipe.config.training.sets import Guarded
-from raypipe.config.yaml.document import Document, Key, Problem
-from raypipe.config.yaml.resolved import HEADER, resolved_yaml, section_lines
-from raypipe.config.yaml.words import did_you_mean, listed, shown
+from raypipe.config.resolved import HEADER, resolved_yaml, section_lines
+from raypipe.config.structure import structural_problems
+from raypipe.config.training import Guarded, Training
+from raypipe.config.words import did_you_mean, listed, shown
+from raypipe.config.yaml import Document, Key, Problem
 
 SHARED = ("format", "name", "collections", "guard", "resources", "stores", "overrides")
 """What a recipe says once, for all its phases."""

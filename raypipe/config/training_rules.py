@@ -2,15 +2,149 @@
 
 from collections.abc import Iterator
 
-from raypipe.config.pipeline.rules import collection_problems
-from raypipe.config.training.documents import document_problems
-from raypipe.config.training.loss_rules import TEACHER_LOSSES, is_unlabelled, loss_problems
-from raypipe.config.training.pretraining_rules import pretraining_problems
-from raypipe.config.training.recipe import TrainedModel, Training
-from raypipe.config.training.sets import TrainingSet
-from raypipe.config.yaml.document import Key, Problem
-from raypipe.config.yaml.words import did_you_mean, listed
+from raypipe.config.rules import collection_problems
+from raypipe.config.training import DevSet, TrainDocuments, TrainedModel, Training, TrainingSet
+from raypipe.config.words import did_you_mean, listed
+from raypipe.config.yaml import Key, Problem
 from raypipe.vocabulary import MASKED_WORD_LOSS
+
+TEACHER_LOSSES = ("margin-mse", "kl")
+TEMPERED = ("info-nce", "kl", "listwise")
+"""Losses with a temperature; that of listwise is of its kl."""
+
+
+def loss_problems(recipe: Training, kind: str | None) -> Iterator[Problem]:
+    """A problem for every broken rule; `kind` is that of the model."""
+    loss = recipe.loss
+    if loss.margin != 1.0 and loss.name != "pairwise-hinge":
+        yield Problem(("loss", "margin"), f"only for pairwise-hinge, not {loss.name}; remove it")
+    if loss.judgements and loss.name not in TEACHER_LOSSES:
+        text = f"only for a teacher's loss, margin-mse or kl, not {loss.name}; remove it"
+        yield Problem(("loss", "judgements"), text)
+    if loss.judgements and kind == "encoder":
+        yield Problem(("loss", "judgements"), "an encoder has no cross-entropy; remove it")
+    if loss.judgements and not _have_teacher(recipe):
+        text = "no training set has a teacher; write loss.name: cross-entropy"
+        yield Problem(("loss", "judgements"), text)
+    if loss.temperature != 1.0 and loss.name not in TEMPERED:
+        text = f"only for info-nce, kl and listwise, not {loss.name}; remove it"
+        yield Problem(("loss", "temperature"), text)
+    for name in ("teacher_weight", "blend"):
+        if getattr(loss, name) and loss.name != "listwise":
+            yield Problem(("loss", name), f"only for listwise, not {loss.name}; remove it")
+    if loss.teacher_weight and not _have_teacher(recipe):
+        text = "no training set has a teacher; give train.NAME.teacher, or remove it"
+        yield Problem(("loss", "teacher_weight"), text)
+    yield from _blend(recipe)
+    yield from _unlabelled(recipe)
+
+
+def is_unlabelled(recipe: Training, wanted: TrainingSet) -> bool:
+    """Whether a set has lists of passages that nobody judged, which a loss can learn from."""
+    by_teacher = recipe.loss.name == "kl" or recipe.loss.teacher_weight > 0
+    return (
+        by_teacher
+        and wanted.negatives is not None
+        and wanted.qrels is None
+        and wanted.teacher is not None
+        and wanted.documents is None
+    )
+
+
+def _have_teacher(recipe: Training) -> bool:
+    return any(each.teacher is not None for each in recipe.train.values())
+
+
+def _blend(recipe: Training) -> Iterator[Problem]:
+    sets = {name: each for name, each in recipe.train.items() if each.blend is not None}
+    if recipe.loss.name == "listwise" and recipe.loss.blend and not sets:
+        text = "no training set says where the first stage's scores come from; give its blend.runs"
+        yield Problem(("loss", "blend"), text)
+    for name, each in sets.items():
+        key = ("train", name, "blend")
+        if not recipe.loss.blend:
+            yield Problem(key, "expected loss.blend, its weight, too; give it, or remove this")
+        if each.texts is None and (each.negatives is None or each.documents is not None):
+            yield Problem(key, "only for a set of passages with negatives; remove it")
+
+
+def _unlabelled(recipe: Training) -> Iterator[Problem]:
+    for name, each in recipe.train.items():
+        negatives = each.negatives
+        if negatives is None or not is_unlabelled(recipe, each):
+            continue
+        for key in ("relevant_last", "above_teacher"):
+            if getattr(negatives, key) is not None:
+                text = "a set without qrels has no relevant passages; remove it"
+                yield Problem(("train", name, "negatives", key), text)
+
+
+_OF_QUERIES = (
+    "queries",
+    "qrels",
+    "negatives",
+    "triples",
+    "texts",
+    "teacher",
+    "examples_at_most",
+    "documents",
+    "blend",
+)
+_OF_PAIRS = ("query_limit", "passage_limit", "segment_row", "adapter")
+
+
+def pretraining_problems(recipe: Training, *, pretrained: bool) -> Iterator[Problem]:
+    """A problem for every broken rule; `pretrained` says what the preset's kind is."""
+    yield from _of_pretraining(recipe) if pretrained else _of_others(recipe)
+
+
+def _of_others(recipe: Training) -> Iterator[Problem]:
+    only = "only for a pre-training (model.preset: bert); remove it"
+    if recipe.masking is not None:
+        yield Problem(("masking",), only)
+    if recipe.model.weights == "random":
+        yield Problem(("model", "weights"), only)
+
+
+def _of_pretraining(recipe: Training) -> Iterator[Problem]:
+    model, masking = recipe.model, recipe.masking
+    if masking is None:
+        text = "missing; write masking: {next_sentence: false}, or true"
+        yield Problem(("masking",), text)
+    for name in _OF_PAIRS:
+        if getattr(model, name) is not None:
+            yield Problem(("model", name), "a pre-training has no queries and pairs; remove it")
+    if model.head != 2:
+        yield Problem(("model", "head"), "a pre-training has its own heads; remove it")
+    if model.weights == "random" and model.draw_missing:
+        text = "with weights: random every weight is drawn; remove it"
+        yield Problem(("model", "draw_missing"), text)
+    for name, each in recipe.train.items():
+        for key in _OF_QUERIES:
+            if getattr(each, key) is not None:
+                text = "a pre-training reads a collection's text alone; remove it"
+                yield Problem(("train", name, key), text)
+        if each.collection is None:
+            yield Problem(("train", name, "collection"), "missing; its text is what is learnt")
+    if recipe.dev:  # a guard may stand beside phases, for those after this one
+        text = "a pre-training sees no queries; measure on masking.held_out and remove it"
+        yield Problem(("dev",), text)
+    yield from _measuring(recipe)
+
+
+def _measuring(recipe: Training) -> Iterator[Problem]:
+    held_out = 0 if recipe.masking is None else recipe.masking.held_out
+    validate = recipe.validate_
+    if validate is None and held_out:
+        yield Problem(("validate",), "missing; it says when to measure on masking.held_out")
+    if validate is None:
+        return
+    if not held_out:
+        yield Problem(("masking", "held_out"), "missing; validate needs inputs to measure on")
+    if validate.measure != MASKED_WORD_LOSS:
+        text = f"expected {MASKED_WORD_LOSS} in a pre-training, found {validate.measure}"
+        yield Problem(("validate", "measure"), text)
+
 
 LOSSES = {
     "encoder": ("multi-label-margin", "info-nce", "margin-mse", "kl", "pairwise-hinge"),
@@ -249,3 +383,41 @@ def schedule_problems(recipe: Training) -> Iterator[Problem]:
     if patience is not None and recipe.optimiser.decay != "constant" and patience < 2:
         text = "expected 2 or more: with a falling rate one measurement says little"
         yield Problem(("validate", "patience"), text)
+
+
+def document_problems(recipe: Training, kind: str | None) -> Iterator[Problem]:
+    """A problem for every broken rule about sets of documents."""
+    for name, each in recipe.train.items():
+        if each.documents is not None:
+            yield from _of_documents(recipe, ("train", name), each)
+            yield from _train_documents(("train", name), each, each.documents)
+    for name, dev in recipe.dev.items():
+        if dev.documents is None:
+            continue
+        key: Key = ("dev", name, "documents")
+        yield from _of_documents(recipe, ("dev", name), dev)
+        if dev.documents.k is not None and dev.documents.method != "k-max-avgp":
+            text = f"for method k-max-avgp only, not {dev.documents.method}; remove it"
+            yield Problem((*key, "k"), text)
+        if kind == "duo":
+            yield Problem(key, "a duoBERT model scores no single passage; remove it")
+
+
+def _of_documents(recipe: Training, key: Key, each: TrainingSet | DevSet) -> Iterator[Problem]:
+    collection = recipe.collections.get(each.collection)
+    if collection is not None and collection.split is None:
+        text = f"expected a collection with split; collections.{each.collection} has none"
+        yield Problem((*key, "documents"), text)
+
+
+def _train_documents(key: Key, each: TrainingSet, documents: TrainDocuments) -> Iterator[Problem]:
+    if each.negatives is None:
+        yield Problem((*key, "documents"), "needs qrels and negatives, both of documents")
+    if each.teacher is not None:
+        yield Problem((*key, "teacher"), "has no scores of documents' passages; remove it")
+    if documents.best is not None and documents.scored_by is None:
+        text = "missing; best needs the earlier phase whose model tells which passages they are"
+        yield Problem((*key, "documents", "scored_by"), text)
+    if documents.scored_by is not None and documents.best is None:
+        text = "scores passages only to keep the best of them; give best, or remove it"
+        yield Problem((*key, "documents", "scored_by"), text)

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self, get_args
 
 from raypipe.config.fields import Section
-from raypipe.config.pipeline.parts import QuerySet
-from raypipe.config.yaml.document import Problem
+from raypipe.config.parts import QuerySet
+from raypipe.config.yaml import Problem
 from raypipe.vocabulary import Unit
 
 Produces = Literal["index", "run", "pairs"]
@@ -80,7 +80,12 @@ class Kind(Section):
     @property
     def inputs(self) -> tuple[str, ...]:
         """The stages whose output this one reads, in the order it reads them."""
-        return ()
+        names: list[str] = []
+        for reference in self.references:
+            if reference.to in get_args(Produces):
+                value = getattr(self, reference.key[0])
+                names += [value] if isinstance(value, str) else value
+        return tuple(names)
 
     @property
     def scores_with(self) -> str | None:

@@ -1,10 +1,12 @@
-"""YAML text as plain data that remembers the line of each value.
+"""YAML text as plain data that remembers the line of each value; its variables and overrides.
 
 `yaml.safe_load` forgets lines, keeps the last of two equal keys and unfolds aliases without a
 limit, so this module walks the node tree itself.
 """
 
-from collections.abc import Callable
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -12,7 +14,7 @@ import yaml
 from yaml.constructor import SafeConstructor
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from raypipe.config.yaml.words import shown
+from raypipe.config.words import did_you_mean, listed, shown
 from raypipe.errors import InputError
 
 MAX_BYTES = 1_000_000
@@ -178,3 +180,152 @@ class _Builder:
 
     def _problem(self, key: Key, text: str) -> None:
         self.document.problems.append(Problem(key, text))
+
+
+_PATTERN = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
+
+
+def expand(document: Document, env: Mapping[str, str]) -> list[Problem]:
+    """Replace every `${VAR}` in place; `$${` becomes `${`, and values are not expanded again.
+
+    Keys are left as they are. Returns one problem for each variable that is not set, with all
+    the places that use it, and one for each `${` that names no variable.
+    """
+    unset: dict[str, list[Key]] = {}
+    problems: list[Problem] = []
+
+    def value_of(match: re.Match[str], key: Key) -> str:
+        name = match.group(1)
+        if match.group() == "$${":
+            return "${"
+        if name is None:
+            text = "expected ${NAME} with letters, digits and _; write $${ for a plain ${"
+            problems.append(Problem(key, text))
+        elif name in env:
+            return env[name]
+        else:
+            unset.setdefault(name, []).append(key)
+        return match.group()
+
+    def walk(value: Any, key: Key) -> Any:
+        if isinstance(value, dict):
+            return {name: walk(inner, (*key, name)) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [walk(inner, (*key, i)) for i, inner in enumerate(value)]
+        if isinstance(value, str):
+            return _PATTERN.sub(lambda match: value_of(match, key), value)
+        return value
+
+    document.data = walk(document.data, ())
+    return problems + [_unset(name, keys) for name, keys in unset.items()]
+
+
+def escaped(value: Any) -> Any:
+    """The value with its strings written so that `expand` gives them back."""
+    if isinstance(value, dict):
+        return {name: escaped(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [escaped(inner) for inner in value]
+    return value.replace("${", "$${") if isinstance(value, str) else value
+
+
+def _unset(name: str, keys: list[Key]) -> Problem:
+    others = f" (also in {', '.join(map(dotted, keys[1:]))})" if keys[1:] else ""
+    text = f"the variable ${{{name}}} is not set{others}; set {name} or write the value itself"
+    return Problem(keys[0], text)
+
+
+_NAMED = (("queries",), ("models",), ("stages",))
+"""Sections whose keys the recipe's author chooses: an override changes an entry but adds none."""
+
+
+MAX_SHOWN = 200
+"""Most characters of an override in a message; each of its problems repeats it."""
+
+
+def apply_overrides(document: Document, overrides: Sequence[str]) -> list[str]:
+    """Set each KEY=VALUE in place, in order; returns the problems, each with its override.
+
+    VALUE is YAML, so `[a, b]`, `true` and `10` have their types, and an empty value is null.
+    Entries of a list are addressed by their index from 0. Unknown keys are found when the recipe is
+    checked.
+    """
+    problems = []
+    for text in overrides:
+        try:
+            _apply(document, text)
+        except InputError as error:
+            problems += error.problems
+    return problems
+
+
+def parse_override(text: str) -> tuple[Key, Document]:
+    """The key and the value of KEY=VALUE.
+
+    Raises:
+        InputError: it has no key, or its value is not YAML.
+    """
+    origin = _origin(text)
+    name, equals, value_text = text.partition("=")
+    key = tuple(name.strip().split("."))
+    if not equals or not all(key):
+        raise InputError(f"{origin}: expected KEY=VALUE, such as stages.bm25.depth=10")
+    return key, parse_yaml(value_text, origin=lambda line: origin)
+
+
+def value_text(value: Any) -> str:
+    """The value as an override has it: YAML on one line."""
+    text = yaml.safe_dump(value, default_flow_style=True, width=math.inf, sort_keys=False)
+    return str(text).removesuffix("...\n").strip()
+
+
+def _apply(document: Document, text: str) -> None:
+    key, value = parse_override(text)
+    _set(document, key, value, _origin(text))
+
+
+def _origin(text: str) -> str:
+    return f"override {text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + '...'}"
+
+
+def _set(document: Document, parts: Key, value: Document, origin: str) -> None:
+    """Walk to the last part's parent, creating missing mappings, and set the value."""
+    parent: Any = document.data
+    key: Key = ()
+    for part in map(str, parts[:-1]):
+        step = _step(parent, key, part, origin)
+        if _absent(parent, step):
+            parent[step] = {}
+            document.origins[(*key, step)] = origin
+        parent, key = parent[step], (*key, step)
+    step = _step(parent, key, str(parts[-1]), origin)
+    parent[step], key = value.data, (*key, step)
+    kept = {k: v for k, v in document.origins.items() if k[: len(key)] != key}
+    document.origins = kept | {(*key, *k): v for k, v in value.origins.items()}
+    document.problems += [Problem((*key, *k), problem) for k, problem in value.problems]
+
+
+def _absent(parent: Any, step: str | int) -> bool:
+    return isinstance(parent, dict) and parent.get(str(step)) is None
+
+
+def _step(parent: Any, key: Key, part: str, origin: str) -> str | int:
+    """The part as a key of the parent: a name, or the index of a list.
+
+    Raises:
+        InputError: the parent has nothing of that name.
+    """
+    where = f"{origin}: {dotted((*key, part))}"
+    if isinstance(parent, list):
+        if re.fullmatch(r"[0-9]{1,6}", part) and int(part) < len(parent):
+            return int(part)
+        raise InputError(f"{where}: expected an index below {len(parent)}, found {part!r}")
+    if not isinstance(parent, dict):
+        raise InputError(
+            f"{where}: {dotted(key) or 'the recipe'} is {shown(parent)}, which has no keys"
+        )
+    if key in _NAMED and part not in parent:
+        raise InputError(
+            f"{where}: no such name{did_you_mean(part, parent)} {dotted(key)} has {listed(parent)}"
+        )
+    return part

@@ -13,21 +13,153 @@ from raypipe.config.fields import (
     OWN,
     AutoOrCount,
     Count,
+    Fraction,
     Listed,
     Location,
     Measure,
     Name,
     NotNegative,
+    OneOrMore,
+    Real,
     SameOrPart,
     Section,
     Seed,
     Source,
     Text,
-    Unit,
 )
-from raypipe.config.pipeline.parts import Collection, plain_values
-from raypipe.config.training.sets import DevSet, Guarded, TrainingSet
-from raypipe.vocabulary import LossName
+from raypipe.config.parts import CIP, Collection, plain_values
+from raypipe.vocabulary import K0, K_MAX, DocumentMethod, LossName
+
+
+class TrainDocuments(Section):
+    """Examples of a set of documents: a passage of a relevant document, one of an irrelevant one.
+
+    Every passage of a relevant document has its own negative, a passage of any irrelevant document
+    of its query.
+    """
+
+    passages: Annotated[Count, Source(CIP)] = 32
+    """Passages of a document that are used, the first ones."""
+    best: Annotated[Count | None, Source(CIP, value=5, default=False)] = None
+    """Keep only so many passages of each relevant document, those that `scored_by` scores highest,
+    each with its negative. None keeps all."""
+    scored_by: Name | None = None
+    """The earlier phase whose model scores the passages of the relevant documents."""
+
+
+class DevDocuments(Section):
+    """A checkpoint is measured on the documents of the run, by the scores of all their passages."""
+
+    method: Annotated[DocumentMethod, Source(OWN)] = "maxp"
+    k: Annotated[Count | None, Source(CIP, value=K_MAX)] = None
+    """For k-max-avgp only: the number of passages whose scores are averaged, 4 by default."""
+
+
+class Negatives(Section):
+    """Passages used as irrelevant ones, drawn from runs over the training queries."""
+
+    runs: Annotated[tuple[Location, ...], OneOrMore, Field(min_length=1)]
+    """Run files; a passage's run and rank are kept with it."""
+    first: Annotated[Count, Source(OWN)] = 1
+    """First of the ranks that they are drawn from."""
+    last: Annotated[Count, Source("Nogueira & Cho 2019: the first 1,000 of BM25")] = K0
+    """Last of the ranks that they are drawn from."""
+    relevant_last: Count | None = None
+    """Treat a judged passage as relevant only if one of the runs has it up to this rank, since a
+    reranker sees no others. None means all judged ones. Where runs miss most of them, a model that
+    learns from all learns that whatever the runs find is irrelevant."""
+    per_example: Annotated[Count, Source("one relevant, one not (Nogueira & Cho 2019)")] = 1
+    """Number of irrelevant passages in an example."""
+    examples: Annotated[Count, Source(OWN)] = 1
+    """Number of examples for each relevant passage, each with other negatives."""
+    above_teacher: Real | None = None
+    """Leave out negatives that the teacher scores higher than the relevant passage's score plus
+    this."""
+
+
+class Pairs(Section):
+    """The first candidates of each query, each an example of its own with its label: a batch has as
+    few relevant passages as the runs have."""
+
+    runs: Annotated[tuple[Location, ...], OneOrMore, Field(min_length=1)]
+    """Run files over the training queries."""
+    last: Annotated[Count, Source("Nogueira & Cho 2019: the first ten of BM25, for TREC CAR")] = 10
+    """Last of the ranks that are used."""
+
+
+class FirstStages(Section):
+    """The first stages of which a blend learns: each example has z from one of them, drawn."""
+
+    runs: Annotated[tuple[Location, ...], OneOrMore, Field(min_length=1)]
+    """Run files over the training queries. z is a passage's score there, min-max over the query's
+    list, and 0 if the run lacks the passage."""
+    last: Annotated[Count, Source("Nogueira & Cho 2019: the first 1,000 of BM25")] = K0
+    """Last rank of such a list: k0 of the pipelines that the model is for."""
+    none: Annotated[bool, Source(OWN)] = True
+    """Whether z = 0 for all of an example's passages is one of the choices."""
+
+
+class TrainingSet(Section):
+    """Queries with their examples over one collection."""
+
+    collection: Name | None = None
+    queries: Location | None = None
+    qrels: Location | None = None
+    """Without qrels, a set of negatives with a teacher is unlabelled: its lists, drawn from the
+    runs, learn by a kl to the teacher alone."""
+    min_grade: Annotated[Count, Source(OWN)] = 1
+    """The lowest relevant grade. Passages with a lower grade above 0 are neither learnt as relevant
+    nor drawn as negatives."""
+    negatives: Negatives | None = None
+    """With qrels, or with a teacher."""
+    blend: FirstStages | None = None
+    """With negatives, for loss.blend: where the first stage's scores come from."""
+    pairs: Pairs | None = None
+    """Instead of negatives, with qrels: for the cross-entropy of a monoBERT model."""
+    documents: TrainDocuments | None = None
+    """Qrels and runs name documents, and examples are of their passages."""
+    triples: Location | None = None
+    """Instead of negatives: lines of a query id, a relevant and an irrelevant passage id."""
+    texts: Location | None = None
+    """Instead of all of these: lines of a query, a relevant and an irrelevant passage, as texts."""
+    teacher: Location | None = None
+    """Source of the teacher's scores: a workspace of `raypipe score`, whose scored candidates are
+    used, or a run file with a teacher's score in every line (`score --tail drop`). Relevant
+    passages and negatives without a score are left out and counted."""
+    examples_at_most: Count | None = None
+    """Keep the first examples in a seeded order, at most this number, for curves over training
+    sizes: smaller sets are subsets of larger ones. Each size is a separate training with its whole
+    schedule."""
+
+
+class DevSet(Section):
+    """Queries on which a checkpoint is measured."""
+
+    collection: Name
+    queries: Location
+    qrels: Location
+    run: Location
+    """A run whose first candidates are scored and reordered; the others are kept below them."""
+    k: Annotated[Count, Source("Nogueira et al. 2019: 1,000 candidates, 50 for duoBERT")] = K0
+    """Number of candidates per query: k0 for a monoBERT model or an encoder, k1 for a duoBERT model
+    (by SUM)."""
+    documents: DevDocuments | None = None
+    """Qrels and run name documents; k then counts documents."""
+    queries_at_most: Count | None = None
+    """Measure on at most this number of queries, the first ones."""
+
+
+class Guarded(Section):
+    """Evaluation queries, which must stay out of the training; dev sets are always guarded."""
+
+    queries: Location
+    qrels: Location | None = None
+    collection: Name | None = None
+    """The collection that holds the qrels' passages."""
+    leave_out_passages: Annotated[bool, Source(OWN)] = False
+    """Also leave every judged passage out of the negatives. Otherwise, where the training set does
+    not use them as relevant, they could only be taught as irrelevant."""
+
 
 BERT = "BERT's own optimiser (Devlin et al. 2019), as Nogueira & Cho 2019"
 PAPERS = "Nogueira & Cho 2019, section 3.2; Zhan et al. 2020, section 4.3"
@@ -137,8 +269,8 @@ class Optimiser(Section):
     at all."""
     weight_decay: Annotated[NotNegative, Source(BERT)] = 0.01
     """Each step takes the rate times this off a weight."""
-    beta1: Annotated[Unit, Source(BERT)] = 0.9
-    beta2: Annotated[Unit, Source(BERT)] = 0.999
+    beta1: Annotated[Fraction, Source(BERT)] = 0.9
+    beta2: Annotated[Fraction, Source(BERT)] = 0.999
     eps: Annotated[Positive, Source(BERT)] = 1e-6
     bias_correction: Annotated[bool, Source(BERT)] = False
     """Adam's correction of its first averages; BERT's own optimiser has none."""
@@ -213,7 +345,7 @@ class Training(Section):
     accumulation: Annotated[Count, Source(OWN)] = 1
     """Batches per step."""
     optimiser: Optimiser = Optimiser()
-    dropout: Annotated[Unit, Source(BERT)] = 0.1
+    dropout: Annotated[Fraction, Source(BERT)] = 0.1
     """In the layers and in attention."""
     seed: Annotated[Seed, Source(OWN)] = 0
     """Of the order of examples, their negatives, what is drawn of the weights, and dropout."""

@@ -8,9 +8,8 @@ import yaml
 from pydantic.fields import FieldInfo
 
 from raypipe.config.fields import Section, Source
-from raypipe.config.yaml.document import MAX_BYTES, parse_yaml
-from raypipe.config.yaml.variables import escaped, expand
-from raypipe.config.yaml.words import shown
+from raypipe.config.words import shown
+from raypipe.config.yaml import MAX_BYTES, escaped, expand, parse_yaml
 from raypipe.errors import InputError
 from raypipe.regular import check_regular
 

@@ -7,17 +7,30 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from raypipe.config.pipeline import splitting
-from raypipe.config.pipeline.draft import draft
-from raypipe.config.pipeline.kinds import Kind
-from raypipe.config.pipeline.kinds.kind import absent
-from raypipe.config.pipeline.paths import absolute
-from raypipe.config.pipeline.recipe import Recipe, WrittenRecipe
-from raypipe.config.pipeline.rules import rule_problems
-from raypipe.config.pipeline.structure import structural_problems
-from raypipe.config.yaml.document import MAX_BYTES, Document, Key, parse_yaml
-from raypipe.config.yaml.overrides import apply_overrides
-from raypipe.config.yaml.variables import escaped, expand
+from raypipe.config.kind import Kind, absent
+from raypipe.config.paths import absolute, make_absolute
+from raypipe.config.phases import (
+    PhasedTraining,
+    Written,
+    phased,
+    unknown_scorers,
+    written_phases,
+)
+from raypipe.config.recipe import Recipe, WrittenRecipe
+from raypipe.config.rules import draft, resolved_split, rule_problems
+from raypipe.config.structure import structural_problems
+from raypipe.config.training import Training
+from raypipe.config.training_rules import training_problems
+from raypipe.config.yaml import (
+    MAX_BYTES,
+    Document,
+    Key,
+    Problem,
+    apply_overrides,
+    escaped,
+    expand,
+    parse_yaml,
+)
 from raypipe.errors import InputError
 from raypipe.regular import check_regular
 from raypipe.uris import redacted
@@ -105,11 +118,17 @@ def _checked(document: Document, overrides: Sequence[str], env: Mapping[str, str
     problems += rule_problems(draft(document.data))
     places = _places(document.data)
     problems.sort(key=lambda problem: places.get(problem.key[:2], -1))
-    told = refused + [document.describe(problem) for problem in problems]
-    lines = list(dict.fromkeys(map(redacted, told)))
-    if lines or recipe is None:
-        raise InputError(lines)
+    _refuse(refused, document, problems)
+    assert recipe is not None
     return recipe
+
+
+def _refuse(refused: Sequence[str], document: Document, problems: Sequence[Problem]) -> None:
+    """Raise InputError with the refused overrides and all problems, if there are any."""
+    texts = [*refused, *(document.describe(problem) for problem in problems)]
+    lines = list(dict.fromkeys(map(redacted, texts)))
+    if lines:
+        raise InputError(lines)
 
 
 def _places(data: Any) -> dict[Key, int]:
@@ -128,8 +147,56 @@ def _resolved(recipe: WrittenRecipe) -> Recipe:
         found = absent(collection.max_passages, max_passages=6000)
         collection = collection.model_copy(update=found)
     if collection.split is not None:
-        collection = collection.model_copy(update={"split": splitting.resolved(collection.split)})
+        collection = collection.model_copy(update={"split": resolved_split(collection.split)})
     stages: dict[str, Kind] = {}
     for name, stage in recipe.stages.items():
         stages[name] = stage.resolved(stages)
     return Recipe.model_validate({**vars(recipe), "collection": collection, "stages": stages})
+
+
+def load_training(
+    recipe: Path | str,
+    *,
+    overrides: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    base: Path | None = None,
+    source: str = "recipe",
+) -> Training | PhasedTraining:
+    """The checked recipe with absolute paths; opens no file but the recipe's own.
+
+    Args are those of `load_recipe`.
+
+    Raises:
+        InputError: every problem found, each with file, line, dotted key and remedy.
+    """
+    if isinstance(recipe, Path):
+        source, base = str(recipe), base or recipe.parent
+        recipe = read_recipe(recipe)
+    document = document_of(recipe, source)
+    refused = apply_overrides(document, overrides)
+    problems = document.problems + expand(document, env or {})
+    has_phases = isinstance(document.data, dict) and "phases" in document.data
+    parts = [Written(document.data)]
+    if has_phases:
+        parts, of_phases = written_phases(document)
+        problems += of_phases
+    else:
+        problems += unknown_scorers(document.data, ())
+    for part in parts:
+        problems += map(part.problem, _problems(part.body))
+    _refuse(refused, document, problems)
+    located = []
+    for part in parts:
+        make_absolute(part.body, base or Path())
+        found = Training.model_validate(part.body)
+        every = (*found.overrides, *overrides)
+        located.append(found.model_copy(update={"overrides": every}))
+    return phased(parts, located) if has_phases else located[0]
+
+
+def _problems(body: Any) -> list[Problem]:
+    """What is wrong with the data of one training."""
+    try:
+        return training_problems(Training.model_validate(body))
+    except ValidationError as error:
+        return structural_problems(error, body, Training)
