@@ -4,7 +4,7 @@ import pytest
 
 from raypipe.config import load_recipe
 from raypipe.config.parts import Split
-from raypipe.config.rules import resolved
+from raypipe.config.rules import resolved_split as resolved
 
 FIELDS = "fields: {id: a, body: b, document: c}"
 

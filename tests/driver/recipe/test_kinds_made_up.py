@@ -1,4 +1,4 @@
-"""A kind of stage that nobody wrote yet: two files, its fields and two unions, and every command has it.
+"""A kind of stage nobody wrote yet: two files, its fields and two unions; every command has it.
 
 The package is copied, the kind added to the copy, and the commands run in a process that has it.
 """

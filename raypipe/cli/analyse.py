@@ -1,5 +1,6 @@
-"""The commands analyse: depth, tradeoff, consistency, fusion, movers, queries, training-size."""
+"""The commands analyse, report and show: what the runs of a workspace say."""
 
+import json
 import math
 import os
 import sys
@@ -8,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raypipe.cli.options import AsJson, PipelineFolder
+from raypipe.cli.options import AsJson, Folder, PipelineFolder
+from raypipe.cli.terminal import print_result, terminal_width
 from raypipe.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,14 +22,10 @@ QuerySet = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    analyse = typer.Typer(no_args_is_help=True, help="What the runs of a finished pipeline say.")
-    for verb in (depth, tradeoff, consistency, fusion, movers, queries, training_size):
-        analyse.command()(verb)
-    app.add_typer(analyse, name="analyse")
+group = typer.Typer(no_args_is_help=True, help="What the runs of a finished pipeline say.")
 
 
+@group.command()
 def depth(folder: PipelineFolder, query_set: QuerySet = None, as_json: AsJson = False) -> None:
     """Recall of the first stages by depth, and rerankers by their number of candidates."""
     from raypipe.driver.analysis.depth import depth as found
@@ -36,6 +34,7 @@ def depth(folder: PipelineFolder, query_set: QuerySet = None, as_json: AsJson = 
     _print([found(finished, each) for each in chosen], as_json)
 
 
+@group.command()
 def tradeoff(
     folder: PipelineFolder,
     query_set: QuerySet = None,
@@ -100,6 +99,7 @@ def _fill(finished: "Finished", query_sets: list[str], allow_open_cluster: bool)
         )
 
 
+@group.command()
 def consistency(
     folder: PipelineFolder,
     reference: Annotated[
@@ -119,6 +119,7 @@ def consistency(
     _print(consistencies(open_finished(folder), reference, query_set), as_json)
 
 
+@group.command()
 def fusion(folder: PipelineFolder, query_set: QuerySet = None, as_json: AsJson = False) -> None:
     """Every first stage merged in turns with every other, beside the better one alone."""
     from raypipe.driver.analysis.fusion import fusion as found
@@ -132,6 +133,7 @@ def fusion(folder: PipelineFolder, query_set: QuerySet = None, as_json: AsJson =
     _print(sections, as_json)
 
 
+@group.command()
 def movers(
     folder: PipelineFolder,
     query_set: QuerySet = None,
@@ -151,6 +153,7 @@ def movers(
     _print([found(finished, each, num=num, chosen=own) for each, own in wanted.items()], as_json)
 
 
+@group.command()
 def queries(
     folder: PipelineFolder,
     query_set: QuerySet = None,
@@ -167,6 +170,7 @@ def queries(
     _print([found(finished, name, num=num, each=each) for name in sets], as_json)
 
 
+@group.command()
 def training_size(
     folder: PipelineFolder, query_set: QuerySet = None, as_json: AsJson = False
 ) -> None:
@@ -205,7 +209,97 @@ def _opened(folder: Path, query_set: str | None) -> "tuple[Finished, list[str]]"
 
 def _print(sections: "list[Section]", as_json: bool) -> None:
     from raypipe.analysis.section import to_text
-    from raypipe.cli.output import print_result
 
     found = {"sections": [section.to_json() for section in sections]}
     print_result(found, "\n\n".join(map(to_text, sections)), as_json=as_json)
+
+
+if TYPE_CHECKING:
+    from raypipe.driver.analysis.by_query.show import Shown
+
+
+def report(
+    folder: Folder,
+    other: Annotated[
+        Path | None,
+        typer.Argument(metavar="[DIR2]", help="A pipeline's workspace to set beside the first."),
+    ] = None,
+    pair: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A=B", help="With DIR2: compare DIR's system A with DIR2's system B too."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="With DIR2: where the page is written.  [default: DIR-beside-DIR2]"),
+    ] = None,
+) -> None:
+    """Write report.html, one page of what the runs say, and its numbers as analysis/*.json."""
+    from raypipe.driver.analysis.finished import open_finished
+    from raypipe.driver.analysis.pages.training import trained_folder
+    from raypipe.driver.analysis.report import report as written
+    from raypipe.driver.analysis.report import report_beside, report_training
+
+    if other is None:
+        if pair or out is not None:
+            raise InputError("--pair and --out: expected two workspaces, DIR and DIR2")
+        trained = trained_folder(folder)
+        print(written(open_finished(folder)) if trained is None else report_training(trained))
+        return
+    pairs = [_pair(text) for text in pair or []]
+    print(report_beside(open_finished(folder), open_finished(other), out, pairs))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    one, equals, other = text.partition("=")
+    if not (one and equals and other):
+        raise InputError(f"--pair {text}: expected A=B, a system of each workspace")
+    return one, other
+
+
+def show(
+    folder: PipelineFolder,
+    query_id: Annotated[str, typer.Option("--query", help="The id of a query.")],
+    query_set: Annotated[
+        str | None, typer.Option("--queries", help="A query set; by default each that has the id.")
+    ] = None,
+    systems: Annotated[
+        list[str] | None, typer.Option("--system", help="A run; by default each. May be repeated.")
+    ] = None,
+    num: Annotated[int, typer.Option(help="Candidates of each system.", min=1)] = 10,
+    as_page: Annotated[
+        bool, typer.Option("--html", help="Write DIR/analysis/query.SET.ID.html as well as .json.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """A query's candidates side by side in every system: ranks, true scores, grades and texts."""
+    from raypipe.driver.analysis.by_query.query_page import write_page
+    from raypipe.driver.analysis.by_query.show import show as found
+    from raypipe.driver.analysis.finished import open_finished
+
+    finished = open_finished(folder)
+    parts = found(finished, query_id, query_set=query_set, systems=systems or (), num=num)
+    written = write_page(finished, parts) if as_page else []
+    if as_json:
+        print(json.dumps({"sections": [part.section().to_json() for part in parts]}))
+    elif as_page:
+        print("\n".join(map(str, written)))
+    else:
+        print("\n\n".join(_text(part, terminal_width()) for part in parts))
+
+
+def _text(part: "Shown", width: int) -> str:
+    from raypipe.analysis.by_query.aligned import aligned, folded, values
+    from raypipe.analysis.plain import plain
+
+    query = part.query
+    head = f"query {query.query_id} of {query.query_set}, {part.unit}: {query.text}"
+    lines = [line for told in (head, *part.notes) for line in folded(plain(told), width)]
+    tables = [
+        values(part.systems.columns, part.systems.rows, width=width),
+        aligned(part.candidates, part.names, width=width)
+        if part.candidates
+        else f"no system has a candidate among its {part.unit}",
+    ]
+    return "\n\n".join(["\n".join(lines), *tables])

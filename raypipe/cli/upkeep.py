@@ -1,27 +1,57 @@
 """The commands status, verify, gc, evaluate and doctor."""
 
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from raypipe.cli.given import MEASURED, Measures, Qrels, on_disk
-from raypipe.cli.options import AsJson, Folder
-from raypipe.cli.ties import Ties, checked
+from raypipe.cli.options import MEASURED, AsJson, Folder, Measures, Qrels, Ties, checked, on_disk
+from raypipe.cli.terminal import show_columns
 from raypipe.errors import CorruptError, InputError
 
+if TYPE_CHECKING:
+    from raypipe.driver.upkeep.status import Status
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    for verb in (status, verify, gc, evaluate, doctor):
-        app.command()(verb)
+
+def lines_of(found: "Status") -> Iterator[str]:
+    """How the invocation ended or how far it is, then a line for each point and store."""
+    yield f"{found.state}: exit {found.exit_code}, {found.reason}"
+    times = (("began", found.began), ("ended", found.ended))
+    known = ", ".join(f"{word} {when}" for word, when in times if when is not None)
+    if known:
+        yield f"  {known}"
+    for name, point in found.points.items():
+        ended = "" if point["exit_code"] is None else f": exit {point['exit_code']}"
+        reason = f", {point['reason']}" if point["state"] not in ("complete", "not begun") else ""
+        yield f"  point {name}: {point['state']}{ended}{reason}"
+        for store, progress in point.get("at_work", {}).items():
+            yield f"    {store}: {_told(progress)}"
+    for store, progress in found.stores.items():
+        yield f"  {store}: {_told(progress)}"
+
+
+def _told(progress: Mapping[str, Any]) -> str:
+    """`at work 3 of 8 shards, 1,200 of 8,000 rows, 0:00:23 left`."""
+    told = str(progress["state"])
+    if "done" in progress:
+        told += f" {progress['done']} of {progress['shards']} shards"
+        told += f", {progress['rows_done']:,} of {progress['rows']:,} rows"
+    if told.startswith("at work") and "seconds_left" in progress:
+        told += f", {progress['rows_per_second']:,.1f} rows/s"
+        told += f", {timedelta(seconds=progress['seconds_left'])} left"
+    told += ", reused" if progress.get("reused") else ""
+    if progress.get("earlier"):
+        begun = progress["state"] in ("waiting", "not begun")
+        told += ", one of an earlier invocation is there" if begun else ", of an earlier invocation"
+    return told
 
 
 def status(folder: Folder, as_json: AsJson = False) -> int:
     """Say how the last run ended, or how far it is; exits with its code."""
-    from raypipe.cli.standing import lines_of
     from raypipe.driver.upkeep.status import status as status_of
 
     found = status_of(folder)
@@ -89,7 +119,6 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Measure run files against judgements."""
-    from raypipe.cli.terminal import show_columns
     from raypipe.data.qrels import read_qrels
     from raypipe.evaluation.of_file import evaluate_file
 

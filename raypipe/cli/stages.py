@@ -1,15 +1,62 @@
 """Commands for one stage, each a recipe of that stage over a workspace; and export."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from raypipe.cli.options import AsJson, Inline, OnRay, OpenCluster, Out, OutOrNone
-from raypipe.cli.output import print_result
-from raypipe.cli.ties import Ties, checked
+from raypipe.cli.options import (
+    MEASURED,
+    AsJson,
+    Inline,
+    Measures,
+    OnRay,
+    OpenCluster,
+    Out,
+    OutOrNone,
+    Ties,
+    checked,
+    on_disk,
+)
+from raypipe.cli.terminal import print_result, terminal_width
 from raypipe.errors import InputError
-from raypipe.vocabulary import BM25_B, BM25_K1, DEPTH, RRF_K, Format, FusionMethod, listed
+from raypipe.vocabulary import (
+    BM25_B,
+    BM25_K1,
+    DEPTH,
+    K0,
+    K1,
+    RRF_K,
+    Aggregation,
+    Format,
+    FusionMethod,
+    ScoreScale,
+    listed,
+)
+
+NUM_LINES = 3
+"""Of a passage's text."""
+
+
+def _hits_text(query: str, hits: Sequence[Mapping[str, Any]]) -> str:
+    """Rank, score and id of each passage on a line, and below it the beginning of its text."""
+    from raypipe.analysis.by_query.aligned import folded
+    from raypipe.analysis.plain import plain
+
+    width = terminal_width()
+    if not hits:
+        return f"no passage for {plain(query)!r}"
+    blocks = []
+    for hit in hits:
+        lines = folded(plain(str(hit["text"])), max(2, width - 4))
+        shown = lines[:NUM_LINES]
+        if len(lines) > NUM_LINES:
+            shown[-1] = folded(shown[-1], max(2, width - 8))[0] + " ..."
+        head = f"{hit['rank']:>3} {hit['score']:.4f} {plain(str(hit['passage_id']))}"
+        blocks.append("\n".join([head, *(f"    {line}" for line in shown)]))
+    return "\n".join(blocks)
+
 
 if TYPE_CHECKING:
     from raypipe.config import Recipe
@@ -28,12 +75,6 @@ Model = Annotated[str, typer.Option(help="A model folder, a hub's OWNER/NAME, or
 Preset = Annotated[str | None, typer.Option(help="Settings by name: repbert or minilm.")]
 HITS = 10
 """Passages that are printed for one query."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    for verb in (prepare, tokenize, encode, index, search, fuse, export):
-        app.command()(verb)
 
 
 def prepare(
@@ -165,13 +206,15 @@ def _print_hits(
     as_json: bool,
 ) -> None:
     from raypipe.api.opened.index import open_index
-    from raypipe.cli.hits import hits_of, text_of
     from raypipe.driver.verbs.single_stage import stage_to_search
 
     stage = stage_to_search(index, model)
     with open_index(index, generation) as opened:
-        hits = hits_of(opened, query, stage, depth=depth, k1=k1, b=b)
-    print_result({"query": query, "hits": hits}, text_of(query, hits), as_json=as_json)
+        run = opened.search([query], stage, depth=depth, k1=k1, b=b)
+        found = run.select(["rank", "passage_id", "score"]).to_pylist()
+        texts = opened.passages(run["passage_id"]) if found else {}
+    hits = [{**hit, "text": texts[hit["passage_id"]]} for hit in found]
+    print_result({"query": query, "hits": hits}, _hits_text(query, hits), as_json=as_json)
 
 
 def fuse(
@@ -243,7 +286,7 @@ def run_stages(
     """Run a recipe of single stages in a workspace, here or on Ray; `asked` is --inline, --ray."""
     import os
 
-    from raypipe.cli.verbs.pipeline import execute
+    from raypipe.cli.pipeline import execute
     from raypipe.driver.pipeline import Options
     from raypipe.driver.verbs.where import where
 
@@ -263,3 +306,121 @@ def run_stages(
         ),
         as_json=as_json,
     )
+
+
+def score(
+    run: Annotated[
+        Path, typer.Option(help="A run file: TREC, MS MARCO, top1000, CSV, JSON or Parquet.")
+    ],
+    collection: Collection,
+    queries: Annotated[Path, typer.Option(help="A queries file.")],
+    model: Annotated[
+        str,
+        typer.Option(
+            help="A reranker (monoBERT, duoBERT, monoT5, duoT5): a folder, a name on a hub, "
+            "general-mono, minilm-mono, minilm-duo."
+        ),
+    ],
+    out: Out,
+    preset: Annotated[
+        str | None, typer.Option(help="Settings by name: monobert, duobert, monot5, ...")
+    ] = None,
+    depth: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Candidates for each query; default {K0} (monoBERT) or {K1} (duoBERT).", min=1
+        ),
+    ] = None,
+    score: Annotated[str | None, typer.Option(help=f"monoBERT only: {listed(ScoreScale)}.")] = None,
+    blend: Annotated[
+        float | None,
+        typer.Option(
+            help="monoBERT only: weight of the run's own order beside the model's log odds.", min=0
+        ),
+    ] = None,
+    tail: Annotated[
+        str | None, typer.Option(help="monoBERT only: keep or drop what is below --depth.")
+    ] = None,
+    sample: Annotated[
+        int | None, typer.Option(help="duoBERT only: pairs drawn for each candidate.", min=1)
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="duoBERT only: seed of the draw.", min=0)] = None,
+    segment_row: Annotated[
+        str | None,
+        typer.Option(help="duoBERT's third segment row if the model has two: zero or copy."),
+    ] = None,
+    qrels: Annotated[Path | None, typer.Option(help="Judgements, to measure the new run.")] = None,
+    measures: Measures = MEASURED,
+    break_ties: Ties = "id",
+    generation: FromGeneration = None,
+    inline: Inline = False,
+    ray: OnRay = False,
+    allow_open_cluster: OpenCluster = False,
+    as_json: AsJson = False,
+) -> None:
+    """Score a run's candidates: monoBERT writes runs/queries/score.trec, duoBERT its pairs."""
+    from raypipe.driver.report.lines import to_stderr
+    from raypipe.driver.verbs.reading import generation_to_read
+    from raypipe.driver.verbs.single_stage import model_of, opened_early, score_recipe
+    from raypipe.models.folder.loading import resolve_model
+    from raypipe.models.folder.model_folder import measurements
+
+    ties = checked(break_ties)
+    named = [("--run", run), ("--collection", collection), ("--queries", queries)]
+    named += [("--qrels", qrels)] if qrels else []
+    missing = [
+        f"{flag} {path}: no such file or folder"
+        for flag, path in named
+        for place in on_disk(path)
+        if not place.exists()
+    ]
+    if missing:
+        raise InputError(missing)
+    keys, folder = opened_early(model_of(model, preset), collection, out, to_stderr)
+    opened = resolve_model(folder, preset)
+    kind = opened.reranker.kind
+    if (told := measurements(opened)) is not None:
+        typer.echo(f"{model}: {told}", err=True)
+    if segment_row is not None:
+        keys["model"]["segment_row"] = segment_row
+    recipe = score_recipe(
+        run,
+        collection,
+        queries,
+        model=keys,
+        duo=kind == "duo",
+        depth=depth,
+        settings={"score": score, "blend": blend, "tail": tail, "sample": sample, "seed": seed},
+        qrels=qrels,
+        measures=measures,
+        break_ties=ties,
+    )
+    reading = generation_to_read(collection, generation)
+    run_stages(recipe, out, as_json, allow_open_cluster, (inline, ray), reading=reading)
+
+
+def aggregate(
+    pairs: Annotated[
+        Path, typer.Option(help="The workspace of `raypipe score` with a duoBERT model.")
+    ],
+    method: Annotated[
+        str,
+        typer.Option(help=f"{listed(Aggregation)}."),
+    ],
+    out: Out,
+    k1: Annotated[int | None, typer.Option(help="Candidates for each query; default all.")] = None,
+    m: Annotated[
+        int | None, typer.Option(help="For sample: pairs drawn for each candidate.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="For sample: seed of the draw.", min=0)] = 0,
+    tail: Annotated[str, typer.Option(help="keep or drop the candidates below k1.")] = "keep",
+    inline: Inline = False,
+    ray: OnRay = False,
+    allow_open_cluster: OpenCluster = False,
+    as_json: AsJson = False,
+) -> None:
+    """Turn duoBERT's pairs into a run: runs/SET/METHOD.trec."""
+    from raypipe.driver.verbs.single_stage import aggregate_recipe
+
+    recipe = aggregate_recipe(pairs, method=method, k1=k1, m=m, seed=seed, tail=tail)
+    run_stages(recipe, out, as_json, allow_open_cluster, (inline, ray))
