@@ -13,7 +13,7 @@ from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import load_scorer
 from raypipe.text.inputs import TextSlice
 from raypipe.text.tokenize import tokenize_batch
-from raypipe.training.checkpoints.trained_on import FILE, passage_hashes
+from raypipe.training.export import FILE, passage_hashes
 
 INPUTS = {"minilm-mono": 100_000, "minilm-duo": 100_000, "general-mono": 6_784}
 

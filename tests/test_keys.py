@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from raypipe.config.pipeline.recipe import WrittenRecipe
-from raypipe.config.training.phases import Own
-from raypipe.config.training.recipe import Training
+from raypipe.config.phases import Own
+from raypipe.config.recipe import WrittenRecipe
+from raypipe.config.training import Training
 
 spec = spec_from_file_location("keys", Path(__file__).parent / "keys.py")
 assert spec is not None and spec.loader is not None

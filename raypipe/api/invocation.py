@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from raypipe import config, numerics, schema
 from raypipe.api.recipe import Overrides, Recipe, inline_by_default
-from raypipe.config.pipeline.units import units_of
+from raypipe.config.rules import units_of
 from raypipe.errors import InputError
 from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.config.pipeline.kinds import Aggregate, DuoScore, MonoScore
+from raypipe.config.stages import Aggregate, DuoScore, MonoScore
 from raypipe.evaluation.measures import Measured
 from raypipe.names import Role, StoreName, of_collection, of_queries, of_stage
 from raypipe.ranking.blend import reranked_at

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raypipe.config.pipeline.kinds import Read
+from raypipe.config.stages import Read
 from raypipe.errors import InputError
 from raypipe.evaluation.overlap import rankings_of
 from raypipe.evaluation.run_files.runs import read_run

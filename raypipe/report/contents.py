@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from raypipe.config import Recipe, settings
-from raypipe.config.training.recipe import Training
+from raypipe.config.training import Training
 from raypipe.errors import InputError
 from raypipe.report.depth import depth
 from raypipe.report.finished import Finished

@@ -3,7 +3,7 @@
 Source: RepBERT (Zhan et al. 2020), Table 2 and Figure 1; Nogueira et al. 2019, Figure 2.
 """
 
-from raypipe.config.pipeline.kinds import MonoScore
+from raypipe.config.stages import MonoScore
 from raypipe.names import of_stage
 from raypipe.ranking.blend import reranked_at
 from raypipe.report.finished import Finished

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from raypipe import schema
 from raypipe.config import Recipe, load_recipe, read_resolved
-from raypipe.config.pipeline.kinds import Read
-from raypipe.config.pipeline.larger import larger_collections
-from raypipe.config.pipeline.units import units_of
+from raypipe.config.recipe import larger_collections
+from raypipe.config.rules import units_of
+from raypipe.config.stages import Read
 from raypipe.driver.machine.inputs import with_copies
 from raypipe.driver.models.named import with_folders
 from raypipe.driver.recipe.kinds.read import left_out

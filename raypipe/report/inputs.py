@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Collection, Recipe, Training
-from raypipe.config.pipeline.kinds import DuoScore, Encode, MonoScore, Read
-from raypipe.config.pipeline.parts import PACKAGED_MODELS
-from raypipe.config.pipeline.paths import recipe_inputs
-from raypipe.config.training.paths import training_inputs
-from raypipe.config.training.phases import PhasedTraining, trainings_of
+from raypipe.config.parts import PACKAGED_MODELS
+from raypipe.config.paths import recipe_inputs, training_inputs
+from raypipe.config.phases import PhasedTraining, trainings_of
+from raypipe.config.stages import DuoScore, Encode, MonoScore, Read
 from raypipe.data.files.compression import open_binary
 from raypipe.data.files.records import lines
 from raypipe.data.files.split import LINES

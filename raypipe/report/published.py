@@ -8,8 +8,8 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import Field, ValidationError
 
 from raypipe.config.fields import Section
-from raypipe.config.yaml.document import parse_yaml
-from raypipe.config.yaml.words import did_you_mean, listed
+from raypipe.config.words import did_you_mean, listed
+from raypipe.config.yaml import parse_yaml
 from raypipe.errors import InputError
 from raypipe.package import FOLDER
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from raypipe.config import Recipe
-from raypipe.config.pipeline.kinds import DuoScore, MonoScore
-from raypipe.config.training.phases import PhasedTraining
+from raypipe.config.phases import PhasedTraining
+from raypipe.config.stages import DuoScore, MonoScore
 from raypipe.driver.summaries import read_summary
 from raypipe.errors import IncompleteError
 from raypipe.report.cells import DRAWS, K0S, K1S
@@ -26,7 +26,7 @@ from raypipe.report.published import (
 )
 from raypipe.report.section import Section, Table, Value
 from raypipe.report.steps import Planned
-from raypipe.training.checkpoints.history import best_of, measured_sets
+from raypipe.training.checkpoints import best_of, measured_sets
 from raypipe.vocabulary import units
 
 Found = dict[tuple[str, str | None, str, str], float]

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from raypipe.config import Recipe, Training, named_recipe, named_training, recipe_text, verb_of
-from raypipe.config.training.phases import PhasedTraining
-from raypipe.config.yaml.words import did_you_mean, listed
+from raypipe.config.phases import PhasedTraining
+from raypipe.config.words import did_you_mean, listed
 from raypipe.errors import InputError
 from raypipe.report.published import Reproduction, Step, inputs
 

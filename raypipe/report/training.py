@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from raypipe.config.pipeline.kinds import MonoScore
+from raypipe.config.stages import MonoScore
 from raypipe.driver.models.opened import opened
 from raypipe.driver.summaries import read_summary, standing_of
 from raypipe.driver.training.curves import values_of

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from raypipe.config.training.recipe import TrainedModel, Training
+from raypipe.config.training import TrainedModel, Training
 from raypipe.errors import InputError
 from raypipe.models.folder.adapters import WEIGHTS, adapter_folder
 from raypipe.models.folder.config_checks import initializer_range

@@ -16,8 +16,7 @@ from pathlib import Path
 import ir_measures
 
 from raypipe.cli.main import run
-from raypipe.config.pipeline.kinds import Bm25Search
-from raypipe.config.pipeline.kinds.search import Fixed
+from raypipe.config.stages import Bm25Search, Fixed
 from raypipe.report.finished import open_finished
 from raypipe.report.measures import judgements_of, measures_of
 

@@ -24,9 +24,8 @@ from raypipe.models.folder.presets import PRESETS
 from raypipe.models.machine.device import numerics_class
 from raypipe.text.inputs import TextSlice, make_inputs, taken
 from raypipe.text.tokenize import tokenize_batch
-from raypipe.training.model.lowrank import LowRank
-from raypipe.training.model.starting_tensors import starting_tensors
-from raypipe.training.model.trainee import Trainee
+from raypipe.training.start import starting_tensors
+from raypipe.training.trainee import LowRank, Trainee
 
 INPUTS, ROUNDS, FORWARDS = 44, 5, 3
 

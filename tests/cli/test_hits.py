@@ -7,9 +7,9 @@ from rich.cells import cell_len
 from watchers import Silent
 
 import raypipe
-from raypipe.cli.hits import text_of
 from raypipe.cli.main import run
 from raypipe.config import load_recipe
+from raypipe.driver.forecast.text import text_of
 from raypipe.driver.pipeline import Options, run_pipeline
 
 TEXTS = ["a zebra", "the lease", "zebra zebra run", "shards of a lease", "lease", "shards run on"]
@@ -106,7 +106,7 @@ def test_long_texts_are_cut_control_characters_hidden_and_nothing_is_said_plainl
 
 def test_cut_texts_of_wide_characters_are_no_wider_than_the_terminal(monkeypatch):
     for width in (40, 41, 9, 2):
-        monkeypatch.setattr("raypipe.cli.hits.terminal_width", lambda width=width: width)
+        monkeypatch.setattr("raypipe.cli.stages.terminal_width", lambda width=width: width)
         hit = {"rank": 1, "score": 0.5, "passage_id": "p", "text": "圧縮された文書を展開する" * 20}
         _, *lines = text_of("q", [hit]).splitlines()
         assert len(lines) == 3 and lines[-1].endswith(" ...")

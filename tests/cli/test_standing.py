@@ -1,4 +1,4 @@
-from raypipe.cli.standing import lines_of
+from raypipe.cli.upkeep import lines_of
 from raypipe.driver.upkeep.status import Status
 
 AT_WORK = {"state": "at work", "shards": 8, "done": 3, "rows": 8000, "rows_done": 1200}

@@ -17,7 +17,7 @@ from raypipe.config import (
     recipe_text,
     resolved_yaml,
 )
-from raypipe.config.training.phases import resolved_training
+from raypipe.config.phases import resolved_training
 from raypipe.errors import InputError
 
 DATA = Path(os.environ.get("RAYPIPE_DATA", Path(__file__).parents[2] / "../shared/data"))
@@ -49,7 +49,7 @@ def test_a_packaged_training_loads_under_its_name_and_comes_back():
 
 
 def test_the_kinds_of_presets_are_those_of_the_presets_themselves():
-    from raypipe.config.training.rules import KINDS, PROMPTED
+    from raypipe.config.training_rules import KINDS, PROMPTED
     from raypipe.models.folder.presets import PRESETS
 
     prompted = {name for name, found in PRESETS.items() if getattr(found, "prompt", None)}
@@ -59,7 +59,7 @@ def test_the_kinds_of_presets_are_those_of_the_presets_themselves():
 
 
 def test_the_models_that_need_no_path_are_those_that_come_with_raypipe():
-    from raypipe.config.pipeline.parts import PACKAGED_MODELS
+    from raypipe.config.parts import PACKAGED_MODELS
     from raypipe.models.folder.adapters import SHIPPED
     from raypipe.models.folder.model_folder import PACKAGED
 

@@ -5,9 +5,8 @@ from itertools import permutations
 from packaged_recipes import ENV, packaged
 
 from raypipe.config import Recipe, load_training, recipe_names, recipe_text
-from raypipe.config.pipeline.kinds import Aggregate, Bm25Search, DuoScore, Fuse, MonoScore
-from raypipe.config.pipeline.kinds.search import Fixed
-from raypipe.config.training.phases import Phase, PhasedTraining, trainings_of
+from raypipe.config.phases import Phase, PhasedTraining, trainings_of
+from raypipe.config.stages import Aggregate, Bm25Search, DuoScore, Fixed, Fuse, MonoScore
 
 
 def bm25_of(recipe: Recipe) -> tuple[float | None, float | None]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mutants_of import BEYOND_JSON, as_json, mutants_of, structures_of
 
 from raypipe.cluster.failures import evidence_name, read_evidence
-from raypipe.config.training.recipe import Validate
+from raypipe.config.training import Validate
 from raypipe.driver.early_end import last_run
 from raypipe.driver.summaries import new_summary, write_summary
 from raypipe.driver.training.curves import ordered, values_of
@@ -21,8 +21,7 @@ from raypipe.storage.ledger import Ledger, events
 from raypipe.storage.records import Shard, seal, unseal
 from raypipe.storage.root import open_storage
 from raypipe.storage.spec import StageSpec
-from raypipe.training.checkpoints.history import History
-from raypipe.training.checkpoints.store import Checkpoints
+from raypipe.training.checkpoints import Checkpoints, History
 from raypipe.training.progress import Reader
 
 

@@ -10,7 +10,7 @@ from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.opening import load_weights
 from raypipe.models.machine.precision import set_products
 from raypipe.models.scorer import load_scorer
-from raypipe.training.steps.determinism import make_deterministic
+from raypipe.training.comm import make_deterministic
 
 
 @pytest.fixture(autouse=True)

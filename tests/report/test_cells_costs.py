@@ -2,7 +2,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from raypipe.config.pipeline.kinds import Aggregate
+from raypipe.config.stages import Aggregate
 from raypipe.report.cells import Cell, Costs, Setting, Stages, costs_of
 
 ALONE = Cell(Setting(8), 6.5, 0, {})

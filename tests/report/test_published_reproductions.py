@@ -6,8 +6,7 @@ import pytest
 from packaged_recipes import ENV
 
 from raypipe.config import Recipe, named_recipe, named_training, recipe_text, verb_of
-from raypipe.config.pipeline.paths import recipe_inputs
-from raypipe.config.training.paths import training_inputs
+from raypipe.config.paths import recipe_inputs, training_inputs
 from raypipe.errors import InputError
 from raypipe.report.published import TIME, cells, inputs, names, reproduction, sources
 

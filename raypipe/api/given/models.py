@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from raypipe import numerics
 from raypipe.config.hub import hub_name
-from raypipe.config.pipeline.parts import PACKAGED_MODELS
+from raypipe.config.parts import PACKAGED_MODELS
 from raypipe.errors import InputError
 from raypipe.vocabulary import Precisions, words
 

@@ -4,7 +4,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from raypipe import config
-from raypipe.config.pipeline.kinds import Bm25Search, DenseSearch, Encode, Index
+from raypipe.config.stages import Bm25Search, DenseSearch, Encode, Index
 from raypipe.errors import IncompleteError
 from raypipe.names import Role, StoreName, of_collection, of_stage
 from raypipe.storage.generations import Generation

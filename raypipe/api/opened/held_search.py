@@ -10,8 +10,7 @@ from raypipe.api.given.models import device_of, model_of
 from raypipe.api.given.numbers import count_of, number_of
 from raypipe.api.given.texts import Texts
 from raypipe.api.opened.held import Held, listed
-from raypipe.config.pipeline.kinds import Bm25Search, DenseSearch, Encode
-from raypipe.config.pipeline.kinds.search import Rm3, Tuned
+from raypipe.config.stages import Bm25Search, DenseSearch, Encode, Rm3, Tuned
 from raypipe.errors import InputError
 from raypipe.names import Role, of_stage
 from raypipe.stages.run_tables import dense_table, run_table, with_ids

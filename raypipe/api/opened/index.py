@@ -15,7 +15,7 @@ from raypipe.api.given.texts import Given, texts_of
 from raypipe.api.opened.closing import Closing
 from raypipe.api.opened.held import Held, listed
 from raypipe.api.opened.held_search import HeldSearch
-from raypipe.config.pipeline.units import units_of
+from raypipe.config.rules import units_of
 from raypipe.driver.mirror import mirror_of
 from raypipe.driver.upkeep.status import open_workspace
 from raypipe.driver.verbs.reading import line_of_generations

@@ -10,12 +10,18 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from raypipe.config.pipeline.load import document_of, load_recipe
-from raypipe.config.pipeline.recipe import Recipe, WrittenRecipe
-from raypipe.config.pipeline.structure import structural_problems
-from raypipe.config.yaml.document import Document, Key, dotted
-from raypipe.config.yaml.overrides import apply_overrides, parse_override, value_text
-from raypipe.config.yaml.variables import expand
+from raypipe.config.load import document_of, load_recipe
+from raypipe.config.recipe import Recipe, WrittenRecipe
+from raypipe.config.structure import structural_problems
+from raypipe.config.yaml import (
+    Document,
+    Key,
+    apply_overrides,
+    dotted,
+    expand,
+    parse_override,
+    value_text,
+)
 from raypipe.errors import InputError
 
 MAX_POINTS = 100

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from raypipe.config.pipeline.kinds import Aggregate, AnnSearch, DenseSearch, DuoScore, MonoScore
+from raypipe.config.stages import Aggregate, AnnSearch, DenseSearch, DuoScore, MonoScore
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.kinds.score import model_of
 from raypipe.driver.recipe.system import System

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from raypipe.config import Recipe
-from raypipe.config.pipeline.paths import relocated
+from raypipe.config.paths import relocated
 from raypipe.driver.machine.datasets import with_datasets
 from raypipe.uris import in_bucket
 

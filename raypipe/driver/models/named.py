@@ -8,8 +8,8 @@ from typing import Any
 
 from raypipe.config import Recipe, Training, read_resolved
 from raypipe.config.hub import NEWEST, SCHEME, HubName, is_hub
-from raypipe.config.pipeline.parts import Model
-from raypipe.config.training.phases import PhasedTraining, trainings_of
+from raypipe.config.parts import Model
+from raypipe.config.phases import PhasedTraining, trainings_of
 from raypipe.driver.models import hub, library
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import InputError

@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 
 from raypipe.config import Recipe
 from raypipe.config.hub import is_hub
-from raypipe.config.pipeline.kinds import DuoScore, Encode, MonoScore
-from raypipe.config.pipeline.parts import Model
+from raypipe.config.parts import Model
+from raypipe.config.stages import DuoScore, Encode, MonoScore
 from raypipe.driver.machine.inputs import has_copies
 from raypipe.driver.models.fitting import unfit
 from raypipe.errors import InputError

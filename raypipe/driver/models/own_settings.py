@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from raypipe.config.training.phases import PhasedTraining, trainings_of
-from raypipe.config.training.recipe import Training
-from raypipe.config.training.rules import kind_of, training_problems
-from raypipe.config.yaml.document import dotted
+from raypipe.config.phases import PhasedTraining, trainings_of
+from raypipe.config.training import Training
+from raypipe.config.training_rules import kind_of, training_problems
+from raypipe.config.yaml import dotted
 from raypipe.driver.models.named import with_model
 from raypipe.errors import InputError
 from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions

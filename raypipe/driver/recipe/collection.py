@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from raypipe.config.pipeline.parts import Collection
+from raypipe.config.parts import Collection
 from raypipe.data.facts import FileFacts
 from raypipe.data.files.split import LINES
 from raypipe.data.formats.registry import get_format

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raypipe.config import Recipe
-from raypipe.config.pipeline.kinds import Read
+from raypipe.config.stages import Read
 from raypipe.data.formats.registry import get_format
 from raypipe.data.qrels import read_qrels
 from raypipe.data.queries import read_queries

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from raypipe.config.pipeline.kinds import Produces
+from raypipe.config.kind import Produces
 from raypipe.driver.recipe.chain import Chain
 from raypipe.stages.ann.recall import Recall
 from raypipe.storage.store import Stored

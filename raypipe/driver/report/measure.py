@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from raypipe import schema
 from raypipe.config import Evaluate
-from raypipe.config.pipeline.larger import larger_collections
-from raypipe.config.pipeline.parts import RUN_ENDINGS
+from raypipe.config.parts import RUN_ENDINGS
+from raypipe.config.recipe import larger_collections
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.system import System

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from raypipe.config.yaml.overrides import value_text
+from raypipe.config.yaml import value_text
 from raypipe.driver.mirror import (
     MARK,
     address_of,

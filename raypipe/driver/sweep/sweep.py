@@ -8,7 +8,7 @@ from typing import Any
 
 from raypipe.config import Point, missing_inputs, select
 from raypipe.config.hub import is_hub
-from raypipe.config.pipeline.kinds import DuoScore, Encode, MonoScore
+from raypipe.config.stages import DuoScore, Encode, MonoScore
 from raypipe.driver.invocation import invocation, work_begins
 from raypipe.driver.machine.shared import SharedRay
 from raypipe.driver.machine.signals import interruptible

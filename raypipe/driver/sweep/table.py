@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from raypipe.config.yaml.overrides import value_text
+from raypipe.config.yaml import value_text
 from raypipe.driver.sweep.state import Row, Sweep
 from raypipe.evaluation.tables import one_digit
 from raypipe.markdown import bullet, cell, markdown_table

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Recipe, Training, load_recipe
-from raypipe.config.training.documents import TrainDocuments
-from raypipe.config.training.sets import DevSet, TrainingSet
+from raypipe.config.training import DevSet, TrainDocuments, TrainingSet
 from raypipe.driver.training.relevant import relevant_file
 from raypipe.driver.training.teachers import teacher_of
 

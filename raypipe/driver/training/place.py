@@ -17,7 +17,7 @@ from raypipe.models.folder.loading import resolve_configuration, resolve_model
 from raypipe.models.folder.model_folder import PACKAGED, ModelFolder
 from raypipe.models.folder.opening import layouts_of
 from raypipe.training.job import conventions_of_training
-from raypipe.training.model.start_weights import missing_problems
+from raypipe.training.start import missing_problems
 
 OF_KIND = {"encoder": "repbert", "mono": "monobert", "duo": "duobert", "pretrained": "bert"}
 """A preset of each kind, in whose place a recipe's own settings stand, key by key."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from raypipe.config import Training, missing_training_inputs
 from raypipe.config.hub import is_hub
-from raypipe.config.training.phases import PhasedTraining, resolved_training, trainings_of
-from raypipe.config.training.rules import kind_of
+from raypipe.config.phases import PhasedTraining, resolved_training, trainings_of
+from raypipe.config.training_rules import kind_of
 from raypipe.driver.invocation import invocation, work_begins
 from raypipe.driver.machine.backends import LazyBackends
 from raypipe.driver.machine.signals import interruptible
@@ -40,12 +40,12 @@ from raypipe.evaluation.names import parse_measures
 from raypipe.storage.files import replace_file
 from raypipe.storage.lease import acquire
 from raypipe.storage.records import Manifest, Shard
-from raypipe.training.checkpoints.commit import commit
-from raypipe.training.checkpoints.store import Checkpoints
+from raypipe.training.checkpoints import Checkpoints
+from raypipe.training.comm import Solo
+from raypipe.training.export import commit
 from raypipe.training.fit import fit
 from raypipe.training.job import Job, conventions_of_training
-from raypipe.training.model.start_weights import drawn_lines
-from raypipe.training.steps.comm import Solo
+from raypipe.training.start import drawn_lines
 
 SHARD = Shard(0, 0, 1)
 

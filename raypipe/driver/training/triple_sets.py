@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from raypipe.config import Training
-from raypipe.config.pipeline.parts import Collection
+from raypipe.config.parts import Collection
 from raypipe.data.triple_texts import FILES, split_triples
 from raypipe.storage.files import note_in, replace_file, sweep_beside
 from raypipe.storage.records import hash_file

@@ -7,8 +7,8 @@ from typing import Any
 
 from raypipe.config import Recipe, load_recipe, read_resolved
 from raypipe.config.hub import hub_name, is_hub
-from raypipe.config.pipeline.parts import PACKAGED_MODELS, Model
-from raypipe.config.pipeline.splitting import DOCUMENTS
+from raypipe.config.parts import PACKAGED_MODELS, Model
+from raypipe.config.rules import DOCUMENTS
 from raypipe.data.formats.registry import format_of
 from raypipe.driver.mirror import default_stores
 from raypipe.driver.models.named import models_before, one_aside

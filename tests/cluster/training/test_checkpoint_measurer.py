@@ -11,10 +11,10 @@ import pytest
 
 from raypipe.cluster import ray_train as checkpoint_measurer
 from raypipe.cluster.ray_train import Beside, events, has_room, note_problem, note_worker
-from raypipe.config.training.recipe import Validate
+from raypipe.config.training import Validate
 from raypipe.errors import IncompleteError, InputError
 from raypipe.storage.posix import PosixStorage
-from raypipe.training.checkpoints.history import History
+from raypipe.training.checkpoints import History
 from raypipe.training.fit import ELSEWHERE
 from raypipe.training.progress import Reader
 

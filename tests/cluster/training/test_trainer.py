@@ -9,7 +9,7 @@ import pytest
 
 from raypipe.cluster import ray_train as trainer
 from raypipe.cluster.ray_train import events, note_problem, note_worker, train_on_ray
-from raypipe.config.training.recipe import Validate
+from raypipe.config.training import Validate
 from raypipe.errors import IncompleteError, InputError, RefusedError
 from raypipe.storage.holder import this_process
 from raypipe.storage.posix import PosixStorage

@@ -1,8 +1,7 @@
 import pytest
 
 from raypipe.config import load_recipe
-from raypipe.config.pipeline.kinds import Bm25Search, Read
-from raypipe.config.pipeline.kinds.search import Tuned
+from raypipe.config.stages import Bm25Search, Read, Tuned
 
 
 def test_a_broken_rule_is_the_only_problem(text: str, problems):

@@ -7,8 +7,8 @@ from training_text import RECIPE
 
 from raypipe.config import load_training, recipe_text
 from raypipe.config.packaged import verb_of
-from raypipe.config.training.paths import missing_training_inputs
-from raypipe.config.training.phases import PhasedTraining, resolved_training
+from raypipe.config.paths import missing_training_inputs
+from raypipe.config.phases import PhasedTraining, resolved_training
 from raypipe.errors import InputError
 
 PHASES = """

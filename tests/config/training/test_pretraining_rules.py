@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from raypipe.config.training.load import load_training
+from raypipe.config.load import load_training
 from raypipe.errors import InputError
 
 BODY = {

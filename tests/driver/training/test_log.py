@@ -7,7 +7,7 @@ from training_body import recipe
 from raypipe.driver.training import log
 from raypipe.driver.training.log import Follower
 from raypipe.storage.posix import PosixStorage
-from raypipe.training.checkpoints.history import History
+from raypipe.training.checkpoints import History
 from raypipe.training.progress import write_progress
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from held_recipe import HELD
 
-from raypipe.config.pipeline.kinds import DenseSearch, DuoScore, MonoScore
+from raypipe.config.stages import DenseSearch, DuoScore, MonoScore
 from raypipe.driver.verbs.single_stage import (
     aggregate_recipe,
     collection_of,

@@ -13,7 +13,7 @@ from raypipe.models.folder.config_checks import read_config
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import load_weights
 from raypipe.models.scorer import load_scorer
-from raypipe.training.model.starting_tensors import starting_tensors
+from raypipe.training.start import starting_tensors
 
 
 @pytest.fixture

@@ -34,10 +34,9 @@ from raypipe.stages.in_memory import encode_texts
 from raypipe.stages.texts.tokenize import refuse_other_inputs
 from raypipe.text.inputs import make_inputs, taken
 from raypipe.text.tokenize import tokenize_batch
-from raypipe.training.checkpoints.export import merged
-from raypipe.training.model.lowrank import LowRank
-from raypipe.training.model.starting_tensors import starting_tensors
-from raypipe.training.model.trainee import Trainee
+from raypipe.training.export import merged
+from raypipe.training.start import starting_tensors
+from raypipe.training.trainee import LowRank, Trainee
 
 SHORT = [TEXTS[2], TEXTS[4]]
 

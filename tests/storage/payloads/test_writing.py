@@ -13,7 +13,7 @@ from raypipe.data.ids import build_id_index
 from raypipe.errors import ending_of
 from raypipe.storage.payloads import write_tokens, write_vectors, writing
 from raypipe.storage.posix import PosixStorage
-from raypipe.training.checkpoints.store import Checkpoints
+from raypipe.training.checkpoints import Checkpoints
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import numpy as np
 from training_texts import ONE, TWO
 
 from raypipe.text.inputs import TextSlice
-from raypipe.training.checkpoints import trained_on
+from raypipe.training.export import trained_on
 
 
 def test_passages_trained_on_are_known_by_their_pieces(monkeypatch):

@@ -3,11 +3,10 @@
 import numpy as np
 from rankings import ranking
 
-from raypipe.training.examples.documents import Best, Passages, document_examples, known_pairs
-from raypipe.training.examples.draw import Short, Window
-from raypipe.training.examples.judged import Judged
-from raypipe.training.examples.rankings import Taught
-from raypipe.training.examples.table import NO_RUN
+from raypipe.training.documents import Best, Passages, document_examples, known_pairs
+from raypipe.training.examples import NO_RUN
+from raypipe.training.judgements import Judged
+from raypipe.training.negatives import Short, Taught, Window
 
 RUN = ranking(*[(0, document, rank, 1 / rank) for rank, document in enumerate([5, 6, 7, 8], 1)])
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from rankings import ranking
 
-from raypipe.training.examples.draw import Short, Window, drawn_examples
-from raypipe.training.examples.table import NO_RUN, map_examples, pair_keys, write_examples
+from raypipe.training.examples import NO_RUN, map_examples, pair_keys, write_examples
+from raypipe.training.negatives import Short, Window, drawn_examples
 
 RUN = ranking(*[(0, p, r, 1 / r) for r, p in enumerate([5, 6, 7, 8, 9], start=1)], (1, 6, 1, 1.0))
 

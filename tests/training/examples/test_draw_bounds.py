@@ -1,6 +1,6 @@
 from rankings import ranking
 
-from raypipe.training.examples.draw import Short, Window, drawn_examples
+from raypipe.training.negatives import Short, Window, drawn_examples
 
 RUN = ranking((0, 5, 1, 0.9), (0, 6, 2, 0.8), (0, 7, 3, 0.7), (2, 8, 1, 0.5), (2, 9, 2, 0.4))
 

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from raypipe.training.examples.draw import Short, Window, drawn_examples
-from raypipe.training.examples.rankings import Ranking
+from raypipe.training.negatives import Ranking, Short, Window, drawn_examples
 
 RUN = Ranking(
     np.zeros(5, np.int32),

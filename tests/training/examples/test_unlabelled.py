@@ -3,8 +3,7 @@
 import numpy as np
 from rankings import ranking
 
-from raypipe.training.examples.draw import Short, Window
-from raypipe.training.examples.unlabelled import unlabelled_examples
+from raypipe.training.negatives import Short, Window, unlabelled_examples
 
 RUN = ranking(*[(0, p, r, 1 / r) for r, p in enumerate([5, 6, 7, 8, 9, 10], 1)], (1, 6, 1, 1.0))
 TEACHER = ranking(*[(0, p, r, p / 10) for r, p in enumerate([6, 7, 8, 9, 10], 1)], (1, 6, 1, 0.5))

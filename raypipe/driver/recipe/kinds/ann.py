@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from raypipe.config.pipeline.kinds import Ann, AnnSearch
-from raypipe.config.pipeline.kinds.ann import IvfPq
+from raypipe.config.stages import Ann, AnnSearch, IvfPq
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.kinds.encode import vectors

@@ -1,6 +1,6 @@
 """tokens@MODEL -> EMBEDDINGS; tokens@MODEL.SET -> EMBEDDINGS.SET (the queries' side)."""
 
-from raypipe.config.pipeline.kinds import Encode
+from raypipe.config.stages import Encode
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import System
 from raypipe.models.folder.model_folder import starting_weights

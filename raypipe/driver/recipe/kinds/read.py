@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from raypipe.config.pipeline.kinds import Read
+from raypipe.config.stages import Read
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.system import System
 from raypipe.errors import InputError

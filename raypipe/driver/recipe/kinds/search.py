@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import assert_never
 
-from raypipe.config.pipeline.kinds import Bm25Search, DenseSearch
-from raypipe.config.pipeline.kinds.search import Fixed, Tune, Tuned
+from raypipe.config.stages import Bm25Search, DenseSearch, Fixed, Tune, Tuned
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.kinds.encode import vectors

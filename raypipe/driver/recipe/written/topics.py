@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from raypipe.config import Recipe
-from raypipe.config.pipeline.parts import CarTopics, QuerySet
+from raypipe.config.parts import CarTopics, QuerySet
 from raypipe.data.formats.car_topics import (
     write_judged_topics,
     write_judgements,
