@@ -222,8 +222,8 @@ def _first_other(
 ) -> str | None:
     """The first text whose input has other ids, or with `segments` other segments, than its own."""
     edges = np.cumsum(made.lengths)[:-1]
-    columns = (np.split(column, edges) for column in (made.ids, made.segments))
-    for text, ids, segment, whole in zip(texts, *columns, own, strict=True):
-        if ids.tolist() != whole.ids or (segments and segment.tolist() != whole.type_ids):
+    ids, rows = (np.split(column, edges) for column in (made.ids, made.segments))
+    for text, found, row, whole in zip(texts, ids, rows, own, strict=True):
+        if found.tolist() != whole.ids or (segments and row.tolist() != whole.type_ids):
             return text
     return None
