@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
 from raypipe.errors import InputError
 from raypipe.text.inputs import Inputs, Layout, Limits, TextSlice, make_inputs, taken
@@ -170,19 +170,13 @@ def first_difference(
         return None
     alone = _stored(tokenizer, texts)
     whole = encoded(tokenizer, texts, specials=True)
-    made = _rows(make_inputs([alone], single))
-    for text, (ids, _), own in zip(texts, made, whole, strict=True):
-        if ids != own.ids:
-            return text
-    if pair is None:
-        return None
+    other = _first_other(texts, make_inputs([alone], single), whole)
+    if pair is None or other is not None:
+        return other
     both = encoded(tokenizer, list(zip(texts, [*texts[1:], texts[0]], strict=True)), specials=True)
     following = taken(alone, np.roll(np.arange(len(texts)), -1))
-    made = _rows(make_inputs([alone, following], pair))
-    for text, (ids, segments), own in zip(texts, made, both, strict=True):
-        if ids != own.ids or (pair.has_segments and segments != own.type_ids):
-            return text
-    return None
+    made = make_inputs([alone, following], pair)
+    return _first_other(texts, made, both, segments=pair.has_segments)
 
 
 def first_other_prompt(
@@ -196,14 +190,10 @@ def first_other_prompt(
         return None
     alone, places = _stored(tokenizer, texts), np.arange(len(texts))
     rows = [np.roll(places, -number) for number in range(len(layout.segments))]
-    made = _rows(make_inputs([taken(alone, each) for each in rows], layout))
+    made = make_inputs([taken(alone, each) for each in rows], layout)
     columns = [[texts[row] for row in each.tolist()] for each in rows]
     filled = [layout.filled(each) for each in zip(*columns, strict=True)]
-    whole = encoded(tokenizer, filled, specials=True)
-    for text, (ids, _), own in zip(texts, made, whole, strict=True):
-        if ids != own.ids:
-            return text
-    return None
+    return _first_other(texts, made, encoded(tokenizer, filled, specials=True))
 
 
 def sliced(tokenizer: Tokenizer, texts: Sequence[Sequence[str]], layout: Layout) -> Inputs:
@@ -227,8 +217,13 @@ def _stored(tokenizer: Tokenizer, texts: Sequence[str]) -> TextSlice:
     return TextSlice(flat, offsets[:-1], np.diff(offsets))
 
 
-def _rows(inputs: Inputs) -> list[tuple[list[int], list[int]]]:
-    """(ids, segments) of each sequence."""
-    edges = np.cumsum(inputs.lengths)[:-1]
-    columns = (np.split(column, edges) for column in (inputs.ids, inputs.segments))
-    return [(ids.tolist(), segments.tolist()) for ids, segments in zip(*columns, strict=True)]
+def _first_other(
+    texts: Sequence[str], made: Inputs, own: Sequence[Encoding], *, segments: bool = False
+) -> str | None:
+    """The first text whose input has other ids, or with `segments` other segments, than its own."""
+    edges = np.cumsum(made.lengths)[:-1]
+    ids, rows = (np.split(column, edges) for column in (made.ids, made.segments))
+    for text, found, row, whole in zip(texts, ids, rows, own, strict=True):
+        if found.tolist() != whole.ids or (segments and row.tolist() != whole.type_ids):
+            return text
+    return None

@@ -70,7 +70,7 @@ class PairConventions:
     A monoBERT model reads [CLS] query [SEP] passage [SEP] in segments 0 and 1, a duoBERT model
     [CLS] query [SEP] passage i [SEP] passage j [SEP] in segments 0, 1 and 2; each [SEP] has the
     segment of the text before it. A model of T5's architecture reads a prompt, without segments.
-    `text.pairs.cut_to` applies the limits.
+    `text.inputs.cut_to` applies the limits.
     """
 
     kind: str
