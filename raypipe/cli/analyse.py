@@ -15,7 +15,9 @@ from raypipe.errors import InputError
 
 if TYPE_CHECKING:
     from raypipe.analysis.section import Section
+    from raypipe.driver.analysis.by_query.show import Shown
     from raypipe.driver.analysis.finished import Finished
+
 
 QuerySet = Annotated[
     str | None, typer.Option("--queries", help="A query set of the recipe; by default each one.")
@@ -212,10 +214,6 @@ def _print(sections: "list[Section]", as_json: bool) -> None:
 
     found = {"sections": [section.to_json() for section in sections]}
     print_result(found, "\n\n".join(map(to_text, sections)), as_json=as_json)
-
-
-if TYPE_CHECKING:
-    from raypipe.driver.analysis.by_query.show import Shown
 
 
 def report(

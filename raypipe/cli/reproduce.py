@@ -15,6 +15,7 @@ from raypipe.config import Recipe, load_recipe, load_training, recipe_text
 from raypipe.errors import IncompleteError, InputError, LimitError
 
 if TYPE_CHECKING:
+    from raypipe.driver.reproduce.plan import Planned
     from raypipe.driver.training.train import Trained
 
 
@@ -84,10 +85,6 @@ def _next(out: Path, page: Path) -> str:
         "Open it in a browser. This writes it anew:\n\n"
         f"    {program} report {out}"
     )
-
-
-if TYPE_CHECKING:
-    from raypipe.driver.reproduce.plan import Planned
 
 
 def reproduce(

@@ -35,6 +35,9 @@ from raypipe.vocabulary import (
     listed,
 )
 
+if TYPE_CHECKING:
+    from raypipe.config import Recipe
+
 NUM_LINES = 3
 """Of a passage's text."""
 
@@ -57,9 +60,6 @@ def _hits_text(query: str, hits: Sequence[Mapping[str, Any]]) -> str:
         blocks.append("\n".join([head, *(f"    {line}" for line in shown)]))
     return "\n".join(blocks)
 
-
-if TYPE_CHECKING:
-    from raypipe.config import Recipe
 
 Collection = Annotated[
     Path,
