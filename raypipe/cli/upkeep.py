@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from raypipe.cli.options import MEASURED, AsJson, Folder, Measures, Qrels, Ties, checked, on_disk
+from raypipe.cli.options import (
+    MEASURED,
+    AsJson,
+    Folder,
+    Measures,
+    Qrels,
+    Ties,
+    checked,
+    refuse_missing,
+)
 from raypipe.cli.terminal import show_columns
 from raypipe.errors import CorruptError, InputError
 
@@ -123,9 +132,7 @@ def evaluate(
     from raypipe.evaluation.of_file import evaluate_file
 
     ties = checked(break_ties)
-    missing = [f"{path}: no such file" for path in [*runs, *on_disk(qrels)] if not path.exists()]
-    if missing:
-        raise InputError(missing)
+    refuse_missing(*runs, qrels)
     names = measures.replace(",", " ").split()
     judged = read_qrels(qrels)
     found = {

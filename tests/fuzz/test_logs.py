@@ -23,8 +23,7 @@ from raypipe.storage.log import events
 from raypipe.storage.places.opening import open_storage
 from raypipe.storage.records import Shard, seal, unseal
 from raypipe.storage.spec import StageSpec
-from raypipe.training.checkpoints import Checkpoints, History
-from raypipe.training.progress import Reader
+from raypipe.training.checkpoints import Checkpoints, History, Reader
 
 
 def damaged(body):

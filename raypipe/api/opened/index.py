@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +15,6 @@ from raypipe import config, schema
 from raypipe.api.given.models import device_of, model_of
 from raypipe.api.given.numbers import count_of, number_of
 from raypipe.api.given.texts import Given, Texts, texts_of
-from raypipe.api.opened.closing import Closing
 from raypipe.config.rules import units_of
 from raypipe.config.stages import Bm25Search, DenseSearch, Encode, Rm3, Tuned
 from raypipe.config.stages import Index as LuceneIndex
@@ -233,7 +232,7 @@ def open_index(folder: str | Path, generation: int | None = None) -> "Index":
         return Index(Held(stores, found, recipe, end.pop_all()))
 
 
-class Index(Closing):
+class Index(AbstractContextManager["Index"]):
     """A generation that is read; for one thread at a time."""
 
     def __init__(self, held: Held) -> None:
@@ -347,6 +346,9 @@ class Index(Closing):
         columns = ("passage_id", "text")
         names, texts = (column_of_rows(collection, np.unique(rows), c) for c in columns)
         return dict(zip(names, texts, strict=True))
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Give the generation up, so that it may be deleted; once is enough."""

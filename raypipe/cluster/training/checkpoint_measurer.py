@@ -6,11 +6,10 @@ from typing import Any
 
 from raypipe.cluster.training.worker_events import note_worker
 from raypipe.errors import IncompleteError, RaypipeError, first_line
-from raypipe.training.checkpoints import Checkpoints, history_of
+from raypipe.training.checkpoints import Checkpoints, history_of, write_progress
 from raypipe.training.comm import Solo, make_deterministic
 from raypipe.training.export import commit
 from raypipe.training.job import Job
-from raypipe.training.progress import write_progress
 from raypipe.training.start import trainee_of
 from raypipe.training.steps import load_weights_
 from raypipe.training.validate import Measuring, progress_of

@@ -15,12 +15,11 @@ from raypipe.cluster.training.checkpoint_measurer import Beside, has_room
 from raypipe.cluster.training.worker_events import events, note_problem, note_worker
 from raypipe.errors import IncompleteError, InputError, RaypipeError, first_line
 from raypipe.storage.holder import Process
-from raypipe.training.checkpoints import Checkpoints
+from raypipe.training.checkpoints import Checkpoints, write_progress
 from raypipe.training.comm import Group, Solo
 from raypipe.training.export import commit
 from raypipe.training.fit import ELSEWHERE, fit
 from raypipe.training.job import Job
-from raypipe.training.progress import write_progress
 
 POLL_SECONDS = 0.5
 

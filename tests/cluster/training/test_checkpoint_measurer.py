@@ -15,9 +15,8 @@ from raypipe.cluster.training.worker_events import events, note_problem, note_wo
 from raypipe.config.training import Validate
 from raypipe.errors import IncompleteError, InputError
 from raypipe.storage.places.posix import PosixStorage
-from raypipe.training.checkpoints import History
+from raypipe.training.checkpoints import History, Reader
 from raypipe.training.fit import ELSEWHERE
-from raypipe.training.progress import Reader
 
 
 class Failure(Exception):
