@@ -54,18 +54,6 @@ def on_disk(path: Path) -> list[Path]:
     return [path] if dataset_id(path) is None else []
 
 
-def missing_files(*paths: Path | None) -> list[str]:
-    """A problem for each of the paths at which there is no file."""
-    given = [place for path in paths if path is not None for place in on_disk(path)]
-    return [f"{path}: no such file" for path in given if not path.exists()]
-
-
-def refuse_missing(*paths: Path | None) -> None:
-    """Raise InputError with all `missing_files`."""
-    if missing := missing_files(*paths):
-        raise InputError(missing)
-
-
 Ties = Annotated[
     str,
     typer.Option(

@@ -6,16 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raypipe.cli.options import (
-    MEASURED,
-    AsJson,
-    Measures,
-    Qrels,
-    Ties,
-    checked,
-    missing_files,
-    refuse_missing,
-)
+from raypipe.cli.options import MEASURED, AsJson, Measures, Qrels, Ties, checked, on_disk
 from raypipe.cli.terminal import print_result
 from raypipe.errors import InputError
 from raypipe.markdown import cell, markdown_table
@@ -55,7 +46,7 @@ def compare(
 
     base = runs[0] if baseline is None else baseline
     order = checked(break_ties)
-    problems = missing_files(*runs, qrels)
+    problems = [f"{path}: no such file" for path in [*runs, *on_disk(qrels)] if not path.exists()]
     problems += [f"{path}: given twice" for path in {p for p in runs if runs.count(p) > 1}]
     if len(runs) < 2:
         problems.append("expected two runs or more, the baseline first")
@@ -226,7 +217,7 @@ def check(
     from raypipe.leaderboard.script import reciprocal_rank
 
     board = _board(task)
-    refuse_missing(run, queries, qrels)
+    _refuse_missing(run, queries, qrels)
     ties = checked(break_ties)
     lines = read_run_lines(run, break_ties=ties)
     ids = [query for query, _ in read_queries(queries)] if queries else None
@@ -282,7 +273,7 @@ def pack(
     lacking = [f"{flag}: missing; {task} requires it" for flag, path in wanted if path is None]
     if board.metadata and lacking:
         raise InputError(lacking)
-    refuse_missing(
+    _refuse_missing(
         eval_run, dev, metadata, dev_queries, eval_queries, qrels, fill_dev, fill_eval, submissions
     )
     ties = checked(break_ties)
@@ -315,6 +306,13 @@ def _board(task: str) -> "Board":
     if task not in BOARDS:
         raise InputError(f"--task: expected one of {', '.join(BOARDS)}; found {task!r}")
     return BOARDS[task]
+
+
+def _refuse_missing(*paths: Path | None) -> None:
+    given = [place for path in paths if path is not None for place in on_disk(path)]
+    missing = [f"{path}: no such file" for path in given if not path.exists()]
+    if missing:
+        raise InputError(missing)
 
 
 def _text(findings: "list[Finding]") -> str:

@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from raypipe.cli.options import (
-    MEASURED,
-    AsJson,
-    Folder,
-    Measures,
-    Qrels,
-    Ties,
-    checked,
-    refuse_missing,
-)
+from raypipe.cli.options import MEASURED, AsJson, Folder, Measures, Qrels, Ties, checked, on_disk
 from raypipe.cli.terminal import show_columns
 from raypipe.errors import CorruptError, InputError
 
@@ -132,7 +123,9 @@ def evaluate(
     from raypipe.evaluation.of_file import evaluate_file
 
     ties = checked(break_ties)
-    refuse_missing(*runs, qrels)
+    missing = [f"{path}: no such file" for path in [*runs, *on_disk(qrels)] if not path.exists()]
+    if missing:
+        raise InputError(missing)
     names = measures.replace(",", " ").split()
     judged = read_qrels(qrels)
     found = {
