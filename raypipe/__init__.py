@@ -29,24 +29,22 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from raypipe.api.encoding import encode
     from raypipe.api.files import read_run, write_run
     from raypipe.api.fusion import fuse
-    from raypipe.api.invocation import run
+    from raypipe.api.invocation import Recipe, run
     from raypipe.api.measures import compare, evaluate
     from raypipe.api.opened.index import open_index
     from raypipe.api.opened.ray import open_ray
     from raypipe.api.opened.reranker import open_reranker
-    from raypipe.api.recipe import Recipe
     from raypipe.api.reranking import rerank
     from raypipe.api.scoring import score
-    from raypipe.api.searching import search
+    from raypipe.api.searching import encode, search
     from raypipe.api.sweep import sweep
 else:
     _MODULES = {
-        "Recipe": "recipe",
+        "Recipe": "invocation",
         "compare": "measures",
-        "encode": "encoding",
+        "encode": "searching",
         "evaluate": "measures",
         "fuse": "fusion",
         "open_index": "opened.index",

@@ -8,8 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raypipe import config, numerics
-from raypipe.api.invocation import Invocation, watching
-from raypipe.api.recipe import Overrides, inline_by_default, plain_recipe, texts_of
+from raypipe.api.invocation import (
+    Invocation,
+    Overrides,
+    inline_by_default,
+    plain_recipe,
+    texts_of,
+    watching,
+)
 from raypipe.errors import InputError
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from raypipe.errors import InputError
 if TYPE_CHECKING:
     from raypipe.driver.training.place import TrainOptions
     from raypipe.driver.training.train import Trained
+    from raypipe.models.convert.description import Description
 
 
 def train(
@@ -59,9 +60,6 @@ def tell_model(trained: "Trained") -> None:
 
     to_stderr(f"model: {trained.model}")
 
-
-if TYPE_CHECKING:
-    from raypipe.models.convert.description import Description
 
 Preset = Annotated[str | None, typer.Option(help="Settings by name: repbert, monobert, ...")]
 LISTED = 20

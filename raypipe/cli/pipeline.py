@@ -35,6 +35,8 @@ from raypipe.vocabulary import LEAST_GENERATIONS, TableFormat, listed, words
 
 if TYPE_CHECKING:
     from raypipe.driver.pipeline import Options, Outcome
+    from raypipe.driver.workspace import Workspace
+
 
 Overrides = Annotated[
     list[str] | None, typer.Argument(help="Changed settings, such as stages.bm25.depth=100.")
@@ -246,10 +248,6 @@ def tell_run(outcome: "Outcome", out: Path) -> None:
     )
     where = f"/{files[0]}" if len(runs) == 1 and files else ""
     to_stderr(f"{done}: {address_of(out)}{where}")
-
-
-if TYPE_CHECKING:
-    from raypipe.driver.workspace import Workspace
 
 
 def reindex(

@@ -1,4 +1,4 @@
-"""The commands compare and leaderboard: runs beside each other, and beside published ones."""
+"""The commands compare and leaderboard. They load neither torch, Ray nor Java."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +15,8 @@ from raypipe.vocabulary import BreakTies
 if TYPE_CHECKING:
     from raypipe.evaluation.compare import Compared, Comparison
     from raypipe.evaluation.ties import Ties as TieReport
+    from raypipe.leaderboard.boards import Board
+    from raypipe.leaderboard.findings import Finding
 
 
 def compare(
@@ -167,10 +169,6 @@ def _write_per_query(path: Path, found: "Compared", names: list[str], base: str)
             ]
     path.write_text("".join(lines), encoding="utf-8")
 
-
-if TYPE_CHECKING:
-    from raypipe.leaderboard.boards import Board
-    from raypipe.leaderboard.findings import Finding
 
 Task = Annotated[
     str, typer.Option(help="Board: msmarco-passage, msmarco-doc, trec-dl, trec-car or local.")

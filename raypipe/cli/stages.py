@@ -35,11 +35,14 @@ from raypipe.vocabulary import (
     listed,
 )
 
+if TYPE_CHECKING:
+    from raypipe.config import Recipe
+
 NUM_LINES = 3
 """Of a passage's text."""
 
 
-def _hits_text(query: str, hits: Sequence[Mapping[str, Any]]) -> str:
+def text_of_hits(query: str, hits: Sequence[Mapping[str, Any]]) -> str:
     """Rank, score and id of each passage on a line, and below it the beginning of its text."""
     from raypipe.report.section import plain
     from raypipe.report.terminal import folded
@@ -57,9 +60,6 @@ def _hits_text(query: str, hits: Sequence[Mapping[str, Any]]) -> str:
         blocks.append("\n".join([head, *(f"    {line}" for line in shown)]))
     return "\n".join(blocks)
 
-
-if TYPE_CHECKING:
-    from raypipe.config import Recipe
 
 Collection = Annotated[
     Path,
@@ -214,7 +214,7 @@ def _print_hits(
         found = run.select(["rank", "passage_id", "score"]).to_pylist()
         texts = opened.passages(run["passage_id"]) if found else {}
     hits = [{**hit, "text": texts[hit["passage_id"]]} for hit in found]
-    print_result({"query": query, "hits": hits}, _hits_text(query, hits), as_json=as_json)
+    print_result({"query": query, "hits": hits}, text_of_hits(query, hits), as_json=as_json)
 
 
 def fuse(

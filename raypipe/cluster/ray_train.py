@@ -17,12 +17,11 @@ from raypipe.errors import IncompleteError, InputError, RaypipeError, first_line
 from raypipe.storage import ledger
 from raypipe.storage.holder import Process, this_process
 from raypipe.storage.records import Json
-from raypipe.training.checkpoints import Checkpoints, history_of
+from raypipe.training.checkpoints import Checkpoints, history_of, write_progress
 from raypipe.training.comm import Group, Solo, make_deterministic
 from raypipe.training.export import commit
 from raypipe.training.fit import ELSEWHERE, fit
 from raypipe.training.job import Job
-from raypipe.training.progress import write_progress
 from raypipe.training.start import trainee_of
 from raypipe.training.steps import load_weights_
 from raypipe.training.validate import Measuring, progress_of

@@ -5,7 +5,7 @@ Make one with `load_recipe`. Types are checked here and in `parts.py`, the rules
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from raypipe.config.fields import Listed, Location, Name, Section
 from raypipe.config.kind import Kind
@@ -15,15 +15,13 @@ from raypipe.config.words import did_you_mean, listed
 from raypipe.errors import InputError
 
 
-class WrittenRecipe(Section):
-    """One YAML recipe as written. Queries, models and stages keep the order of the file."""
-
+class _Parts(Section):
     format: Literal[1]
     name: Name
     collection: Collection
     queries: dict[Name, QuerySet] = {}
     models: dict[Name, Model] = {}
-    stages: dict[Name, Written] = {}
+    stages: dict[Name, Any] = {}
     evaluate: Evaluate | None = None
     runs: RunFiles = RunFiles()
     resources: Resources = Resources()
@@ -33,20 +31,16 @@ class WrittenRecipe(Section):
     """The overrides that this recipe was made with; they are already applied."""
 
 
-class Recipe(Section):
+class WrittenRecipe(_Parts):
+    """One YAML recipe as written. Queries, models and stages keep the order of the file."""
+
+    stages: dict[Name, Written] = {}
+
+
+class Recipe(_Parts):
     """A loaded recipe: every stage is resolved to its own class, with every default filled in."""
 
-    format: Literal[1]
-    name: Name
-    collection: Collection
-    queries: dict[Name, QuerySet] = {}
-    models: dict[Name, Model] = {}
     stages: dict[Name, Stage] = {}
-    evaluate: Evaluate | None = None
-    runs: RunFiles = RunFiles()
-    resources: Resources = Resources()
-    stores: Location | None = None
-    overrides: Annotated[tuple[str, ...], Listed] = ()
 
 
 def select(recipe: Recipe, *, only: str | None = None, until: str | None = None) -> list[str]:

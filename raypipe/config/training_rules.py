@@ -404,7 +404,7 @@ def document_problems(recipe: Training, kind: str | None) -> Iterator[Problem]:
 
 
 def _of_documents(recipe: Training, key: Key, each: TrainingSet | DevSet) -> Iterator[Problem]:
-    collection = recipe.collections.get(each.collection)
+    collection = None if each.collection is None else recipe.collections.get(each.collection)
     if collection is not None and collection.split is None:
         text = f"expected a collection with split; collections.{each.collection} has none"
         yield Problem((*key, "documents"), text)

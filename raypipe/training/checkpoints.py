@@ -1,10 +1,11 @@
-"""Checkpoints and measurements of a training, in its store.
+"""Checkpoints, measurements and progress of a training, in its store.
 
 Saving a checkpoint takes two steps, like everything durable here: a payload under its SHA-256, then
 the exclusive creation of a small record that names it. A file left by a killed worker is never
-used. A measurement is one record, created once.
+used. A measurement is one record, created once. Lines of progress are part of no hash.
 """
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +16,8 @@ from torch import Tensor
 
 from raypipe.config.training import Training, Validate, steps_of
 from raypipe.errors import InputError
-from raypipe.shapes import Count, Place, Shape, check_shape
-from raypipe.storage.ledger import work_label
+from raypipe.shapes import Count, Place, Shape, check_shape, fits
+from raypipe.storage.ledger import events, work_label
 from raypipe.storage.payloads import writing
 from raypipe.storage.records import Json, hash_file, seal, unseal
 from raypipe.storage.storage import Storage
@@ -252,3 +253,56 @@ def best_of(counted: Sequence[Measurement], measure: str | None = None) -> Measu
 def measured_sets(recipe: Training) -> list[str]:
     """The names of the sets in a measurement's values: dev sets, or a pre-training's own sets."""
     return list(recipe.train if recipe.masking is not None else recipe.dev)
+
+
+def write_progress(job: Job, event: Mapping[str, Json]) -> None:
+    """Add a line."""
+    job.storage.append(_name(job), json.dumps(event).encode())
+
+
+class Reader:
+    """Reads new lines; a step repeated after resuming occurs twice."""
+
+    def __init__(self, job: Job) -> None:
+        """Starts with the first line."""
+        self._job, self._at = job, 0
+
+    def new(self) -> list[dict[str, Any]]:
+        """Complete lines since the last call; truncated and damaged ones are skipped."""
+        data, self._at = self._job.storage.tail(_name(self._job), self._at)
+        return [event for event in events(data) if fits(event, _shape_of(event))]
+
+
+class _Line(Shape):
+    step: Count
+
+
+class _NoteLine(_Line):
+    note: str
+
+
+class _MeasurementLine(_Line):
+    measure: str
+    mean: float
+    of: dict[str, float]
+
+
+class _StepLine(_Line):
+    loss: float
+    rate: float
+    gradient_norm: float
+    tokens: Count = 0
+    seconds: float = 0.0
+
+
+def _shape_of(event: Mapping[str, Any]) -> type[Shape]:
+    shapes: dict[str, type[Shape]] = {
+        "note": _NoteLine,
+        "mean": _MeasurementLine,
+        "loss": _StepLine,
+    }
+    return next((shape for key, shape in shapes.items() if key in event), _Line)
+
+
+def _name(job: Job) -> str:
+    return f"{job.folder}/progress.jsonl"

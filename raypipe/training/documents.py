@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from raypipe.config.training import Negatives
 from raypipe.stages.documents.passage_map import PassageMap
 from raypipe.training.examples import Examples, pair_keys
 from raypipe.training.judgements import Judged
@@ -20,7 +21,6 @@ from raypipe.training.negatives import (
     Ranking,
     Short,
     Taught,
-    Window,
     example_of,
     examples_of,
     pool,
@@ -59,7 +59,7 @@ def document_examples(
     runs: Sequence[Ranking],
     passages: Passages,
     best: Best | None,
-    window: Window,
+    window: Negatives,
     *,
     seed: int,
     short: Short,
@@ -128,7 +128,7 @@ def _drawn(
     query: int,
     passage: int,
     negatives: _Negatives,
-    window: Window,
+    window: Negatives,
     rng: np.random.Generator,
 ) -> list[Drawn]:
     """The examples of one relevant passage, without a negative twice; none if there are too few."""

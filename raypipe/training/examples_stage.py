@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypipe import schema
-from raypipe.config.training import TrainingSet
+from raypipe.config.training import Negatives, TrainingSet
 from raypipe.errors import InputError
 from raypipe.stages.documents.passage_map import PassageMap
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing
@@ -26,7 +26,6 @@ from raypipe.training.negatives import (
     Ranking,
     Short,
     Taught,
-    Window,
     drawn_examples,
     labelled_examples,
     ranking_of,
@@ -58,37 +57,12 @@ def runs_without(
     return runs
 
 
-def sources_of(
-    wanted: TrainingSet, stores: Sequence[Stored], left_out: NDArray[np.int64], dropped: Dropped
-) -> tuple[list[Ranking], Window]:
-    """The runs, without what the guard leaves out, and what is drawn from them.
-
-    Args:
-        wanted: the training set, with negatives.
-        stores: its runs.
-        left_out: rows that may not be negatives.
-        dropped: counts those.
-    """
-    negatives = wanted.negatives
-    assert negatives is not None
-    runs = runs_without(stores, left_out, dropped)
-    window = Window(
-        first=negatives.first,
-        last=negatives.last,
-        per_example=negatives.per_example,
-        examples=negatives.examples,
-        above_teacher=negatives.above_teacher,
-        relevant_last=negatives.relevant_last,
-    )
-    return runs, window
-
-
 def examples_of_documents(
     wanted: TrainingSet,
     found: OfDocuments,
     judged: Judged,
     runs: Sequence[Ranking],
-    window: Window,
+    window: Negatives,
     *,
     seed: int,
     short: Short,
@@ -253,7 +227,8 @@ class ExamplesStage:
                 lambda: beat(()),
             )
         elif self.documents is not None:
-            runs, window = sources_of(self.wanted, self.runs, left_out, dropped)
+            assert self.wanted.negatives is not None
+            runs, window = runs_without(self.runs, left_out, dropped), self.wanted.negatives
             examples, more_facts = examples_of_documents(
                 self.wanted, self.documents, judged, runs, window, seed=self.seed, short=short
             )
@@ -307,11 +282,11 @@ class ExamplesStage:
         dropped: Dropped,
         short: Short,
     ) -> Examples:
-        pairs = self.wanted.pairs
+        pairs, window = self.wanted.pairs, self.wanted.negatives
+        runs = runs_without(self.runs, left_out, dropped)
         if pairs is not None:
-            runs = runs_without(self.runs, left_out, dropped)
             return labelled_examples(judged.relevant, judged.known, runs, pairs.last, refused)
-        runs, window = sources_of(self.wanted, self.runs, left_out, dropped)
+        assert window is not None
         teacher = None if self.teacher is None else ranking_of(self.teacher)
         if teacher is not None and self.teacher_last is not None:
             teacher = teacher.upto(self.teacher_last)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from raypipe.config.training import Negatives
 from raypipe.ranking.blend import first_stage
 from raypipe.ranking.order import begins
 from raypipe.stages.run_tables import read_queries_of_run
@@ -70,18 +71,6 @@ class Taught:
         return found.astype(np.float32)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """Which passages of a run may be negatives or relevant, and how many are drawn."""
-
-    first: int
-    last: int
-    per_example: int
-    examples: int
-    above_teacher: float | None = None
-    relevant_last: int | None = None
-
-
 @dataclass
 class Short:
     """Counts of what could not be drawn."""
@@ -113,7 +102,7 @@ def drawn_examples(
     known: dict[int, set[int]],
     runs: Sequence[Ranking],
     teacher: Ranking | None,
-    window: Window,
+    window: Negatives,
     *,
     seed: int,
     short: Short,
@@ -154,7 +143,7 @@ def pool(
     query: int,
     runs: Sequence[Ranking],
     spans: list[dict[int, tuple[int, int]]],
-    window: Window,
+    window: Negatives,
     known: set[int],
 ) -> list[Negative]:
     """All possible negatives of a query."""
@@ -173,7 +162,7 @@ def reached(
     relevant: list[int],
     runs: Sequence[Ranking],
     spans: list[dict[int, tuple[int, int]]],
-    window: Window,
+    window: Negatives,
     short: Short,
 ) -> list[int]:
     """The relevant passages that are used in examples."""
@@ -194,7 +183,7 @@ def _usable(
     positive: int,
     pool: list[Negative],
     taught: Taught | None,
-    window: Window,
+    window: Negatives,
     short: Short,
 ) -> list[Negative] | None:
     """Which of the pool may be negatives of a relevant passage; None if that has no score."""
@@ -252,7 +241,7 @@ def unlabelled_examples(
     queries: Iterable[int],
     runs: Sequence[Ranking],
     teacher: Ranking,
-    window: Window,
+    window: Negatives,
     *,
     seed: int,
     short: Short,

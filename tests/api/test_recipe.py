@@ -3,7 +3,7 @@ from loaded_packages import HEAVY, loaded_after
 
 import raypipe
 from raypipe import config
-from raypipe.api.recipe import inline_by_default
+from raypipe.api.invocation import inline_by_default
 from raypipe.config import resolved_yaml
 from raypipe.errors import InputError
 

@@ -21,8 +21,7 @@ from raypipe.storage.ledger import Ledger, events
 from raypipe.storage.records import Shard, seal, unseal
 from raypipe.storage.root import open_storage
 from raypipe.storage.spec import StageSpec
-from raypipe.training.checkpoints import Checkpoints, History
-from raypipe.training.progress import Reader
+from raypipe.training.checkpoints import Checkpoints, History, Reader
 
 
 def damaged(body):

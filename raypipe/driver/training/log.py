@@ -9,9 +9,8 @@ from types import TracebackType
 from raypipe.config.training import steps_of
 from raypipe.driver.training.curves import Curves, ordered, values_of
 from raypipe.storage.records import Json
-from raypipe.training.checkpoints import history_of
+from raypipe.training.checkpoints import Reader, history_of, write_progress
 from raypipe.training.job import Job
-from raypipe.training.progress import Reader, write_progress
 from raypipe.training.validate import progress_of
 
 LOOK_SECONDS = 2.0

@@ -14,9 +14,8 @@ from raypipe.cluster.ray_train import Beside, events, has_room, note_problem, no
 from raypipe.config.training import Validate
 from raypipe.errors import IncompleteError, InputError
 from raypipe.storage.posix import PosixStorage
-from raypipe.training.checkpoints import History
+from raypipe.training.checkpoints import History, Reader
 from raypipe.training.fit import ELSEWHERE
-from raypipe.training.progress import Reader
 
 
 class Failure(Exception):

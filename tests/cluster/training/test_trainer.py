@@ -14,7 +14,7 @@ from raypipe.errors import IncompleteError, InputError, RefusedError
 from raypipe.storage.holder import this_process
 from raypipe.storage.posix import PosixStorage
 from raypipe.storage.spec import StageSpec
-from raypipe.training.progress import Reader
+from raypipe.training.checkpoints import Reader
 
 
 class Trainers:
