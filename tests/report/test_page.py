@@ -107,3 +107,9 @@ def test_a_hostile_text_runs_nothing_wherever_it_stands():
     assert not tags & {"script", "img"}
     assert not any(name.startswith("on") for _, attributes in read.elements for name in attributes)
     assert read.text.count(HOSTILE) >= 12, "and each is shown as it is"
+
+
+def test_a_long_fact_has_a_line_of_its_own():
+    section = Section("overview", "", [], facts={"short": 1, "long": "word " * 20})
+    facts = [a.get("class") for tag, a in Read(page("x", [section])).elements if tag == "div"]
+    assert facts == [None, "long"]

@@ -88,3 +88,8 @@ def test_a_query_set_without_judgements_is_refused(work):
         results(work)
     with pytest.raises(InputError, match="dev has no judgements of passages"):
         results(work, "dev")
+
+
+def test_queries_that_a_run_lacks_are_warned_of(given, caplog):
+    results(given, "test")
+    assert "one: 2 queries of the qrels are not in the run and count 0: q4, q9" in caplog.text
