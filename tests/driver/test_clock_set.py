@@ -27,7 +27,8 @@ resources: {{backend: inline, device: cpu, threads: 1, shard_rows: 1}}
 CLOCK = """
 import os, time
 
-def shown(): return time.clock_gettime(time.CLOCK_REALTIME) + float(open(os.environ["SET_BY"]).read())
+def shown():
+    return time.clock_gettime(time.CLOCK_REALTIME) + float(open(os.environ["SET_BY"]).read())
 
 time.time = shown
 """
@@ -123,4 +124,4 @@ def test_a_clock_that_is_set_changes_nothing(folder, tmp_path, monkeypatch, rayp
         assert done.returncode == 0, done.stdout + done.stderr
     assert results(out) == before
     told = json.loads(raypipe_here("history", out, "--json").stdout)
-    assert [one["number"] for one in told["generations"]] == [2, 1], told
+    assert [one["number"] for one in told["generations"]] == [1, 2], told
