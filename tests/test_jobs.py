@@ -12,12 +12,14 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
 from free_ports import free_ports
+from killed_jobs import durable_bytes
 
 from raypipe.storage.holder import wait_until_dead
 from raypipe.storage.lease import lease_state
@@ -48,6 +50,7 @@ class Head:
     address: str
     environment: dict[str, str]
     working_dir: Path
+    process: psutil.Process
 
     def submit(
         self, *entrypoint: object, options: tuple[object, ...] = ()
@@ -95,6 +98,12 @@ def answer(url: str) -> int | None:
 
 @pytest.fixture(scope="module")
 def head(tmp_path_factory):
+    with started_head(tmp_path_factory) as started:
+        yield started
+
+
+@contextmanager
+def started_head(tmp_path_factory):
     working_dir = tmp_path_factory.mktemp("submitted")
     for name in ("jobs", "raypipe"):
         ignored = shutil.ignore_patterns("__pycache__")
@@ -116,9 +125,10 @@ def head(tmp_path_factory):
         while answer(f"{address}/api/version") is None:
             assert process.poll() is None, Path(log.name).read_text()
             time.sleep(0.2)
-        yield Head(address, variables, working_dir)
+        yield Head(address, variables, working_dir, psutil.Process(process.pid))
     finally:
-        below = psutil.Process(process.pid).children(recursive=True)
+        ended = process.poll() is not None
+        below = [] if ended else psutil.Process(process.pid).children(recursive=True)
         process.terminate()
         _, alive = psutil.wait_procs(below, timeout=15)
         for one in alive:
@@ -229,6 +239,49 @@ def test_a_killed_driver_leaves_no_success_and_the_next_job_completes(
     (manifest,) = out.glob("stores/embeddings/*/manifest.json")
     (told,) = json.loads(manifest.read_text())["body"]["numerics"]
     assert ",STRICT" in told or "mkl" not in told, told
+
+
+@pytest.mark.slow
+@pytest.mark.fault(
+    5, "a submitted job whose head is killed: its client fails, and another head's job completes"
+)
+def test_a_job_whose_head_is_killed_publishes_nothing_and_the_next_completes(
+    files, tmp_path, tmp_path_factory, raypipe_here, raypipe_cli
+):
+    calm, out = tmp_path / "calm", tmp_path / "work"
+    recipe = files / "recipe.yaml"
+    done = raypipe_cli("pipeline", recipe, "--out", calm, "resources.backend=inline")
+    assert done.returncode == 0, done.stderr
+    job = ("python", "jobs/pipeline.py", recipe, "--out", out)
+    with started_head(tmp_path_factory) as first:
+        submitted = first.submit(*job)
+        while num_committed(out) < 3:
+            assert submitted.poll() is None, submitted.stdout.read()
+            time.sleep(0.02)
+        holder = lease_state(open_storage(str(out)), "lease.json").holder
+        below = first.process.children(recursive=True)
+        (gcs,) = (one for one in below if one.name() == "gcs_server")
+        gcs.kill()
+        log, _ = submitted.communicate()
+        assert submitted.returncode != 0, log
+        assert wait_until_dead([holder], 120) == []
+        _, alive = psutil.wait_procs(below, timeout=30)
+        for one in alive:
+            one.kill()
+    assert summary(out)["status"] != "complete" and raypipe_here("status", out).returncode == 3
+    assert not [*out.glob("stores/passages@*/*/manifest.json"), *out.glob("runs/dev/*")]
+    with started_head(tmp_path_factory) as second:
+        again = second.submit(*job)
+        log, _ = again.communicate()
+        assert again.returncode == 0, log
+    assert results(out) == results(calm)
+
+
+def results(out):
+    """Runs and embeddings; what is kept of the attempts is apart."""
+    found = durable_bytes(out)
+    wanted = ("runs/", "stores/embeddings", "stores/dense")
+    return {name: data for name, data in found.items() if name.startswith(wanted)}
 
 
 @pytest.mark.slow

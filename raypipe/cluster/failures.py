@@ -13,6 +13,12 @@ from raypipe.stages.stage import Rows
 from raypipe.storage.ledger import Ledger, work_label
 from raypipe.storage.records import Shard
 
+WANT_OF_MEMORY = (
+    "; the operating system kills for want of memory without a word to others (`dmesg` shows it): "
+    "run the same command again with more memory, fewer resources.actors or a smaller "
+    "resources.budget_tokens"
+)
+
 
 @dataclass
 class Case:
@@ -126,8 +132,10 @@ class Failures:
         mode = Mode.CAREFUL if case.careful else Mode.PLAIN
         return skip, Mode.PROBE if case.probed else mode
 
-    def failed(self, shard: Shard | None, error: Exception) -> None:
+    def failed(self, shard: Shard | None, error: Exception, remedy: str = "") -> None:
         """Count an error of a shard, or of a worker that was opening, or leave its rows out.
+
+        The remedy is for the message of too many attempts.
 
         Raises:
             RaypipeError: bad input, damage, or too many attempts; the shard is named.
@@ -141,7 +149,7 @@ class Failures:
             if self._openings >= self._max_attempts:
                 raise IncompleteError(
                     f"{store}: {self._openings} workers in a row ended before their first shard; "
-                    f"the last one: {in_full(error)}"
+                    f"the last one: {in_full(error)}{remedy}"
                 ) from error
             return
         if isinstance(error, RowsFailed) and self._has_new_rows(shard, error):
@@ -151,7 +159,7 @@ class Failures:
         self._task.note("failed", shard, reason=in_full(error), attempt=attempts)
         if attempts >= self._max_attempts:
             raise IncompleteError(
-                f"{store}: {shard} failed {attempts} times; the last time: {in_full(error)}"
+                f"{store}: {shard} failed {attempts} times; the last time: {in_full(error)}{remedy}"
             ) from error
 
     def died(self, shard: Shard | None, reason: str) -> None:
@@ -161,7 +169,7 @@ class Failures:
             IncompleteError: too many attempts; the shard is named.
         """
         if shard is None or not self._investigate(shard, reason):
-            self.failed(shard, RuntimeError(reason))
+            self.failed(shard, RuntimeError(reason), WANT_OF_MEMORY)
 
     def survived(self, shard: Shard) -> None:
         """Note a probe without a death; counts as a failure if no suspect is left.

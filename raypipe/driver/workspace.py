@@ -153,7 +153,7 @@ class Workspace:
         """Delete the file, unless another invocation has left its own there."""
         name, content = nonce
         try:
-            if self.stores.read(name).decode() != content:
+            if self.stores.read(name) != content.encode():
                 return
         except FileNotFoundError:
             return

@@ -72,6 +72,19 @@ def test_a_workspace_in_a_bucket_is_resumed_and_read_on_another_machine(
     assert outputs(own) == first
 
 
+@pytest.mark.parametrize("machine", ["one machine", "another machine"])
+def test_files_of_runs_that_a_recipe_writes_no_longer_leave_the_bucket(
+    recipe, bucket_uri, tmp_path, monkeypatch, machine
+):
+    uri = f"{bucket_uri}/work"
+    assert run(["pipeline", recipe, "--out", uri, "runs.tsv=true"])[0] == 0
+    own, kept = BucketStorage(uri), {"runs/test/dense.trec"}
+    assert set(own.names("runs")) == kept | {"runs/test/dense.tsv"}
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / machine))
+    assert run(["pipeline", recipe, "--out", uri])[0] == 0
+    assert set(own.names("runs")) == kept
+
+
 @pytest.mark.slow
 @pytest.mark.fault(13, "a workspace in a bucket has one holder: exit 4")
 def test_a_workspace_in_a_bucket_has_one_holder_and_says_how_it_ended(

@@ -173,6 +173,19 @@ def flipped_once(chosen):
     return damage, done
 
 
+@pytest.mark.slow
+@pytest.mark.fault(48, "a flipped bit in the first reply about each store's nonce: asked again")
+def test_a_nonce_that_a_bucket_gives_with_a_flipped_bit_is_asked_for_again(job, bucket_server):
+    damage, done = flipped_once(lambda key: key if "/nonce/" in key else None)
+    forget, bucket_server.forget = bucket_server.forget, lambda: None
+    try:
+        bucket_server.damage = damage
+        assert job()["exit"] == 0
+    finally:
+        bucket_server.forget = forget
+    assert len(done) > 4
+
+
 @pytest.mark.fault(48, "a flipped bit in the first reply about each of 4 inputs: fetched again")
 def test_an_input_that_a_bucket_gives_with_a_flipped_bit_is_fetched_again(
     job, bucket_server, tmp_path

@@ -145,6 +145,7 @@ def _write_runs(
     queries = basis.queries(query_set).table(schema.QUERIES)
     folder = workspace.folder / "runs" / query_set
     folder.mkdir(parents=True, exist_ok=True)
+    standing = set(workspace.own.names(f"runs/{query_set}"))  # another machine may have written
     tables = {}
     for system in systems:
         run = system.stored.whole_table(schema.RUN)
@@ -156,7 +157,8 @@ def _write_runs(
         workspace.wrote(trec, *tsv)
         for ending in RUN_ENDINGS:
             older = folder / f"{system.name}.{ending}"
-            if older not in (trec, *tsv) and older.exists():
+            name = older.relative_to(workspace.folder).as_posix()
+            if older not in (trec, *tsv) and (older.exists() or name in standing):
                 workspace.remove(older)
     return tables
 
