@@ -10,6 +10,7 @@ from raypipe.api.given.models import device_of, model_of
 from raypipe.api.given.numbers import count_of, number_of
 from raypipe.api.given.texts import Texts
 from raypipe.api.opened.held import Held, listed
+from raypipe.config.hub import address
 from raypipe.config.pipeline.kinds import Bm25Search, DenseSearch, Encode
 from raypipe.config.pipeline.kinds.search import Rm3, Tuned
 from raypipe.errors import InputError
@@ -86,7 +87,6 @@ class HeldSearch:
         return chosen(self._held.stored(of_stage(name, role=Role.TUNE)))
 
     def _dense(self, asked: Texts, stage: str, model: str, depth: int, device: str) -> pa.Table:
-        from raypipe.driver.models.named import in_folder
         from raypipe.engines.exact.search import topk_block_stream
         from raypipe.stages.embeddings import all_vectors
         from raypipe.stages.encode import precision_of, refuse_other_model
@@ -94,8 +94,9 @@ class HeldSearch:
         from raypipe.stages.products import TorchProducts
 
         embeddings = self._held.stored(of_stage(stage))
-        wanted = in_folder(self._held.recipe.models[model], self._held.stores)
-        opened = model_of(wanted.path, wanted.preset, settings=wanted.settings)
+        wanted = self._held.recipe.models[model]
+        path = address(wanted.path, wanted.revision)
+        opened = model_of(path, wanted.preset, settings=wanted.settings)
         opened = opened.in_precision(precision_of(embeddings))
         refuse_other_model(embeddings, opened)
         vectors = encode_texts(opened, asked.texts, side="query", device=device_of(device))

@@ -42,9 +42,9 @@ def show(
 
     named = None if path in PACKAGED_MODELS else hub_name(path, Path())
     if named is not None:
-        from raypipe.driver.models.named import cached
+        from raypipe.models.hub import pinned, snapshot_of
 
-        path = str(cached(named.repository, named.revision))
+        path = str(snapshot_of(pinned(named)))
     found = describe(path, preset)
     print(json.dumps(asdict(found)) if as_json else "\n".join(_lines(found)), flush=True)
     if found.problems:
