@@ -1,7 +1,9 @@
 """Settings of a sentence-transformers folder, from its modules' files."""
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
 
 from raypipe.errors import InputError
 from raypipe.models.folder.evidence import (
@@ -14,7 +16,7 @@ from raypipe.models.folder.evidence import (
     token_limit,
 )
 from raypipe.models.folder.parts.modules import read_finishing
-from raypipe.models.folder.settings_keys import is_name
+from raypipe.models.folder.schema import FileName, schema_problems
 
 POOLINGS = {"mean": "mean", "cls": "cls", "max": "max", "lasttoken": "last"}
 """raypipe's word by sentence-transformers'."""
@@ -29,6 +31,12 @@ OLD_POOLINGS = {
 """The keys of releases before 6; later ones write `pooling_mode`."""
 
 
+class Module(BaseModel):
+    """An entry of modules.json; other keys of it are not read."""
+
+    path: Annotated[FileName, Field(description="a folder's name")] = ""
+
+
 def modules_of(folder: Path) -> list[tuple[str, str]]:
     """(class, folder) of each module in modules.json, in order; empty if there are none.
 
@@ -39,9 +47,9 @@ def modules_of(folder: Path) -> list[tuple[str, str]]:
     body = read_json(file)
     modules = [each for each in body if isinstance(each, dict)] if isinstance(body, list) else []
     for module in modules:
-        path = module.get("path", "")
-        if not is_name(path):
-            raise InputError(f"{file}: path: expected a folder's name, found {repr(path)[:60]}")
+        problems = schema_problems(Module, module, missing="save the model anew")
+        if problems:
+            raise InputError([f"{file}: {problem}" for problem in problems])
     return [(str(m.get("type", "")).rpartition(".")[2], m.get("path", "")) for m in modules]
 
 

@@ -3,23 +3,27 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
 
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
 from raypipe.models.folder.config_checks import tensor_shapes
 from raypipe.models.folder.conventions import AnyConventions, Conventions
 from raypipe.models.folder.evidence import read_object
+from raypipe.models.folder.schema import Flag, one_of, schema_problems
 from raypipe.storage.records import hash_once
 
 WEIGHTS = "model.safetensors"
 NORMALISE = "normalise"
 """The word for a step that is no layer and divides a vector by its length."""
+TANH = "torch.nn.Tanh"
 ACTIVATIONS = {
     "torch.nn.modules.linear.Identity": "identity",
     "torch.nn.Identity": "identity",
     "torch.nn.modules.activation.Tanh": "tanh",
-    "torch.nn.Tanh": "tanh",
+    TANH: "tanh",
 }
 """By sentence-transformers' name, which for a layer without one is Tanh."""
 EMBEDDING = "sentence_embedding"
@@ -43,6 +47,18 @@ class DenseFile:
     def to_json(self) -> dict[str, Any]:
         """What a fingerprint says of it."""
         return {"activation": self.activation, "sha256": self.sha256}
+
+
+class DenseConfig(BaseModel):
+    """config.json of a layer; other keys of it are not read."""
+
+    activation_function: Annotated[str, one_of(*ACTIVATIONS, expected="Identity or Tanh")] = TANH
+    bias: Flag = True
+    use_residual: Annotated[Literal[False] | None, Field(description="false")] = None
+    module_input_name: Annotated[str | None, one_of(EMBEDDING, "null")] = None
+    module_output_name: Annotated[str | None, one_of(EMBEDDING, "null")] = None
+    in_features: Annotated[int, Field(strict=True, description="a number of dimensions")]
+    out_features: Annotated[int, Field(strict=True, description="a number of dimensions")]
 
 
 def layers_of(
@@ -91,7 +107,8 @@ def _read(folder: Path, name: str) -> DenseFile:
     if Path(name).name != name or not place.is_dir():
         raise InputError(f"{folder}: dense: expected {NORMALISE} or a folder in it, found {name!r}")
     config = read_object(place / "config.json")
-    problems = [f"{place / 'config.json'}: {each}" for each in _config_problems(config)]
+    told = schema_problems(DenseConfig, config, missing=f"save {folder} anew")
+    problems = [f"{place / 'config.json'}: {each}" for each in told]
     file = place / WEIGHTS
     if not file.exists():
         raise InputError([*problems, _without_weights(folder, place)])
@@ -109,25 +126,7 @@ def _read(folder: Path, name: str) -> DenseFile:
 
 
 def _activation(config: Mapping[str, Any]) -> str:
-    return str(config.get("activation_function", "torch.nn.Tanh"))
-
-
-def _config_problems(config: Mapping[str, Any]) -> list[str]:
-    problems = []
-    if _activation(config) not in ACTIVATIONS:
-        found = _activation(config)
-        problems.append(f"activation_function: expected Identity or Tanh, found {found}")
-    if not isinstance(config.get("bias", True), bool):
-        problems.append(f"bias: expected true or false, found {config['bias']!r}")
-    if config.get("use_residual"):
-        problems.append("use_residual: expected false, found true")
-    for key in ("module_input_name", "module_output_name"):
-        if config.get(key) not in (None, EMBEDDING):
-            problems.append(f"{key}: expected {EMBEDDING}, found {config[key]!r}")
-    for key in ("in_features", "out_features"):
-        if not isinstance(config.get(key), int):
-            problems.append(f"{key}: expected a number of dimensions, found {config.get(key)!r}")
-    return problems
+    return str(config.get("activation_function", TANH))
 
 
 def _without_weights(folder: Path, place: Path) -> str:
