@@ -17,6 +17,7 @@ from raypipe.errors import InputError, first_line
 from raypipe.models.folder.adapters import WEIGHTS as ADAPTER
 from raypipe.models.folder.config_checks import config_problems
 from raypipe.models.folder.evidence import read_object
+from raypipe.models.tensors import PICKLES
 from raypipe.storage.records import hash_once
 from raypipe.uris import redacted
 
@@ -31,7 +32,6 @@ SMALL = ["*.json", "*vocab.txt", "spiece.model"]
 LARGE = [WEIGHTS, ADAPTER, f"[0-9]*_*/{WEIGHTS}"]
 ELSEWHERE = ["*/*/*", "[!0-9]*/*"]
 """Other folders: weights in other formats."""
-PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 FORBIDDEN = (401, 403)
 TOO_MANY = 429
 OWN_FAULT = 500

@@ -11,7 +11,7 @@ from raypipe.cli.options import AsJson
 from raypipe.errors import InputError
 
 if TYPE_CHECKING:
-    from raypipe.models.convert.description import Description
+    from raypipe.models.convert.describe import Description
 
 Preset = Annotated[str | None, typer.Option(help="Settings by name: repbert, monobert, ...")]
 LISTED = 20
