@@ -10,7 +10,7 @@ from raypipe.models import renamed
 from raypipe.models.bert import FAMILY as BERT
 from raypipe.models.family import FAMILIES, family_of
 from raypipe.models.folder.conventions import POOLINGS
-from raypipe.models.folder.parts.layers import ACTIVATIONS
+from raypipe.models.folder.layers import ACTIVATIONS
 from raypipe.models.whole import DECODERS
 
 PAGE = (Path(__file__).parent.parent / "docs" / "models.md").read_text()

@@ -1,11 +1,10 @@
 """How a model computes on a device: in passes of fixed shape, or in batches as they come."""
 
-from raypipe.models.body import Body
+from raypipe.models.family import Body
 from raypipe.models.fixed.engine import FixedEngine
 from raypipe.models.fixed.opening import FixedSettings, Work, open_fixed
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.models.machine.neighbours import shapes_of
-from raypipe.models.machine.placing import Place, settle_on
+from raypipe.models.machine.placing import Place, settle_on, shapes_of
 from raypipe.models.packed import Linear
 
 

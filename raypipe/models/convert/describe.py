@@ -16,7 +16,6 @@ from raypipe.models.convert.tensors import (
     units_of,
 )
 from raypipe.models.family import Family, family_of
-from raypipe.models.folder.adapter_tensors import missing_problems, missing_tensors
 from raypipe.models.folder.adapters import (
     SHIPPED,
     WEIGHTS,
@@ -25,6 +24,8 @@ from raypipe.models.folder.adapters import (
     adapter_names,
     base_of,
     is_adapter,
+    missing_problems,
+    missing_tensors,
     summed_shapes,
 )
 from raypipe.models.folder.config_checks import config_problems, tensor_shapes
@@ -36,10 +37,9 @@ from raypipe.models.folder.conventions import (
 )
 from raypipe.models.folder.discover import RECORD, Discovered, discover
 from raypipe.models.folder.evidence import read_object
-from raypipe.models.folder.loading import packaged_folder
+from raypipe.models.folder.layers import layers_of
+from raypipe.models.folder.loading import ends_problems, packaged_folder
 from raypipe.models.folder.model_folder import PACKAGED
-from raypipe.models.folder.parts.ends import ends_problems
-from raypipe.models.folder.parts.layers import layers_of
 from raypipe.models.t5.pieces import PIECES
 from raypipe.models.tensors import PICKLES, Named, Shape
 from raypipe.models.tokenizer import read_tokenizer

@@ -6,8 +6,7 @@ from typing import Any, cast
 
 import torch
 
-from raypipe.models.body import Body, PackedBody
-from raypipe.models.family import Family
+from raypipe.models.family import Body, Family, PackedBody
 from raypipe.models.fixed.attention import Varlen, found_varlen
 from raypipe.models.fixed.engine import RESIDENT_BYTES, FixedEngine
 from raypipe.models.fixed.plan import FixedShape

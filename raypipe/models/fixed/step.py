@@ -8,14 +8,12 @@ from collections.abc import Callable
 import torch.nn.functional as F
 from torch import Tensor
 
-from raypipe.models.body import Body, Head
-from raypipe.models.family import Family
+from raypipe.models.family import Body, Family, Head
 from raypipe.models.fixed.attention import Varlen, over
 from raypipe.models.fixed.gather import Gathered
 from raypipe.models.fixed.plan import FixedShape
 from raypipe.models.packed import Groups, Linear, attend_freely
-from raypipe.models.pooled.finishing import Finishing
-from raypipe.models.pooled.pooling import pool_between
+from raypipe.models.pooling import Finishing, pool_between
 
 Step = Callable[[Gathered, Groups], Tensor]
 """The result of a pass, fp32 [R, X]: a row for each input, and for each that is not there."""

@@ -20,12 +20,12 @@ from raypipe.models.folder.conventions import (
     PairConventions,
     settings_problems,
 )
-from raypipe.models.folder.cross_encoder import read_cross_encoder
 from raypipe.models.folder.evidence import STATED, Evidence, read_object
 from raypipe.models.folder.presets import KINDS, PRESETS, conventions_of
 from raypipe.models.folder.prompts import WITHOUT, family_that_asks, hub_name_of, known_prompts
 from raypipe.models.folder.sentence_transformers import (
     is_sentence_transformer,
+    read_cross_encoder,
     read_sentence_transformer,
 )
 from raypipe.models.t5.files import no_prompt, reads_prompts

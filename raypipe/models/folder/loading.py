@@ -1,4 +1,7 @@
-"""Finds, hashes and opens model folders. Weights are safetensors."""
+"""Whether a folder's two files agree on the special tokens around a text.
+
+Finds, hashes and opens model folders. Weights are safetensors.
+"""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -12,7 +15,6 @@ from tokenizers import Tokenizer
 from raypipe.config.hub import is_hub
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
-from raypipe.models.folder.adapter_tensors import missing_problems, missing_tensors
 from raypipe.models.folder.adapters import (
     CONFIG,
     SHIPPED,
@@ -21,18 +23,50 @@ from raypipe.models.folder.adapters import (
     adapter_names,
     base_of,
     is_adapter,
+    missing_problems,
+    missing_tensors,
 )
 from raypipe.models.folder.config_checks import read_config, tensor_shapes
 from raypipe.models.folder.conventions import Conventions
 from raypipe.models.folder.discover import discover
+from raypipe.models.folder.evidence import read_object
+from raypipe.models.folder.layers import layers_of
 from raypipe.models.folder.model_folder import PACKAGED, RANDOM, ModelFolder
-from raypipe.models.folder.parts.ends import ends_problems
-from raypipe.models.folder.parts.layers import layers_of
 from raypipe.models.folder.presets import conventions_of
 from raypipe.models.hub import snapshot_of
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_file, tokenizer_sha256
+from raypipe.models.whole import DECODERS
+from raypipe.models.whole.family import ends_of
 from raypipe.regular import similar
 from raypipe.storage.records import hash_once
+
+
+def ends_problems(folder: Path, tokenizer: Tokenizer, config: Mapping[str, Any]) -> list[str]:
+    """What a decoder's tokenizer_config.json asks for and its tokenizer.json does not do.
+
+    Releases of transformers differ on who is right, and the embedding is the state of such a token.
+
+    Raises:
+        InputError: tokenizer_config.json is no object.
+    """
+    file = folder / "tokenizer_config.json"
+    stated = read_object(file) if config.get("model_type") in DECODERS else {}
+    asked = {side: stated.get(f"add_{side}_token") is True for side in ("bos", "eos")}
+    if tokenizer.post_processor is None or not any(asked.values()):
+        return []
+    try:
+        found = dict(zip(asked, ends_of(tokenizer), strict=True))
+    except InputError as error:
+        return [f"{folder}: {problem}" for problem in error.problems]
+    where = {"bos": "before", "eos": "after"}
+    return [
+        f"{file}: add_{side}_token: expected none, as tokenizer.json adds no token "
+        f"{where[side]} a text, found true; add it to the post_processor of tokenizer.json if the "
+        "model was trained with it, or remove the key if it was not"
+        for side in asked
+        if asked[side] and found[side] is None
+    ]
+
 
 Found = TypeVar("Found")
 

@@ -15,7 +15,7 @@ from raypipe.models.folder.conventions import (
     PretrainedConventions,
 )
 from raypipe.models.folder.evidence import read_object
-from raypipe.models.folder.parts.layers import NORMALISE, DenseFile
+from raypipe.models.folder.layers import NORMALISE, DenseFile
 from raypipe.models.folder.presets import PRESETS
 
 PACKAGED = "minilm"

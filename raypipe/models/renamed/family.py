@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from raypipe.errors import InputError
 from raypipe.models.bert import FAMILY as BERT
-from raypipe.models.bert.tensor_names import SEGMENTS, expected_shapes
+from raypipe.models.bert.files import SEGMENTS, expected_shapes
 from raypipe.models.no_pretraining import NoPretraining
 from raypipe.models.renamed.files import RenamedFiles
 from raypipe.models.renamed.names import Names
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from torch import Tensor
 
-    from raypipe.models.bert.heads import Head
-    from raypipe.models.bert.weights import Bert
+    from raypipe.models.bert.forward import Bert, Head
     from raypipe.models.packed import Updates
 
 UNITS = 1

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from raypipe.models.bert import config as bert
-from raypipe.models.bert.tensor_names import BUFFERS, SEGMENTS, named_by
-from raypipe.models.bert.tensor_names import expected_shapes as shapes_of_bert
+from raypipe.models.bert import files as bert
+from raypipe.models.bert.files import BUFFERS, SEGMENTS, named_by
+from raypipe.models.bert.files import expected_shapes as shapes_of_bert
 from raypipe.models.renamed.names import Names
 from raypipe.models.tensors import Named, Shape, shape_problems
 from raypipe.models.units import unit_names

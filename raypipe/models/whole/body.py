@@ -1,4 +1,4 @@
-"""A transformers module as `raypipe.models.body.Body` and `Head`."""
+"""A transformers module as `raypipe.models.family.Body` and `Head`."""
 
 from __future__ import annotations
 

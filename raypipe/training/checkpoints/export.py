@@ -15,8 +15,7 @@ from torch import Tensor
 
 from raypipe.config.training.recipe import steps_of
 from raypipe.errors import InputError
-from raypipe.models.folder.adapter_tensors import PEFT
-from raypipe.models.folder.adapters import adapter_folder
+from raypipe.models.folder.adapters import PEFT, adapter_folder
 from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import here

@@ -10,8 +10,7 @@ from safetensors.torch import load
 from torch import Tensor
 
 from raypipe.errors import InputError
-from raypipe.models.folder.adapter_tensors import PEFT
-from raypipe.models.folder.adapters import CONFIG, WEIGHTS, adapter_folder
+from raypipe.models.folder.adapters import CONFIG, PEFT, WEIGHTS, adapter_folder
 from raypipe.models.folder.opening import layouts_of, load_weights
 from raypipe.text.inputs import Layouts
 from raypipe.training.job import Job

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 from model_parts import CONFIG, DUO, ENCODER, MONO
 
-from raypipe.models.bert.tensor_names import (
+from raypipe.models.bert.files import (
     expected_shapes,
 )
 from raypipe.models.convert.tensors import (

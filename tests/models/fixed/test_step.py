@@ -4,7 +4,7 @@ import torch
 
 from raypipe.models.fixed.plan import FixedShape
 from raypipe.models.fixed.step import vectors, whole
-from raypipe.models.pooled.finishing import Dense, Finishing
+from raypipe.models.pooling import Dense, Finishing
 
 
 def test_means_are_over_an_inputs_own_tokens_and_empty_inputs_do_no_harm():

@@ -12,11 +12,10 @@ from safetensors.torch import save_file
 from raypipe.errors import InputError
 from raypipe.models.convert.describe import describe
 from raypipe.models.encoder import load_encoder
+from raypipe.models.folder.layers import DenseFile
 from raypipe.models.folder.loading import resolve_model
-from raypipe.models.folder.parts.layers import DenseFile
-from raypipe.models.machine.neighbours import Shape
-from raypipe.models.machine.placing import settle_on
-from raypipe.models.pooled.finishing import load_finishing
+from raypipe.models.machine.placing import Shape, settle_on
+from raypipe.models.pooling import load_finishing
 from raypipe.stages.in_memory import encode_texts
 
 TANH, IDENTITY = "torch.nn.modules.activation.Tanh", "torch.nn.modules.linear.Identity"
