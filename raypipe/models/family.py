@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from raypipe.errors import InputError
-from raypipe.models.bert import FAMILY as BERT
-from raypipe.models.renamed import CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBERTA
-from raypipe.models.t5 import FAMILIES as T5
+from raypipe.models.bert.family import FAMILY as BERT
+from raypipe.models.relatives.family import CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBERTA
+from raypipe.models.t5.family import FAMILIES as T5
 from raypipe.models.tensors import Named, Shape
-from raypipe.models.whole import FAMILIES as WHOLE
+from raypipe.models.whole.family import FAMILIES as WHOLE
 from raypipe.text.inputs import Layout
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import torch
 from raypipe.models.bert.forward import hidden_states
 from raypipe.models.bert.forward import read_head
 from raypipe.models.bert.forward import read_bert
-from raypipe.models.fixed.attention import one_by_one
-from raypipe.models.fixed.gather import gathered, on_device
-from raypipe.models.fixed.plan import FixedShape
-from raypipe.models.fixed.step import step_of, units, vectors
+from raypipe.models.gpu.step import one_by_one
+from raypipe.models.gpu.step import gathered, on_device
+from raypipe.models.gpu.step import FixedShape
+from raypipe.models.gpu.step import step_of, units, vectors
 from raypipe.models.folder.opening import load_weights
 from raypipe.models.packed import attend_by_length, first_tokens
 from raypipe.models.pooling import Finishing

@@ -7,7 +7,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
 from raypipe.errors import InputError
-from raypipe.models.bert import FAMILY
+from raypipe.models.bert.family import FAMILY
 from raypipe.models.family import FAMILIES, Body, Family, Files, Head, family_of
 from raypipe.text.inputs import Layout
 

@@ -40,7 +40,7 @@ from raypipe.models.folder.evidence import read_object
 from raypipe.models.folder.layers import layers_of
 from raypipe.models.folder.loading import ends_problems, packaged_folder
 from raypipe.models.folder.model_folder import PACKAGED
-from raypipe.models.t5.pieces import PIECES
+from raypipe.models.t5.files import PIECES
 from raypipe.models.tensors import PICKLES, Named, Shape
 from raypipe.models.tokenizer import read_tokenizer
 from raypipe.regular import check_regular, similar

@@ -30,7 +30,7 @@ from raypipe.models.folder.sentence_transformers import (
 )
 from raypipe.models.t5.files import no_prompt, reads_prompts
 from raypipe.models.units import is_reranker
-from raypipe.models.whole import DECODERS
+from raypipe.models.whole.family import DECODERS
 from raypipe.storage.records import hash_once
 
 RECORD = "made_by"

@@ -35,8 +35,7 @@ from raypipe.models.folder.model_folder import PACKAGED, RANDOM, ModelFolder
 from raypipe.models.folder.presets import conventions_of
 from raypipe.models.hub import snapshot_of
 from raypipe.models.tokenizer import read_tokenizer, tokenizer_file, tokenizer_sha256
-from raypipe.models.whole import DECODERS
-from raypipe.models.whole.family import ends_of
+from raypipe.models.whole.family import DECODERS, ends_of
 from raypipe.regular import similar
 from raypipe.storage.records import hash_once
 

@@ -159,7 +159,7 @@ def test_the_products_of_layers_are_tested_for_effects_of_neighbouring_rows(fold
         tested.append(shapes)
         return settle_on(device, shapes, **more)
 
-    monkeypatch.setattr("raypipe.models.placed.settle_on", settled)
+    monkeypatch.setattr("raypipe.models.gpu.opening.settle_on", settled)
     load_encoder(resolve_model(str(folder)))
     load_encoder(resolve_model(str(layer(folder))))
     assert tested[1] - tested[0] == {Shape(32, 8)}

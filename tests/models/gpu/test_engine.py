@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from raypipe.models.fixed import engine as engine_module
-from raypipe.models.fixed.clock import HostClock
-from raypipe.models.fixed.engine import IN_FLIGHT, Busy, FixedEngine
-from raypipe.models.fixed.plan import FixedShape
+from raypipe.models.gpu import engine as engine_module
+from raypipe.models.gpu.engine import IN_FLIGHT, Busy, FixedEngine, HostClock
+from raypipe.models.gpu.step import FixedShape
 from raypipe.text.inputs import Layout
 from raypipe.text.pairs import TextSlice
 

@@ -1,4 +1,6 @@
-"""Runs batches in passes of fixed shape, and does not wait for one before it starts the next.
+"""When a device began and ended a batch, without making it wait.
+
+Runs batches in passes of fixed shape, and does not wait for one before it starts the next.
 
 The host writes a batch's plan, a few numbers for each input, into pinned memory; the device copies
 it, makes the inputs, computes, and copies the result back. The host waits only for the result of
@@ -9,20 +11,81 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raypipe.models.fixed.attention import groups_between
-from raypipe.models.fixed.clock import Clock, clock_of
-from raypipe.models.fixed.gather import compact, gathered, on_device
-from raypipe.models.fixed.plan import FixedShape, write_plan
-from raypipe.models.fixed.step import Step
+from raypipe.models.gpu.step import (
+    FixedShape,
+    Step,
+    compact,
+    gathered,
+    groups_between,
+    on_device,
+    write_plan,
+)
 from raypipe.models.machine.precision import set_products
 from raypipe.text.inputs import Layout
 from raypipe.text.pairs import TextSlice, taken
+
+
+class Clock(Protocol):
+    """Runs from when it is made until `stop`, as the device sees it."""
+
+    def stop(self) -> None:
+        """Called after the batch's last kernel was sent."""
+
+    def wait(self) -> float:
+        """Wait for the batch; the seconds in which it was computed."""
+
+
+class HostClock:
+    """For a device that computes while the host waits: the CPU."""
+
+    def __init__(self) -> None:
+        """It runs."""
+        self._began = time.perf_counter()
+        self._seconds = 0.0
+
+    def stop(self) -> None:
+        """See Clock."""
+        self._seconds = time.perf_counter() - self._began
+
+    def wait(self) -> float:
+        """See Clock."""
+        return self._seconds
+
+
+class CudaClock:
+    """Two events in the device's queue."""
+
+    def __init__(self) -> None:
+        """It runs when the device comes to it."""
+        self._events = [_event(), _event()]
+        self._events[0].record()
+
+    def stop(self) -> None:
+        """See Clock."""
+        self._events[1].record()
+
+    def wait(self) -> float:
+        """See Clock."""
+        began, ended = self._events
+        ended.synchronize()
+        return float(began.elapsed_time(ended)) / 1000
+
+
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+
+
+def clock_of(device: str) -> Clock:
+    """A clock for `cuda` or another device."""
+    return CudaClock() if device == "cuda" else HostClock()
+
 
 IN_FLIGHT = 2
 """Batches that the device has and the host does not wait for."""

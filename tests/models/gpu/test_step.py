@@ -2,8 +2,7 @@
 
 import torch
 
-from raypipe.models.fixed.plan import FixedShape
-from raypipe.models.fixed.step import vectors, whole
+from raypipe.models.gpu.step import FixedShape, vectors, whole
 from raypipe.models.pooling import Dense, Finishing
 
 

@@ -1,17 +1,24 @@
-"""`raypipe.models.family.Family` for BERT's layers under other names."""
+"""`raypipe.models.family.Family` for BERT's layers under other names.
+
+DistilBERT (Sanh et al. 2019): no segments, and a ReLU between a head's two layers.
+
+RoBERTa (Liu et al. 2019), XLM-RoBERTa and CamemBERT: one segment, positions from 2.
+
+A head's first layer is a part of the head, and the pooler that a checkpoint may hold is not used.
+Training drops out between the head's layers alone; transformers does so before the first one too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from raypipe.errors import InputError
-from raypipe.models.bert import FAMILY as BERT
+from raypipe.models.bert.family import FAMILY as BERT
 from raypipe.models.bert.files import SEGMENTS, expected_shapes
 from raypipe.models.no_pretraining import NoPretraining
-from raypipe.models.renamed.files import RenamedFiles
-from raypipe.models.renamed.names import Names
+from raypipe.models.relatives.files import Names, RelativeFiles
 from raypipe.text.inputs import Layout
 
 if TYPE_CHECKING:
@@ -23,11 +30,12 @@ if TYPE_CHECKING:
     from raypipe.models.bert.forward import Bert, Head
     from raypipe.models.packed import Updates
 
+
 UNITS = 1
 """Any number: names of tensors do not depend on it."""
 
 
-class RenamedFamily:
+class RelativeFamily:
     """BERT's code on tensors that are given BERT's names."""
 
     packed = True
@@ -36,7 +44,7 @@ class RenamedFamily:
         self, names: Names, *, activation: Callable[[], Callable[[Tensor], Tensor]]
     ) -> None:
         """`activation` returns what a head computes between its layers; it may import torch."""
-        self.files = RenamedFiles(names)
+        self.files = RelativeFiles(names)
         self.pretraining = NoPretraining(names.kind)
         self._names, self._activation = names, activation
 
@@ -115,3 +123,86 @@ class RenamedFamily:
         held = {f"{name}.": update for name, update in updates.items()}
         places = {layer: self._saved(layer, held) for layer in layers}
         return {layer[:-1]: held[at] for layer, at in places.items() if at is not None}
+
+
+DISTILBERT_EPS = 1e-12
+"""A constant in transformers' code; config.json does not state it."""
+
+
+def _relu() -> Callable[[Tensor], Tensor]:
+    import torch
+
+    return torch.relu
+
+
+_DISTILBERT = Names(
+    kind="distilbert",
+    architecture="DistilBert",
+    prefix="distilbert.",
+    layers="transformer.layer.",
+    parts=(
+        (".attention.self.query.", ".attention.q_lin."),
+        (".attention.self.key.", ".attention.k_lin."),
+        (".attention.self.value.", ".attention.v_lin."),
+        (".attention.output.dense.", ".attention.out_lin."),
+        (".attention.output.LayerNorm.", ".sa_layer_norm."),
+        (".intermediate.dense.", ".ffn.lin1."),
+        (".output.dense.", ".ffn.lin2."),
+        (".output.LayerNorm.", ".output_layer_norm."),
+    ),
+    head=("pre_classifier.", "classifier."),
+    adapted=("q_lin", "k_lin", "v_lin", "out_lin", "lin1", "lin2"),
+    keys={
+        "hidden_size": "dim",
+        "intermediate_size": "hidden_dim",
+        "num_hidden_layers": "n_layers",
+        "num_attention_heads": "n_heads",
+        "hidden_act": "activation",
+    },
+    fixed={
+        "type_vocab_size": 1,
+        "layer_norm_eps": DISTILBERT_EPS,
+        "position_embedding_type": "absolute",
+    },
+    required={},
+    specials=("[CLS]", "[SEP]", "[UNK]"),
+    num_separators=1,
+    first_position=0,
+    has_segments=False,
+)
+DISTILBERT = RelativeFamily(_DISTILBERT, activation=_relu)
+
+
+FIRST_POSITION = 2
+"""One more than the padding's id: transformers numbers positions from there."""
+
+
+def _tanh() -> Callable[[Tensor], Tensor]:
+    import torch
+
+    return torch.tanh
+
+
+def _roberta(kind: str, architecture: str) -> RelativeFamily:
+    names = Names(
+        kind=kind,
+        architecture=architecture,
+        prefix="roberta.",
+        layers="encoder.layer.",
+        parts=(),
+        head=("classifier.dense.", "classifier.out_proj."),
+        adapted=("query", "key", "value", "dense"),
+        keys={},
+        fixed={},
+        required={"pad_token_id": FIRST_POSITION - 1, "type_vocab_size": 1},
+        specials=("<s>", "</s>", "<unk>"),
+        num_separators=2,
+        first_position=FIRST_POSITION,
+        has_segments=True,
+    )
+    return RelativeFamily(names, activation=_tanh)
+
+
+ROBERTA = _roberta("roberta", "Roberta")
+XLM_ROBERTA = _roberta("xlm-roberta", "XLMRoberta")
+CAMEMBERT = _roberta("camembert", "Camembert")

@@ -11,8 +11,8 @@ from scipy.stats import kendalltau
 from transformers import BertForSequenceClassification, BertModel
 
 from raypipe.models.encoder import load_encoder
-from raypipe.models.fixed.attention import one_by_one
-from raypipe.models.fixed.opening import FixedSettings
+from raypipe.models.gpu.opening import FixedSettings
+from raypipe.models.gpu.step import one_by_one
 from raypipe.models.machine.precision import able
 from raypipe.models.scorer import load_scorer
 

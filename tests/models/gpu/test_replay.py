@@ -6,11 +6,9 @@ import torch
 
 from raypipe.errors import InputError
 from raypipe.models.encoder import load_encoder
-from raypipe.models.fixed import replay
-from raypipe.models.fixed.attention import one_by_one
-from raypipe.models.fixed.gather import Gathered
-from raypipe.models.fixed.opening import FixedSettings
-from raypipe.models.fixed.replay import Replayed, compiled, in_mode
+from raypipe.models.gpu import opening as replay
+from raypipe.models.gpu.opening import FixedSettings, Replayed, compiled, in_mode
+from raypipe.models.gpu.step import Gathered, one_by_one
 
 
 def inputs(seed):
@@ -91,7 +89,7 @@ def test_a_whole_pass_can_be_traced_and_recorded(model_of, part_of, monkeypatch)
             monkeypatch.setattr(
                 replay, "in_mode", lambda own, mode, groupless, device: Replayed(own, again)
             )
-            monkeypatch.setattr("raypipe.models.fixed.opening.in_mode", replay.in_mode)
+            monkeypatch.setattr("raypipe.models.gpu.opening.in_mode", replay.in_mode)
         settings = FixedSettings(mode=mode, varlen=kernel)
         encoder = load_encoder(model_of(), budget_tokens=300, fixed=settings)
         assert f"{mode} passes of 300 tokens, attention of any length" in encoder.numerics

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from raypipe.models.fixed.plan import FixedShape, parts_of, write_plan
+from raypipe.models.gpu.step import FixedShape, parts_of, write_plan
 from raypipe.text.inputs import Layout
 from raypipe.text.pairs import TextSlice
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from raypipe.models.fixed.engine import FixedEngine
-from raypipe.models.fixed.plan import FixedShape
-from raypipe.models.fixed.proof import rows_keep_their_bytes
+from raypipe.models.gpu.engine import FixedEngine
+from raypipe.models.gpu.opening import rows_keep_their_bytes
+from raypipe.models.gpu.step import FixedShape
 from raypipe.text.inputs import Layout
 
 LAYOUTS = [Layout(1, (2,), 2, (0,)), Layout(1, (2,), 2, (0, 1, 2))]

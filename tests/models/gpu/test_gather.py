@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from raypipe.models.fixed.gather import compact, gathered, on_device
-from raypipe.models.fixed.plan import FixedShape, write_plan
+from raypipe.models.gpu.step import FixedShape, compact, gathered, on_device, write_plan
 from raypipe.text.inputs import Layout, make_inputs
 from raypipe.text.pairs import TextSlice, taken
 
