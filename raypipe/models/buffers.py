@@ -1,11 +1,9 @@
 """The memory of a forward pass: used again, and shared out if there is too little.
 
-Linear layers whose results lie in memory that is used again, to serve a model on a CPU.
-
-Memory of this size comes fresh from the system each time otherwise, and its pages are zeroed when
-they are first touched: a tenth of the CPU time of a forward pass.
-
-Rows that do not fit into a device's memory together are computed in halves.
+To serve a model on a CPU, the results of linear layers lie in memory that is used again. Memory of
+this size comes fresh from the system each time otherwise, and its pages are zeroed when they are
+first touched: a tenth of the CPU time of a forward pass. Rows that do not fit into a device's
+memory together are computed in halves.
 """
 
 import threading

@@ -1,9 +1,8 @@
-"""What a family reads from a checkpoint: a body, and a reranker's head.
+"""The protocol of a model family, and the only list of families.
 
-The protocol of a model family, and the only list of families.
-
-A family is a folder: how a checkpoint's tensors are named and read, what they compute, a reranker's
-head, and how texts become inputs. The code that encodes, scores and trains uses only this protocol.
+A family is a folder: how a checkpoint's tensors are named and read into a body and a reranker's
+head, what they compute, and how texts become inputs. The code that encodes, scores and trains uses
+only this protocol.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from raypipe.models.tensors import Named, Shape
 from raypipe.models.whole.family import FAMILIES as WHOLE
 from raypipe.text.inputs import Layout
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # importing torch takes seconds, and planning does not need it
     from tokenizers import Tokenizer
     from torch import Tensor
 

@@ -1,10 +1,9 @@
-"""From the states of an encoder's tokens to its embedding.
+"""From the hidden states of an encoder's tokens to its embedding.
 
-One vector per sequence from the hidden states of its tokens.
+One vector per sequence, and what follows pooling: dense layers, a cut to the first dimensions, and
+length 1.
 
 Shapes: T tokens of a batch, H hidden, B sequences, R inputs of a pass of fixed shape at most.
-
-What follows pooling: dense layers, a cut to the first dimensions, and length 1.
 """
 
 from __future__ import annotations

@@ -1,15 +1,9 @@
-"""BERT's files: config.json, names and shapes of tensors, and whether they contradict each other.
+"""BERT's `raypipe.models.family.Files`: config.json, the names and shapes of tensors.
 
-A BERT's config.json: the values for which raypipe's forward pass is that model's.
-
-The names of a BERT's tensors: raypipe's, and those used by other programs.
-
-A canonical name is BertModel's (`encoder.layer.0.attention.self.query.weight`, `pooler.dense.bias`)
-or the head's: `classifier.weight`, `classifier.bias`.
-
-Finds contradictions between a BERT's config.json and its tensors.
-
-BERT's `raypipe.models.family.Files`.
+A config.json has the values for which raypipe's forward pass is that model's, and must not
+contradict the tensors. A canonical name is BertModel's
+(`encoder.layer.0.attention.self.query.weight`, `pooler.dense.bias`) or the head's:
+`classifier.weight`, `classifier.bias`. Other programs use others.
 """
 
 import re

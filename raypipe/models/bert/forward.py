@@ -1,10 +1,4 @@
-"""BERT's weights, its forward pass and a reranker's head.
-
-A BERT encoder's weights, read from a checkpoint's tensors.
-
-A reranker's head on BERT: pooler and classifier.
-
-BERT's forward pass over packed sequences.
+"""BERT's weights, its forward pass over packed sequences, and a reranker's pooler and classifier.
 
 Shapes: T tokens of a batch, H hidden, B sequences.
 """

@@ -1,9 +1,4 @@
-"""The files of a checkpoint to convert, and the tensors in them.
-
-Finds the files of the checkpoint to convert.
-
-Reads a checkpoint's tensors from safetensors, a pickle, or numpy's archive.
-"""
+"""Finds a checkpoint's files, and reads tensors from safetensors, a pickle or numpy's archive."""
 
 import json
 import logging

@@ -1,6 +1,6 @@
-"""The tensors of an adapter and its base: which they lack together, and their sum.
+"""Low-rank adapters for a base model, in peft's file format, merged on loading.
 
-Low-rank adapters for a base model, in peft's file format, merged on loading.
+First their tensors: which of them an adapter and its base lack together, and their sum.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Whether a folder's two files agree on the special tokens around a text.
-
-Finds, hashes and opens model folders. Weights are safetensors.
-"""
+"""Finds and hashes model folders, of which a hub's are fetched. Weights are safetensors."""
 
 import hashlib
 from collections.abc import Callable, Mapping

@@ -1,11 +1,4 @@
-"""Settings in the files of sentence-transformers: of an encoder's modules, and of a cross-encoder.
-
-What follows pooling in a sentence-transformers folder, as an encoder's settings.
-
-Settings of a sentence-transformers folder, from its modules' files.
-
-Settings of a cross-encoder's folder, from config.json and sentence-transformers' files.
-"""
+"""Settings in the files of sentence-transformers: an encoder's modules, and a cross-encoder."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,10 +1,8 @@
-"""When a device began and ended a batch, without making it wait.
-
-Runs batches in passes of fixed shape, and does not wait for one before it starts the next.
+"""Runs batches in passes of fixed shape, and does not wait for one before it starts the next.
 
 The host writes a batch's plan, a few numbers for each input, into pinned memory; the device copies
 it, makes the inputs, computes, and copies the result back. The host waits only for the result of
-two batches before.
+two batches before. A clock says when the device began and ended a batch, without making it wait.
 """
 
 import time

@@ -1,15 +1,9 @@
 """How a model is opened on a device: in passes of fixed shape if they are proven, or in batches.
 
-Tests, bit by bit, whether a row's result in a pass of fixed shape depends on its neighbours.
-
-How the kernels of a pass of fixed shape reach the device: one by one, compiled, or as a graph.
-
-All compute the same step. Which one is fastest is for a measurement to say
-(jobs/benchmark.py); `eager` is the default, since it runs everywhere.
-
-Opens a model for passes of fixed shape: attention, sizes that fit, and what they promise.
-
-How a model computes on a device: in passes of fixed shape, or in batches as they come.
+It is tested, bit by bit, whether a row's result in a pass of fixed shape depends on its neighbours.
+The kernels of a pass reach the device one by one, compiled, or as a graph; all compute the same
+step. Which one is fastest is for a measurement to say (jobs/benchmark.py); `eager` is the default,
+since it runs everywhere.
 """
 
 from collections.abc import Callable

@@ -1,22 +1,14 @@
 """One forward pass of fixed shape: its plan, its inputs, its attention, and what it computes.
 
-What the host says of a batch in a pass of fixed shape: where its pieces lie, where rows end.
+The host's plan says where a batch's pieces lie and where rows end. From it the device makes the
+same inputs as `text.inputs.make_inputs` makes on the host, and filler behind them. Every size is
+known beforehand, so nothing waits for the device.
 
-Attention in a pass of fixed shape: PyTorch's kernel for sequences of any length, or by length.
+Attention is PyTorch's kernel for sequences of any length, which exists on CUDA alone, for bf16 and
+fp16. Elsewhere, and wherever a trial of it fails, sequences of equal length are grouped, and each
+group is one call without a mask.
 
-The kernel exists on CUDA alone, for bf16 and fp16. Elsewhere, and wherever a trial of it fails,
-sequences of equal length are grouped, and each group is one call without a mask.
-
-Makes a batch's inputs on the device, from word pieces that lie there and a plan.
-
-The same inputs as `text.inputs.make_inputs` makes on the host, and filler behind them. Every size
-is known beforehand, so nothing waits for the device.
-
-Shapes: T tokens of the pass, R inputs at most, E edges; see `plan`.
-
-What a pass of fixed shape computes: the layers, then vectors or a reranker's units.
-
-Shapes: T tokens of the pass, R inputs at most, E edges, H hidden, U units.
+Shapes: T tokens of the pass, R inputs at most, E edges, H hidden, U units; see the plan.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,6 +1,6 @@
-"""The library of matrix products and its mode, read from the library itself.
+"""A device: how much it computes at once, and what determines its last bits.
 
-A device: how much it computes at once, and what determines its last bits.
+To these belong the library of matrix products and its mode, read from the library itself.
 """
 
 import ctypes

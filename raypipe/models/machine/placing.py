@@ -1,9 +1,8 @@
-"""Tests, bit by bit, whether a row's result on this machine depends on its neighbours.
+"""Where a model computes: device, tokens in one forward pass, threads and numerics class.
 
-That depends on the machine: on the kernels that its library of matrix products chooses for a number
-of rows, and on how it divides the rows among threads.
-
-Where a model computes: device, tokens in one forward pass, threads and numerics class.
+The class says whether a row's result depends on its neighbours. That depends on the machine: on the
+kernels that its library of matrix products chooses for a number of rows, and on how it divides the
+rows among threads. So it is tested here, bit by bit.
 """
 
 from collections.abc import Iterable

@@ -1,14 +1,13 @@
-"""Linear layers in int8 on a CPU: integer products, whose sums are exact.
-
-Weights have one scale for each output, inputs one for each row, so a row's bytes depend neither on
-the rows beside it nor on threads. Source: Dettmers et al. 2022 (LLM.int8()), section 3.1 ("vector-
-wise quantization"), without its second product for outliers.
-
-The precision of a model's matrix products: its dtype, who computes in it, torch's switches.
+"""The precision of a model's matrix products: its dtype, who computes in it, torch's switches.
 
 Weights of linear layers, the inputs of products and attention are in that dtype. Sums, softmax,
 layer normalisation, the residual stream, pooling and a reranker's head are fp32 in every precision.
-In int8, attention is fp32 too (see `raypipe.models.machine.precision`).
+In int8, attention is fp32 too.
+
+Linear layers in int8 are for a CPU: integer products, whose sums are exact. Weights have one scale
+for each output, inputs one for each row, so a row's bytes depend neither on the rows beside it nor
+on threads. Source: Dettmers et al. 2022 (LLM.int8()), section 3.1 ("vector-wise quantization"),
+without its second product for outliers.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,11 +1,9 @@
 """`raypipe.models.family.Family` for BERT's layers under other names.
 
-DistilBERT (Sanh et al. 2019): no segments, and a ReLU between a head's two layers.
-
-RoBERTa (Liu et al. 2019), XLM-RoBERTa and CamemBERT: one segment, positions from 2.
-
-A head's first layer is a part of the head, and the pooler that a checkpoint may hold is not used.
-Training drops out between the head's layers alone; transformers does so before the first one too.
+DistilBERT (Sanh et al. 2019) has no segments, and a ReLU between a head's two layers. RoBERTa (Liu
+et al. 2019), XLM-RoBERTa and CamemBERT have one segment, and positions from 2; a head's first layer
+is a part of the head, and the pooler that a checkpoint may hold is not used. Training drops out
+between the head's layers alone; transformers does so before the first one too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a family with BERT's layers calls its tensors and its sizes.
-
-`raypipe.models.family.Files` of a family with BERT's layers under other names.
-"""
+"""`raypipe.models.family.Files` of a family with BERT's layers, and its names of tensors."""
 
 from __future__ import annotations
 

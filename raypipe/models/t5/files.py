@@ -1,10 +1,7 @@
-"""T5's files: tensors and config.json, transformers' module of them, and its tokenizer.
+"""`raypipe.models.family.Files` of T5, transformers' module of it, and its tokenizer.
 
-transformers' module of a T5: its shapes without memory, and with a checkpoint's weights.
-
-`raypipe.models.family.Files` of T5.
-
-A T5's tokenizer from its sentencepiece model, where a folder has no tokenizer.json.
+The module has its shapes without memory, or a checkpoint's weights. The tokenizer is made of the
+sentencepiece model where a folder has no tokenizer.json.
 """
 
 from __future__ import annotations

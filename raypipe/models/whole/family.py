@@ -1,9 +1,8 @@
-"""`raypipe.models.family.Family` of a model that transformers computes.
+"""`raypipe.models.family.Family` of models that transformers computes, decoders among them.
 
-A decoder whose states are pooled as embeddings, such as Qwen3-Embedding.
-
-Each token sees those before it, so the last one has read the whole text: the one that the tokenizer
-puts there. Inputs of one length need no padding, and so none on the left.
+The states of a decoder, such as Qwen3-Embedding, are pooled as embeddings. Each token sees those
+before it, so the last one has read the whole text: the one that the tokenizer puts there. Inputs of
+one length need no padding, and so none on the left.
 """
 
 from __future__ import annotations

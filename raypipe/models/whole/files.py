@@ -1,8 +1,6 @@
-"""Files of a model that transformers computes, and its module.
+"""Files of a model that transformers computes, and transformers' modules.
 
-transformers' modules: their shapes, their configurations, and their outputs.
-
-`raypipe.models.family.Files` of a model that transformers computes.
+See `raypipe.models.family.Files`. Of the modules: their shapes, configurations and outputs.
 """
 
 from __future__ import annotations
