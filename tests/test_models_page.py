@@ -6,15 +6,17 @@ from pathlib import Path
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.models import renamed
 from raypipe.models.bert.family import FAMILY as BERT
 from raypipe.models.family import FAMILIES, family_of
 from raypipe.models.folder.conventions import POOLINGS
 from raypipe.models.folder.layers import ACTIVATIONS
+from raypipe.models.relatives.family import RelativeFamily
 from raypipe.models.whole.family import DECODERS
 
 PAGE = (Path(__file__).parent.parent / "docs" / "models.md").read_text()
-PACKED = {id(BERT), *(id(getattr(renamed, name)) for name in renamed.__all__)}
+PACKED = {
+    id(each) for each in FAMILIES.values() if each is BERT or isinstance(each, RelativeFamily)
+}
 
 
 def rows(title):

@@ -219,3 +219,12 @@ def test_a_folder_may_not_name_a_hubs_model_as_the_base_of_its_adapter(hub, tmp_
     with pytest.raises(InputError, match="only where a recipe or command names it"):
         resolve_model(str(folder))
     assert hub.asked == []
+
+
+def test_a_node_takes_its_own_snapshot_of_an_adapter_too(hub, tmp_path):
+    plain = resolve_model("minilm-mono")
+    model = resolve_model(f"hf://acme/adapter@{hub.push('acme/adapter', plain.adapter)}")
+    assert model.weights_sha256 == plain.weights_sha256
+    shutil.rmtree(tmp_path / "library")
+    found, own = load_weights(model), load_weights(plain)
+    assert {*found} == {*own} and all(torch.equal(found[name], own[name]) for name in own)
