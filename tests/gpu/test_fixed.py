@@ -9,11 +9,16 @@ import pytest
 import torch
 
 from raypipe.models.encoder import load_encoder
-from raypipe.models.gpu.step import found_varlen, one_by_one, over
-from raypipe.models.gpu.step import gathered, on_device
-from raypipe.models.gpu.opening import FixedSettings
-from raypipe.models.gpu.step import FixedShape, write_plan
-from raypipe.models.gpu.opening import MODES
+from raypipe.models.gpu.opening import MODES, FixedSettings
+from raypipe.models.gpu.step import (
+    FixedShape,
+    found_varlen,
+    gathered,
+    on_device,
+    one_by_one,
+    over,
+    write_plan,
+)
 from raypipe.models.machine.precision import able
 from raypipe.models.scorer import load_scorer
 from raypipe.text.inputs import Layout, make_inputs
