@@ -12,7 +12,6 @@ a rendered name apart, whatever the names are:
     documents@collection  windows@collection  homes@collection  map@collection
     document-ids@collection                    of a collection whose passages are parts of documents
     queries@dev
-    hub@OWNER--NAME                            the files of a hub's model
     tokens@minilm  tokens@minilm.dev           of the collection; of a query set
     candidates@mono.dev.1  pieces@mono.dev.1  scores@mono.dev.1
     examples@NAME  weights@NAME                of a training set; of a training
@@ -49,7 +48,6 @@ class Role(Enum):
     MAP = "map"
     DOCUMENT_IDS = "document-ids"
     QUERIES = "queries"
-    HUB = "hub"
     TOKENS = "tokens"
     CANDIDATES = "candidates"
     PIECES = "pieces"
@@ -77,7 +75,6 @@ _THINGS = {
     Role.MAP: Thing.COLLECTION,
     Role.DOCUMENT_IDS: Thing.COLLECTION,
     Role.QUERIES: Thing.QUERIES,
-    Role.HUB: Thing.MODEL,
     Role.TOKENS: Thing.MODEL,
     Role.CANDIDATES: Thing.MODEL,
     Role.PIECES: Thing.MODEL,
@@ -135,11 +132,6 @@ def of_collection(role: Role) -> StoreName:
 def of_queries(query_set: str) -> StoreName:
     """The name of a query set's store."""
     return StoreName(Role.QUERIES, query_set)
-
-
-def of_hub(repository: str) -> StoreName:
-    """The name of the store of a repository's files; no name on a hub has two hyphens in a row."""
-    return StoreName(Role.HUB, repository.replace("/", "--"))
 
 
 def of_stage(name: str, query_set: str | None = None, role: Role = Role.RESULT) -> StoreName:

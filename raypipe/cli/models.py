@@ -18,7 +18,7 @@ from raypipe.errors import InputError
 if TYPE_CHECKING:
     from raypipe.driver.training.place import TrainOptions
     from raypipe.driver.training.train import Trained
-    from raypipe.models.convert.description import Description
+    from raypipe.models.convert.describe import Description
 
 
 def train(
@@ -86,9 +86,9 @@ def show(
 
     named = None if path in PACKAGED_MODELS else hub_name(path, Path())
     if named is not None:
-        from raypipe.driver.models.named import cached
+        from raypipe.models.hub import pinned, snapshot_of
 
-        path = str(cached(named.repository, named.revision))
+        path = str(snapshot_of(pinned(named)))
     found = describe(path, preset)
     print(json.dumps(asdict(found)) if as_json else "\n".join(_lines(found)), flush=True)
     if found.problems:

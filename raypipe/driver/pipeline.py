@@ -157,13 +157,13 @@ def _run(
     say(chosen.line() + (why if options.why else ""))
     precise = recipe.resources.model_copy(update={"precision": chosen.precision})
     recipe = recipe.model_copy(update={"resources": precise})
-    recipe, named, problems = with_commits(recipe, workspace, say, options.commits)
-    models, problems = open_or_tell(named, selected, problems)
+    recipe, problems = with_commits(recipe, workspace.folder, say, options.commits)
+    models, problems = open_or_tell(recipe, selected, problems, say)
     backends = backends_at(place, chosen)
     try:
         made = workspace.folder / "python-docs"
-        placed, named = named, with_files(named, made, on_making=backends.warm)
-        if named is not placed:
+        named = with_files(recipe, made, on_making=backends.warm)
+        if named is not recipe:
             workspace.wrote(made)
         needed = options.reading is None
         inputs = options.inputs or workspace.folder / "inputs"

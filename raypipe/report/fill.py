@@ -12,7 +12,6 @@ from raypipe import schema
 from raypipe.driver.machine.inputs import with_copies
 from raypipe.driver.machine.place import Place, backends_at
 from raypipe.driver.machine.signals import interruptible
-from raypipe.driver.models.named import with_folders
 from raypipe.driver.recipe.basis import Basis
 from raypipe.driver.recipe.chain import Chain
 from raypipe.driver.recipe.execute import Execution
@@ -72,7 +71,6 @@ def fill(
         say(chosen.line())
         inputs = finished.workspace.folder / "inputs"
         named, sources = with_copies(finished.recipe, inputs, collection=False)
-        named = with_folders(named, finished.workspace.stores)
         backends = backends_at(place, chosen)
         execution = Execution(
             workspace=finished.workspace,

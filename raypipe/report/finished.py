@@ -17,7 +17,6 @@ from raypipe.config.recipe import larger_collections
 from raypipe.config.rules import units_of
 from raypipe.config.stages import Read
 from raypipe.driver.machine.inputs import with_copies
-from raypipe.driver.models.named import with_folders
 from raypipe.driver.recipe.kinds.read import left_out
 from raypipe.driver.recipe.read_first import read_first
 from raypipe.driver.recipe.written.builtin import with_files
@@ -248,12 +247,11 @@ class Finished:
 
     @cached_property
     def with_inputs(self) -> Recipe:
-        """The recipe with the files of built-in query sets, topics, buckets and hubs."""
+        """The recipe with the files of built-in query sets, topics and buckets."""
         folder = self.workspace.folder
         named, _ = with_copies(
             with_files(self.recipe, folder / "python-docs"), folder / "inputs", collection=False
         )
-        named = with_folders(named, self.workspace.stores)
         return with_topics(named, self.workspace, lambda line: None)
 
     @cached_property

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from raypipe.config.training import steps_of
 from raypipe.errors import InputError
-from raypipe.models.folder.adapter_tensors import PEFT
-from raypipe.models.folder.adapters import adapter_folder
+from raypipe.models.folder.adapters import PEFT, adapter_folder
 from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import here
@@ -139,7 +138,9 @@ def _fill(beside: Path, job: Job, payload: Path, *, step: int, saw: str) -> None
     if adapter is not None and isinstance(conventions, PairConventions):
         low_rank = LowRank(adapter.rank, adapter.alpha)
         _write_adapter(beside / "adapter", trained, low_rank, job.start.family.files.ADAPTED)
-        shown = {**asdict(conventions), "start_weights_saw": saw, "base": recipe.model.start}
+        start = job.start  # a folder may not name a hub's model: nobody asked for its fetching
+        base_name = start.path if start.hub is None else str(start.folder)
+        shown = {**asdict(conventions), "start_weights_saw": saw, "base": base_name}
         _write_json(beside / "adapter" / "raypipe.json", {**shown, "made_by": made_by(job, step)})
         hashes = np.union1d(trained_on(sources_of(job)), _seen_before(job))
         np.save(beside / "adapter" / FILE, hashes)

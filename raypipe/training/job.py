@@ -12,9 +12,10 @@ from raypipe.models.folder.conventions import (
     Conventions,
     PairConventions,
     PretrainedConventions,
+    conventions_problems,
 )
 from raypipe.models.folder.model_folder import ModelFolder
-from raypipe.models.folder.presets import PRESETS, conventions_from, conventions_problems
+from raypipe.models.folder.presets import PRESETS, conventions_from
 from raypipe.names import Role, of_training
 from raypipe.storage.records import hash_file
 from raypipe.storage.spec import StageSpec

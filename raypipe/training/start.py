@@ -14,8 +14,7 @@ from torch import Tensor
 from raypipe.config import Training
 from raypipe.errors import InputError
 from raypipe.models.family import family_of
-from raypipe.models.folder.adapter_tensors import PEFT
-from raypipe.models.folder.adapters import CONFIG, WEIGHTS, adapter_folder
+from raypipe.models.folder.adapters import CONFIG, PEFT, WEIGHTS, adapter_folder
 from raypipe.models.folder.config_checks import initializer_range, tensor_shapes
 from raypipe.models.folder.conventions import (
     AnyConventions,

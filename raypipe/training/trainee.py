@@ -12,11 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from raypipe.models.body import Body, Head
-from raypipe.models.family import family_of
+from raypipe.models.family import Body, Head, family_of
 from raypipe.models.folder.conventions import AnyConventions, Conventions, PairConventions
 from raypipe.models.packed import Updates, attend_freely, first_tokens, groups_of
-from raypipe.models.pooled.pooling import pool
+from raypipe.models.pooling import pool
 from raypipe.text.inputs import Inputs
 
 

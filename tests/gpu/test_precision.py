@@ -5,7 +5,7 @@ import os
 import pytest
 import torch
 
-from raypipe.models.bert.weights import read_bert
+from raypipe.models.bert.forward import read_bert
 from raypipe.models.encoder import load_encoder
 from raypipe.models.folder.opening import load_weights
 from raypipe.models.machine.precision import set_products

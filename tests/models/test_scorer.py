@@ -186,7 +186,7 @@ def test_a_duos_third_segment_is_never_guessed(tiny, tmp_path):
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"score": "logit"}, "score: expected one of"),
+        ({"score": "logit"}, "score: expected log-probability, probability or raw"),
         ({"total_limit": 10}, "do not hold"),
         ({"relevant_label": 2}, "relevant_label"),
         ({"query_limit": 0}, "query_limit"),

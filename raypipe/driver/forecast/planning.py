@@ -17,7 +17,7 @@ from raypipe.driver.machine.devices import Devices, num_cores
 from raypipe.driver.machine.inputs import with_copies
 from raypipe.driver.machine.place import Place
 from raypipe.driver.mirror import default_stores
-from raypipe.driver.models.named import named_aside
+from raypipe.driver.models.named import with_commits
 from raypipe.driver.models.opened import open_or_tell
 from raypipe.driver.recipe.execute import Execution
 from raypipe.driver.recipe.read_first import read_first
@@ -76,8 +76,8 @@ def make_plan(recipe: Recipe, out: Path, wanted: Wanted = Wanted()) -> Plan:
     chosen, gpu_flops, notes = _devices(recipe, wanted)
     update = {"precision": chosen.precision}
     recipe = recipe.model_copy(update={"resources": recipe.resources.model_copy(update=update)})
-    recipe, problems = named_aside(recipe, out, storage, lambda line: None)
-    models, problems = open_or_tell(recipe, select(recipe), problems)
+    recipe, problems = with_commits(recipe, out, lambda line: None)
+    models, problems = open_or_tell(recipe, select(recipe), problems, lambda line: None)
     with tempfile.TemporaryDirectory(prefix="raypipe-plan-") as folder:
         aside = Path(folder)
         workspace = Workspace(aside / "work")

@@ -24,7 +24,6 @@ WORDS = {
     Role.CENTRES: "centres",
     Role.RECALL: "recall against exact search",
     Role.AUDIT: "audit",
-    Role.HUB: "files of the hub",
     Role.EXAMPLES: "examples",
     Role.WEIGHTS: "weights",
 }

@@ -79,7 +79,7 @@ def run_training(
         raise InputError(problems)
     start = trainings_of(recipe)[0].model.start
     if not is_hub(start):  # else it is not here yet
-        recipe = with_own_settings(recipe, start)
+        recipe = with_own_settings(recipe)
     for each in trainings_of(recipe):
         if kind_of(each.model) is not None:
             conventions_of_training(each.model)  # a contradiction is refused before any work
@@ -91,11 +91,9 @@ def run_training(
     check_reachable(recipe, out, joins=place_of(first, options).joins)
     workspace = Workspace(out, first.stores)
     with invocation(workspace, recipe.name) as summary, interruptible() as should_stop:
-        recipe, placed = with_start(recipe, workspace, say)
-        if placed is not recipe:
-            here = trainings_of(placed)[0].model.start
-            recipe, placed = (with_own_settings(each, here) for each in (recipe, placed))
-            check_phases(placed)
+        if is_hub(start):
+            recipe = with_own_settings(with_start(recipe, workspace.folder, say))
+            check_phases(recipe)
         work_begins(workspace, summary)
         write_out(workspace.folder, "recipe.yaml", resolved_training(recipe).encode())
         workspace.wrote(workspace.folder / "recipe.yaml")
@@ -104,7 +102,7 @@ def run_training(
         backends = LazyBackends(lambda: backend_of(first, chosen, options), chosen.num_actors)
         at = TrainInvocation(workspace, options, chosen, backends, watcher, say, should_stop)
         try:
-            told, table, folder = in_phases(placed, partial(_one, at), say)
+            told, table, folder = in_phases(recipe, partial(_one, at), say)
         finally:
             backends.close()
         summary["device"] = chosen.line().removeprefix("device: ")

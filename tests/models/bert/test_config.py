@@ -1,6 +1,6 @@
 from model_parts import CONFIG
 
-from raypipe.models.bert.config import config_problems, converted_config, decisive, own_problems
+from raypipe.models.bert.files import config_problems, converted_config, decisive, own_problems
 
 
 def test_another_architecture_or_size_is_refused_by_name():

@@ -10,7 +10,7 @@ import pytest
 
 from raypipe import numerics
 from raypipe.models.folder.loading import resolve_model
-from raypipe.models.machine.blas import blas
+from raypipe.models.machine.device import blas
 
 AVX2 = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
 VARIABLES = {numerics.VARIABLE, *AVX2}

@@ -1,7 +1,7 @@
 import torch
 from model_parts import CONFIG
 
-from raypipe.models.bert.tensor_names import (
+from raypipe.models.bert.files import (
     canonical_name,
     canonical_names,
     expected_shapes,

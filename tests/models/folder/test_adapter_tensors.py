@@ -9,8 +9,7 @@ from safetensors.torch import load_file, save_file
 from raypipe.errors import InputError
 from raypipe.models.convert.describe import describe
 from raypipe.models.folder import adapters
-from raypipe.models.folder.adapter_tensors import PEFT
-from raypipe.models.folder.adapters import SHIPPED, merge
+from raypipe.models.folder.adapters import PEFT, SHIPPED, merge
 from raypipe.models.folder.loading import resolve_model
 from raypipe.models.folder.opening import load_weights
 

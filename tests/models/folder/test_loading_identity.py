@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 from raypipe.errors import InputError
-from raypipe.models.bert.config import DECISIVE
-from raypipe.models.bert.weights import read_bert
+from raypipe.models.bert.files import DECISIVE
+from raypipe.models.bert.forward import read_bert
 from raypipe.models.convert.describe import describe
 from raypipe.models.folder.config_checks import read_config
 from raypipe.models.folder.loading import resolve_model

@@ -16,7 +16,7 @@ from raypipe.models.encoder import load_encoder
 from raypipe.models.family import FAMILIES, family_of
 from raypipe.models.folder.opening import open_tokenizer
 from raypipe.models.scorer import load_scorer
-from raypipe.models.whole import KINDS
+from raypipe.models.whole.family import KINDS
 from raypipe.stages.texts.tokenize import refuse_other_inputs
 from raypipe.text.inputs import taken
 from raypipe.text.tokenize import tokenize_batch
