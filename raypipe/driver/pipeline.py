@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from raypipe.config import Recipe, missing_inputs, resolved_yaml, select
-from raypipe.driver.audit.report import report_audits
-from raypipe.driver.audit.stores import audited
 from raypipe.driver.forecast.facts import beside_facts
 from raypipe.driver.forecast.run import check_forecast, run_forecast
 from raypipe.driver.forecast.text import line_of
@@ -214,13 +212,9 @@ def _run(
         if options.tokens_of is not None:
             basis.tokens(options.tokens_of)
         systems = systems_of(basis, selected)
-        audits = audited(basis, systems, selected)
-        told, below = report_audits(basis, audits, judgements)
-        measurement = measure(basis, workspace, systems, execution.results, judgements, below)
+        measurement = measure(basis, workspace, systems, execution.results, judgements)
         summary.pop("plan", None)  # from here on `stages` has it
         summary |= summary_of(measurement, execution.results, chosen)
-        if told:
-            summary["audit"] = told
         if forecast is not None:
             summary["forecast"] = beside_facts(forecast, execution.results, workspace.folder)
         if publication is not None:

@@ -11,8 +11,9 @@ import os
 import sys
 from pathlib import Path
 
+from agreement import FIRST, agreement
+
 import raypipe
-from raypipe.analysis.agreement import FIRST, agreement
 from raypipe.driver.analysis.finished import Finished, open_finished
 from raypipe.driver.analysis.measuring import measured
 from raypipe.evaluation.difference import difference
@@ -63,7 +64,6 @@ def finished(out: Path, name: str, precision: str) -> Finished:
             "precision": precision,
             "device": "cpu",
             "threads": 1,
-            "audit_queries": 0,  # here the whole set is compared
         },
         "stores": str(out / "stores"),
     }

@@ -224,10 +224,10 @@ def aggregate_recipe(
 
 
 def _precision_of(held: Mapping[str, Any]) -> dict[str, Any]:
-    """The precision of a workspace's stores, in another they are others, and of its audit."""
-    kept = ("precision", "audit_queries", "audit_inputs")
+    """The precision of a workspace's stores, in another they are others."""
     found = held.get("resources")
-    return {key: found[key] for key in kept if key in found} if isinstance(found, dict) else {}
+    kept = isinstance(found, dict) and "precision" in found
+    return {"precision": found["precision"]} if kept else {}
 
 
 def _stores_of(held: Mapping[str, Any], workspace: Path) -> str:

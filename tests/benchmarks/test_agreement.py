@@ -2,7 +2,7 @@
 
 import pytest
 
-from raypipe.analysis.agreement import Agreement, agreement
+from tests.benchmarks.agreement import Agreement, agreement
 
 
 def test_differences_orders_and_lists_by_hand():
