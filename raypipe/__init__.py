@@ -1,8 +1,8 @@
 """Distributed batch indexing and scoring for passage and document ranking.
 
 The names below are the Python API: numpy arrays, Arrow tables and lists of texts in and out,
-without Ray unless one is opened; only `run`, `sweep` and `open_index` need a workspace. Each name
-is imported when it is first used, so that `import raypipe` loads nothing else.
+without Ray unless one is opened; only `run` and `open_index` need a workspace. Each name is
+imported when it is first used, so that `import raypipe` loads nothing else.
 """
 
 from typing import TYPE_CHECKING
@@ -24,7 +24,6 @@ __all__ = [
     "run",
     "score",
     "search",
-    "sweep",
     "write_run",
 ]
 
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from raypipe.api.reranking import rerank
     from raypipe.api.scoring import score
     from raypipe.api.searching import search
-    from raypipe.api.sweep import sweep
 else:
     _MODULES = {
         "Recipe": "recipe",
@@ -57,7 +55,6 @@ else:
         "run": "invocation",
         "score": "scoring",
         "search": "searching",
-        "sweep": "sweep",
         "write_run": "files",
     }
 

@@ -292,7 +292,7 @@ for name, code, act in (
     ("an override of no stage", 2, lambda world: world.night("stages.none.depth=3")),
     ("--only of no stage", 2, words("pipeline", "{recipe}", "--out", "{work}", "--only", "none")),
     (
-        "a sweep over a single recipe",
+        "several values for one",
         2,
         words("pipeline", "{recipe}", "--out", "{work}", "stages.both.depth=[1,2]"),
     ),

@@ -1,13 +1,12 @@
 """The recipe: one YAML file as frozen, checked objects. No environment is read here."""
 
-from raypipe.config.named import named_recipe, named_sweep, named_training
+from raypipe.config.named import named_recipe, named_training
 from raypipe.config.packaged import purpose_of, recipe_names, recipe_text, verb_of
 from raypipe.config.pipeline.load import load_recipe, read_recipe
 from raypipe.config.pipeline.parts import Collection, Evaluate, Model, QuerySet, Resources
 from raypipe.config.pipeline.paths import missing_inputs
 from raypipe.config.pipeline.recipe import Recipe
 from raypipe.config.pipeline.select import select
-from raypipe.config.pipeline.sweep import Point, sweep_points
 from raypipe.config.training.load import load_training
 from raypipe.config.training.paths import missing_training_inputs
 from raypipe.config.training.recipe import Training
@@ -17,7 +16,6 @@ __all__ = [
     "Collection",
     "Evaluate",
     "Model",
-    "Point",
     "QuerySet",
     "Recipe",
     "Resources",
@@ -27,7 +25,6 @@ __all__ = [
     "missing_inputs",
     "missing_training_inputs",
     "named_recipe",
-    "named_sweep",
     "named_training",
     "purpose_of",
     "read_recipe",
@@ -37,6 +34,5 @@ __all__ = [
     "resolved_yaml",
     "select",
     "settings",
-    "sweep_points",
     "verb_of",
 ]

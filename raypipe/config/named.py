@@ -6,7 +6,6 @@ from pathlib import Path
 from raypipe.config.packaged import recipe_text, verb_of
 from raypipe.config.pipeline.load import load_recipe, read_recipe
 from raypipe.config.pipeline.recipe import Recipe
-from raypipe.config.pipeline.sweep import Point, sweep_points
 from raypipe.config.training.load import load_training
 from raypipe.config.training.phases import PhasedTraining
 from raypipe.config.training.recipe import Training
@@ -23,20 +22,6 @@ def named_recipe(
     """
     text, base, source = _pipeline(recipe)
     return load_recipe(text, overrides=overrides, env=env, base=base, source=source)
-
-
-def named_sweep(
-    recipe: str, *, overrides: Sequence[str] = (), env: Mapping[str, str] | None = None
-) -> list[Point]:
-    """The points of a sweep of such a recipe; empty if no override gives several values.
-
-    Raises:
-        InputError: see `named_recipe` and `sweep_points`.
-    """
-    if not any("=" in each and each.partition("=")[2].lstrip()[:1] == "[" for each in overrides):
-        return []
-    text, base, source = _pipeline(recipe)
-    return sweep_points(text, overrides=overrides, env=env, base=base, source=source)
 
 
 def named_training(

@@ -39,6 +39,7 @@ _COMPARE = (
     "raypipe no longer audits a precision: delete the key, and compare the runs of two workspaces "
     "with `raypipe compare`"
 )
+_MAPPINGS = ("dict_type", "model_type", "model_attributes_type")
 LEFT = {"audit_queries": _COMPARE, "audit_inputs": _COMPARE}
 """Keys of earlier versions, each with a sentence that says what takes its place."""
 
@@ -105,6 +106,8 @@ def _inside(annotation: Any, data: Any) -> Any:
 
 def _remedy(kind: str, found: object) -> str:
     """The remedy where YAML reads a value as another type than its author meant, or a near word."""
+    if isinstance(found, list) and kind not in _MAPPINGS:
+        return "; give one value, and for each other value run the recipe once more"
     if kind == "float_type" and isinstance(found, str):
         try:
             return f"; YAML reads {found} as text: write {float(found)!r}" if found else ""

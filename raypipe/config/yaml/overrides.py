@@ -1,11 +1,8 @@
 """Dotted overrides, `stages.bm25.depth=10`, applied to a recipe before it is checked."""
 
-import math
 import re
 from collections.abc import Sequence
 from typing import Any
-
-import yaml
 
 from raypipe.config.yaml.document import Document, Key, Problem, dotted, parse_yaml
 from raypipe.config.yaml.words import did_you_mean, listed, shown
@@ -47,12 +44,6 @@ def parse_override(text: str) -> tuple[Key, Document]:
     if not equals or not all(key):
         raise InputError(f"{origin}: expected KEY=VALUE, such as stages.bm25.depth=10")
     return key, parse_yaml(value_text, origin=lambda line: origin)
-
-
-def value_text(value: Any) -> str:
-    """The value as an override has it: YAML on one line."""
-    text = yaml.safe_dump(value, default_flow_style=True, width=math.inf, sort_keys=False)
-    return str(text).removesuffix("...\n").strip()
 
 
 def _apply(document: Document, text: str) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from raypipe.config import Recipe, Training, read_resolved
@@ -17,24 +16,20 @@ from raypipe.storage.storage import Storage
 
 
 def with_commits(
-    recipe: Recipe,
-    workspace: Workspace,
-    say: Callable[[str], None],
-    known: Mapping[tuple[str, str], str] = MappingProxyType({}),
+    recipe: Recipe, workspace: Workspace, say: Callable[[str], None]
 ) -> tuple[Recipe, Recipe, list[str]]:
     """The recipe with the commit of each model of a hub, the same with folders in their place, and
     the problems of models that the hub does not give, which keep their names.
 
-    A commit that is `known`, by path and branch, or that the workspace's last invocation found
-    stays: a hub is asked only for a model that the workspace has not named before, and for files
-    that its stores lack.
+    A commit that the workspace's last invocation found stays: a hub is asked only for a model that
+    the workspace has not named before, and for files that its stores lack.
 
     Raises:
         CorruptError: files that were fetched before are damaged.
     """
     if not any(is_hub(model.path) for model in recipe.models.values()):
         return recipe, recipe, []
-    before = {**models_before(workspace.folder), **known}
+    before = models_before(workspace.folder)
     pinned, placed, problems = dict(recipe.models), dict(recipe.models), list[str]()
     for name, model in recipe.models.items():
         if not is_hub(model.path):

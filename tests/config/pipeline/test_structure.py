@@ -61,8 +61,8 @@ from raypipe.config.pipeline.kinds import KINDS
         (
             "evaluate:",
             "resources: {audit_queries: 20}\nevaluate:",
-            "line 15: resources.audit_queries: raypipe no longer audits a precision: delete the key,"
-            " and compare the runs of two workspaces with `raypipe compare`",
+            "line 15: resources.audit_queries: raypipe no longer audits a precision: delete the"
+            " key, and compare the runs of two workspaces with `raypipe compare`",
         ),
         (
             "lucene:     {do: index}",
