@@ -48,7 +48,7 @@ HAVE_NONE = {
     *("leaderboard template", "model convert", "model show", "recipes"),
     "reproduce",  # each step has its own, in which it is recorded
 }
-MEASURING = {"benchmark", "rehearsal"}
+MEASURING = {"benchmark"}
 """Jobs that time raypipe itself; what they run records its own end."""
 
 

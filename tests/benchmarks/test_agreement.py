@@ -1,8 +1,7 @@
 """The agreement of two ways of scoring, by hand."""
 
 import pytest
-
-from tests.benchmarks.agreement import Agreement, agreement
+from agreement import Agreement, agreement
 
 
 def test_differences_orders_and_lists_by_hand():

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from scripted_loop import CAREFUL, PLAIN, PROBE, SHARDS, Scripted, done, play
+from simulated import SimulatedBackend, SimulatedLedger, World
 
 from raypipe.cluster.backend import (
     Done,
@@ -18,7 +19,6 @@ from raypipe.cluster.backend import (
 from raypipe.cluster.bad_rows import read_evidence
 from raypipe.cluster.loop import run
 from raypipe.cluster.scheduling.report import Limits
-from raypipe.cluster.simulated import SimulatedBackend, SimulatedLedger, World
 from raypipe.errors import IncompleteError, RowsFailed
 from raypipe.stages.stage import Needs
 from raypipe.storage.records import Shard

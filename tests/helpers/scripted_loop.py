@@ -2,6 +2,8 @@
 
 from types import SimpleNamespace
 
+from simulated import SimulatedLedger
+
 from raypipe.cluster.backend import (
     Committed,
     Done,
@@ -10,7 +12,6 @@ from raypipe.cluster.backend import (
 )
 from raypipe.cluster.loop import run
 from raypipe.cluster.scheduling.report import Limits
-from raypipe.cluster.simulated import SimulatedLedger
 from raypipe.stages.stage import Needs
 from raypipe.storage.records import Record, Shard
 

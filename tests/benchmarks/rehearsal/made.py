@@ -9,18 +9,18 @@ from raypipe.data.files.problems import Problems
 from raypipe.data.files.rows import parsed_lines
 from raypipe.data.formats.fields import id_and_text
 from raypipe.data.queries import read_queries
-from raypipe.driver.rehearsal.recipe import write_recipe
-from raypipe.driver.rehearsal.texts import (
+from raypipe.errors import InputError
+from raypipe.storage.files import replace_file
+from raypipe.storage.records import hash_file
+from rehearsal.recipe import write_recipe
+from rehearsal.texts import (
     made_up_queries,
     write_judgements,
     write_passages,
     write_queries,
 )
-from raypipe.driver.rehearsal.weights import write_models
-from raypipe.driver.rehearsal.words import words_like
-from raypipe.errors import InputError
-from raypipe.storage.files import replace_file
-from raypipe.storage.records import hash_file
+from rehearsal.weights import write_models
+from rehearsal.words import words_like
 
 SAMPLED = 1_000
 """Passages of which the encoder's vectors have a mean of zero."""

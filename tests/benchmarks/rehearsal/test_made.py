@@ -4,8 +4,8 @@ import gzip
 
 import pytest
 
-from raypipe.driver.rehearsal.made import Size, make_inputs
 from raypipe.errors import InputError
+from rehearsal.made import Size, make_inputs
 
 
 @pytest.fixture

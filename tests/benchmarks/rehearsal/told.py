@@ -8,10 +8,10 @@ from typing import Any
 
 import yaml
 
-from raypipe.driver.rehearsal.made import Size
-from raypipe.driver.rehearsal.watched import Watched
 from raypipe.markdown import markdown_table
 from raypipe.storage.files import append_line
+from rehearsal.made import Size
+from rehearsal.watched import Watched
 
 FIGURES = "figures.jsonl"
 """An invocation a line."""

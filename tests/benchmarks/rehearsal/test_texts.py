@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from raypipe.driver.rehearsal import texts as module
-from raypipe.driver.rehearsal import words as words_module
-from raypipe.driver.rehearsal.texts import (
+from rehearsal import texts as module
+from rehearsal import words as words_module
+from rehearsal.texts import (
     made_up_queries,
     write_judgements,
     write_passages,
     write_queries,
 )
-from raypipe.driver.rehearsal.words import words_like
+from rehearsal.words import words_like
 
 
 @pytest.fixture

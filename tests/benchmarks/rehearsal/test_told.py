@@ -5,9 +5,9 @@ import json
 import pytest
 import yaml
 
-from raypipe.driver.rehearsal.made import Size
-from raypipe.driver.rehearsal.told import FIGURES, factors_of, keep, kept, told
-from raypipe.driver.rehearsal.watched import Watched
+from rehearsal.made import Size
+from rehearsal.told import FIGURES, factors_of, keep, kept, told
+from rehearsal.watched import Watched
 
 STAGES = {
     "lucene": {"do": "index"},

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from raypipe.driver.rehearsal.watched import anonymous_bytes, bytes_under, watch
+from rehearsal.watched import anonymous_bytes, bytes_under, watch
 
 CHILD = """
 import subprocess, sys, time

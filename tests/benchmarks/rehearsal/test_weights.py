@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from raypipe.driver.rehearsal.weights import write_models
 from raypipe.models.folder.loading import resolve_model
 from raypipe.stages.in_memory import encode_texts
+from rehearsal.weights import write_models
 
 TEXTS = [f"a {word} passage about {word}s and other things" for word in "lease shard rank".split()]
 

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from raypipe.config import load_recipe, recipe_text
-from raypipe.driver.rehearsal.recipe import GROUPS, write_recipe
+from rehearsal.recipe import GROUPS, write_recipe
 
 
 @pytest.mark.parametrize("more", [True, False])

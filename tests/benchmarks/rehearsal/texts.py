@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from raypipe.driver.rehearsal.words import Words
 from raypipe.storage.files import replacing
+from rehearsal.words import Words
 
 BLOCK = 10_000
 """Passages drawn from one random generator, so that the first N of more are those of N."""

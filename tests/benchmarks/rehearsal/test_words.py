@@ -5,9 +5,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from raypipe.driver.rehearsal import words as module
-from raypipe.driver.rehearsal.words import made_up, words_like
 from raypipe.errors import InputError
+from rehearsal import words as module
+from rehearsal.words import made_up, words_like
 
 TEXTS = ["the Cat, the hat", "the cat sat the"]
 

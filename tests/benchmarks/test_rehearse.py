@@ -1,4 +1,4 @@
-"""A small rehearsal from end to end, as `jobs/rehearsal.py` runs it."""
+"""A small rehearsal from end to end, as `tests/benchmarks/rehearse.py` runs it."""
 
 import json
 import re
@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import rehearse
+from rehearsal.told import kept
 
-from raypipe.driver.rehearsal import command
-from raypipe.driver.rehearsal.told import kept
 from raypipe.leaderboard.boards import BOARDS
 from raypipe.leaderboard.metadata import metadata_template
 
@@ -32,7 +32,7 @@ def given(tmp_path):
 
 def test_a_missing_file_is_named_and_nothing_is_begun(given, capsys, tmp_path):
     (tmp_path / "queries.tsv").unlink()
-    assert command.main([*given, "--passages", "50"]) == 2
+    assert rehearse.main([*given, "--passages", "50"]) == 2
     assert "queries.tsv" in capsys.readouterr().err
     assert not (tmp_path / "out" / "workspace").exists()
 
@@ -40,7 +40,7 @@ def test_a_missing_file_is_named_and_nothing_is_begun(given, capsys, tmp_path):
 @pytest.mark.parametrize("number", ["0", "-1"])
 def test_a_size_below_one_is_refused(given, number):
     with pytest.raises(SystemExit) as refused:
-        command.main([*given, "--passages", number])
+        rehearse.main([*given, "--passages", number])
     assert refused.value.code == 2
 
 
@@ -49,7 +49,7 @@ def test_the_code_of_a_failed_invocation_is_returned_and_its_figures_are_kept(
     given, tmp_path, monkeypatch
 ):
     given += ["--passages", "50", "--queries-at-most", "2", "resources.shard_rows=0"]
-    assert command.main(given) == 2
+    assert rehearse.main(given) == 2
     assert [one["exit_code"] for one in kept(tmp_path / "out")] == [2]
 
 
@@ -58,12 +58,12 @@ def test_the_code_of_a_failed_invocation_is_returned_and_its_figures_are_kept(
 def test_it_stops_at_a_stage_goes_on_from_there_and_makes_every_run(
     given, tmp_path, monkeypatch, capfd
 ):
-    monkeypatch.setattr(command, "GROUPS", ("lucene", "mono"))
+    monkeypatch.setattr(rehearse, "GROUPS", ("lucene", "mono"))
     given += ["--passages", "600", "--queries-at-most", "3", *INLINE]
-    assert command.main([*given, "--until", "lucene"]) == 0
+    assert rehearse.main([*given, "--until", "lucene"]) == 0
     assert not (tmp_path / "out" / "workspace" / "runs").exists()
     capfd.readouterr()
-    assert command.main(given) == 0
+    assert rehearse.main(given) == 0
     tables = capfd.readouterr().out
     assert "600 passages, 3 queries" in tables and "| lucene " in tables
     (searched,) = [line for line in tables.splitlines() if "needed the second pass" in line]
@@ -82,7 +82,7 @@ def test_it_stops_at_a_stage_goes_on_from_there_and_makes_every_run(
 @pytest.mark.timeout(1800)
 def test_one_percent_is_ranked_measured_and_packed(given, tmp_path):
     given += ["--passages", str(ONE_PERCENT), "--queries-at-most", "70", "--eval-queries", "30"]
-    assert command.main(given) == 0
+    assert rehearse.main(given) == 0
     out = tmp_path / "out"
     summary = json.loads((out / "workspace" / "summary.json").read_bytes())
     assert summary["stages"]["embeddings"]["rows"] == ONE_PERCENT
