@@ -226,8 +226,9 @@ def aggregate_recipe(
 def _precision_of(held: Mapping[str, Any]) -> dict[str, Any]:
     """The precision of a workspace's stores, in another they are others."""
     found = held.get("resources")
-    kept = isinstance(found, dict) and "precision" in found
-    return {"precision": found["precision"]} if kept else {}
+    if not isinstance(found, dict) or "precision" not in found:
+        return {}
+    return {"precision": found["precision"]}
 
 
 def _stores_of(held: Mapping[str, Any], workspace: Path) -> str:
