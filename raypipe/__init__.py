@@ -1,8 +1,8 @@
 """Distributed batch indexing and scoring for passage and document ranking.
 
 The names below are the Python API: numpy arrays, Arrow tables and lists of texts in and out,
-without Ray unless one is opened; only `run`, `sweep` and `open_index` need a workspace. Each name
-is imported when it is first used, so that `import raypipe` loads nothing else.
+without Ray unless one is opened; only `run` and `open_index` need a workspace. Each name is
+imported when it is first used, so that `import raypipe` loads nothing else.
 """
 
 from typing import TYPE_CHECKING
@@ -24,7 +24,6 @@ __all__ = [
     "run",
     "score",
     "search",
-    "sweep",
     "write_run",
 ]
 
@@ -55,7 +54,6 @@ else:
         "run": "invocation",
         "score": "scoring",
         "search": "searching",
-        "sweep": "sweep",
         "write_run": "files",
     }
 

@@ -6,7 +6,6 @@ a rendered name apart, whatever the names are:
     bm25.dev  embeddings  embeddings.dev       what a stage makes, including its query vectors
     parts@dense.dev  tune@bm25  centres@lists  a stage's intermediate results
     recall@near.dev                            of an approximate search, against exact search
-    audit@mono.dev                             of scores in a lower precision, some in fp32
     filled@pairs.dev                           what the cells of a grid need beside a stage's pairs
     count@collection  passages@collection  ids@collection  hashes@collection
     documents@collection  windows@collection  homes@collection  map@collection
@@ -59,7 +58,6 @@ class Role(Enum):
     FILLED = "filled"
     CENTRES = "centres"
     RECALL = "recall"
-    AUDIT = "audit"
     EXAMPLES = "examples"
     WEIGHTS = "weights"
 
@@ -85,7 +83,6 @@ _THINGS = {
     Role.FILLED: Thing.STAGE,
     Role.CENTRES: Thing.STAGE,
     Role.RECALL: Thing.STAGE,
-    Role.AUDIT: Thing.STAGE,
     Role.EXAMPLES: Thing.TRAINING,
     Role.WEIGHTS: Thing.TRAINING,
 }

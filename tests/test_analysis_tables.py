@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from packaged_recipes import EXPERIMENTS
 
 from raypipe.config import recipe_names
 
@@ -38,7 +39,7 @@ def words(text):
 def test_there_is_a_folder_for_each_of_the_recipes_and_the_command_that_makes_them_is_a_shells():
     names = {path.parent.name for path in TABLES}
     assert names == {"medquad-cip", "car-test200", "msmarco-v2-dl21", "nfcorpus-reranked"}
-    assert names <= {*recipe_names("pipeline"), *recipe_names("train")}
+    assert names <= {*recipe_names("pipeline"), *(path.stem for path in EXPERIMENTS)}
     subprocess.run(["bash", "-n", FOLDER / "make.sh"], check=True)
 
 

@@ -5,9 +5,11 @@ import shlex
 from pathlib import Path
 
 import typer
+from packaged_recipes import EXPERIMENTS
 
 from raypipe.cli.main import app
 from raypipe.config import recipe_names
+from raypipe.config import verb_of as recipe_verb
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -49,6 +51,12 @@ def commands(page):
     return [shlex.split(line) for line in found]
 
 
+def experiments(verb):
+    """The paths of the recipes of docs/experiments that a verb runs."""
+    of_verb = (path for path in EXPERIMENTS if recipe_verb(path.read_text()) == verb)
+    return [f"docs/experiments/{path.name}" for path in of_verb]
+
+
 def test_every_command_in_a_page_is_there_with_its_options_and_recipe():
     for page in PAGES:
         written = re.findall(r"^```yaml\n# (\S+)$", page.read_text(), re.M)
@@ -56,7 +64,8 @@ def test_every_command_in_a_page_is_there_with_its_options_and_recipe():
             options = OPTIONS[verb_of(words)]
             assert {word for word in words if word.startswith("--")} <= options, words
             if words[0] in ("pipeline", "train") and "$" not in words[1]:
-                assert words[1] in (*RECIPES[words[0]], *written), words
+                known = (*RECIPES[words[0]], *written, *experiments(words[0]))
+                assert words[1] in known, words
 
 
 def test_commands_are_found_in_the_pages():

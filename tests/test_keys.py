@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaged_recipes import EXPERIMENTS
 
 from raypipe.config.phases import Own
 from raypipe.config.recipe import WrittenRecipe
@@ -20,7 +21,7 @@ spec.loader.exec_module(keys)
 ROOT = Path(__file__).parent.parent
 NAMED = ("queries", "models", "stages", "collections", "train", "dev", "guard")
 """Keys below which names are chosen by the author."""
-RECIPES = sorted((ROOT / "jobs/configs").glob("*.yaml"))
+RECIPES = [*sorted((ROOT / "jobs/configs").glob("*.yaml")), *EXPERIMENTS]
 
 
 @cache

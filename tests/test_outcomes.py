@@ -49,7 +49,7 @@ HAVE_NONE = {
     *("leaderboard template", "model convert", "model show", "recipes"),
     "reproduce",  # each step has its own, in which it is recorded
 }
-MEASURING = {"benchmark", "rehearsal"}
+MEASURING = {"benchmark"}
 """Jobs that time raypipe itself; what they run records its own end."""
 
 
@@ -299,7 +299,7 @@ for name, code, act in (
     ("an override of no stage", 2, lambda world: world.night("stages.none.depth=3")),
     ("--only of no stage", 2, words("pipeline", "{recipe}", "--out", "{work}", "--only", "none")),
     (
-        "a sweep over a single recipe",
+        "several values for one",
         2,
         words("pipeline", "{recipe}", "--out", "{work}", "stages.both.depth=[1,2]"),
     ),

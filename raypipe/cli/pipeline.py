@@ -3,8 +3,6 @@
 import json
 import os
 import sys
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,10 +19,8 @@ from raypipe.cli.options import (
 )
 from raypipe.cli.terminal import print_result, show, show_columns
 from raypipe.config import (
-    Point,
     Recipe,
     named_recipe,
-    named_sweep,
     purpose_of,
     recipe_names,
     recipe_text,
@@ -70,10 +66,6 @@ def pipeline(
         ray_address=os.environ.get("RAY_ADDRESS"),
         allow_open_cluster=allow_open_cluster,
     )
-    points = named_sweep(recipe, overrides=overrides or [], env=os.environ)
-    if points:
-        execute_sweep(points, out, options, as_json=as_json)
-        return
     named = named_recipe(recipe, overrides=overrides or [], env=os.environ)
     execute(named, out, options, as_json=as_json)
 
@@ -215,22 +207,6 @@ def execute(
     if last:
         tell_run(outcome, out)
     return outcome
-
-
-def execute_sweep(points: Sequence[Point], out: Path, options: "Options", *, as_json: bool) -> None:
-    """Run the points of a sweep and print their table, or sweep.json."""
-    from raypipe.driver.mirror import address_of
-    from raypipe.driver.report.lines import to_stderr
-    from raypipe.driver.report.progress import TerminalWatcher
-    from raypipe.driver.sweep.sweep import run_sweep
-
-    shown = partial(TerminalWatcher, sys.stderr)
-    found = run_sweep(points, out, options, watching=shown, say=to_stderr)
-    if as_json:
-        print(json.dumps(found.sweep.to_json()), flush=True)
-    elif found.table:
-        show(found.table.removesuffix("\n"))
-    to_stderr(f"{len(points)} points: {address_of(out)}")
 
 
 def tell_run(outcome: "Outcome", out: Path) -> None:

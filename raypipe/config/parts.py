@@ -210,12 +210,6 @@ class Resources(Section):
     """Of the models' products; auto: fp32 on a CPU, bf16 on a GPU that has it, otherwise fp16;
     fastest: the same on a GPU, on a CPU the first of int8+bf16, int8, bf16 and fp32 that it
     computes in. int8 is for rerankers; other models then compute in bf16, or without it in fp32."""
-    audit_queries: Annotated[int, Field(ge=0, le=10**12), Source(OWN)] = 50
-    """Queries of each set whose scores in a lower precision are computed again in fp32, to measure
-    what the precision changes; 0 measures nothing."""
-    audit_inputs: Annotated[Count, Source(OWN)] = 20_000
-    """Inputs of a model that such a measurement may take, for each stage and query set; it takes
-    whole queries, and one at least."""
     gpus: Annotated[AllOrCount, Source(OWN)] = "all"
     """GPUs that are used, of those that Ray sees."""
     actors: Annotated[AutoOrCount, Source(OWN)] = "auto"

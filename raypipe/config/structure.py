@@ -35,6 +35,13 @@ _EXPECTED = {
 
 
 _NAMED = sorted(KINDS)
+_COMPARE = (
+    "raypipe no longer audits a precision: delete the key, and compare the runs of two workspaces "
+    "with `raypipe compare`"
+)
+_MAPPINGS = ("dict_type", "model_type", "model_attributes_type")
+LEFT = {"audit_queries": _COMPARE, "audit_inputs": _COMPARE}
+"""Keys of earlier versions, each with a sentence that says what takes its place."""
 
 
 def structural_problems(error: ValidationError, data: Any, root: type[Section]) -> list[Problem]:
@@ -45,6 +52,8 @@ def structural_problems(error: ValidationError, data: Any, root: type[Section]) 
 def _problem(details: ErrorDetails, data: Any, root: type[Section]) -> Problem:
     kind, key = details["type"], _key(details["loc"])
     if kind == "extra_forbidden":
+        if key[-1] in LEFT:
+            return Problem(key, LEFT[str(key[-1])])
         fields = section_at(root, key[:-1], data).model_fields
         known = [field.alias or name for name, field in fields.items()]
         hint = did_you_mean(str(key[-1]), known)
@@ -97,6 +106,8 @@ def _inside(annotation: Any, data: Any) -> Any:
 
 def _remedy(kind: str, found: object) -> str:
     """The remedy where YAML reads a value as another type than its author meant, or a near word."""
+    if isinstance(found, list) and kind not in _MAPPINGS:
+        return "; give one value, and for each other value run the recipe once more"
     if kind == "float_type" and isinstance(found, str):
         try:
             return f"; YAML reads {found} as text: write {float(found)!r}" if found else ""

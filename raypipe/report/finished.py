@@ -21,7 +21,6 @@ from raypipe.driver.recipe.kinds.read import left_out
 from raypipe.driver.recipe.read_first import read_first
 from raypipe.driver.recipe.written.builtin import with_files
 from raypipe.driver.recipe.written.topics import with_topics
-from raypipe.driver.sweep.state import point_address, read_sweep
 from raypipe.driver.upkeep.status import open_workspace, standing, status
 from raypipe.driver.workspace import Workspace
 from raypipe.errors import IncompleteError, InputError
@@ -106,12 +105,6 @@ def open_finished(folder: Path) -> "Finished":
         raise IncompleteError(
             f"{folder}: the last invocation is not complete ({state}); run its recipe again with "
             "the same --out"
-        )
-    sweep = read_sweep(folder)
-    if sweep is not None:
-        raise InputError(
-            f"{folder}: expected the workspace of a pipeline, found a sweep; name one of its "
-            f"points, such as {point_address(folder, next(iter(sweep.points)))}"
         )
     if not isinstance(summary.get("systems"), dict):
         raise InputError(f"{folder}: expected the workspace of a pipeline, found no runs")

@@ -10,6 +10,10 @@ from raypipe.evaluation.tables import INFERENCES, rows_of
 from raypipe.report.finished import Finished
 from raypipe.report.lowered import precision_table
 from raypipe.report.measures import (
+from raypipe.analysis.depth import cut
+from raypipe.analysis.section import Chart, Section, Table, Value, shown
+from raypipe.driver.analysis.finished import Finished
+from raypipe.driver.analysis.measuring import (
     about,
     compared_with,
     cut,
@@ -74,8 +78,6 @@ def overview(
     tables = [Table("Systems", columns, rows)]
     if len(alike) > 1 and comparable:
         tables.append(_differences(compared, base))
-    if (lowered := precision_table(finished, query_set)) is not None and unit == "passages":
-        tables.append(lowered)
     lead, told_first, saw_first = "", dict[str, Value](), dict[str, Value]()
     charts: list[Chart] = []
     if comparable:

@@ -11,8 +11,13 @@ import os
 import sys
 from pathlib import Path
 
-import raypipe
+from agreement import FIRST, agreement
 from raypipe.analysis.agreement import FIRST, agreement
+from raypipe.driver.analysis.finished import Finished, open_finished
+from raypipe.driver.analysis.measuring import measured
+from raypipe.evaluation.difference import difference
+
+import raypipe
 from raypipe.evaluation.paired import difference
 from raypipe.models.machine.device import numerics_class
 from raypipe.models.machine.precision import able
@@ -63,7 +68,6 @@ def finished(out: Path, name: str, precision: str) -> Finished:
             "precision": precision,
             "device": "cpu",
             "threads": 1,
-            "audit_queries": 0,  # here the whole set is compared
         },
         "stores": str(out / "stores"),
     }

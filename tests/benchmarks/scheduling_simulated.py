@@ -7,10 +7,13 @@ import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
 
+from raypipe.cluster.scheduling.report import Limits
+from raypipe.cluster.simulated import SimulatedBackend, SimulatedLedger, World
+from simulated import SimulatedBackend, SimulatedLedger, World
+
 from raypipe.cluster.backend import Task
 from raypipe.cluster.loop import run
 from raypipe.cluster.report import Limits
-from raypipe.cluster.simulated import SimulatedBackend, SimulatedLedger, World
 from raypipe.stages.stage import Needs, ranges
 from raypipe.storage.files import append_line
 from raypipe.storage.records import Record

@@ -5,7 +5,10 @@ import random
 from types import SimpleNamespace
 
 import pytest
+from raypipe.cluster.scheduling.report import Limits
+from raypipe.cluster.simulated import SimulatedBackend, SimulatedLedger, World
 from scripted_loop import CAREFUL, PLAIN, PROBE, SHARDS, Scripted, done, play
+from simulated import SimulatedBackend, SimulatedLedger, World
 
 from raypipe.cluster.backend import (
     Done,
@@ -18,7 +21,6 @@ from raypipe.cluster.backend import (
 from raypipe.cluster.failures import read_evidence
 from raypipe.cluster.loop import run
 from raypipe.cluster.report import Limits
-from raypipe.cluster.simulated import SimulatedBackend, SimulatedLedger, World
 from raypipe.errors import IncompleteError, RowsFailed
 from raypipe.stages.stage import Needs
 from raypipe.storage.records import Shard

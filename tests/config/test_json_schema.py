@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
+from packaged_recipes import EXPERIMENTS
 
 from raypipe.config.json_schema import json_schema
 
-RECIPES = sorted((Path(__file__).parents[2] / "jobs/configs").glob("*.yaml"))
+RECIPES = [*sorted((Path(__file__).parents[2] / "jobs/configs").glob("*.yaml")), *EXPERIMENTS]
 PIPELINE = {
     "format": 1,
     "name": "small",

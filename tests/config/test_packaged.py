@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from packaged_recipes import ENV, packaged
+from packaged_recipes import ENV, EXPERIMENTS, packaged
 
 import raypipe.config
 from raypipe.config import (
@@ -16,6 +16,7 @@ from raypipe.config import (
     recipe_names,
     recipe_text,
     resolved_yaml,
+    verb_of,
 )
 from raypipe.config.phases import resolved_training
 from raypipe.errors import InputError
@@ -46,6 +47,12 @@ def test_a_packaged_training_loads_under_its_name_and_comes_back():
         resolved = resolved_training(recipe)
         assert load_training(resolved) == recipe
         assert resolved_training(load_training(resolved)) == resolved
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
+def test_an_experiment_loads_under_its_name(path: Path):
+    load = load_training if verb_of(path.read_text()) == "train" else load_recipe
+    assert load(path, env=ENV).name == path.stem
 
 
 def test_the_kinds_of_presets_are_those_of_the_presets_themselves():

@@ -23,7 +23,6 @@ VERSIONS = {
     "ann-recall": 1,
     "ann-search": 1,
     "ann-train": 1,
-    "audit": 1,
     "candidates": 1,
     "count": 2,
     "documents": 1,

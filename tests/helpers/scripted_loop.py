@@ -2,6 +2,10 @@
 
 from types import SimpleNamespace
 
+from raypipe.cluster.scheduling.report import Limits
+from raypipe.cluster.simulated import SimulatedLedger
+from simulated import SimulatedLedger
+
 from raypipe.cluster.backend import (
     Committed,
     Done,
@@ -10,7 +14,6 @@ from raypipe.cluster.backend import (
 )
 from raypipe.cluster.loop import run
 from raypipe.cluster.report import Limits
-from raypipe.cluster.simulated import SimulatedLedger
 from raypipe.stages.stage import Needs
 from raypipe.storage.records import Record, Shard
 

@@ -14,7 +14,7 @@ def open_ray(
     folder: str | Path | None = None,
     allow_open_cluster: bool = False,
 ) -> "Ray":
-    """A Ray for the `ray` of `run`, `sweep`, `score` and `rerank`.
+    """A Ray for the `ray` of `run`, `score` and `rerank`.
 
     It starts, or is joined, when the first of them computes on it.
 

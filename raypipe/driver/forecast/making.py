@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from raypipe.config import Recipe
-from raypipe.driver.audit.stores import audited
 from raypipe.driver.forecast.flops import flops_of
 from raypipe.driver.forecast.forecast import Forecast, forecast_of
 from raypipe.driver.forecast.foreseen import Expected, Foreseen
@@ -72,7 +71,6 @@ def expected_stores(
         stores = Foreseen(storage, compute, seen, PosixStorage(Path(folder)))
         basis = basis_at(recipe, stores, chosen, sources, models)
         systems = systems_of(basis, list(selected))
-        audited(basis, systems, selected)
         files = run_files(basis, systems, seen, out)
     return [*stores.found.values()], files
 

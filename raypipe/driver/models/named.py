@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from raypipe.config import Recipe, Training, read_resolved
@@ -15,20 +14,17 @@ from raypipe.models.hub import newest_commit
 
 
 def with_commits(
-    recipe: Recipe,
-    folder: Path,
-    say: Callable[[str], None],
-    known: Mapping[tuple[str, str], str] = MappingProxyType({}),
+    recipe: Recipe, folder: Path, say: Callable[[str], None]
 ) -> tuple[Recipe, list[str]]:
     """The recipe with the commit of each model of a hub, and the problems of models for which the
     hub does not say one, which keep their names.
 
-    A commit that is `known`, by path and branch, or that the last invocation in the workspace
-    `folder` found stays: a hub is asked only for a model that the workspace has not named before.
+    A commit that the last invocation in the workspace `folder` found stays: a hub is asked only for
+    a model that the workspace has not named before.
     """
     if not any(is_hub(model.path) for model in recipe.models.values()):
         return recipe, []
-    before = {**models_before(folder), **known}
+    before = models_before(folder)
     models, problems = dict(recipe.models), list[str]()
     for name, model in recipe.models.items():
         try:

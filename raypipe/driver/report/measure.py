@@ -49,13 +49,12 @@ def measure(
     systems: Mapping[str, Sequence[System]],
     results: Mapping[StoreName, StageResult],
     judgements: Mapping[tuple[str, Unit], pa.Table],
-    below: Sequence[str] = (),
 ) -> Measurement:
     """The summary of the runs; writes runs/SET/SYSTEM.trec, measures/SET.tsv, table.md.
 
     `systems` are given by query set, `judgements` by query set and what they judge; systems with
     pairs are not runs and are in no file. Runs of passages and of documents have tables of their
-    own; those without judgements are ranked but not measured. The texts `below` follow them.
+    own; those without judgements are ranked but not measured.
     """
     found = Measurement()
     blocks = []
@@ -131,7 +130,6 @@ def measure(
             _write_measures(path, per_query)
             workspace.wrote(path)
             found.means[query_set] = {name: dict(m.mean) for name, m in per_query.items()}
-    blocks += below
     if blocks:
         found.table = "\n".join(blocks)
         replace_file(workspace.folder / "table.md", found.table.encode())

@@ -23,7 +23,6 @@ WORDS = {
     Role.FILLED: "what the grid lacks",
     Role.CENTRES: "centres",
     Role.RECALL: "recall against exact search",
-    Role.AUDIT: "audit",
     Role.EXAMPLES: "examples",
     Role.WEIGHTS: "weights",
 }

@@ -219,10 +219,11 @@ def aggregate_recipe(
 
 
 def _precision_of(held: Mapping[str, Any]) -> dict[str, Any]:
-    """The precision of a workspace's stores, in another they are others, and of its audit."""
-    kept = ("precision", "audit_queries", "audit_inputs")
+    """The precision of a workspace's stores, in another they are others."""
     found = held.get("resources")
-    return {key: found[key] for key in kept if key in found} if isinstance(found, dict) else {}
+    if not isinstance(found, dict) or "precision" not in found:
+        return {}
+    return {"precision": found["precision"]}
 
 
 def _stores_of(held: Mapping[str, Any], workspace: Path) -> str:

@@ -132,13 +132,6 @@ class ModelFolder:
             return self
         return replace(self, conventions=replace(own, precision=precision))
 
-    def in_fp32(self) -> "ModelFolder":
-        """The model computed in fp32, whatever its settings say."""
-        own = self.conventions
-        if isinstance(own, PretrainedConventions):
-            return self
-        return replace(self, conventions=replace(own, precision="fp32"))
-
     @property
     def encoder(self) -> Conventions:
         """The settings of an encoder.

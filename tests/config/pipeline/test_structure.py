@@ -58,6 +58,12 @@ def test_a_wrong_value_is_told_by_line_key_expected_and_found(text: str, problem
             "preset, segment_row, settings",
         ),
         (
+            "evaluate:",
+            "resources: {audit_queries: 20}\nevaluate:",
+            "line 15: resources.audit_queries: raypipe no longer audits a precision: delete the"
+            " key, and compare the runs of two workspaces with `raypipe compare`",
+        ),
+        (
             "lucene:     {do: index}",
             "lucene: {do: index, depth: 3}",
             "line 10: stages.lucene.depth: unknown key; known here: do, language",

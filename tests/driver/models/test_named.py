@@ -242,19 +242,3 @@ def test_a_search_of_a_workspace_finds_its_hubs_model_in_the_cache(
     ended = raypipe_here("search", "--index", work, "--query", "the zebra", "--model", NAME)
     assert ended.returncode == 0 and len(hub.asked) == number, ended.stderr
     assert len(ended.stdout.splitlines()) > 5
-
-
-def test_every_point_of_a_sweep_has_a_models_commit_at_the_first_one(
-    hub, piped, tiny_model, tiny, tmp_path
-):
-    commit = hub.push(NAME, tiny_model)
-    piped(NAME, "stages.first.depth=[5, 6]")
-    asked = [path for _, path, _ in hub.asked if path.startswith("/api/models/")]
-    assert len(asked) == len(set(asked)), "the second point asks for nothing again"
-    hub.push(NAME, tiny.make_tiny_bert(tmp_path / "newer", seed=5))
-    number = len(hub.asked)
-    piped(NAME, "stages.first.depth=[7, 6, 5]")
-    points = tmp_path / "work" / "points"
-    found = {point.name: model_in(point)["revision"] for point in points.iterdir()}
-    assert found == {f"stages.first.depth={depth}": commit for depth in (5, 6, 7)}
-    assert len(hub.asked) == number
