@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,14 +17,6 @@ from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.ranking.candidates import Keys
 from raypipe.stages.audit.sample import Limits, Scored, chosen
 from raypipe.stages.opening import Stopwatch, open_model
-from raypipe.stages.outlook.lengths import (
-    encoder_inputs,
-    pair_inputs,
-    sampled_pairs,
-    texts_of,
-)
-from raypipe.stages.outlook.outlook import Outlook, Seen
-from raypipe.stages.outlook.tables import scores_bytes
 from raypipe.stages.query_blocks import Sides
 from raypipe.stages.scoring.candidates import SCORE_BYTES
 from raypipe.stages.stage import Beat, Needs, Opened, Payload, Rows, Site, Sizing, ranges
@@ -95,56 +86,6 @@ class AuditStage:
     def estimated_bytes(self, num_rows: int, num_planned: int) -> int:
         """See Stage."""
         return SCORE_BYTES * self.limits.inputs
-
-    def outlook(self, seen: Seen) -> Outlook:
-        """See Foreseeing; as if every query had as many candidates as the mean of them."""
-        encodes, scored = self.model.conventions.kind == "encoder", seen.of(self.scored.stored)
-        of_query = self._expected(scored)
-        each = of_query + encodes
-        number = min(self.limits.queries, scored.num_rows, self._whole(each))
-        number = number if of_query else 0
-        passages = seen.of(self.sides.collection).num_rows
-        first = round(math.sqrt(of_query)) + 1 if self.scored.pairs else round(of_query)
-        if encodes:  # a passage that several queries found is computed once
-            pieces = seen.pieces(self.sides.collection, self.model, self._prefix)
-            texts = texts_of(pieces.flat, pieces.offsets, np.arange(len(pieces.offsets) - 1))
-            most = min(passages, number * of_query * self._different(seen, number, of_query))
-            inputs = encoder_inputs(self.model, "passage", texts, most)
-        else:
-            found = sampled_pairs(seen, self.sides, self.model, max(1, first))
-            inputs = pair_inputs(self.model, found, number * each)
-        shards = ranges(number, self._queries_a_shard(number, number * each))
-        note = "audit: its time in fp32 is foreseen by the rate of the precision that is audited"
-        lines = np.full(number, float(first if self.scored.pairs else round(of_query)))
-        num_bytes = scores_bytes(lines, number * of_query, passages, pairs=self.scored.pairs)
-        return Outlook(
-            num_rows=number, num_bytes=num_bytes, inputs=inputs, shards=shards, notes=(note,)
-        )
-
-    def _different(self, seen: Seen, number: int, of_query: float) -> float:
-        """The passages of so many queries' candidates as a share of these, in a small search."""
-        found = seen.found(self.sides.queries, self.sides.collection, max(1, round(of_query)))
-        number = min(number, len(found))
-        found = found[np.arange(number) * len(found) // number]
-        rows = found[found >= 0]
-        return len(np.unique(rows)) / len(rows) if len(rows) else 1.0
-
-    def _whole(self, inputs: float) -> int:
-        """How many queries of so many inputs each the limits allow."""
-        return max(1, int(self.limits.inputs / max(1.0, inputs)))
-
-    def _expected(self, scored: Outlook) -> float:
-        """The mean number of candidates of a query."""
-        if self.scored.pairs or scored.run is None:
-            return float(scored.facts["rows"]) / max(1, scored.num_rows)
-        lines = scored.run.lines
-        if self.scored.first is not None:
-            lines = np.minimum(lines, self.scored.first)
-        return float(lines.mean()) if len(lines) else 0.0
-
-    @property
-    def _prefix(self) -> str:
-        return self.model.conventions.prefix("passage")
 
     def open(self, site: Site) -> Opened:
         """See Stage; schema.SCORES of a shard's queries, without scores that are not finite."""
