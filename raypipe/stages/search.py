@@ -21,9 +21,6 @@ from raypipe.storage.records import Json, Shard
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, spec_over
 
-VALUE_SECONDS = 4e-11
-"""CPU time of a product of two values, on the machine of docs/benchmarks.md."""
-
 
 @dataclass(frozen=True)
 class PartsStage:

@@ -20,9 +20,6 @@ from raypipe.storage.records import Shard, hash_file
 from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, spec_over
 
-MEASURE_SECONDS = 5e-6
-"""CPU time a line of a run that is measured, on the machine of docs/benchmarks.md."""
-
 
 @dataclass(frozen=True)
 class TuneStage:

@@ -26,6 +26,7 @@ from raypipe.evaluation.run_files.runs import read_run
 from raypipe.models.folder.conventions import PairConventions
 from raypipe.models.folder.model_folder import ModelFolder
 from raypipe.models.folder.opening import layouts_of, open_tokenizer
+from raypipe.ranking.candidates import Keys, missing
 from raypipe.stages.ann.recall import RecallStage
 from raypipe.stages.ann.search import AnnSearchStage
 from raypipe.stages.audit.stage import AuditStage
@@ -127,6 +128,8 @@ class Amounts:
     """Of a store of word pieces: those of sampled rows."""
     lines: Lines | None = None
     """Of a run, by query."""
+    keys: Keys | None = None
+    """Of candidates: they themselves, where their run is there."""
     made_of: frozenset[str] = frozenset()
     """The identities of the runs that a run is made of, its own too."""
     note: str = ""
@@ -313,30 +316,31 @@ class Arithmetic:
         return Amounts(rows=rows, shards=shards, inputs=inputs)
 
     def _candidates(self, stage: CandidatesStage) -> Amounts:
-        """Exact if the run and all earlier parts are there."""
+        """Exact if the runs of the request and of all earlier ones are there."""
         request, run = stage.request, self.of(stage.run_store)
         assert isinstance(request, Request)  # a grid of cells is filled, never forecast
         lines, own = self._lines(stage.run_store), stage.run_store.identity
         wanted = float(request.expected(lines).sum())
         there = [part for part in stage.held if self.has(part.candidates)]
         before = [self.of(part.candidates) for part in stage.held if part not in there]
-        passages = float(np.minimum(request.k, lines).sum())
-        known = wanted
+        passages, most, keys = float(np.minimum(request.k, lines).sum()), wanted, None
         if self.has(stage.run_store):
             keys = request.keys(stage.run_store.whole_table(schema.RUN))
             new = unscored(keys, there)
-            wanted, known = float(len(new)), float(new.sum())
-            passages = float(len(passages_of((keys[0][new], keys[1][new], keys[2][new]))))
-        same = [each for each in before if each.facts["run"] == own]
-        most = known - min(known, max((float(each.facts["wanted"]) for each in same), default=0.0))
+            for each in before:
+                new &= True if each.keys is None else missing(keys, each.keys)
+            keys = (keys[0][new], keys[1][new], keys[2][new])
+            most, passages = float(new.sum()), float(len(passages_of(keys)))
+            before = [each for each in before if each.keys is None]
+        same = [float(each.facts["wanted"]) for each in before if each.facts["run"] == own]
+        most -= min(most, max(same, default=0.0))
         least = expected = most
-        for each in before if most else ():
-            if each in same:
-                continue
-            shared = min(most, float(each.facts["wanted"]))
-            related = bool(each.made_of & run.made_of)
-            least -= shared
-            expected -= shared * (SHARED if related else SHARED_UNRELATED)
+        for each in before:
+            if each.facts["run"] != own:
+                shared = min(most, float(each.facts["wanted"]))
+                related = bool(each.made_of & run.made_of)
+                least -= shared
+                expected -= shared * (SHARED if related else SHARED_UNRELATED)
         least, expected = max(0.0, least), max(0.0, expected)
         return Amounts(
             rows=1,
@@ -350,6 +354,7 @@ class Arithmetic:
                 "run": own,
                 "passages": round(min(passages, expected)),
             },
+            keys=keys,
             made_of=run.made_of,
             note=_IN_COMMON if least < most else "",
         )

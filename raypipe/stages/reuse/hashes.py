@@ -21,8 +21,6 @@ Hashes = NDArray[np.uint64]
 """The first 16 bytes of SHA-256, as two numbers: uint64 [rows, 2]."""
 Int64 = NDArray[np.int64]
 BYTES_PER_ROW = 28
-ROW_SECONDS = 3e-6
-"""CPU time a text, on the machine of docs/benchmarks.md."""
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,6 @@ from raypipe.storage.spec import StageSpec
 from raypipe.storage.stored import Stored, spec_over
 
 ID_BYTES = 24
-ID_SECONDS = 3e-6
-"""CPU time an id, on the machine of docs/benchmarks.md."""
 
 
 @dataclass(frozen=True)

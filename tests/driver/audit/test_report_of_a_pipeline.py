@@ -218,7 +218,7 @@ def test_the_page_shows_what_summary_json_says(both, raypipe_here):
     assert "Precision" not in page
 
 
-def test_an_audit_is_foreseen_with_what_it_takes(both):
+def test_an_audit_is_forecast_with_what_it_takes(both):
     summary = json.loads((both / "bf16" / "summary.json").read_text())
     for stage in ("dense", "mono", "duo"):
         told = summary["forecast"]["stages"][f"audit@{stage}.test"]

@@ -1,13 +1,10 @@
 """The audit's stage: its plan, its bytes, what it leaves out, what it expects."""
 
-from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from raypipe import schema
-from raypipe.driver.forecast.seen import SeenStores
 from raypipe.errors import RowsFailed
 from raypipe.models.encoder import Encoder
 from raypipe.models.folder.loading import resolve_model
@@ -16,7 +13,6 @@ from raypipe.stages.audit import stage as audit
 from raypipe.stages.audit.sample import Limits, Scored
 from raypipe.stages.audit.stage import AuditStage
 from raypipe.stages.in_memory import encode_texts, score_texts
-from raypipe.stages.outlook.outlook import ExpectedRun, Outlook, Sample
 from raypipe.stages.query_blocks import Sides
 from raypipe.stages.stage import Sizing
 
@@ -97,65 +93,3 @@ def test_limits_depth_and_weights_are_in_the_fingerprint(made, tiny_mono, tiny_m
         made(tiny_mono, first=3), made(tiny_model),
     ]  # fmt: skip
     assert len({stage.spec.fingerprint() for stage in stages}) == 5
-
-
-def seen_with(stage):
-    """Of whose stores nothing is known but the texts and the numbers of lines."""
-    run = ExpectedRun(np.full(3, 5.0), 3, 5)
-    texts = ((stage.sides.queries, ASKED), (stage.sides.collection, TEXTS))
-    of_texts = {
-        stored.origin: Outlook(num_rows=len(found), sample=Sample(found, len(found)))
-        for stored, found in texts
-    }
-    of_run = {stage.scored.stored.origin: Outlook(num_rows=3, run=run)}
-    return SeenStores(Sizing(), expected=of_texts | of_run)
-
-
-def test_passages_that_several_queries_find_are_expected_once(made, tiny_model):
-    """By a search: `zebra shards` finds passages 1 and 0, `rank` 2, `lease query` 1 and 3."""
-
-    def expected(*settings, **named):
-        stage = made(tiny_model, *settings, **named)
-        return stage.outlook(seen_with(stage)).inputs.number
-
-    assert expected(first=2) == pytest.approx(3 * 2 * 4 / 5)
-    assert expected(Limits(2, 1000), first=2) == pytest.approx(2 * 2 * 3 / 3)
-    assert expected(Limits(1, 1000), first=2) == 2
-    assert expected(Limits(9, 1000), first=1) == pytest.approx(3 * 2 / 3)
-    assert expected() == 5  # of 15 lines, as no more than these are there
-
-
-@pytest.mark.parametrize("first", [None, 2])
-def test_the_bytes_expected_are_about_those_of_the_payload(made, stores, tiny_mono, first):
-    stage = made(tiny_mono, first=first)
-    expected = stage.outlook(seen_with(stage))
-    assert expected.num_bytes == pytest.approx(stores.finished(stage, Sizing()).num_bytes, rel=0.05)
-
-
-def test_the_bytes_expected_of_a_duobert_models_pairs_are_those_of_the_payload(stores, tiny_duo):
-    """Four passages a query, so twelve pairs."""
-    sides = Sides(stores.queries(*ASKED), stores.passages(TEXTS))
-    pairs = [(q, i, j) for q in range(3) for i in range(4) for j in range(4) if i != j]
-    columns = [*zip(*pairs, strict=True), [0.5] * len(pairs)]
-    table = pa.table([*map(list, columns)], schema=schema.SCORES)
-    scored = Scored(stores.tables(schema.SCORES, table, ranges=[(0, 3)]), "duo", pairs=True)
-    stage = AuditStage(scored, resolve_model(str(tiny_duo)).in_fp32(), sides, MOST)
-    seen = seen_with(stage)
-    seen.expected[scored.stored.origin] = Outlook(num_rows=3, facts={"rows": 36})
-    found = stores.finished(stage, Sizing())
-    assert stage.outlook(seen).num_bytes == pytest.approx(found.num_bytes, rel=0.03)
-    assert stage.outlook(seen).inputs.number == 36
-
-
-def test_the_queries_looked_at_are_evenly_spaced_and_may_be_none(stores, made, tiny_model):
-    """Queries 0 and 2 of four find the same passage; queries 0 and 1 find two."""
-    stage = made(tiny_model, Limits(2, 1000), first=1)
-    few = replace(
-        stage, sides=Sides(stores.queries("rank", "zebra", "rank", "x"), stage.sides.collection)
-    )
-    seen = seen_with(few)
-    asked = few.sides.queries.origin
-    for texts, number in ((["rank", "zebra", "rank", "x"], 1), ([], 2)):
-        seen = seen_with(few)
-        seen.expected[asked] = Outlook(num_rows=4, sample=Sample(texts, 4))
-        assert few.outlook(seen).inputs.number == number
