@@ -53,6 +53,7 @@ from raypipe.stages.scoring.score import ScoreStage
 from raypipe.stages.scoring.token_rows import PassageTokensStage
 from raypipe.stages.search import MergeStage, PartsStage
 from raypipe.stages.stage import Sizing, Stage, ranges
+from raypipe.stages.texts.ids import column_of_rows
 from raypipe.stages.texts.prepare import ConvertStage
 from raypipe.stages.texts.tokenize import SHARD_ROWS, TokenizeStage, pieces_of
 from raypipe.stages.tune import TuneStage
@@ -363,7 +364,8 @@ class Arithmetic:
         asked = self.of(stage.part.candidates)
         number = int(asked.facts["rows"])
         inferences = asked.inferences if asked.inferences[2] else (float(number),) * 3
-        texts = self._pair_texts(stage, stage.model)
+        keys = stage.part.keys() if self.has(stage.part.candidates) else asked.keys
+        texts = self._pair_texts(stage, stage.model, keys)
         inputs = self._inputs(stage.model, "pair", texts, inferences[0])
         return Amounts(rows=number, inputs=inputs, inferences=inferences)
 
@@ -391,14 +393,21 @@ class Arithmetic:
         shards = ranges(queries, max(1, queries))
         return Amounts(rows=queries, inputs=inputs, shards=shards, note=note)
 
-    def _pair_texts(self, stage: ScoreStage | AuditStage, model: ModelFolder) -> list[TextSlice]:
-        """Sampled queries, each with as many sampled passages as an input has, drawn at random."""
+    def _pair_texts(
+        self, stage: ScoreStage | AuditStage, model: ModelFolder, keys: Keys | None = None
+    ) -> list[TextSlice]:
+        """The texts of some inputs: of these candidates; without them, texts drawn at random."""
         random = np.random.default_rng(0)
         sides = [stage.sides.queries, *[stage.sides.collection] * model.reranker.num_passages]
         prefixes = ["query", *["passage"] * model.reranker.num_passages]
+        named = [model.conventions.prefix(prefix) for prefix in prefixes]
+        if keys is not None and len(keys[0]) and all(self.has(side) for side in sides):
+            few = random.integers(0, len(keys[0]), INPUTS)
+            each = zip(sides, named, keys[: len(sides)], strict=True)
+            return [_exact(side, rows[few], model, prefix) for side, prefix, rows in each]
         pieces = [
-            self._pieces_of(side, model, model.conventions.prefix(prefix))[0]
-            for side, prefix in zip(sides, prefixes, strict=True)
+            self._pieces_of(side, model, prefix)[0]
+            for side, prefix in zip(sides, named, strict=True)
         ]
         if not all(len(each.counts) for each in pieces):
             return [taken(each, np.empty(0, np.int64)) for each in pieces]
@@ -427,14 +436,10 @@ class Arithmetic:
         key = (texts.origin, model.tokenizer_sha256, first, model.max_pieces, prefix)
         if key not in self._pieces:
             sample = self._sample(texts)
-            word_pieces, batch = (
-                WordPieces(open_tokenizer(model)),
-                pa.array(sample.texts, pa.string()),
-            )
             began = process_time()
-            flat, offsets = concatenate([*pieces_of(word_pieces, [batch], model, prefix)])
+            pieces = _split(sample.texts, model, prefix)
             seconds = (process_time() - began) / max(1, len(sample.texts))
-            self._pieces[key] = TextSlice(flat, offsets[:-1], np.diff(offsets)), seconds
+            self._pieces[key] = pieces, seconds
         return self._pieces[key]
 
     def _sample(self, texts: Stored) -> Sample:
@@ -454,6 +459,19 @@ _IN_COMMON = (
     "inferences are a range: how many scores two requests over different runs share is known only "
     "once the runs are there"
 )
+
+
+def _split(texts: Sequence[str], model: ModelFolder, prefix: str) -> TextSlice:
+    word_pieces, batch = WordPieces(open_tokenizer(model)), pa.array(texts, pa.string())
+    flat, offsets = concatenate([*pieces_of(word_pieces, [batch], model, prefix)])
+    return TextSlice(flat, offsets[:-1], np.diff(offsets))
+
+
+def _exact(texts: Stored, rows: Int64, model: ModelFolder, prefix: str) -> TextSlice:
+    """The word pieces of rows of a table that is there."""
+    distinct, places = np.unique(rows, return_inverse=True)
+    found = column_of_rows(texts, distinct, "text", TEXTS[texts.spec.produces])
+    return taken(_split(found, model, prefix), places)
 
 
 def _of_pieces(

@@ -58,22 +58,24 @@ def logged_rates(
     told = json.loads(summary.read_bytes()) if summary.exists() else {}
     if not inputs or told.get("device") != device:
         return {}
-    found: dict[Key, Rate] = {}
+    took: dict[Key, tuple[float, float]] = {}
     for store, fingerprint in workspace.refs().items():
         spec = find_spec(workspace.stores, store, fingerprint)
         if spec is None or spec.produces not in ("vectors", "scores"):
             continue
         settings = json.dumps(spec.to_json())
-        for weights, pair in {key_of(each) for each in inputs}:
-            if weights in settings and pair == (spec.produces == "scores"):
-                lines = workspace.stores.newest(f"{store}/{fingerprint}/attempts.jsonl")
-                took = [event for line in islice(lines, LOG_LINES) for event in events(line)]
-                tokens, seconds = (
-                    sum(each.get(name, 0) for each in took) for name in ("tokens", "cpu_seconds")
-                )
-                if tokens and seconds >= LEAST_SECONDS:
-                    found[weights, pair] = Rate(tokens / seconds, "log")
-    return found
+        lines = workspace.stores.newest(f"{store}/{fingerprint}/attempts.jsonl")
+        told = [event for line in islice(lines, LOG_LINES) for event in events(line)]
+        tokens, seconds = (sum(e.get(name, 0) for e in told) for name in ("tokens", "cpu_seconds"))
+        for key in {key_of(each) for each in inputs}:
+            if key[0] in settings and key[1] == (spec.produces == "scores"):
+                before = took.get(key, (0.0, 0.0))
+                took[key] = before[0] + tokens, before[1] + seconds
+    return {
+        key: Rate(tokens / seconds, "log")
+        for key, (tokens, seconds) in took.items()
+        if tokens and seconds >= LEAST_SECONDS
+    }
 
 
 def probed_rates(

@@ -74,7 +74,7 @@ def test_the_seconds_of_models_are_probed_and_those_of_no_other_store(recipe, tm
 
 def test_the_rate_of_the_last_run_is_taken_from_its_log(recipe, files, tmp_path, monkeypatch):
     run(recipe(), tmp_path / "work", until="dense")
-    monkeypatch.setattr("raypipe.driver.forecast.rates.LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("raypipe.driver.forecast.rates.LEAST_SECONDS", 0.001)
     with (files / "passages.tsv").open("a") as file:
         file.write("230\tzebra\n")
     again = make_plan(recipe(), tmp_path / "work").forecast
