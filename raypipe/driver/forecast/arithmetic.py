@@ -64,6 +64,7 @@ from raypipe.text.pairs import TextSlice, cut_to, taken
 from raypipe.text.split import num_passages
 from raypipe.text.split import passages_of as split_passages
 from raypipe.text.word_pieces import WordPieces
+from raypipe.vocabulary import DEPTH
 
 Int64 = NDArray[np.int64]
 Lines = NDArray[np.float64]
@@ -250,9 +251,10 @@ class Arithmetic:
             case RerankStage() | AggregateStage():
                 lines, made_of = self._lines(stage.run_store), self.of(stage.run_store).made_of
                 lines = np.minimum(stage.request.k, lines) if stage.tail == "drop" else lines
-            case _:
+            case _:  # a full list for each query
                 rows = sum(shard.num_rows for shard in stage.shards(self.sizing))
-                return Amounts(rows=rows)
+                lines = np.full(rows, float(DEPTH))
+                note = f"{stage.spec.stage}: its time is not forecast, and its lines are the most"
         total = float(lines.sum())
         return Amounts(
             rows=sum(shard.num_rows for shard in stage.shards(self.sizing)),
