@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from raypipe.driver.forecast.arithmetic import ModelInputs
+from raypipe.driver.forecast.amounts import ModelInputs
 from raypipe.driver.forecast.flops import flops_of
 from raypipe.driver.forecast.rates import Key, Rate, key_of
 from raypipe.driver.forecast.walk import Expected

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from raypipe.driver.forecast.arithmetic import Int64, ModelInputs
+from raypipe.driver.forecast.amounts import Int64, ModelInputs
 from raypipe.driver.machine.devices import Devices
 from raypipe.driver.workspace import Workspace
 from raypipe.stages.stage import Site

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from raypipe.config import Recipe
 from raypipe.driver.audit.stores import audited
-from raypipe.driver.forecast.arithmetic import Amounts, Arithmetic
+from raypipe.driver.forecast.amounts import Amounts
+from raypipe.driver.forecast.arithmetic import Arithmetic
 from raypipe.driver.forecast.run_files import run_files
 from raypipe.driver.machine.devices import Devices
 from raypipe.driver.recipe.chain import Chain
